@@ -1,0 +1,130 @@
+#include "cli/number_list.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kForm = "expected numbers such as 4, 1..16 or 1,2,4..128";
+constexpr std::size_t kMostNumbers = 100'000;
+
+using Numbers = std::vector<std::int64_t>;
+
+/// How a list goes on after its last number.
+struct Progression {
+  std::int64_t factor = 1;
+  std::int64_t step = 1;
+
+  std::int64_t after(std::int64_t number) const { return number * factor + step; }
+};
+
+Progression progression_of(const Numbers& before) {
+  const std::size_t count = before.size();
+  if (count == 1) return {};
+  const std::int64_t last = before[count - 1];
+  const std::int64_t second_last = before[count - 2];
+  if (count >= 3) {
+    const std::int64_t third_last = before[count - 3];
+    const bool common_ratio = second_last * second_last == third_last * last && last % second_last == 0;
+    if (common_ratio && last > second_last) return {.factor = last / second_last, .step = 0};
+  }
+  return {.factor = 1, .step = last - second_last};
+}
+
+/// Reads a list from left to right.
+class ListReader {
+ public:
+  explicit ListReader(std::string_view text) : rest_(text), text_(text) {}
+
+  tl::expected<Numbers, std::string> read() {
+    if (auto first = append_number(); !first) return tl::unexpected(first.error());
+    while (!rest_.empty()) {
+      const bool comma = take(",");
+      const bool range = take("..");
+      if (range) take(",");
+      if (!comma && !range) return fault();
+      if (auto item = range ? append_range() : append_number(); !item) return tl::unexpected(item.error());
+    }
+    return numbers_;
+  }
+
+ private:
+  tl::unexpected<std::string> fault() const {
+    const std::string found = rest_.empty() ? "the end" : fmt::format("\"{}\"", rest_);
+    return tl::unexpected(fmt::format("\"{}\": {}, got {}", text_, kForm, found));
+  }
+
+  bool take(std::string_view word) {
+    const bool found = rest_.starts_with(word);
+    if (found) rest_.remove_prefix(word.size());
+    return found;
+  }
+
+  tl::expected<std::int64_t, std::string> number() {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error == std::errc::invalid_argument) return fault();
+    if (error != std::errc() || value < 1 || value > std::numeric_limits<std::int32_t>::max()) {
+      return tl::unexpected(fmt::format("\"{}\": expected numbers from 1 to 2147483647, got {}", text_,
+                                        rest_.substr(0, static_cast<std::size_t>(end - rest_.data()))));
+    }
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    return value;
+  }
+
+  tl::expected<void, std::string> append_number() {
+    const auto value = number();
+    if (!value) return tl::unexpected(value.error());
+    numbers_.push_back(*value);
+    return {};
+  }
+
+  tl::expected<void, std::string> append_range() {
+    const auto last = number();
+    if (!last) return tl::unexpected(last.error());
+    const std::int64_t before = numbers_.back();
+    const Progression progression = progression_of(numbers_);
+    if (*last < before || progression.after(before) <= before) {
+      return tl::unexpected(
+          fmt::format("\"{}\": a range goes up, but {} comes after {}", text_, *last < before ? *last : before,
+                      *last < before ? before : numbers_[numbers_.size() - 2]));
+    }
+    for (std::int64_t next = progression.after(before); next <= *last; next = progression.after(next)) {
+      if (numbers_.size() == kMostNumbers) {
+        return tl::unexpected(fmt::format("\"{}\": more than {} numbers; take fewer", text_, kMostNumbers));
+      }
+      numbers_.push_back(next);
+    }
+    return {};
+  }
+
+  std::string_view rest_;
+  std::string_view text_;
+  Numbers numbers_;
+};
+
+}  // namespace
+
+tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text) {
+  auto numbers = ListReader(text).read();
+  if (!numbers) return tl::unexpected(numbers.error());
+  std::ranges::sort(*numbers);
+  const auto repeated = std::ranges::unique(*numbers);
+  numbers->erase(repeated.begin(), repeated.end());
+  std::vector<std::int32_t> list;
+  for (const std::int64_t number : *numbers) list.push_back(static_cast<std::int32_t>(number));
+  return list;
+}
+
+}  // namespace penstock

@@ -1,0 +1,21 @@
+#pragma once
+// Lists of numbers as flags of a sweep write them: "1..16", "1,2,4..128", "3,5,7".
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+namespace penstock {
+
+/// The numbers of `text`, ascending, each once; all at least 1 and below 2^31. Commas separate; `..` goes on
+/// from the numbers before it up to and including the one after it:
+///  - after one number by one: "1..4" is 1 2 3 4;
+///  - where the last three before it have a common ratio, by that: "1,2,4..16" is 1 2 4 8 16;
+///  - otherwise by the difference of the last two: "1,3..9" is 1 3 5 7 9.
+/// A last number that the steps do not hit is not in the list. Errors say what was expected and found; more than
+/// 100,000 numbers are refused.
+tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text);
+
+}  // namespace penstock

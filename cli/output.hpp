@@ -1,0 +1,45 @@
+#pragma once
+// Where a command's answers go: standard output and the files of -o. Nothing is left half written.
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "cli/outcome.hpp"
+
+namespace penstock {
+
+/// A form in which a command can write its answer, chosen by the file's suffix.
+struct OutputForm {
+  std::string_view suffix;  ///< ".json", ".trace.json"; the longest that fits is taken
+  std::function<tl::expected<std::string, std::string>()> write;  ///< the whole content
+};
+
+/// True when the file ends in `suffix` and has a name before it.
+bool has_suffix(std::string_view file, std::string_view suffix);
+
+/// Fails when some file has none of the suffixes (they are listed) or stands in a directory that does not
+/// exist. To be called before the work.
+tl::expected<void, Failure> check_output_files(const std::vector<std::string>& files,
+                                               const std::vector<std::string_view>& suffixes);
+
+/// Writes `content` to a temporary name beside `file` and renames it. Error: "FILE: cannot be written: ...".
+tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content);
+
+/// Writes each file in the form that its suffix asks for. Requires check_output_files().
+tl::expected<void, Failure> write_files(const std::vector<std::string>& files, const std::vector<OutputForm>& forms);
+
+/// Error: standard output is closed or full.
+tl::expected<void, Failure> write_stdout(std::string_view text);
+
+/// A line on stderr. Nobody is told when that fails.
+void write_stderr(std::string_view line);
+
+/// True when stderr is a terminal; the same for standard output.
+bool stderr_is_terminal();
+bool stdout_is_terminal();
+
+}  // namespace penstock

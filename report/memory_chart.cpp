@@ -1,0 +1,125 @@
+#include "report/memory_chart.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "report/chart_svg.hpp"
+#include "report/palette.hpp"
+#include "report/result.hpp"
+#include "report/result_figures.hpp"
+#include "report/units.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kSlots = 300;  // about the pixels of a plot's width
+
+std::size_t slot_of(Ns time_ns, Ns end_ns, std::size_t slots) {
+  if (end_ns <= 0) return 0;
+  const double share = static_cast<double>(time_ns) / static_cast<double>(end_ns);
+  return static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(slots));
+}
+
+std::string category_label(MemoryCategory category) {
+  std::string label(to_text(category));
+  std::ranges::replace(label, '_', ' ');
+  return label;
+}
+
+std::vector<ChartBand> bands_of(const std::vector<MemorySample>& samples,
+                                const std::vector<MemoryCategory>& used, Ns end_ns) {
+  std::vector<ChartBand> bands;
+  std::vector<double> floor(samples.size(), 0);
+  for (const MemoryCategory category : used) {
+    ChartBand band = {category_label(category), colour_of(category), {}, static_cast<double>(end_ns)};
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const double high =
+          floor[i] + static_cast<double>(samples[i].bytes[static_cast<std::size_t>(category)]);
+      band.steps.push_back({static_cast<double>(samples[i].time_ns), floor[i], high});
+      floor[i] = high;
+    }
+    bands.push_back(std::move(band));
+  }
+  return bands;
+}
+
+std::string title_of(const RankReport& rank) {
+  std::string title = fmt::format("rank {}: peak {}", rank.rank, format_bytes(rank.memory.peak_bytes));
+  if (rank.memory.capacity) title += fmt::format(" of {}", format_bytes(*rank.memory.capacity));
+  if (rank.memory.out_of_memory()) title += ", out of memory";
+  return title;
+}
+
+/// The highest peak of all ranks.
+Bytes highest_peak(const Result& result) {
+  Bytes peak = 0;
+  for (const RankReport& rank : result.ranks) peak = std::max(peak, rank.memory.peak_bytes);
+  return peak;
+}
+
+/// A line far above all peaks would leave the bands flat.
+bool draws_capacity(const RankMemory& memory, Bytes highest) {
+  return memory.capacity && *memory.capacity / 2 <= highest;
+}
+
+/// The top of all y axes: the highest peak, or the highest capacity that is drawn.
+Bytes shared_top(const Result& result) {
+  const Bytes highest = highest_peak(result);
+  Bytes top = highest;
+  for (const RankReport& rank : result.ranks) {
+    if (draws_capacity(rank.memory, highest)) top = std::max(top, *rank.memory.capacity);
+  }
+  return top;
+}
+
+}  // namespace
+
+std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples, Ns end_ns, std::size_t slots) {
+  std::vector<MemorySample> kept;
+  for (std::size_t begin = 0; begin < samples.size();) {
+    const std::size_t slot = slot_of(samples[begin].time_ns, end_ns, slots);
+    std::size_t largest = begin;
+    std::size_t end = begin;
+    for (; end < samples.size() && slot_of(samples[end].time_ns, end_ns, slots) == slot; ++end) {
+      if (total_bytes(samples[end].bytes) > total_bytes(samples[largest].bytes)) largest = end;
+    }
+    kept.push_back(samples[largest]);
+    if (largest + 1 < end) kept.push_back(samples[end - 1]);
+    begin = end;
+  }
+  return kept;
+}
+
+std::vector<Chart> memory_charts(const Result& result) {
+  const std::vector<MemoryCategory> used = used_categories(result);
+  const Bytes highest = highest_peak(result);
+  const auto top = static_cast<double>(shared_top(result));
+  std::vector<Chart> charts;
+  for (const RankReport& rank : result.ranks) {
+    if (rank.memory.samples.empty() || used.empty()) continue;
+    Chart chart;
+    chart.title = title_of(rank);
+    chart.x_unit = AxisUnit::nanoseconds;
+    chart.y_unit = AxisUnit::bytes;
+    chart.height = 210;
+    chart.least_top = top;
+    const Ns end_ns = std::max(result.makespan_ns, rank.memory.samples.back().time_ns);
+    chart.bands = bands_of(thinned(rank.memory.samples, end_ns, kSlots), used, end_ns);
+    if (draws_capacity(rank.memory, highest)) {
+      const auto capacity = static_cast<double>(*rank.memory.capacity);
+      chart.curves.push_back(
+          {.label = "capacity",
+           .colour = {0xb0, 0x00, 0x20},
+           .dashed = true,
+           .points = {{.x = 0, .y = capacity}, {.x = static_cast<double>(end_ns), .y = capacity}}});
+    }
+    charts.push_back(std::move(chart));
+  }
+  return charts;
+}
+
+}  // namespace penstock

@@ -1,0 +1,39 @@
+#pragma once
+// The colours of all pictures. Kinds, categories and curves differ in lightness as well as in hue, so that
+// they stay apart for colour-blind readers and on grey prints.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "report/result.hpp"
+#include "schedules/action.hpp"
+
+namespace penstock {
+
+struct Colour {
+  std::uint8_t red = 0;
+  std::uint8_t green = 0;
+  std::uint8_t blue = 0;
+
+  friend bool operator==(const Colour&, const Colour&) = default;
+};
+
+/// "#rrggbb"
+std::string to_hex(Colour colour);
+/// Mixed with white: 0 is the colour itself, 1 is white.
+Colour lightened(Colour colour, double share);
+/// White on dark colours and near-black on light ones.
+Colour text_colour_on(Colour background);
+
+Colour colour_of(ActionKind kind);
+Colour colour_of(MemoryCategory category);
+/// The k-th curve of a chart; they repeat after kCurveColourCount.
+Colour curve_colour(std::size_t index);
+inline constexpr std::size_t kCurveColourCount = 8;
+
+/// What a legend says: "forward", "backward for the input", ...
+std::string_view description_of(ActionKind kind);
+
+}  // namespace penstock

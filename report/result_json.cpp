@@ -1,0 +1,123 @@
+#include "report/result_json.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "report/result.hpp"
+#include "report/timeline.hpp"
+#include "schedules/action.hpp"
+
+// Writes the document; result_json_reader.cpp reads it.
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+void append_categories(Json& object, const MemoryByCategory& memory) {
+  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+    object[std::string(to_text(static_cast<MemoryCategory>(i)))] = memory[i];
+  }
+}
+
+Json categories_json(const MemoryByCategory& memory) {
+  Json object = Json::object();
+  append_categories(object, memory);
+  return object;
+}
+
+Json sample_json(const MemorySample& sample) {
+  Json object = {{"time_ns", sample.time_ns}};
+  append_categories(object, sample.bytes);
+  return object;
+}
+
+Json memory_json(const RankMemory& memory, const ResultJsonOptions& options) {
+  Json object = {{"peak_time_ns", memory.peak_time_ns},
+                 {"peak_action", memory.peak_action},
+                 {"at_peak", categories_json(memory.at_peak)},
+                 {"peaks", categories_json(memory.peaks)},
+                 {"capacity_bytes", memory.capacity ? Json(*memory.capacity) : Json(nullptr)},
+                 {"out_of_memory", memory.out_of_memory()}};
+  if (options.memory) {
+    Json samples = Json::array();
+    for (const MemorySample& sample : memory.samples) samples.push_back(sample_json(sample));
+    object["samples"] = std::move(samples);
+  }
+  return object;
+}
+
+Json rank_json(const RankReport& rank, const ResultJsonOptions& options) {
+  return {{"rank", rank.rank},
+          {"device", rank.device},
+          {"busy_ns", rank.busy_ns},
+          {"idle_ns", rank.idle_ns},
+          {"exposed_communication_ns", rank.exposed_communication_ns},
+          {"peak_bytes", rank.memory.peak_bytes},
+          {"peak_live_activations", rank.peak_live_activations},
+          {"weight_versions", rank.weight_versions},
+          {"sent_bytes", rank.sent_bytes},
+          {"received_bytes", rank.received_bytes},
+          {"memory", memory_json(rank.memory, options)}};
+}
+
+Json program_json(const ProgramReport& program) {
+  return {{"schedule", program.schedule},     {"ranks", program.ranks},
+          {"stages", program.stages},         {"microbatches", program.microbatches},
+          {"iterations", program.iterations}, {"digest", program.digest}};
+}
+
+Json bubble_json(const BubbleReport& bubble) {
+  return {{"idle_over_total", finite_or_null(bubble.idle_over_total)},
+          {"idle_over_ideal", finite_or_null(bubble.idle_over_ideal)},
+          {"longest_span_rate", finite_or_null(bubble.longest_span_rate)}};
+}
+
+Json throughput_json(const ThroughputReport& throughput) {
+  const auto& steady = throughput.steady_samples_per_second;
+  return {{"samples_per_second", finite_or_null(throughput.samples_per_second)},
+          {"steady_samples_per_second", steady ? finite_or_null(*steady) : Json(nullptr)},
+          {"samples", finite_or_null(throughput.samples)},
+          {"samples_per_update", finite_or_null(throughput.samples_per_update)}};
+}
+
+Json span_json(const Span& span) {
+  Json object = {{"rank", span.rank},          {"action", to_text(span.action)},
+                 {"stage", span.action.stage}, {"microbatch", span.action.microbatch},
+                 {"replica", span.replica},    {"weight_version", span.action.weight_version},
+                 {"start_ns", span.start_ns},  {"end_ns", span.end_ns}};
+  if (span.action.overlaps_next) object["overlaps_next"] = true;
+  return object;
+}
+
+}  // namespace
+
+std::string result_to_json(const Result& result, const ResultJsonOptions& options) {
+  Json document = {{"schema_version", 1},
+                   {"kind", to_text(result.kind)},
+                   {"scenario", result.scenario},
+                   {"engine", result.engine},
+                   {"channel", result.channel},
+                   {"makespan_ns", result.makespan_ns},
+                   {"program", program_json(result.program)},
+                   {"bubble", bubble_json(result.bubble)},
+                   {"throughput", throughput_json(result.throughput)}};
+  document["ranks"] = Json::array();
+  for (const RankReport& rank : result.ranks) document["ranks"].push_back(rank_json(rank, options));
+  document["links"] = Json::array();
+  for (const LinkTraffic& link : result.links) {
+    document["links"].push_back({{"link", link.link}, {"bytes", link.bytes}});
+  }
+  document["notes"] = result.notes;
+  if (options.timeline) {
+    document["timeline"] = Json::array();
+    for (const Span& span : result.timeline.spans) document["timeline"].push_back(span_json(span));
+  }
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace penstock

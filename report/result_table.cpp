@@ -1,0 +1,29 @@
+#include "report/result_table.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "report/result.hpp"
+#include "report/result_figures.hpp"
+#include "report/table.hpp"
+
+namespace penstock {
+
+std::string result_to_table(const Result& result) {
+  std::string text;
+  for (const Headline& line : headlines(result)) text += fmt::format("{:<11} {}\n", line.name, line.figure);
+  if (!result.ranks.empty()) text += '\n' + table_to_text(rank_figures(result));
+  if (!used_categories(result).empty()) {
+    text += "\npeak of each kind of memory\n" + table_to_text(peak_figures(result));
+  }
+  if (!result.links.empty()) text += '\n' + table_to_text(link_figures(result));
+  const auto out_of_memory = out_of_memory_lines(result);
+  if (!out_of_memory.empty()) text += '\n';
+  for (const std::string& line : out_of_memory) text += fmt::format("out of memory: {}\n", line);
+  if (!result.notes.empty()) text += '\n';
+  for (const std::string& note : result.notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+}  // namespace penstock

@@ -1,0 +1,343 @@
+#include "report/timeline_svg.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/axis.hpp"
+#include "report/escaping.hpp"
+#include "report/palette.hpp"
+#include "report/timeline.hpp"
+#include "report/timeline_boxes.hpp"
+#include "report/timeline_rows.hpp"
+#include "report/units.hpp"
+#include "schedules/action.hpp"
+
+// From top to bottom: title, legend, a row a rank (each with up to three thin bars of communication), axis.
+// Everything that a zoom stretches is in the group "zoom", in pixels from the plot's left edge; numbers and
+// ticks are redrawn by the page's script.
+
+namespace penstock {
+namespace {
+
+constexpr double kRowHeight = 24;
+constexpr double kRowGap = 6;
+constexpr double kBarHeight = 4;
+constexpr double kTitleHeight = 26;
+constexpr double kLegendHeight = 22;
+constexpr double kAxisHeight = 34;
+constexpr double kRightMargin = 24;
+constexpr double kLeastStepWidth = 2;
+constexpr double kLeastOutlinedWidth = 4;  // a white outline would wash out narrower boxes
+constexpr std::string_view kNoOutline = " stroke=\"none\"";
+constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
+constexpr double kLeastPixels = 0.8;  // boxes below are merged
+constexpr double kDigitWidth = 6.6;
+constexpr double kPalest = 0.5;  // how far the last stage of a rank is mixed with white
+
+/// Where things are, in pixels.
+struct Layout {
+  double width = 0;
+  double height = 0;
+  double left = 0;
+  double plot_width = 0;
+  double rows_top = 0;
+  double row_pitch = 0;
+  double axis_top = 0;
+  Ns makespan_ns = 0;
+
+  double x(Ns time_ns) const {
+    return makespan_ns > 0 ? static_cast<double>(time_ns) / static_cast<double>(makespan_ns) * plot_width : 0;
+  }
+  double row_top(std::size_t rank) const { return rows_top + row_pitch * static_cast<double>(rank); }
+};
+
+/// The thin bars that some rank has, in drawing order.
+std::vector<TimelineRow> bars_of(const Timeline& timeline, const TimelineSvgOptions& options) {
+  std::set<TimelineRow> rows;
+  for (const Span& span : timeline.spans) rows.insert(row_of(span.action.kind));
+  rows.erase(TimelineRow::compute);
+  if (!options.communication) rows.clear();
+  return {rows.begin(), rows.end()};
+}
+
+Layout layout_of(const Timeline& timeline, const TimelineSvgOptions& options, std::size_t bars) {
+  Layout layout;
+  layout.makespan_ns = timeline.makespan_ns;
+  layout.width = std::max(200, options.width);
+  const std::size_t digits = std::to_string(std::max(0, timeline.rank_count - 1)).size();
+  layout.left = 46 + 7 * static_cast<double>(digits);
+  layout.plot_width = layout.width - layout.left - kRightMargin;
+  layout.rows_top = (options.title.empty() ? 8 : kTitleHeight) + kLegendHeight;
+  layout.row_pitch = kRowHeight + kRowGap + static_cast<double>(bars) * (kBarHeight + 1);
+  layout.axis_top = layout.row_top(static_cast<std::size_t>(timeline.rank_count)) - 2;
+  layout.height = layout.axis_top + kAxisHeight;
+  return layout;
+}
+
+/// The fill of a compute action: later stages of one rank are paler.
+Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
+  const Colour base = colour_of(action.kind);
+  if (stages.size() < 2 || action.kind == ActionKind::step) return base;
+  const auto place = std::ranges::lower_bound(stages, action.stage) - stages.begin();
+  return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
+}
+
+/// How wide a box must be for a number of so many digits.
+double label_width(std::size_t digits) { return 5 + kDigitWidth * static_cast<double>(digits); }
+
+struct Rectangle {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+};
+
+/// The SVG text of rectangles and of the numbers above them.
+class BoxText {
+ public:
+  void add_leaf(const Action& action, Colour fill, const Rectangle& at, std::string_view tooltip) {
+    const std::string label = has_microbatch(action.kind) ? std::to_string(action.microbatch) : "";
+    add_rectangle(fill, at, label.empty() ? "" : fmt::format(" data-n=\"{}\"", label), tooltip);
+    if (action.kind == ActionKind::recompute) add_hatching(at);
+    if (label.empty() || at.width < label_width(label.size())) return;
+    const std::string_view halo = action.kind == ActionKind::recompute ? kHalo : "";
+    fmt::format_to(std::back_inserter(labels_), "<text x=\"{:.2f}\" y=\"{:.2f}\" fill=\"{}\"{}>{}</text>\n",
+                   at.x + at.width / 2, at.y + at.height / 2 + 4, to_hex(text_colour_on(fill)), halo, label);
+  }
+
+  /// One below the other, as high as their share of the time.
+  void add_shares(const std::vector<KindShare>& shares, const Rectangle& at, std::string_view tooltip) {
+    Ns total_ns = 0;
+    for (const KindShare& share : shares) total_ns += share.time_ns;
+    fmt::format_to(std::back_inserter(boxes_), "<g><title>{}</title>", xml_escaped(tooltip));
+    double top = at.y;
+    for (const KindShare& share : shares) {
+      const double height =
+          total_ns > 0 ? at.height * static_cast<double>(share.time_ns) / static_cast<double>(total_ns) : 0;
+      add_rectangle(colour_of(share.kind), {at.x, top, at.width, height}, kNoOutline, "");
+      top += height;
+    }
+    boxes_ += "</g>\n";
+  }
+
+  void add_rectangle(Colour fill, const Rectangle& at, std::string_view attributes,
+                     std::string_view tooltip) {
+    fmt::format_to(std::back_inserter(boxes_),
+                   "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"{}", at.x,
+                   at.y, at.width, at.height, to_hex(fill), attributes);
+    if (at.width < kLeastOutlinedWidth && attributes != kNoOutline) boxes_ += kNoOutline;
+    if (tooltip.empty()) {
+      boxes_ += "/>";
+    } else {
+      fmt::format_to(std::back_inserter(boxes_), "><title>{}</title></rect>\n", xml_escaped(tooltip));
+    }
+  }
+
+  const std::string& boxes() const { return boxes_; }
+  const std::string& labels() const { return labels_; }
+
+ private:
+  void add_hatching(const Rectangle& at) {
+    fmt::format_to(
+        std::back_inserter(boxes_),
+        "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"url(#penstock-hatch)\" "
+        "pointer-events=\"none\"/>",
+        at.x, at.y, at.width, at.height);
+  }
+
+  std::string boxes_;
+  std::string labels_;
+};
+
+/// A STEP takes no time unless told otherwise; it is drawn as a thin dark line all the same.
+Rectangle place_of(const DrawnBox& box, double top, const Layout& layout) {
+  Rectangle at = {layout.x(box.start_ns), top, layout.x(box.end_ns) - layout.x(box.start_ns), kRowHeight};
+  if (box.shown.action.kind == ActionKind::step && at.width < kLeastStepWidth) {
+    at.width = kLeastStepWidth;
+    at.x = std::min(at.x, layout.plot_width - kLeastStepWidth);
+  }
+  return at;
+}
+
+void add_compute_row(BoxText& text, const std::vector<DrawnBox>& boxes,
+                     const std::vector<std::int32_t>& stages, double top, const Layout& layout) {
+  for (const DrawnBox& box : boxes) {
+    const Rectangle at = place_of(box, top, layout);
+    if (at.width <= 0) continue;
+    const std::string tooltip = tooltip_of(box);
+    const ComputeBox& shown = box.shown;
+    if (box.merged()) {
+      text.add_shares(box.shares, at, tooltip);
+    } else if (!shown.partner) {
+      text.add_leaf(shown.action, shade_of(shown.action, stages), at, tooltip);
+    } else {
+      const double half = at.height / 2;
+      text.add_leaf(shown.action, shade_of(shown.action, stages), {at.x, at.y, at.width, half}, tooltip);
+      text.add_leaf(*shown.partner, shade_of(*shown.partner, stages), {at.x, at.y + half, at.width, half},
+                    tooltip);
+    }
+  }
+}
+
+/// All transfers and collectives, thin bars below their rank's row. Bars that are closer than a pixel to
+/// the start of the one before them in the same row are left out.
+void add_bars(BoxText& text, const Timeline& timeline, const std::vector<TimelineRow>& bars,
+              const Layout& layout, double least_width) {
+  std::vector<double> drawn_until(static_cast<std::size_t>(timeline.rank_count) * 4, -1);
+  for (const Span& span : timeline.spans) {
+    const TimelineRow row = row_of(span.action.kind);
+    const auto found = std::ranges::find(bars, row);
+    if (found == bars.end() || span.end_ns == span.start_ns) continue;
+    const auto rank = static_cast<std::size_t>(span.rank);
+    const double x = layout.x(span.start_ns);
+    double& until = drawn_until[rank * 4 + static_cast<std::size_t>(row)];
+    const double end = layout.x(span.end_ns);
+    if (x >= until - least_width && end < until + least_width) continue;
+    until = std::max(until, std::max(end, x + least_width));
+    const double top =
+        layout.row_top(rank) + kRowHeight + 1 + static_cast<double>(found - bars.begin()) * (kBarHeight + 1);
+    text.add_rectangle(colour_of(span.action.kind), {x, top, std::max(0.5, end - x), kBarHeight},
+                       " fill-opacity=\"0.8\"", tooltip_of(span));
+  }
+}
+
+std::string legend_svg(const std::set<ActionKind>& kinds, const Layout& layout, bool shaded) {
+  std::string svg = "<g class=\"legend\">\n";
+  double x = layout.left;
+  const double y = layout.rows_top - kLegendHeight;
+  const auto add = [&](std::string_view text, Colour fill, bool hatched) {
+    const double needed = 17 + 5.6 * static_cast<double>(text.size()) + 16;
+    if (x + needed > layout.width) return;
+    fmt::format_to(std::back_inserter(svg),
+                   "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"12\" height=\"12\" fill=\"{}\"/>", x, y,
+                   to_hex(fill));
+    if (hatched)
+      fmt::format_to(
+          std::back_inserter(svg),
+          "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"12\" height=\"12\" fill=\"url(#penstock-hatch)\"/>", x, y);
+    fmt::format_to(std::back_inserter(svg), "<text x=\"{:.2f}\" y=\"{:.2f}\">{}</text>\n", x + 17, y + 10,
+                   text);
+    x += needed;
+  };
+  for (const ActionKind kind : kinds)
+    add(description_of(kind), colour_of(kind), kind == ActionKind::recompute);
+  add("idle", Colour{0xe9, 0xe9, 0xe9}, false);
+  if (shaded)
+    add("paler: later stage of the rank", lightened(colour_of(ActionKind::forward), kPalest), false);
+  return svg + "</g>\n";
+}
+
+std::string axis_svg(const Layout& layout) {
+  std::string svg = "<g class=\"axis\">\n";
+  const int most = std::max(2, static_cast<int>(layout.plot_width / 90));
+  const std::vector<Ns> ticks = time_ticks(layout.makespan_ns, most);
+  for (const Ns tick : ticks) {
+    const double x = layout.left + layout.x(tick);
+    fmt::format_to(std::back_inserter(svg),
+                   "<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.2f}\" y2=\"{2:.2f}\" stroke=\"#555\"/>"
+                   "<text x=\"{0:.2f}\" y=\"{3:.2f}\" text-anchor=\"middle\">{4}</text>\n",
+                   x, layout.axis_top, layout.axis_top + 5, layout.axis_top + 18,
+                   format_tick(tick, ticks.back()));
+  }
+  return svg + "</g>\n";
+}
+
+std::string head_svg(const Layout& layout, const TimelineSvgOptions& options) {
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"penstock-timeline\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+      "width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" "
+      "fill=\"#222\" "
+      "data-left=\"{2:.2f}\" data-plot=\"{3:.2f}\" data-makespan=\"{4}\" data-axis=\"{5:.2f}\">\n",
+      layout.width, layout.height, layout.left, layout.plot_width, layout.makespan_ns, layout.axis_top);
+  svg += fmt::format(
+      "<defs><pattern id=\"penstock-hatch\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
+      "patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"5\" fill=\"#3b6fb6\"/></pattern>"
+      "<clipPath id=\"penstock-plot\"><rect x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
+      "height=\"{:.2f}\"/></clipPath></defs>\n",
+      layout.left, layout.plot_width, layout.height);
+  svg += "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+  if (!options.title.empty()) {
+    svg += fmt::format("<text x=\"{:.2f}\" y=\"17\" font-size=\"14\" font-weight=\"bold\">{}</text>\n",
+                       layout.left, xml_escaped(options.title));
+  }
+  return svg;
+}
+
+std::string rank_labels_svg(const Layout& layout, std::size_t ranks) {
+  std::string svg;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const double top = layout.row_top(rank);
+    fmt::format_to(std::back_inserter(svg),
+                   "<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"end\">rank {}</text>"
+                   "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"#e9e9e9\"/>\n",
+                   layout.left - 8, top + kRowHeight / 2 + 4, rank, layout.left, top, layout.plot_width,
+                   kRowHeight);
+  }
+  return svg;
+}
+
+std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
+  std::set<ActionKind> kinds;
+  for (const Span& span : timeline.spans) {
+    const bool bar = std::ranges::find(bars, row_of(span.action.kind)) != bars.end();
+    if (is_compute(span.action.kind) || (bar && span.end_ns > span.start_ns)) kinds.insert(span.action.kind);
+  }
+  return kinds;
+}
+
+Ns time_of_pixels(const Layout& layout, double pixels) {
+  return std::llround(std::ceil(pixels * static_cast<double>(layout.makespan_ns) / layout.plot_width));
+}
+
+/// Half of the elements for each where there are bars; all others (legend, axis) are a handful.
+DrawingBudget budget_of(const Layout& layout, const TimelineSvgOptions& options, std::size_t bars) {
+  return {.least_ns = time_of_pixels(layout, kLeastPixels),
+          .wide_ns = time_of_pixels(layout, label_width(1)),
+          .most_elements = bars == 0 ? options.most_elements : options.most_elements / 2};
+}
+
+/// How far bars of one row must be apart for all of them, at two elements each, to stay in the budget.
+double least_bar_width(const Layout& layout, const TimelineSvgOptions& options, std::size_t bar_rows) {
+  constexpr std::size_t kElementsPerBar = 2;
+  const std::size_t most_bars = std::max<std::size_t>(1, options.most_elements / 2 / kElementsPerBar);
+  return std::max(kLeastPixels,
+                  layout.plot_width * static_cast<double>(bar_rows) / static_cast<double>(most_bars));
+}
+
+}  // namespace
+
+std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options) {
+  const std::vector<TimelineRow> bars = bars_of(timeline, options);
+  const Layout layout = layout_of(timeline, options, bars.size());
+  const auto ranks = compute_boxes(timeline);
+  const auto rows = drawn_boxes(ranks, budget_of(layout, options, bars.size()));
+  BoxText text;
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    add_compute_row(text, rows[rank], stages_of(ranks[rank]), layout.row_top(rank), layout);
+  }
+  add_bars(text, timeline, bars, layout, least_bar_width(layout, options, bars.size() * ranks.size()));
+
+  const bool shaded =
+      std::ranges::any_of(ranks, [](const auto& boxes) { return stages_of(boxes).size() > 1; });
+  std::string svg = head_svg(layout, options) + legend_svg(drawn_kinds(timeline, bars), layout, shaded);
+  svg += rank_labels_svg(layout, ranks.size());
+  svg += fmt::format(
+      "<g clip-path=\"url(#penstock-plot)\">\n<g class=\"zoom\" transform=\"translate({0:.2f},0)\" "
+      "stroke=\"#ffffff\" "
+      "stroke-width=\"0.5\">\n{1}</g>\n<g class=\"labels\" transform=\"translate({0:.2f},0)\" "
+      "text-anchor=\"middle\" "
+      "pointer-events=\"none\">\n{2}</g>\n</g>\n",
+      layout.left, text.boxes(), text.labels());
+  return svg + axis_svg(layout) + "</svg>\n";
+}
+
+}  // namespace penstock

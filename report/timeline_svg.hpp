@@ -1,0 +1,27 @@
+#pragma once
+// A timeline as an SVG picture in the style of PipeDream's figures: a row a worker, blue forwards, green
+// backwards with the microbatch inside, grey where a worker idles.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "report/timeline.hpp"
+
+namespace penstock {
+
+struct TimelineSvgOptions {
+  std::string title{};         ///< above the picture; empty: none
+  std::int32_t width = 1200;   ///< of the whole picture in pixels; at least 200 are used
+  bool communication = false;  ///< thin bars under each row: sends, receives, collectives
+  std::size_t most_elements =
+      50'000;  ///< boxes with tooltip and number; narrow neighbours are merged to stay below
+};
+
+/// A complete <svg> element. Boxes carry a tooltip (action, start, end, weight version) and, where there is
+/// room, the microbatch's number. Stages of one rank have different shades. The two leaves of an overlapped
+/// pair share a box, the first above the second. Boxes below a pixel are merged with their neighbours.
+/// Attributes data-* on the <svg> and the boxes serve the zoom of html_page.hpp.
+std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options = {});
+
+}  // namespace penstock

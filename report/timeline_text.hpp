@@ -1,0 +1,22 @@
+#pragma once
+// A timeline drawn with characters, for `penstock show`.
+
+#include <cstdint>
+#include <string>
+
+#include "report/timeline.hpp"
+
+namespace penstock {
+
+struct TimelineTextOptions {
+  std::int32_t columns = 100;  ///< of a whole line; at least 40 are used
+  bool ansi_colour = false;    ///< colours by ANSI escapes; the picture reads the same without
+};
+
+/// A row a rank, time from left to right, '.' where a rank idles, a time axis and a legend. Where the
+/// shortest action has room, a box is its letter and microbatch ("F3-", "B3==="; with the stage in front
+/// where a rank holds several). Where all times are multiples of a unit that gets a column, the microbatches
+/// stand on a line of their own under the letters. Otherwise a column shows what takes most of its time.
+std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions& options = {});
+
+}  // namespace penstock

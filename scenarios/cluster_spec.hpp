@@ -1,0 +1,27 @@
+#pragma once
+// The cluster as a scenario states it. It is built when the number of ranks is known, so that sweeps of K
+// need not name a number of devices. Read by load.hpp, built by experiment.hpp.
+
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+#include <variant>
+
+#include "topology/cluster.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+
+/// A parametrised shape or a cluster written out device by device.
+struct ClusterSpec {
+  /// A UniformCluster of 0 devices has as many as the program has ranks.
+  std::variant<UniformCluster, TwoLevelCluster, Cluster> shape =
+      UniformCluster{.devices = 0, .memory_bytes = {}};
+  std::string name = "uniform";  ///< the preset's name, for messages
+};
+
+/// The cluster for a program of `ranks` ranks; device r runs rank r. Errors: fewer devices than ranks (both
+/// numbers are named), and those of the shape.
+tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks);
+
+}  // namespace penstock

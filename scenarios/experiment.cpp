@@ -1,0 +1,148 @@
+// batch -> generate -> model's edges -> validate -> lower -> price -> cluster.
+
+#include "scenarios/experiment.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/batch.hpp"
+#include "scenarios/cluster_spec.hpp"
+#include "scenarios/model.hpp"
+#include "scenarios/scenario.hpp"
+#include "scenarios/stage_costs.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/lower.hpp"
+#include "schedules/program.hpp"
+#include "schedules/validate.hpp"
+
+namespace penstock {
+namespace {
+
+/// The message with the scenario's file in front, unless it starts with a place already.
+PrepareError bad_input(const Scenario& scenario, std::string_view message) {
+  const bool has_place =
+      scenario.file.empty() || message.starts_with(scenario.file) || message.starts_with("--set ");
+  return {.message = has_place ? std::string(message) : fmt::format("{}: {}", scenario.file, message),
+          .invalid = false};
+}
+
+PrepareError invalid_program(const Scenario& scenario, std::string_view message) {
+  PrepareError error = bad_input(scenario, message);
+  error.invalid = true;
+  return error;
+}
+
+MicrobatchMeaning meaning_of(const Scenario& scenario) {
+  const ScheduleInfo* schedule =
+      find_schedule(scenario.program ? scenario.program->schedule : scenario.schedule);
+  return schedule != nullptr && schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
+                                                       : MicrobatchMeaning::part_of_minibatch;
+}
+
+/// The scenario's batch; a program file states its number of microbatches itself.
+tl::expected<ResolvedBatch, std::string> batch_in_force(const Scenario& scenario) {
+  Batch batch = scenario.batch;
+  if (scenario.program) {
+    if (batch.microbatches && *batch.microbatches != scenario.program->microbatches) {
+      return tl::unexpected(
+          fmt::format("schedule.microbatches: the program has {}, got {}; leave the key out",
+                      scenario.program->microbatches, *batch.microbatches));
+    }
+    batch.microbatches = scenario.program->microbatches;
+  }
+  return resolve_batch(batch, meaning_of(scenario));
+}
+
+tl::expected<Program, std::string> compute_program(const Scenario& scenario, const ResolvedBatch& batch) {
+  if (scenario.program) return *scenario.program;
+  if (scenario.schedule.empty()) {
+    return tl::unexpected(
+        std::string("schedule.name is missing: expected the name of a schedule such as gpipe"));
+  }
+  Shape shape = scenario.shape;
+  shape.microbatches = batch.microbatches;
+  return generate(scenario.schedule, shape);
+}
+
+/// Puts the edges that the model states into the program.
+tl::expected<Program, std::string> with_model_edges(Program program, const Model& model) {
+  const auto* figures = std::get_if<StageFigures>(&model);
+  if (figures == nullptr || figures->edges.empty()) return program;
+  std::vector<StageEdge> edges = figures->edges;
+  std::ranges::sort(edges);
+  if (!program.edges.empty() && program.edges != edges) {
+    return tl::unexpected(std::string(
+        "model.stages.edges: the schedule's program has stage edges of its own; leave the key out"));
+  }
+  for (const StageEdge& edge : edges) {
+    if (edge.to >= program.stage_count()) {
+      return tl::unexpected(
+          fmt::format("model.stages.edges: the edge [{}, {}] names a stage beyond the last, {}", edge.from,
+                      edge.to, program.stage_count() - 1));
+    }
+  }
+  program.edges = std::move(edges);
+  return program;
+}
+
+tl::expected<Program, PrepareError> lowered_program(const Scenario& scenario, const ResolvedBatch& batch) {
+  auto program = compute_program(scenario, batch);
+  if (program) program = with_model_edges(*std::move(program), scenario.model);
+  if (!program) return tl::unexpected(bad_input(scenario, program.error()));
+  if (auto valid = validate(*program); !valid)
+    return tl::unexpected(invalid_program(scenario, valid.error()));
+  auto lowered = lower(*program);
+  if (!lowered) return tl::unexpected(invalid_program(scenario, lowered.error()));
+  return *std::move(lowered);
+}
+
+bool has_overhead(const Model& model) {
+  if (const auto* graph = std::get_if<LayerGraph>(&model)) return graph->overhead_ns > 0;
+  const auto* figures = std::get_if<StageFigures>(&model);
+  return figures != nullptr && std::ranges::any_of(figures->overhead.values, [](Ns ns) { return ns > 0; });
+}
+
+std::vector<std::string> notes_of(const Scenario& scenario, std::int64_t wanted) {
+  std::vector<std::string> notes = scenario.notes;
+  const std::int64_t own = scenario.batch.own_micro_batch_size;
+  if (!std::holds_alternative<UnitCosts>(scenario.model) && wanted != own) {
+    notes.push_back(
+        fmt::format("the model's times and bytes are scaled linearly from {} to {} samples a microbatch, {}",
+                    own, wanted, has_overhead(scenario.model) ? "overhead apart" : "with overhead 0"));
+  }
+  return notes;
+}
+
+}  // namespace
+
+tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario) {
+  const auto batch = batch_in_force(scenario);
+  if (!batch) return tl::unexpected(bad_input(scenario, batch.error()));
+  auto program = lowered_program(scenario, *batch);
+  if (!program) return tl::unexpected(program.error());
+  const std::int64_t slices = std::max(1, program->slices);  // each costs its share of the microbatch
+  const Scaling scaling{.own = scenario.batch.own_micro_batch_size * slices,
+                        .wanted = batch->micro_batch_size};
+  auto costs = cost_table(scenario, *program, scaling);
+  if (!costs) return tl::unexpected(bad_input(scenario, costs.error()));
+  auto cluster = build_cluster(scenario.cluster, program->rank_count());
+  if (!cluster) return tl::unexpected(bad_input(scenario, cluster.error()));
+  const std::string name = scenario.file.empty() ? program->schedule : scenario.file;
+  return Experiment{.name = name,
+                    .program = *std::move(program),
+                    .costs = *std::move(costs),
+                    .cluster = *std::move(cluster),
+                    .channels = scenario.channels,
+                    .samples_per_microbatch = static_cast<double>(batch->micro_batch_size),
+                    .notes = notes_of(scenario, batch->micro_batch_size)};
+}
+
+}  // namespace penstock

@@ -1,0 +1,36 @@
+#pragma once
+// From a Scenario to what an engine takes: the lowered, validated program with its costs on a cluster.
+
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "scenarios/scenario.hpp"
+#include "schedules/cost_table.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock {
+
+/// Everything that an engine needs; sim/ and backend/ take the same value.
+struct Experiment {
+  std::string name;  ///< the scenario's file, or the schedule's name
+  Program program;   ///< validated and lowered
+  CostTable costs;   ///< one entry a stage and edge of the program
+  Cluster cluster;   ///< device r runs rank r
+  ChannelOptions channels;
+  double samples_per_microbatch = 1;
+  std::vector<std::string> notes;
+};
+
+/// Why an experiment could not be prepared. `invalid` (exit 1): parsed but not a legal program;
+/// otherwise bad input (exit 2): an impossible shape, sizes that do not divide, too few devices, ...
+struct PrepareError {
+  std::string message;
+  bool invalid = false;
+};
+
+/// Generates, validates, partitions, prices and lowers. Pure: equal scenarios give equal experiments.
+tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario);
+
+}  // namespace penstock

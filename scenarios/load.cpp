@@ -1,0 +1,181 @@
+// text -> tree -> parts resolved -> overrides -> parts read -> Scenario. The file's own microbatch, for
+// which its times hold, is taken from the tree before the overrides.
+
+#include "scenarios/load.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include <tl/expected.hpp>
+
+#include "scenarios/batch.hpp"
+#include "scenarios/document.hpp"
+#include "scenarios/model.hpp"
+#include "scenarios/override.hpp"
+#include "scenarios/partition.hpp"
+#include "scenarios/parts.hpp"
+#include "scenarios/reader.hpp"
+#include "scenarios/scenario.hpp"
+#include "scenarios/schema.hpp"
+#include "schedules/generators.hpp"
+
+namespace penstock {
+namespace {
+
+/// The parts of a document; what it leaves out has the part's default.
+struct Parts {
+  ModelPart model;
+  ClusterSpec cluster;
+  SchedulePart schedule;
+  Partition partition;
+  TrainingPart training;
+};
+
+Parts read_parts(const Node& document, Problem& problem) {
+  static constexpr std::array<std::string_view, 5> kKeys = {"model", "cluster", "schedule", "partition",
+                                                            "training"};
+  const MappingReader reader(document, "", kKeys, problem);
+  Parts parts;
+  if (problem.found()) return parts;
+  if (const Node* node = reader.find("model")) parts.model = read_model(*node, problem);
+  if (const Node* node = reader.find("cluster")) parts.cluster = read_cluster(*node, problem);
+  if (const Node* node = reader.find("schedule")) parts.schedule = read_schedule(*node, problem);
+  if (const Node* node = reader.find("partition")) parts.partition = read_partition(*node, problem);
+  if (const Node* node = reader.find("training")) parts.training = read_training(*node, problem);
+  return parts;
+}
+
+MicrobatchMeaning meaning_of(const SchedulePart& schedule) {
+  const ScheduleInfo* info = find_schedule(schedule.program ? schedule.program->schedule : schedule.name);
+  return info != nullptr && info->asynchronous ? MicrobatchMeaning::whole_minibatch
+                                               : MicrobatchMeaning::part_of_minibatch;
+}
+
+Batch batch_of(const SchedulePart& schedule, const TrainingPart& training) {
+  Batch batch;
+  batch.micro_batch_size = training.micro_batch_size;
+  batch.global_batch_size = training.global_batch_size;
+  batch.microbatches = schedule.microbatches;
+  return batch;
+}
+
+/// The samples of one microbatch as the file alone states them; what is wrong with the file is found when
+/// it is read with its overrides.
+std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
+  Problem ignored;
+  SchedulePart schedule;
+  TrainingPart training;
+  if (const Node* node = document.find("schedule")) schedule = read_schedule(*node, ignored);
+  if (const Node* node = document.find("training")) training = read_training(*node, ignored);
+  if (schedule.program) schedule.microbatches = schedule.program->microbatches;
+  return micro_batch_size_of(batch_of(schedule, training), meaning_of(schedule));
+}
+
+template <typename Value>
+std::size_t listed_count(const PerStage<Value>& figures) {
+  return figures.is_list ? figures.values.size() : 0;
+}
+
+/// Entries of the longest list that has one a stage of the model; 0 when there is none.
+std::size_t longest_list(const Parts& parts) {
+  std::size_t longest = parts.partition.cuts.empty() ? 0 : parts.partition.cuts.size() + 1;
+  if (const auto* figures = std::get_if<StageFigures>(&parts.model.model)) {
+    for (const auto* list :
+         {&figures->forward, &figures->backward, &figures->backward_input, &figures->backward_weight,
+          &figures->recompute, &figures->overlapped_pair, &figures->step, &figures->overhead}) {
+      longest = std::max(longest, listed_count(*list));
+    }
+    for (const auto* list : {&figures->activation, &figures->gradient, &figures->kept,
+                             &figures->released_by_input, &figures->input, &figures->weights,
+                             &figures->gradients, &figures->optimizer_state, &figures->transient}) {
+      longest = std::max(longest, listed_count(*list));
+    }
+  }
+  return longest;
+}
+
+/// K where the file does not state it: as many as its lists have entries.
+std::int32_t default_stages(const Parts& parts) {
+  const auto virtual_stages = static_cast<std::size_t>(parts.schedule.shape.virtual_stages);
+  const Shape& shape = parts.schedule.shape;
+  const std::size_t stages = std::max(
+      {std::size_t{1}, longest_list(parts) / virtual_stages, shape.replicas.size(), shape.warmup.size()});
+  return static_cast<std::int32_t>(stages);
+}
+
+Scenario scenario_of(Parts parts, const std::string& file) {
+  Scenario scenario;
+  scenario.file = file;
+  scenario.shape = parts.schedule.shape;
+  scenario.shape.stages = parts.schedule.stages.value_or(default_stages(parts));
+  scenario.shape.iterations = parts.training.iterations.value_or(1);
+  scenario.schedule = parts.schedule.name;
+  scenario.channels = parts.schedule.channels;
+  scenario.program = std::move(parts.schedule.program);
+  if (scenario.program && parts.training.iterations)
+    scenario.program->iterations = *parts.training.iterations;
+  scenario.batch = batch_of(parts.schedule, parts.training);
+  scenario.partition = std::move(parts.partition);
+  scenario.optimizer = parts.training.optimizer;
+  scenario.cluster = std::move(parts.cluster);
+  scenario.model = std::move(parts.model.model);
+  if (scenario.partition.rule != Partition::Rule::unset &&
+      !std::holds_alternative<LayerGraph>(scenario.model)) {
+    scenario.notes.emplace_back("partition is not used: the model is given stage by stage");
+  }
+  return scenario;
+}
+
+tl::expected<Scenario, std::string> read_scenario(const Node& document, const std::string& file,
+                                                  std::optional<std::int64_t> own) {
+  Problem problem;
+  Parts parts = read_parts(document, problem);
+  if (problem.found()) return tl::unexpected(problem.message());
+  if (parts.model.batch) own = parts.model.batch;
+  if (!own && !std::holds_alternative<UnitCosts>(parts.model.model)) {
+    return tl::unexpected(
+        file + ": training: the file does not say for how many samples the model's times hold: expected " +
+        "training.micro_batch_size, got only training.global_batch_size");
+  }
+  Scenario scenario = scenario_of(std::move(parts), file);
+  scenario.batch.own_micro_batch_size = own.value_or(1);
+  return scenario;
+}
+
+}  // namespace
+
+tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::string_view name,
+                                                   const std::filesystem::path& base_directory,
+                                                   std::span<const Override> overrides) {
+  const auto source = std::make_shared<const Source>(
+      Source{.name = std::string(name), .directory = base_directory, .override_key = ""});
+  auto document = parse_document(text, source);
+  if (document) document = resolve_parts(*std::move(document));
+  if (!document) return tl::unexpected(document.error());
+  const auto own = own_micro_batch_size(*document);
+  for (const Override& change : overrides) {
+    document = apply_override(*std::move(document), change);
+    if (document) document = resolve_parts(*std::move(document));
+    if (!document) return tl::unexpected(document.error());
+  }
+  return read_scenario(*document, std::string(name), own);
+}
+
+tl::expected<Scenario, std::string> load_scenario(const std::filesystem::path& path,
+                                                  std::span<const Override> overrides) {
+  const auto text = read_text_file(path, path.string());
+  if (!text) return tl::unexpected(text.error());
+  return parse_scenario(*text, path.string(), path.parent_path(), overrides);
+}
+
+}  // namespace penstock

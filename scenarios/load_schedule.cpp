@@ -1,0 +1,173 @@
+// `schedule:` names a generator with its shape, or a program file; either with the channels it runs over.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/document.hpp"
+#include "scenarios/parts.hpp"
+#include "scenarios/reader.hpp"
+#include "scenarios/schema.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/program.hpp"
+#include "schedules/program_text.hpp"
+#include "schedules/pytorch_csv.hpp"
+
+namespace penstock {
+namespace {
+
+using Word = std::string_view;
+
+constexpr std::array kBackwardOrders = {std::pair{Word{"fifo"}, BackwardOrder::fifo},
+                                        std::pair{Word{"lifo"}, BackwardOrder::lifo}};
+constexpr std::array kCheckpoints = {std::pair{Word{"never"}, Checkpoint::never},
+                                     std::pair{Word{"always"}, Checkpoint::always},
+                                     std::pair{Word{"except_last"}, Checkpoint::except_last}};
+constexpr std::array kRoutings = {std::pair{Word{"global"}, Routing::global},
+                                  std::pair{Word{"runtime"}, Routing::runtime}};
+constexpr std::array kWeightPolicies = {std::pair{Word{"stash"}, WeightPolicy::stash},
+                                        std::pair{Word{"vertical_sync"}, WeightPolicy::vertical_sync},
+                                        std::pair{Word{"latest"}, WeightPolicy::latest}};
+constexpr std::array kReductions = {std::pair{Word{"overlapped"}, Reduction::overlapped},
+                                    std::pair{Word{"at_end"}, Reduction::at_end}};
+constexpr std::array kUpdates = {std::pair{Word{"minibatch"}, UpdateRule::minibatch},
+                                 std::pair{Word{"microbatch"}, UpdateRule::microbatch}};
+constexpr std::array kChannels = {
+    std::pair{Word{"rank"}, ChannelModel::rank}, std::pair{Word{"pair"}, ChannelModel::pair},
+    std::pair{Word{"direction"}, ChannelModel::direction},
+    std::pair{Word{"directed"}, ChannelModel::directed}, std::pair{Word{"boundary"}, ChannelModel::boundary}};
+
+/// How `recompute:` is written; `none` keeps everything.
+enum class Recompute : std::uint8_t { none, early, late };
+constexpr std::array kRecomputes = {std::pair{Word{"none"}, Recompute::none},
+                                    std::pair{Word{"early"}, Recompute::early},
+                                    std::pair{Word{"late"}, Recompute::late}};
+
+constexpr std::array<Word, 5> kChannelKeys = {"channel", "blocking", "capacity", "eager", "program"};
+
+ChannelOptions read_channels(const MappingReader& reader, ChannelModel model) {
+  ChannelOptions options;
+  options.model = reader.choice("channel", kChannels).value_or(model);
+  options.blocking = reader.flag("blocking").value_or(false);
+  const Node* capacity = reader.find("capacity");
+  if (capacity != nullptr && capacity->text != "unlimited") {
+    options.capacity = reader.integer("capacity", {.least = 1}).value_or(0);
+  }
+  options.eager_bytes = reader.bytes("eager").value_or(0);
+  return options;
+}
+
+/// Checkpoint and its timing, which `recompute:` alone also turns on.
+void read_recomputation(const MappingReader& reader, Shape& shape) {
+  const auto checkpoint = reader.choice("checkpoint", kCheckpoints);
+  const auto recompute = reader.choice("recompute", kRecomputes);
+  const bool recomputes = recompute && *recompute != Recompute::none;
+  shape.checkpoint = checkpoint.value_or(recomputes ? Checkpoint::always : Checkpoint::never);
+  if (recompute == Recompute::late) shape.recompute = RecomputeTiming::late;
+  if (recompute && recomputes != (shape.checkpoint != Checkpoint::never)) {
+    reader.complain("recompute", fmt::format("does not go with checkpoint: {}; leave one of them out",
+                                             reader.word("checkpoint").value_or("")));
+  }
+}
+
+std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
+  std::vector<std::int32_t> depths = reader.integers("depth", {.least = 1});
+  if (!reader.has("depth")) return reader.integers("warmup", {.least = 0});
+  if (reader.has("warmup")) reader.complain("depth", "expected depth or warmup (= depth - 1), got both");
+  for (std::int32_t& depth : depths) --depth;
+  return depths;
+}
+
+Shape read_shape(const MappingReader& reader) {
+  Shape shape;
+  shape.virtual_stages =
+      static_cast<std::int32_t>(reader.integer("virtual_stages", {.least = 1}).value_or(1));
+  shape.replicas = reader.integers("replicas", {.least = 1});
+  shape.warmup = read_warmup(reader);
+  shape.backward_order = reader.choice("backward_order", kBackwardOrders).value_or(shape.backward_order);
+  read_recomputation(reader, shape);
+  shape.routing = reader.choice("routing", kRoutings).value_or(shape.routing);
+  shape.weights = reader.choice("weights", kWeightPolicies).value_or(shape.weights);
+  shape.replica_sync = reader.flag("replica_sync").value_or(true) ? ReplicaSync::on : ReplicaSync::off;
+  shape.reduction = reader.choice("reduction", kReductions).value_or(shape.reduction);
+  shape.update = reader.choice("update", kUpdates).value_or(shape.update);
+  shape.barrier = reader.flag("barrier").value_or(false);
+  return shape;
+}
+
+std::string read_name(const MappingReader& reader) {
+  const auto name = reader.word("name");
+  if (!name || find_schedule(*name) != nullptr) return name.value_or("");
+  std::vector<std::string_view> known;
+  for (const ScheduleInfo& schedule : schedule_table()) known.push_back(schedule.name);
+  reader.complain("name", unknown_word(fmt::format("schedule \"{}\"", *name), *name, known));
+  return "";
+}
+
+std::optional<Program> read_program(const MappingReader& reader, Problem& problem) {
+  const auto name = reader.word("program");
+  if (!name) return std::nullopt;
+  const NamedFile file = named_file(*reader.find("program"));
+  const bool is_csv = name->ends_with(".csv");
+  if (!is_csv && !name->ends_with(".psched")) {
+    reader.complain("program", fmt::format("expected a .psched or .csv file, got \"{}\"", *name));
+    return std::nullopt;
+  }
+  const auto text = read_text_file(file.path, file.name);
+  if (!text) {
+    reader.complain("program", text.error());
+    return std::nullopt;
+  }
+  auto program = is_csv ? parse_pytorch_csv(*text, file.name) : parse_program(*text, file.name);
+  if (!program) problem.note(program.error());
+  return program ? std::optional(*std::move(program)) : std::nullopt;
+}
+
+SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
+  for (const Node::Entry& entry : reader.node().entries) {
+    if (std::ranges::find(kChannelKeys, entry.key.text) == kChannelKeys.end()) {
+      reader.complain(entry.key.text,
+                      fmt::format("does not go with schedule.program, which states it itself; beside "
+                                  "program there may be channel, blocking, capacity, eager"));
+    }
+  }
+  SchedulePart part;
+  part.program = read_program(reader, problem);
+  part.channels = read_channels(reader, part.program ? part.program->channel : ChannelModel::directed);
+  return part;
+}
+
+}  // namespace
+
+SchedulePart read_schedule(const Node& node, Problem& problem) {
+  static constexpr std::array<Word, 21> kKeys = {
+      "name",       "stages",  "microbatches", "virtual_stages", "replicas", "warmup",   "depth",
+      "checkpoint", "routing", "recompute",    "backward_order", "weights",  "program",  "replica_sync",
+      "reduction",  "update",  "barrier",      "channel",        "blocking", "capacity", "eager"};
+  if (const Node* limit = node.find("memory_limit")) {
+    problem.note(*limit, "schedule.memory_limit", "not supported yet: no schedule here takes it");
+  }
+  const MappingReader reader(node, "schedule", kKeys, problem);
+  if (problem.found()) return {};
+  if (reader.has("program")) return read_program_part(reader, problem);
+  const auto stages = reader.integer("stages", {.least = 1});
+  return {.name = read_name(reader),
+          .stages = stages ? std::optional(static_cast<std::int32_t>(*stages)) : std::nullopt,
+          .microbatches =
+              reader.integer("microbatches", {.least = 1, .most = std::numeric_limits<std::int64_t>::max()}),
+          .shape = read_shape(reader),
+          .program = std::nullopt,
+          .channels = read_channels(reader, ChannelModel::directed)};
+}
+
+}  // namespace penstock

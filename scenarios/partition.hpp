@@ -1,0 +1,38 @@
+#pragma once
+// How a graph of layers becomes pipeline stages: contiguous runs of its layers. Read from `partition:` and
+// used by stage_costs.hpp.
+
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "scenarios/model.hpp"
+
+namespace penstock {
+
+/// The rule, as a scenario states it.
+struct Partition {
+  enum class Rule : std::uint8_t { unset, balanced, cuts };
+  Rule rule = Rule::unset;
+  std::vector<std::int32_t> cuts;  ///< for Rule::cuts: number of layers before each cut, ascending
+
+  friend bool operator==(const Partition&, const Partition&) = default;
+};
+
+/// The cuts into `stages` stages. Errors: more stages than layers, no rule for more than one stage, cuts
+/// that are not stages - 1 ascending numbers between 1 and the number of layers - 1.
+tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph& graph,
+                                                                const Partition& partition,
+                                                                std::int32_t stages);
+
+/// Cuts whose largest stage (forward + backward) is as small as any contiguous partition has it. Of several
+/// such, the one with the earliest cuts: each stage, from the last to the first, takes as many layers as
+/// the bound allows while one is left for each earlier stage. Requires 1 <= stages <= layers.
+std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages);
+
+/// Bytes alive across the cut before layer `cut`: the outputs of all earlier layers that some later layer
+/// reads, each counted once. Requires 0 <= cut <= layers.
+tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut);
+
+}  // namespace penstock

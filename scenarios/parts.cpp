@@ -1,0 +1,124 @@
+// A part that is a scalar is a well-known word or else a file's name. A file may again hold nothing but a
+// file's name, so the names that led here are kept to find a circle.
+
+#include "scenarios/parts.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/document.hpp"
+#include "schedules/generators.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+/// `{key: scalar}` in the scalar's place.
+Node wrapped(std::string_view key, Node scalar) {
+  Node mapping = scalar;
+  mapping.kind = Node::Kind::mapping;
+  mapping.text.clear();
+  Node key_node = scalar;
+  key_node.text = key;
+  mapping.entries.push_back({.key = std::move(key_node), .value = std::move(scalar)});
+  return mapping;
+}
+
+bool is_cluster_word(const std::string& text) {
+  return text == "uniform" || text == "two-level" || find_preset(text) != nullptr;
+}
+
+bool is_program_file(const std::string& text) { return text.ends_with(".psched") || text.ends_with(".csv"); }
+
+bool is_partition_word(const std::string& text) {
+  const std::filesystem::path extension = std::filesystem::path(text).extension();
+  return extension != ".yaml" && extension != ".yml" && extension != ".json";
+}
+
+/// What a scalar may be instead of a file's name.
+std::string alternatives(std::string_view part) {
+  std::vector<std::string_view> words;
+  if (part == "cluster") {
+    words = {"uniform", "two-level"};
+    for (const Preset& preset : presets()) words.push_back(preset.name);
+    return fmt::format("a mapping, a preset ({}) or a file", fmt::join(words, ", "));
+  }
+  if (part == "schedule") {
+    for (const ScheduleInfo& schedule : schedule_table()) words.push_back(schedule.name);
+    return fmt::format("a mapping, a schedule ({}) or a file", fmt::join(words, ", "));
+  }
+  return "a mapping or a file";
+}
+
+/// Replaces a file's name by the file's document until no name is left.
+tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
+  std::vector<std::filesystem::path> visited;
+  if (scalar.source && scalar.source->override_key.empty()) {
+    visited.push_back(std::filesystem::path(scalar.source->directory) /
+                      std::filesystem::path(scalar.source->name).filename());
+  }
+  for (auto& path : visited) path = std::filesystem::absolute(path).lexically_normal();
+  while (scalar.kind == Node::Kind::scalar) {
+    const NamedFile file = named_file(scalar);
+    const std::filesystem::path full = std::filesystem::absolute(file.path).lexically_normal();
+    if (std::ranges::find(visited, full) != visited.end()) {
+      return tl::unexpected(message_at(scalar, part, fmt::format("the file {} includes itself", file.name)));
+    }
+    visited.push_back(full);
+    const auto text = read_text_file(file.path, file.name);
+    if (!text) {
+      return tl::unexpected(message_at(
+          scalar, part,
+          fmt::format("expected {}, got {}: {}", alternatives(part), describe(scalar), text.error())));
+    }
+    auto document = parse_document(
+        *text, std::make_shared<const Source>(
+                   Source{.name = file.name, .directory = file.path.parent_path(), .override_key = ""}));
+    if (!document) return tl::unexpected(document.error());
+    scalar = *std::move(document);
+  }
+  return scalar;
+}
+
+tl::expected<Node, std::string> resolved(Node value, std::string_view part) {
+  if (part == "cluster" && is_cluster_word(value.text)) return wrapped("preset", std::move(value));
+  if (part == "schedule" && is_program_file(value.text)) return wrapped("program", std::move(value));
+  if (part == "schedule" && find_schedule(value.text) != nullptr) return wrapped("name", std::move(value));
+  if (part == "partition" && is_partition_word(value.text)) return value;
+  return included(std::move(value), part);
+}
+
+}  // namespace
+
+NamedFile named_file(const Node& scalar) {
+  const std::filesystem::path text(scalar.text);
+  if (text.is_absolute() || !scalar.source) return {.path = text, .name = scalar.text};
+  const std::filesystem::path shown_directory = scalar.source->override_key.empty()
+                                                    ? std::filesystem::path(scalar.source->name).parent_path()
+                                                    : scalar.source->directory;
+  return {.path = scalar.source->directory / text,
+          .name = (shown_directory / text).lexically_normal().string()};
+}
+
+tl::expected<Node, std::string> resolve_parts(Node document) {
+  for (const std::string_view part : {"model", "cluster", "schedule", "partition", "training"}) {
+    Node* value = document.find(part);
+    if (value == nullptr || value->kind != Node::Kind::scalar) continue;
+    auto written_out = resolved(std::move(*value), part);
+    if (!written_out) return tl::unexpected(written_out.error());
+    *value = *std::move(written_out);
+  }
+  return document;
+}
+
+}  // namespace penstock

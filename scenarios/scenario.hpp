@@ -1,0 +1,40 @@
+#pragma once
+// The experiment that a scenario file describes: model + cluster + schedule + training set-up. Read by
+// load.hpp, turned into what an engine takes by experiment.hpp.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/batch.hpp"
+#include "scenarios/cluster_spec.hpp"
+#include "scenarios/model.hpp"
+#include "scenarios/partition.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock {
+
+/// Which optimizer's state is held beside the weights (bytes per byte of fp32 weights: sgd 0, momentum 1,
+/// rmsprop 1, adam 2).
+enum class Optimizer : std::uint8_t { sgd, momentum, rmsprop, adam };
+
+/// A scenario with every part resolved, except that nothing is generated, built or partitioned yet:
+/// overrides of K, M and the schedule (sweeps) are cheap edits of this value.
+struct Scenario {
+  std::string file;  ///< where it was read from; empty: made by flags
+  Model model;
+  ClusterSpec cluster;             ///< default: free links, one unlimited device a rank
+  std::string schedule = "gpipe";  ///< a name of the table; unused when `program` is set; empty: not given
+  Shape shape;                     ///< shape.microbatches follows from `batch` when it is prepared
+  std::optional<Program> program;  ///< the schedule was given as a program file
+  ChannelOptions channels;
+  Batch batch;
+  Partition partition;
+  Optimizer optimizer = Optimizer::sgd;
+  std::vector<std::string> notes;  ///< assumptions that were made while reading
+};
+
+}  // namespace penstock

@@ -1,0 +1,102 @@
+// The one table of letters, in the order of ActionKind, and the families that kinds belong to.
+
+#include "schedules/action.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+namespace {
+
+constexpr std::array<std::string_view, 13> kLetters = {
+    "F",      "B",      "I",       "W",       "R",           "SEND_F", "RECV_F",
+    "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "STEP"};
+static_assert(kLetters[static_cast<std::size_t>(ActionKind::step)] == "STEP");
+
+}  // namespace
+
+std::string_view letters(ActionKind kind) { return kLetters[static_cast<std::size_t>(kind)]; }
+
+std::optional<ActionKind> kind_of_letters(std::string_view text) {
+  const auto* const found = std::ranges::find(kLetters, text);
+  if (found == kLetters.end()) return std::nullopt;
+  return static_cast<ActionKind>(found - kLetters.begin());
+}
+
+bool is_compute(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+    case ActionKind::backward:
+    case ActionKind::backward_input:
+    case ActionKind::backward_weight:
+    case ActionKind::recompute:
+    case ActionKind::step:
+      return true;
+    case ActionKind::send_forward:
+    case ActionKind::recv_forward:
+    case ActionKind::send_backward:
+    case ActionKind::recv_backward:
+    case ActionKind::unshard:
+    case ActionKind::reshard:
+    case ActionKind::reduce_grad:
+      return false;
+  }
+  return false;
+}
+
+bool is_send(ActionKind kind) {
+  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
+}
+
+bool is_recv(ActionKind kind) {
+  return kind == ActionKind::recv_forward || kind == ActionKind::recv_backward;
+}
+
+bool is_transfer(ActionKind kind) { return is_send(kind) || is_recv(kind); }
+
+bool is_collective(ActionKind kind) { return kind == ActionKind::unshard || kind == ActionKind::reduce_grad; }
+
+bool has_microbatch(ActionKind kind) { return is_transfer(kind) || has_weight_version(kind); }
+
+bool has_weight_version(ActionKind kind) { return is_compute(kind) && kind != ActionKind::step; }
+
+std::optional<std::int32_t> chain_peer(ActionKind kind, std::int32_t stage) {
+  switch (kind) {
+    case ActionKind::send_forward:
+    case ActionKind::recv_backward:
+      return stage + 1;
+    case ActionKind::recv_forward:
+    case ActionKind::send_backward:
+      return stage - 1;
+    case ActionKind::forward:
+    case ActionKind::backward:
+    case ActionKind::backward_input:
+    case ActionKind::backward_weight:
+    case ActionKind::recompute:
+    case ActionKind::unshard:
+    case ActionKind::reshard:
+    case ActionKind::reduce_grad:
+    case ActionKind::step:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::string to_text(const Action& action) {
+  std::string text = std::to_string(action.stage);
+  text += letters(action.kind);
+  if (has_microbatch(action.kind)) text += std::to_string(action.microbatch);
+  const auto neighbour = chain_peer(action.kind, action.stage);
+  if (neighbour && action.peer != *neighbour) {
+    text += is_send(action.kind) ? '>' : '<';
+    text += std::to_string(action.peer);
+  }
+  return text;
+}
+
+}  // namespace penstock

@@ -1,0 +1,79 @@
+#pragma once
+// One instruction of the schedule IR, and its text form. A Program (program.hpp) is lists of these.
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+/// Time and durations: integer nanoseconds everywhere in schedules/, sim/ and report/.
+using Ns = std::int64_t;
+/// Sizes in bytes.
+using Bytes = std::int64_t;
+
+/// What an action does. The letters are PyTorch's (torch.distributed.pipelining).
+enum class ActionKind : std::uint8_t {
+  forward,          // F
+  backward,         // B, full backward
+  backward_input,   // I, gradient for the stage's input only
+  backward_weight,  // W, gradient for the stage's weights only
+  recompute,        // R, forward again from the kept stage input
+  send_forward,     // SEND_F, named by the sending stage
+  recv_forward,     // RECV_F, named by the receiving stage
+  send_backward,    // SEND_B, named by the sending stage
+  recv_backward,    // RECV_B, named by the receiving stage
+  unshard,          // UNSHARD, all-gather of a sharded stage's weights
+  reshard,          // RESHARD, drops the gathered weights again
+  reduce_grad,      // REDUCE_GRAD, gradient reduction over the stage's replica group
+  step,             // STEP, the optimizer's update of one stage
+};
+
+/// The microbatch of actions that belong to a whole stage: UNSHARD, RESHARD, REDUCE_GRAD and STEP.
+inline constexpr std::int32_t kNoMicrobatch = -1;
+/// The peer of actions that move nothing between stages.
+inline constexpr std::int32_t kNoPeer = -1;
+
+/// A kind, a stage and a microbatch. An overlapped pair `(0F5;3B2)OVERLAP_F_B` is two neighbouring
+/// actions of a list, the first of which has `overlaps_next`: both start and end together.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  bool overlaps_next = false;
+  std::int32_t stage = 0;
+  std::int32_t microbatch = kNoMicrobatch;
+  std::int32_t peer = kNoPeer;      ///< SEND and RECV: the stage at the other end
+  std::int32_t weight_version = 0;  ///< F, B, I, W, R: STEPs of the stage since the program's start
+
+  friend auto operator<=>(const Action&, const Action&) = default;
+};
+
+/// "F", "SEND_B", "REDUCE_GRAD", ...
+std::string_view letters(ActionKind kind);
+/// The kind that `text` spells, or nothing.
+std::optional<ActionKind> kind_of_letters(std::string_view text);
+
+/// F, B, I, W, R, STEP: what runs on a rank's compute queue.
+bool is_compute(ActionKind kind);
+/// SEND_F, SEND_B.
+bool is_send(ActionKind kind);
+/// RECV_F, RECV_B.
+bool is_recv(ActionKind kind);
+/// SEND_F, SEND_B, RECV_F, RECV_B.
+bool is_transfer(ActionKind kind);
+/// UNSHARD, REDUCE_GRAD: every rank that holds the stage takes part.
+bool is_collective(ActionKind kind);
+/// F, B, I, W, R, SEND and RECV name a microbatch; the others belong to the stage.
+bool has_microbatch(ActionKind kind);
+/// F, B, I, W, R: run with the weights of one version.
+bool has_weight_version(ActionKind kind);
+/// The stage at the other end of a SEND or RECV in a chain of stages: SEND_F and RECV_B stage + 1, RECV_F
+/// and SEND_B stage - 1. Nothing for the other kinds.
+std::optional<std::int32_t> chain_peer(ActionKind kind, std::int32_t stage);
+
+/// "0F3", "1SEND_F3", "2SEND_F3>4" where the peer is not the neighbour in the chain, "0STEP".
+/// Neither the weight version nor an overlapped partner shows.
+std::string to_text(const Action& action);
+
+}  // namespace penstock

@@ -1,0 +1,64 @@
+// Look-ups in a CostTable, and the costs of a program that comes without a model.
+
+#include "schedules/cost_table.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+
+#include "schedules/action.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock {
+
+Ns duration_ns(const StageCost& cost, ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward: return cost.forward_ns;
+    case ActionKind::backward: return cost.backward_ns;
+    case ActionKind::backward_input: return cost.backward_input_ns;
+    case ActionKind::backward_weight: return cost.backward_weight_ns;
+    case ActionKind::recompute: return cost.recompute_ns;
+    case ActionKind::step: return cost.step_ns;
+    case ActionKind::send_forward:
+    case ActionKind::recv_forward:
+    case ActionKind::send_backward:
+    case ActionKind::recv_backward:
+    case ActionKind::unshard:
+    case ActionKind::reshard:
+    case ActionKind::reduce_grad: break;
+  }
+  throw std::logic_error("duration_ns takes a compute action");
+}
+
+Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second) {
+  const StageCost& one = costs.stages[static_cast<std::size_t>(first.stage)];
+  const StageCost& other = costs.stages[static_cast<std::size_t>(second.stage)];
+  const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
+  if (stated >= 0) return stated;
+  return duration_ns(one, first.kind) + duration_ns(other, second.kind);
+}
+
+Bytes transfer_bytes(const CostTable& costs, const Action& transfer) {
+  const bool activation =
+      transfer.kind == ActionKind::send_forward || transfer.kind == ActionKind::recv_forward;
+  const bool upstream_end =
+      transfer.kind == ActionKind::send_forward || transfer.kind == ActionKind::recv_backward;
+  const StageEdge edge = upstream_end ? StageEdge{.from = transfer.stage, .to = transfer.peer}
+                                      : StageEdge{.from = transfer.peer, .to = transfer.stage};
+  const auto found = std::ranges::lower_bound(costs.edges, edge, {}, &EdgeCost::edge);
+  if (found == costs.edges.end() || found->edge != edge) return 0;
+  return activation ? found->activation : found->gradient;
+}
+
+CostTable unit_costs(const Program& program) {
+  constexpr Ns kMillisecond = 1'000'000;
+  const StageCost unit{.forward_ns = kMillisecond,
+                       .backward_ns = 2 * kMillisecond,
+                       .backward_input_ns = kMillisecond,
+                       .backward_weight_ns = kMillisecond,
+                       .recompute_ns = kMillisecond,
+                       .kept = 1};
+  return {.stages = {program.placement.stages.size(), unit}, .edges = {}};
+}
+
+}  // namespace penstock

@@ -1,0 +1,60 @@
+#pragma once
+// What each action costs: the only thing that an engine knows about the model and the devices.
+// Filled by scenarios/ from times, profiles or calibrations; all figures are for one microbatch.
+
+#include <cstdint>
+#include <vector>
+
+#include "schedules/program.hpp"
+
+namespace penstock {
+
+/// Durations and bytes of one stage. Durations are >= 0 ns, sizes >= 0 bytes.
+struct StageCost {
+  Ns forward_ns = 0;
+  Ns backward_ns = 0;
+  Ns backward_input_ns = 0;
+  Ns backward_weight_ns = 0;
+  Ns recompute_ns = 0;
+  Ns step_ns = 0;
+  Ns overlapped_pair_ns = -1;    ///< of a pair with a leaf on this stage; -1: the sum of its leaves
+  Bytes kept = 0;                ///< activations held from F to B
+  Bytes released_by_input = 0;   ///< the part of `kept` that I gives back; W gives back the rest
+  Bytes input = 0;               ///< what F keeps under re-materialisation when no edge feeds it
+  Bytes weights = 0;             ///< one version of the weights
+  Bytes gradients = 0;           ///< held from the first B or W after a STEP to the next STEP
+  Bytes optimizer_state = 0;
+  Bytes transient = 0;           ///< held while an F, B, I, W or R runs
+
+  friend bool operator==(const StageCost&, const StageCost&) = default;
+};
+
+/// Bytes of one microbatch over one stage edge.
+struct EdgeCost {
+  StageEdge edge;
+  Bytes activation = 0;
+  Bytes gradient = 0;
+
+  friend bool operator==(const EdgeCost&, const EdgeCost&) = default;
+};
+
+/// The costs of a program's stages and edges.
+struct CostTable {
+  std::vector<StageCost> stages;  ///< one a stage of the program
+  std::vector<EdgeCost> edges;    ///< sorted by edge; an edge that is missing carries 0 bytes
+
+  friend bool operator==(const CostTable&, const CostTable&) = default;
+};
+
+/// Duration of a compute action that is not part of an overlapped pair. Requires is_compute(kind).
+Ns duration_ns(const StageCost& cost, ActionKind kind);
+/// Duration of the overlapped pair of the two leaves: the larger overlapped_pair_ns of their stages,
+/// or the sum of the leaves where neither stage states one.
+Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second);
+/// Bytes of a SEND or RECV.
+Bytes transfer_bytes(const CostTable& costs, const Action& transfer);
+
+/// F, I, W and R take 1 ms, B 2 ms; one activation is one unit of memory; messages are empty.
+CostTable unit_costs(const Program& program);
+
+}  // namespace penstock

@@ -1,0 +1,385 @@
+// Lays a lowered program out flat, in four passes: copy the lists, match SEND with RECV and collectives with
+// each other, hang waiting positions onto their consumers, thread the FIFOs.
+
+#include "schedules/flat_program.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "schedules/action.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/cost_table.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock {
+namespace {
+
+std::size_t index(std::int64_t number) { return static_cast<std::size_t>(number); }
+
+bool makes_input_gradient(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::backward_input;
+}
+
+bool carries_activation(ActionKind kind) {
+  return kind == ActionKind::send_forward || kind == ActionKind::recv_forward;
+}
+
+FlatOp op_of(const Action& action, const Action* before) {
+  if (before != nullptr && before->overlaps_next) return FlatOp::leaf;
+  if (is_compute(action.kind)) return FlatOp::compute;
+  if (is_send(action.kind)) return FlatOp::send;
+  if (is_recv(action.kind)) return FlatOp::recv;
+  return is_collective(action.kind) ? FlatOp::collective : FlatOp::reshard;
+}
+
+/// The first-in-first-out queues of one rank, as their last entries while its list is scanned.
+struct FifoTails {
+  std::vector<std::int32_t> last;         // last message that waits for its turn, by queue
+  std::vector<std::int32_t> unordered;    // eager arrivals since then, a list through `previous_unordered`
+};
+
+class Flattener {
+ public:
+  Flattener(const Program& program, const CostTable& costs, const FlattenOptions& options)
+      : program_(program), costs_(costs), channels_(options.channels), iterations_(options.iterations),
+        edges_(stage_edges(program)), units_(program.unit_count()) {
+    flat_.rank_count = program.rank_count();
+    edge_of_pair_.assign(index(program.stage_count()) * index(program.stage_count()), kNone);
+    for (std::size_t edge = 0; edge < edges_.size(); ++edge) {
+      edge_of_pair_[pair_index(edges_[edge].from, edges_[edge].to)] = static_cast<std::int32_t>(edge);
+    }
+  }
+
+  FlatProgram run() {
+    copy_lists();
+    make_messages();
+    hang_waits();
+    thread_fifos();
+    return std::move(flat_);
+  }
+
+ private:
+  std::size_t pair_index(std::int32_t from, std::int32_t to) const {
+    return index(from) * index(program_.stage_count()) + index(to);
+  }
+
+  std::int32_t edge_of(const Action& transfer) const {
+    const bool upstream_end =
+        transfer.kind == ActionKind::send_forward || transfer.kind == ActionKind::recv_backward;
+    return edge_of_pair_[upstream_end ? pair_index(transfer.stage, transfer.peer)
+                                      : pair_index(transfer.peer, transfer.stage)];
+  }
+
+  void copy_lists() {
+    std::size_t total = 0;
+    for (const auto& list : program_.ranks) total += list.size();
+    total = total * index(iterations_) +
+            (program_.barrier ? index(iterations_ - 1) * program_.ranks.size() : 0);
+    flat_.actions.reserve(total);
+    flat_.ops.reserve(total);
+    flat_.group_end.assign(total, 0);
+    for (const auto& list : program_.ranks) {
+      flat_.rank_begin.push_back(flat_.position_count());
+      const std::vector<std::int32_t> steps = steps_per_pass(list);
+      for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
+        if (iteration > 0 && program_.barrier) push(Action{}, FlatOp::barrier);
+        copy_pass(list, steps, iteration);
+      }
+    }
+    flat_.rank_begin.push_back(flat_.position_count());
+  }
+
+  std::vector<std::int32_t> steps_per_pass(const std::vector<Action>& list) const {
+    std::vector<std::int32_t> steps(index(program_.stage_count()), 0);
+    for (const Action& action : list) {
+      if (action.kind == ActionKind::step) ++steps[index(action.stage)];
+    }
+    return steps;
+  }
+
+  void copy_pass(const std::vector<Action>& list, const std::vector<std::int32_t>& steps,
+                 std::int32_t iteration) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      Action action = list[i];
+      const FlatOp op = op_of(action, i == 0 ? nullptr : &list[i - 1]);
+      if (action.microbatch != kNoMicrobatch) action.microbatch += iteration * units_;
+      if (iteration > 0 && action.microbatch != kNoMicrobatch && is_compute(action.kind)) {
+        action.weight_version += iteration * steps[index(action.stage)];
+      }
+      push(action, op);
+      if (op == FlatOp::leaf) flat_.group_end[group_head_] = flat_.position_count();
+      if (op == FlatOp::compute) group_head_ = index(flat_.position_count()) - 1;
+    }
+  }
+
+  void push(const Action& action, FlatOp op) {
+    flat_.actions.push_back(action);
+    flat_.ops.push_back(op);
+  }
+
+  // --- messages ---------------------------------------------------------------------------------
+
+  std::size_t slot(std::int32_t edge, std::int32_t microbatch) const {
+    return index(edge) * index(units_) * index(iterations_) + index(microbatch);
+  }
+
+  void make_messages() {
+    flat_.message.assign(flat_.ops.size(), kNone);
+    flat_.next_member.assign(flat_.ops.size(), kNone);
+    std::vector<std::int32_t> activation(edges_.size() * index(units_) * index(iterations_), kNone);
+    std::vector<std::int32_t> gradient = activation;
+    std::vector<std::vector<std::int32_t>> of_group(index(program_.stage_count()) * 2);
+    std::vector<std::int32_t> barriers;
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      std::vector<std::size_t> seen(of_group.size(), 0);
+      std::size_t barriers_seen = 0;
+      for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
+        const Action& action = flat_.actions[index(p)];
+        switch (flat_.ops[index(p)]) {
+          case FlatOp::send:
+          case FlatOp::recv: {
+            auto& table = carries_activation(action.kind) ? activation : gradient;
+            join_transfer(rank, p, table[slot(edge_of(action), action.microbatch)]);
+            break;
+          }
+          case FlatOp::collective: {
+            const std::size_t group = index(action.stage) * 2 + (action.kind == ActionKind::unshard ? 1 : 0);
+            join_collective(p, of_group[group], seen[group]++);
+            break;
+          }
+          case FlatOp::barrier: join_collective(p, barriers, barriers_seen++); break;
+          case FlatOp::compute:
+          case FlatOp::leaf:
+          case FlatOp::reshard: break;
+        }
+      }
+    }
+  }
+
+  void join_transfer(std::int32_t rank, std::int32_t position, std::int32_t& message) {
+    if (message == kNone) message = new_message();
+    FlatMessage& transfer = flat_.messages[index(message)];
+    flat_.message[index(position)] = message;
+    if (flat_.ops[index(position)] == FlatOp::send) {
+      transfer.first = position;
+      transfer.from_rank = rank;
+      transfer.bytes = transfer_bytes(costs_, flat_.actions[index(position)]);
+      transfer.eager = transfer.bytes < channels_.eager_bytes;
+      ++transfer.pending;
+    } else {
+      transfer.recv = position;
+      transfer.to_rank = rank;
+    }
+  }
+
+  void join_collective(std::int32_t position, std::vector<std::int32_t>& of_group, std::size_t occurrence) {
+    if (occurrence == of_group.size()) {
+      of_group.push_back(new_message());
+    }
+    FlatMessage& collective = flat_.messages[index(of_group[occurrence])];
+    flat_.message[index(position)] = of_group[occurrence];
+    flat_.next_member[index(position)] = collective.first;
+    collective.first = position;
+    ++collective.pending;
+  }
+
+  std::int32_t new_message() {
+    flat_.messages.emplace_back();
+    return static_cast<std::int32_t>(flat_.messages.size()) - 1;
+  }
+
+  // --- waits ------------------------------------------------------------------------------------
+
+  void hang_waits() {
+    flat_.first_wait.assign(flat_.ops.size(), kNone);
+    flat_.next_wait.assign(flat_.ops.size(), kNone);
+    flat_.next_collective.assign(flat_.ops.size(), kNone);
+    flat_.consumer.assign(flat_.ops.size(), kNone);
+    const std::size_t numbers = index(program_.stage_count()) * index(units_) * index(iterations_);
+    forward_recv_.assign(numbers, kNone);
+    backward_recv_.assign(numbers, kNone);
+    forward_at_.assign(numbers, kNone);
+    backward_at_.assign(numbers, kNone);
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) hang_waits_of(rank);
+  }
+
+  std::size_t number_of(const Action& action) const {
+    return index(action.stage) * index(units_) * index(iterations_) + index(action.microbatch);
+  }
+
+  void hang_waits_of(std::int32_t rank) {
+    std::vector<std::int32_t> reduce(index(program_.stage_count()), kNone);  // not yet waited for
+    std::vector<std::int32_t> unshard = reduce;
+    std::int32_t last_collective = kNone;
+    std::int32_t head = kNone;
+    for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
+      const Action& action = flat_.actions[index(p)];
+      switch (flat_.ops[index(p)]) {
+        case FlatOp::compute: head = p; [[fallthrough]];
+        case FlatOp::leaf:
+          hang_onto(head, action, action.kind == ActionKind::step ? reduce : unshard);
+          break;
+        case FlatOp::recv: {
+          auto& list = action.kind == ActionKind::recv_forward ? forward_recv_ : backward_recv_;
+          flat_.next_wait[index(p)] = list[number_of(action)];
+          list[number_of(action)] = p;
+          break;
+        }
+        case FlatOp::send: {
+          const auto& at = action.kind == ActionKind::send_forward ? forward_at_ : backward_at_;
+          flat_.messages[index(flat_.message[index(p)])].producer = at[number_of(action)];
+          break;
+        }
+        case FlatOp::collective:
+          (action.kind == ActionKind::unshard ? unshard : reduce)[index(action.stage)] = p;
+          if (last_collective != kNone) {
+            flat_.next_collective[index(last_collective)] = p;
+            ++flat_.messages[index(flat_.message[index(p)])].pending;
+          }
+          last_collective = p;
+          break;
+        case FlatOp::reshard:
+        case FlatOp::barrier: break;
+      }
+    }
+  }
+
+  /// Hangs what `action`, a leaf of the group at `head`, waits for onto the group.
+  void hang_onto(std::int32_t head, const Action& action, std::vector<std::int32_t>& collectives) {
+    std::int32_t& collective = collectives[index(action.stage)];
+    if (collective != kNone) {
+      flat_.next_wait[index(collective)] = flat_.first_wait[index(head)];
+      flat_.first_wait[index(head)] = collective;
+      collective = kNone;
+    }
+    if (action.microbatch == kNoMicrobatch) return;
+    const std::size_t number = number_of(action);
+    if (action.kind == ActionKind::forward) {
+      forward_at_[number] = head;
+      take_recvs(head, forward_recv_[number]);
+    } else if (makes_input_gradient(action.kind)) {
+      backward_at_[number] = head;
+      take_recvs(head, backward_recv_[number]);
+    } else if (action.kind == ActionKind::recompute && program_.recompute == RecomputeTiming::late) {
+      take_recvs(head, backward_recv_[number]);
+    }
+  }
+
+  void take_recvs(std::int32_t head, std::int32_t& recvs) {
+    while (recvs != kNone) {
+      const std::int32_t recv = recvs;
+      recvs = flat_.next_wait[index(recv)];
+      flat_.next_wait[index(recv)] = flat_.first_wait[index(head)];
+      flat_.first_wait[index(head)] = recv;
+      flat_.consumer[index(recv)] = head;
+    }
+  }
+
+  // --- queues -----------------------------------------------------------------------------------
+
+  std::size_t queue_count() const {
+    switch (channels_.model) {
+      case ChannelModel::rank: return 1;
+      case ChannelModel::pair: return index(flat_.rank_count);
+      case ChannelModel::direction: return 2;
+      case ChannelModel::directed: return 2 * index(flat_.rank_count);
+      case ChannelModel::boundary: return 2 * edges_.size();
+    }
+    return 0;
+  }
+
+  std::size_t queue_of(std::int32_t rank, const FlatMessage& transfer, const Action& action) const {
+    const bool sends = transfer.from_rank == rank;
+    const std::size_t peer = index(sends ? transfer.to_rank : transfer.from_rank);
+    const std::size_t kind = carries_activation(action.kind) ? 0 : 1;
+    switch (channels_.model) {
+      case ChannelModel::rank: return 0;
+      case ChannelModel::pair: return peer;
+      case ChannelModel::direction: return kind;
+      case ChannelModel::directed: return 2 * peer + (sends ? 0 : 1);
+      case ChannelModel::boundary: return 2 * index(edge_of(action)) + kind;
+    }
+    return 0;
+  }
+
+  void thread_fifos() {
+    flat_.released_by_consumer.assign(channels_.capacity > 0 ? flat_.ops.size() : 0, kNone);
+    previous_unordered_.assign(flat_.messages.size(), kNone);
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      FifoTails tails{std::vector<std::int32_t>(queue_count(), kNone), std::vector<std::int32_t>(queue_count(), kNone)};
+      std::vector<std::vector<std::int32_t>> recvs(channels_.capacity > 0 ? queue_count() : 0);
+      for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
+        const FlatOp op = flat_.ops[index(p)];
+        if (op != FlatOp::send && op != FlatOp::recv) continue;
+        const std::int32_t id = flat_.message[index(p)];
+        FlatMessage& transfer = flat_.messages[index(id)];
+        const std::size_t queue = queue_of(rank, transfer, flat_.actions[index(p)]);
+        const bool waits_its_turn = op == FlatOp::send || !transfer.eager;
+        if (op == FlatOp::recv && !transfer.eager) ++transfer.pending;  // for the RECV being reached
+        enqueue(rank, id, queue, tails, waits_its_turn);
+        if (op == FlatOp::recv && channels_.capacity > 0) limit(p, recvs[queue]);
+      }
+    }
+  }
+
+  /// Puts a message behind all that is in the queue of this rank, unless it does not wait for its turn.
+  void enqueue(std::int32_t rank, std::int32_t id, std::size_t queue, FifoTails& tails, bool waits_its_turn) {
+    std::int32_t& unordered = tails.unordered[queue];
+    if (!waits_its_turn) {
+      previous_unordered_[index(id)] = unordered;
+      unordered = id;
+      return;
+    }
+    if (tails.last[queue] != kNone) follow(rank, tails.last[queue], id);
+    for (; unordered != kNone; unordered = previous_unordered_[index(unordered)]) follow(rank, unordered, id);
+    tails.last[queue] = id;
+  }
+
+  void follow(std::int32_t rank, std::int32_t before, std::int32_t after) {
+    FlatMessage& first = flat_.messages[index(before)];
+    (first.from_rank == rank ? first.next_at_sender : first.next_at_receiver) = after;
+    ++flat_.messages[index(after)].pending;
+  }
+
+  /// RECV k of a queue waits for the consumer of RECV k - capacity.
+  void limit(std::int32_t recv, std::vector<std::int32_t>& recvs) {
+    recvs.push_back(recv);
+    if (recvs.size() <= index(channels_.capacity)) return;
+    if (flat_.messages[index(flat_.message[index(recv)])].eager) return;
+    const std::int32_t holder = flat_.consumer[index(recvs[recvs.size() - 1 - index(channels_.capacity)])];
+    if (holder == kNone) return;
+    const std::int32_t id = flat_.message[index(recv)];
+    FlatMessage& limited = flat_.messages[index(id)];
+    limited.next_of_capacity = flat_.released_by_consumer[index(holder)];
+    flat_.released_by_consumer[index(holder)] = id;
+    ++limited.pending;
+  }
+
+  const Program& program_;
+  const CostTable& costs_;
+  ChannelOptions channels_;
+  std::int32_t iterations_;
+  std::vector<StageEdge> edges_;
+  std::int32_t units_;
+  std::vector<std::int32_t> edge_of_pair_;
+  std::size_t group_head_ = 0;
+  std::vector<std::int32_t> forward_recv_, backward_recv_;  // lists of RECVs by stage and number
+  std::vector<std::int32_t> forward_at_, backward_at_;      // positions by stage and number
+  std::vector<std::int32_t> previous_unordered_;
+  FlatProgram flat_;
+};
+
+}  // namespace
+
+std::int32_t FlatProgram::rank_of(std::int32_t position) const {
+  const auto after = std::ranges::upper_bound(rank_begin, position);
+  return static_cast<std::int32_t>(after - rank_begin.begin()) - 1;
+}
+
+FlatProgram flatten(const Program& lowered, const CostTable& costs, const FlattenOptions& options) {
+  return Flattener(lowered, costs, options).run();
+}
+
+}  // namespace penstock

@@ -1,0 +1,20 @@
+#pragma once
+// Passes for fully sharded stages: when a rank gathers a stage's weights, drops them, and reduces its
+// gradients. Both reproduce torch.distributed.pipelining (`_add_unshard_reshard` and `_add_reduce_grad` of
+// torch 2.11) action for action. They run before lower().
+
+#include "schedules/program.hpp"
+
+namespace penstock {
+
+/// UNSHARD and RESHARD actions such that before each F, B, I, W or R the next `max_active_stages` different
+/// stages that the rank will run are gathered (more where an overlapped group ends the count), and no others.
+/// What is no longer among them is dropped first, in ascending order; STEP works on the sharded weights.
+/// Requires max_active_stages >= 1 and a program without UNSHARD and RESHARD.
+Program insert_unshard_reshard(const Program& program, int max_active_stages = 3);
+
+/// One REDUCE_GRAD for each stage of a rank right after (the group of) its last B or W; with
+/// UpdateRule::microbatch one after each B or W. A stage that has a REDUCE_GRAD already keeps its own.
+Program insert_reduce_grad(const Program& program);
+
+}  // namespace penstock

@@ -1,0 +1,99 @@
+#pragma once
+// The table of schedules: every published rule is a pure function Shape -> Program in a file of its
+// own. Adding a schedule = one file, one row in generators.cpp, one golden picture.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "schedules/program.hpp"
+
+namespace penstock {
+
+/// Which of a rank's kept microbatches runs backward first.
+enum class BackwardOrder : std::uint8_t { fifo, lifo };
+
+/// Which microbatches keep only their stage input and recompute the rest (torchgpipe's modes).
+enum class Checkpoint : std::uint8_t { never, always, except_last };
+
+/// Which replica of the next stage takes a microbatch.
+enum class Routing : std::uint8_t {
+  global,   // microbatch number modulo the number of replicas (PipeDream, SOSP'19, section 3.2)
+  runtime,  // (local number + own replica) modulo the replicas, as PipeDream's released runtime does
+};
+
+/// Which weights an asynchronous schedule uses (PipeDream, SOSP'19, section 3.3).
+enum class WeightPolicy : std::uint8_t {
+  stash,          // B uses the version that its F used
+  vertical_sync,  // every stage uses the version that the input stage used
+  latest,         // F and B use the newest: no stashing
+};
+
+/// Whether replicas of a stage reduce their gradients, and when.
+enum class ReplicaSync : std::uint8_t { on, off };
+enum class Reduction : std::uint8_t {
+  overlapped,  // each stage right after its last backward
+  at_end,      // all stages after the whole backward pass
+};
+
+/// What a generator may depend on. Fields that a schedule does not take must keep their default.
+struct Shape {
+  std::int32_t stages = 1;          ///< K >= 1; the model has stages * virtual_stages stages
+  std::int32_t microbatches = 1;    ///< M >= 1, over all replicas
+  std::int32_t virtual_stages = 1;  ///< v >= 1 model chunks a rank
+  std::int32_t iterations = 1;      ///< >= 1
+  bool barrier = false;
+  std::vector<std::int32_t> replicas;  ///< one a stage, or one for all; empty: 1 each
+  std::vector<std::int32_t> warmup;    ///< forwards before the first backward, one a stage; empty: the rule's own
+  BackwardOrder backward_order = BackwardOrder::fifo;
+  Checkpoint checkpoint = Checkpoint::never;
+  RecomputeTiming recompute = RecomputeTiming::early;
+  Routing routing = Routing::runtime;
+  WeightPolicy weights = WeightPolicy::stash;
+  ReplicaSync replica_sync = ReplicaSync::on;
+  Reduction reduction = Reduction::overlapped;
+  UpdateRule update = UpdateRule::minibatch;
+
+  friend bool operator==(const Shape&, const Shape&) = default;
+};
+
+/// A generator's answer: the compute program (no SEND or RECV yet), or why the shape is impossible and
+/// which nearest shapes work.
+using Generated = tl::expected<Program, std::string>;
+
+/// One row of the table of schedules.
+struct ScheduleInfo {
+  std::string_view name;
+  std::vector<std::string_view> aliases;  ///< PyTorch's and other names
+  std::string_view summary;               ///< one line for `penstock schedules`
+  std::string_view constraint;            ///< which shapes it takes, in words
+  std::vector<std::string_view> options;  ///< keys of Shape beyond stages, microbatches, iterations, barrier
+  bool asynchronous = false;              ///< a microbatch is a minibatch with its own update
+  Generated (*generate)(const Shape&) = nullptr;
+  /// Most live activations that the schedule claims on a rank (an upper bound).
+  std::int64_t (*peak_activations)(const Shape&, std::int32_t rank) = nullptr;
+};
+
+/// Every schedule, in the order in which `penstock schedules` lists them.
+std::span<const ScheduleInfo> schedule_table();
+
+/// The row that `name` or an alias of it names; case, '-' and '_' are ignored. Null when there is none.
+const ScheduleInfo* find_schedule(std::string_view name);
+
+/// Generates `name` for `shape`. Errors: an unknown name (the nearest known one is offered), an option
+/// that the schedule does not take, a shape that its rule refuses, or one of more than 2^40 compute actions.
+Generated generate(std::string_view name, const Shape& shape);
+
+// The generators themselves; generate() above checks what is common to them.
+Generated naive(const Shape& shape);
+Generated gpipe(const Shape& shape);
+Generated one_f_one_b(const Shape& shape);
+Generated one_f_one_b_rr(const Shape& shape);
+Generated data_parallel(const Shape& shape);
+Generated interleaved(const Shape& shape);
+Generated zb_h1(const Shape& shape);
+
+}  // namespace penstock

@@ -1,0 +1,13 @@
+#pragma once
+// "Did you mean ...?": the known name nearest to a mistyped one.
+
+#include <span>
+#include <string_view>
+
+namespace penstock {
+
+/// The name with the least edit distance (Levenshtein, letters' case ignored) to `typed`, the first on
+/// a tie. Requires at least one known name.
+std::string_view nearest_name(std::string_view typed, std::span<const std::string_view> known);
+
+}  // namespace penstock

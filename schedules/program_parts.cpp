@@ -1,0 +1,64 @@
+// The pieces that several generators share.
+
+#include "schedules/program_parts.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedules/action.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock {
+
+Program looped_program(std::string schedule, const Shape& shape) {
+  Program program{.schedule = std::move(schedule),
+                  .microbatches = shape.microbatches,
+                  .iterations = shape.iterations,
+                  .barrier = shape.barrier};
+  for (std::int32_t stage = 0; stage < shape.stages * shape.virtual_stages; ++stage) {
+    program.placement.stages.push_back({.ranks = {stage % shape.stages}});
+  }
+  program.ranks.resize(static_cast<std::size_t>(shape.stages));
+  return program;
+}
+
+void append_steps(Program& program) {
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    for (const std::int32_t rank : program.placement.stages[static_cast<std::size_t>(stage)].ranks) {
+      program.ranks[static_cast<std::size_t>(rank)].push_back(whole_stage(ActionKind::step, stage));
+    }
+  }
+}
+
+void insert_recompute(Program& program, const Shape& shape) {
+  if (shape.checkpoint == Checkpoint::never) return;
+  program.recompute = shape.recompute;
+  const std::int32_t kept =
+      shape.checkpoint == Checkpoint::except_last ? program.microbatches - 1 : kNoMicrobatch;
+  for (std::vector<Action>& list : program.ranks) {
+    std::vector<Action> with_recompute;
+    with_recompute.reserve(list.size() * 3 / 2);
+    for (const Action& action : list) {
+      const bool first_backward =
+          action.kind == ActionKind::backward || action.kind == ActionKind::backward_input;
+      if (first_backward && action.microbatch != kept) {
+        with_recompute.push_back(
+            compute(ActionKind::recompute, action.stage, action.microbatch, action.weight_version));
+      }
+      with_recompute.push_back(action);
+    }
+    list = std::move(with_recompute);
+  }
+}
+
+std::int32_t warmup_of(const Shape& shape, std::int32_t stage, std::int32_t rule) {
+  if (shape.warmup.empty()) return rule;
+  if (shape.warmup.size() == 1) return shape.warmup.front();
+  return shape.warmup[static_cast<std::size_t>(stage)];
+}
+
+}  // namespace penstock

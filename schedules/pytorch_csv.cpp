@@ -1,0 +1,230 @@
+// The grammar is that of _Action.from_str in torch/distributed/pipelining/schedules.py, with two
+// differences: text after an action is an error here instead of ignored, and so is a microbatch after
+// UNSHARD, RESHARD or REDUCE_GRAD.
+
+#include "schedules/pytorch_csv.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "schedules/action.hpp"
+#include "schedules/action_reader.hpp"
+#include "schedules/csv_rows.hpp"
+#include "schedules/program.hpp"
+#include "schedules/program_parts.hpp"
+#include "schedules/text_cursor.hpp"
+
+namespace penstock {
+namespace {
+
+using Failure = tl::unexpected<std::string>;
+
+/// A program whose lists are read, and the line on which each begins.
+struct Rows {
+  std::vector<std::vector<Action>> ranks;
+  std::vector<std::size_t> lines;
+};
+
+std::string without_blanks(std::string_view cell) {
+  const std::size_t begin = cell.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return std::string(cell.substr(begin, cell.find_last_not_of(" \t\r\n") - begin + 1));
+}
+
+Failure failure(std::string_view file, std::size_t line, std::size_t rank, std::string_view rule) {
+  return Failure(fmt::format("{}:{}: rank {}: {}", file, line, rank, rule));
+}
+
+tl::expected<std::vector<Action>, std::string> read_row(const CsvRow& row, std::size_t rank,
+                                                        std::string_view file) {
+  std::vector<Action> actions;
+  for (const std::string& raw : row.cells) {
+    const std::string cell = without_blanks(raw);
+    const auto read = read_actions(cell, {.form = ActionForm::pytorch});
+    if (!read) return failure(file, row.line, rank, fmt::format("{}: {}", shown(cell), read.error().message));
+    actions.insert(actions.end(), read->begin(), read->end());
+  }
+  if (actions.empty()) return failure(file, row.line, rank, "the row has no actions; delete it or fill it");
+  return actions;
+}
+
+tl::expected<Rows, std::string> read_rows(std::string_view text, std::string_view file) {
+  const auto table = csv_rows(text);
+  if (!table) return Failure(fmt::format("{}:{}: {}", file, table.error().line, table.error().message));
+  if (table->empty()) {
+    return Failure(
+        fmt::format("{}: the file is empty; a schedule has a row of cells such as `0F0` a rank", file));
+  }
+  Rows rows;
+  for (std::size_t rank = 0; rank < table->size(); ++rank) {
+    auto actions = read_row((*table)[rank], rank, file);
+    if (!actions) return Failure(std::move(actions.error()));
+    rows.ranks.push_back(std::move(*actions));
+    rows.lines.push_back((*table)[rank].line);
+  }
+  return rows;
+}
+
+/// A stage as one rank has it.
+struct HeldStage {
+  std::int32_t stage = 0;
+  std::int32_t rank = 0;
+
+  friend auto operator<=>(const HeldStage&, const HeldStage&) = default;
+};
+
+std::vector<HeldStage> held_stages(const Rows& rows) {
+  std::vector<HeldStage> held;
+  for (std::size_t rank = 0; rank < rows.ranks.size(); ++rank) {
+    std::vector<std::int32_t> stages;
+    for (const Action& action : rows.ranks[rank]) stages.push_back(action.stage);
+    std::ranges::sort(stages);
+    stages.erase(std::ranges::unique(stages).begin(), stages.end());
+    for (const std::int32_t stage : stages)
+      held.push_back({.stage = stage, .rank = static_cast<std::int32_t>(rank)});
+  }
+  std::ranges::sort(held);
+  return held;
+}
+
+tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_view file) {
+  Placement placement;
+  for (const auto& [stage, rank] : held_stages(rows)) {
+    if (std::cmp_less(stage, placement.stages.size())) {
+      const auto row = static_cast<std::size_t>(rank);
+      return failure(file, rows.lines[row], row,
+                     fmt::format("stage {} is on rank {} already; each stage must be on one rank only", stage,
+                                 placement.stages.back().ranks.front()));
+    }
+    if (std::cmp_greater(stage, placement.stages.size())) {
+      return Failure(
+          fmt::format("{}: stage {} has no actions, but stage {} has; stages must be numbered from 0 "
+                      "without gaps",
+                      file, placement.stages.size(), stage));
+    }
+    placement.stages.push_back({.ranks = {rank}});
+  }
+  return placement;
+}
+
+/// Fails where an action names a microbatch that stage 0 does not run.
+tl::expected<std::int32_t, std::string> microbatches_of(const Rows& rows, const Placement& placement,
+                                                        std::string_view file) {
+  const auto first = static_cast<std::size_t>(placement.stages.front().ranks.front());
+  const auto forwards =
+      static_cast<std::int32_t>(std::ranges::count_if(rows.ranks[first], [](const Action& action) {
+        return action.stage == 0 && action.kind == ActionKind::forward;
+      }));
+  if (forwards == 0) {
+    return failure(file, rows.lines[first], first,
+                   "stage 0 has no forwards, which say how many microbatches there are");
+  }
+  for (std::size_t rank = 0; rank < rows.ranks.size(); ++rank) {
+    const auto outside = std::ranges::find_if(rows.ranks[rank], [&](const Action& action) {
+      return has_microbatch(action.kind) && action.microbatch >= forwards;
+    });
+    if (outside == rows.ranks[rank].end()) continue;
+    std::string rule =
+        fmt::format("{}: microbatch {} is outside 0..{} (stage 0 has {} forward{})", to_text(*outside),
+                    outside->microbatch, forwards - 1, forwards, forwards == 1 ? "" : "s");
+    if (outside->microbatch == forwards && outside->kind == ActionKind::forward &&
+        rank + 1 == rows.ranks.size()) {
+      rule +=
+          "; torch 2.11's own 1F1B dump numbers the last rank's forwards from 1: subtract 1 from each of "
+          "them";
+    }
+    return failure(file, rows.lines[rank], rank, rule);
+  }
+  return forwards;
+}
+
+/// Why `program` cannot be written as CSV, beside its actions.
+std::optional<std::string> unsayable(const Program& program) {
+  for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
+    const std::size_t replicas = program.placement.stages[stage].ranks.size();
+    if (replicas == 1) continue;
+    return fmt::format("stage {} has {} replicas, and each stage must be on one rank", stage, replicas);
+  }
+  Program chain;
+  chain.placement = program.placement;
+  if (!program.edges.empty() && program.edges != stage_edges(chain))
+    return "the stage edges must form a chain";
+  if (program.slices != 1)
+    return fmt::format("microbatches have {} slices and must have one", program.slices);
+  if (program.iterations != 1)
+    return fmt::format("it runs {} iterations and must run one", program.iterations);
+  if (program.update != UpdateRule::minibatch) return "it must update once a minibatch";
+  return std::nullopt;
+}
+
+std::optional<std::string> unsayable(const Action& action) {
+  if (action.kind == ActionKind::recompute) return "there is no R; turn recomputation off";
+  if (action.weight_version != 0) {
+    return fmt::format("weight version {} must be 0, since there is no STEP", action.weight_version);
+  }
+  return std::nullopt;
+}
+
+std::string row_of(const std::vector<Action>& actions) {
+  std::string row;
+  bool in_group = false;
+  for (const Action& action : actions) {
+    if (action.kind == ActionKind::step) continue;
+    if (in_group) {
+      row += ';';
+    } else {
+      row += row.empty() ? "" : ",";
+      row += action.overlaps_next ? "(" : "";
+    }
+    row += to_text(action);
+    if (in_group && !action.overlaps_next) row += ")OVERLAP_F_B";
+    in_group = action.overlaps_next;
+  }
+  return row;
+}
+
+}  // namespace
+
+tl::expected<Program, std::string> parse_pytorch_csv(std::string_view text, std::string_view file) {
+  auto rows = read_rows(text, file);
+  if (!rows) return Failure(std::move(rows.error()));
+  auto placement = placement_of(*rows, file);
+  if (!placement) return Failure(std::move(placement.error()));
+  const auto microbatches = microbatches_of(*rows, *placement, file);
+  if (!microbatches) return Failure(microbatches.error());
+  Program program;
+  program.schedule = "custom";
+  program.microbatches = *microbatches;
+  program.placement = std::move(*placement);
+  program.ranks = std::move(rows->ranks);
+  append_steps(program);
+  return program;
+}
+
+tl::expected<std::string, std::string> to_pytorch_csv(const Program& program) {
+  if (const auto reason = unsayable(program)) {
+    return Failure(fmt::format("PyTorch's CSV cannot say this program: {}", *reason));
+  }
+  std::string csv;
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    for (const Action& action : program.ranks[rank]) {
+      const auto reason = unsayable(action);
+      if (!reason) continue;
+      return Failure(fmt::format("PyTorch's CSV cannot say this program: rank {}: {}: {}", rank,
+                                 to_text(action), *reason));
+    }
+    csv += row_of(program.ranks[rank]) + "\n";
+  }
+  return csv;
+}
+
+}  // namespace penstock

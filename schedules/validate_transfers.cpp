@@ -1,0 +1,191 @@
+// Messages of a lowered program. Along an edge a>b each microbatch has an activation (SEND_F of a, RECV_F of
+// b) and a gradient (SEND_B of b, RECV_B of a); check_actions has proven that each stands on its stage's
+// rank.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "schedules/action.hpp"
+#include "schedules/program.hpp"
+#include "schedules/validate_parts.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::int32_t kAbsent = UnitTable::kAbsent;
+
+/// Both ends of a message: positions in the lists of its two ranks.
+struct Ends {
+  std::int32_t send = kAbsent;
+  std::int32_t recv = kAbsent;
+};
+
+bool is_activation(ActionKind kind) {
+  return kind == ActionKind::send_forward || kind == ActionKind::recv_forward;
+}
+
+/// The stage edge that a SEND or RECV serves.
+StageEdge edge_of(const Action& action) {
+  const bool from_own_stage = is_send(action.kind) == is_activation(action.kind);
+  return from_own_stage ? StageEdge{.from = action.stage, .to = action.peer}
+                        : StageEdge{.from = action.peer, .to = action.stage};
+}
+
+class TransferCheck {
+ public:
+  TransferCheck(const Program& program, const UnitTable& table)
+      : program_(program),
+        table_(table),
+        edges_(stage_edges(program)),
+        ends_(2 * edges_.size() * static_cast<std::size_t>(table.units)) {}
+
+  Checked run();
+
+ private:
+  enum class Flow : std::uint8_t { activation, gradient };
+
+  Checked collect(std::int32_t rank);
+  Checked check_message(std::size_t edge, Flow flow, std::int32_t unit);
+  Checked check_present(const Action& send, const Action& recv, const Action& consumer,
+                        const Ends& ends) const;
+  Ends& ends_of(std::size_t edge, Flow flow, std::int32_t unit) {
+    const std::size_t row = 2 * edge + static_cast<std::size_t>(flow);
+    return ends_[row * static_cast<std::size_t>(table_.units) + static_cast<std::size_t>(unit)];
+  }
+  /// F for an activation, B or I for a gradient.
+  Action worker(std::int32_t stage, Flow flow, std::int32_t unit) const;
+  std::int32_t position_of(const Action& worker) const;
+  std::int32_t rank_of(const Action& action) const {
+    return program_.placement.rank_of(action.stage, action.microbatch);
+  }
+
+  const Program& program_;
+  const UnitTable& table_;
+  std::vector<StageEdge> edges_;
+  std::vector<Ends> ends_;
+};
+
+Checked TransferCheck::run() {
+  for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
+    if (Checked collected = collect(rank); !collected) return collected;
+  }
+  for (std::size_t edge = 0; edge < edges_.size(); ++edge) {
+    for (std::int32_t unit = 0; unit < table_.units; ++unit) {
+      if (Checked activation = check_message(edge, Flow::activation, unit); !activation) return activation;
+      if (Checked gradient = check_message(edge, Flow::gradient, unit); !gradient) return gradient;
+    }
+  }
+  return {};
+}
+
+Checked TransferCheck::collect(std::int32_t rank) {
+  const std::vector<Action>& actions = program_.ranks[static_cast<std::size_t>(rank)];
+  for (std::size_t position = 0; position < actions.size(); ++position) {
+    const Action& action = actions[position];
+    if (!is_transfer(action.kind)) continue;
+    const StageEdge edge = edge_of(action);
+    const auto found = std::lower_bound(edges_.begin(), edges_.end(), edge);
+    if (found == edges_.end() || *found != edge) {
+      return broken_at(program_, rank, position, action,
+                       fmt::format("belongs to a stage edge {}>{}, must belong to one that the program has",
+                                   edge.from, edge.to));
+    }
+    if (program_.placement.rank_of(action.peer, action.microbatch) == rank) {
+      return broken_at(
+          program_, rank, position, action,
+          fmt::format("is a message to its own rank, which must have none: stages {} and {} are both "
+                      "here",
+                      action.stage, action.peer));
+    }
+    const Flow flow = is_activation(action.kind) ? Flow::activation : Flow::gradient;
+    Ends& ends = ends_of(static_cast<std::size_t>(found - edges_.begin()), flow, action.microbatch);
+    std::int32_t& end = is_send(action.kind) ? ends.send : ends.recv;
+    if (end != kAbsent) {
+      return broken_at(program_, rank, position, action,
+                       fmt::format("comes a second time, must come once and stands at position {}", end));
+    }
+    end = static_cast<std::int32_t>(position);
+  }
+  return {};
+}
+
+Action TransferCheck::worker(std::int32_t stage, Flow flow, std::int32_t unit) const {
+  const bool whole = table_.at(stage, unit).backward != kAbsent;
+  const ActionKind gradient = whole ? ActionKind::backward : ActionKind::backward_input;
+  return {
+      .kind = flow == Flow::activation ? ActionKind::forward : gradient, .stage = stage, .microbatch = unit};
+}
+
+std::int32_t TransferCheck::position_of(const Action& worker) const {
+  const UnitTable::Positions& at = table_.at(worker.stage, worker.microbatch);
+  return worker.kind == ActionKind::forward ? at.forward : at.gradient();
+}
+
+Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t unit) {
+  auto [from, to] = edges_[edge];
+  if (program_.placement.rank_of(from, unit) == program_.placement.rank_of(to, unit)) return {};
+  if (flow == Flow::gradient) std::swap(from, to);
+  const bool activation = flow == Flow::activation;
+  const Action send{.kind = activation ? ActionKind::send_forward : ActionKind::send_backward,
+                    .stage = from,
+                    .microbatch = unit,
+                    .peer = to};
+  const Action recv{.kind = activation ? ActionKind::recv_forward : ActionKind::recv_backward,
+                    .stage = to,
+                    .microbatch = unit,
+                    .peer = from};
+  const Action producer = worker(from, flow, unit);
+  const Action consumer = worker(to, flow, unit);
+  const Ends& ends = ends_of(edge, flow, unit);
+  if (Checked present = check_present(send, recv, consumer, ends); !present) return present;
+  if (ends.send < position_of(producer)) {
+    return broken_at(program_, rank_of(send), static_cast<std::size_t>(ends.send), send,
+                     fmt::format("comes before {}, must come after it (position {})", to_text(producer),
+                                 position_of(producer)));
+  }
+  if (ends.recv > position_of(consumer)) {
+    return broken_at(program_, rank_of(recv), static_cast<std::size_t>(ends.recv), recv,
+                     fmt::format("comes after {}, must come before it (position {})", to_text(consumer),
+                                 position_of(consumer)));
+  }
+  return {};
+}
+
+Checked TransferCheck::check_present(const Action& send, const Action& recv, const Action& consumer,
+                                     const Ends& ends) const {
+  if (ends.send == kAbsent && ends.recv == kAbsent) {
+    return broken_at(program_, rank_of(consumer), static_cast<std::size_t>(position_of(consumer)), consumer,
+                     fmt::format("gets nothing from stage {}, must have {} on rank {} and {} on rank {}",
+                                 send.stage, to_text(send), rank_of(send), to_text(recv), rank_of(recv)));
+  }
+  if (ends.recv == kAbsent) {
+    return broken_at(
+        program_, rank_of(send), static_cast<std::size_t>(ends.send), send,
+        fmt::format("has nobody to receive it, must have {} on rank {}", to_text(recv), rank_of(recv)));
+  }
+  if (ends.send == kAbsent) {
+    return broken_at(program_, rank_of(recv), static_cast<std::size_t>(ends.recv), recv,
+                     fmt::format("waits for ever, must have {} on rank {}", to_text(send), rank_of(send)));
+  }
+  return {};
+}
+
+bool some_transfer(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, [](const Action& action) { return is_transfer(action.kind); });
+  });
+}
+
+}  // namespace
+
+Checked check_transfers(const Program& program, const UnitTable& table) {
+  if (!some_transfer(program)) return {};
+  return TransferCheck(program, table).run();
+}
+
+}  // namespace penstock

@@ -1,0 +1,117 @@
+// Routes and sizes repeat a lot in one program, so each pair of ranks is priced once per size.
+
+#include "sim/message_costs.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "scenarios/experiment.hpp"
+#include "schedules/action.hpp"
+#include "schedules/cost_table.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/rendezvous_walk.hpp"
+#include "topology/cluster.hpp"
+#include "topology/collective.hpp"
+
+namespace penstock {
+namespace {
+
+std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+/// Remembers, for every ordered pair of ranks, its route and the last size that was priced.
+class TransferPrices {
+ public:
+  explicit TransferPrices(const Experiment& experiment)
+      : cluster_(experiment.cluster), ranks_(index(experiment.program.rank_count())), prices_(ranks_ * ranks_) {}
+
+  struct Price {
+    Ns hold_ns = 0;
+    Ns latency_ns = 0;
+  };
+
+  Price of(const FlatMessage& transfer) {
+    Entry& entry = prices_[index(transfer.from_rank) * ranks_ + index(transfer.to_rank)];
+    if (!entry.known) {
+      const Route route = cluster_.route(transfer.from_rank, transfer.to_rank);
+      entry = {.known = true, .bytes_per_second = route.bytes_per_second, .price = {.latency_ns = route.latency_ns}};
+    }
+    if (entry.bytes != transfer.bytes) {
+      entry.bytes = transfer.bytes;
+      entry.price.hold_ns = serialization_ns(transfer.bytes, entry.bytes_per_second);
+    }
+    return entry.price;
+  }
+
+ private:
+  struct Entry {
+    bool known = false;
+    double bytes_per_second = 0;
+    Bytes bytes = 0;
+    Price price;
+  };
+  const Cluster& cluster_;
+  std::size_t ranks_;
+  std::vector<Entry> prices_;
+};
+
+std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgram& flat) {
+  std::vector<Ns> durations(flat.ops.size(), 0);
+  for (std::size_t p = 0; p < flat.ops.size(); ++p) {
+    if (flat.ops[p] != FlatOp::compute) continue;
+    const Action& first = flat.actions[p];
+    const std::int32_t end = flat.group_end[p];
+    durations[p] = duration_ns(experiment.costs.stages[index(first.stage)], first.kind);
+    if (end == 0) continue;
+    if (end == static_cast<std::int32_t>(p) + 2) {
+      durations[p] = pair_duration_ns(experiment.costs, first, flat.actions[p + 1]);
+      continue;
+    }
+    for (std::size_t leaf = p + 1; leaf < index(end); ++leaf) {
+      const Action& action = flat.actions[leaf];
+      durations[p] += duration_ns(experiment.costs.stages[index(action.stage)], action.kind);
+    }
+  }
+  return durations;
+}
+
+}  // namespace
+
+CollectiveShape collective_shape(const Experiment& experiment, const Action& action) {
+  const StageCost& cost = experiment.costs.stages[index(action.stage)];
+  if (action.kind == ActionKind::unshard) return {Collective::all_gather, cost.weights};
+  const bool scatters = experiment.program.sharding >= 2;
+  return {scatters ? Collective::reduce_scatter : Collective::all_reduce, cost.gradients};
+}
+
+RingCost collective_cost(const Experiment& experiment, const Action& action) {
+  const CollectiveShape shape = collective_shape(experiment, action);
+  const StagePlacement& group = experiment.program.placement.stages[index(action.stage)];
+  return ring_cost(experiment.cluster, group.ranks, shape.algorithm, shape.bytes);
+}
+
+WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& flat) {
+  WalkDurations durations{.compute = compute_durations(experiment, flat),
+                          .hold = std::vector<Ns>(flat.messages.size(), 0),
+                          .latency = std::vector<Ns>(flat.messages.size(), 0)};
+  TransferPrices prices(experiment);
+  std::map<std::pair<ActionKind, std::int32_t>, Ns> collectives;
+  for (std::size_t id = 0; id < flat.messages.size(); ++id) {
+    const FlatMessage& message = flat.messages[id];
+    if (message.recv != kNone) {
+      const TransferPrices::Price price = prices.of(message);
+      durations.hold[id] = price.hold_ns;
+      durations.latency[id] = price.latency_ns;
+    } else if (flat.ops[index(message.first)] == FlatOp::collective) {
+      const Action& action = flat.actions[index(message.first)];
+      const auto [entry, fresh] = collectives.try_emplace({action.kind, action.stage}, 0);
+      if (fresh) entry->second = collective_cost(experiment, action).duration_ns;
+      durations.hold[id] = entry->second;
+    }
+  }
+  return durations;
+}
+
+}  // namespace penstock

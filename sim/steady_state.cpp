@@ -1,0 +1,119 @@
+// Runs a few repetitions and compares all start and end times of one with those of an earlier one.
+
+#include "sim/steady_state.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+#include "report/timeline.hpp"
+#include "scenarios/experiment.hpp"
+#include "schedules/action.hpp"
+#include "schedules/program.hpp"
+#include "sim/engines.hpp"
+
+namespace penstock {
+namespace {
+
+/// The spans of one repetition, or of one microbatch, in a fixed order.
+using Row = std::vector<const Span*>;
+
+/// By how much `later` runs after `earlier`: one common amount for all starts and ends, or nothing.
+std::optional<Ns> shift(const Row& earlier, const Row& later) {
+  if (earlier.empty() || earlier.size() != later.size()) return std::nullopt;
+  const Ns amount = later.front()->start_ns - earlier.front()->start_ns;
+  for (std::size_t i = 0; i < earlier.size(); ++i) {
+    const Span& a = *earlier[i];
+    const Span& b = *later[i];
+    const bool same_place = a.rank == b.rank && a.action.kind == b.action.kind && a.action.stage == b.action.stage;
+    if (!same_place || b.start_ns - a.start_ns != amount || b.end_ns - a.end_ns != amount) return std::nullopt;
+  }
+  return amount;
+}
+
+std::vector<Row> rows_by_iteration(const Timeline& timeline, const Program& program, std::int32_t iterations) {
+  std::vector<Row> rows(static_cast<std::size_t>(iterations));
+  std::size_t next = 0;
+  for (const std::vector<Action>& list : program.ranks) {
+    for (Row& row : rows) {
+      for (std::size_t i = 0; i < list.size(); ++i) row.push_back(&timeline.spans[next++]);
+    }
+  }
+  return rows;
+}
+
+std::optional<Period> period_of_repetitions(const Experiment& experiment, Engine engine) {
+  constexpr std::size_t kMostActions = 1U << 23U;
+  std::size_t actions = 1;
+  for (const auto& list : experiment.program.ranks) actions += list.size();
+  Experiment repeated = experiment;
+  for (std::int32_t iterations = 2; iterations <= 64; iterations *= 2) {
+    if (iterations > 2 && actions * static_cast<std::size_t>(iterations) > kMostActions) return std::nullopt;
+    repeated.program.iterations = iterations;
+    const auto timeline = run_engine(repeated, engine);
+    if (!timeline) return std::nullopt;
+    const std::vector<Row> rows = rows_by_iteration(*timeline, repeated.program, iterations);
+    for (std::size_t back = 1; back <= rows.size() / 2; ++back) {
+      const auto amount = shift(rows[rows.size() - 1 - back], rows.back());
+      if (amount) return Period{*amount, static_cast<std::int64_t>(back) * experiment.program.microbatches};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<Row> rows_by_microbatch(const Timeline& timeline, std::int32_t microbatches) {
+  std::vector<Row> rows(static_cast<std::size_t>(microbatches));
+  for (const Span& span : timeline.spans) {
+    if (span.action.microbatch != kNoMicrobatch) rows[static_cast<std::size_t>(span.action.microbatch)].push_back(&span);
+  }
+  return rows;
+}
+
+/// The period of the rows that are neither among the first nor the last `depth`.
+std::optional<Period> period_of_rows(const std::vector<Row>& rows, std::size_t depth) {
+  for (std::size_t back = 1; 3 * depth + 2 * back <= rows.size() && back <= 4 * depth; ++back) {
+    std::optional<Ns> common;
+    std::size_t run = 0;
+    for (std::size_t m = depth; m + back + depth < rows.size(); ++m) {
+      const auto amount = shift(rows[m], rows[m + back]);
+      run = !amount ? 0 : amount == common ? run + 1 : 1;
+      common = amount;
+      if (run >= depth + back) return Period{*amount, static_cast<std::int64_t>(back)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Period> period_of_stream(const Experiment& experiment, Engine engine) {
+  Experiment once = experiment;
+  once.program.iterations = 1;
+  const auto timeline = run_engine(once, engine);
+  if (!timeline) return std::nullopt;
+  return period_of_rows(rows_by_microbatch(*timeline, experiment.program.unit_count()),
+                        static_cast<std::size_t>(dependency_depth(experiment.program)));
+}
+
+}  // namespace
+
+std::int32_t dependency_depth(const Program& program) {
+  std::int32_t depth = 1;
+  for (const std::vector<Action>& list : program.ranks) {
+    std::int32_t before = kNoMicrobatch;
+    for (const Action& action : list) {
+      if (action.microbatch == kNoMicrobatch) continue;
+      if (before != kNoMicrobatch) depth = std::max(depth, std::abs(action.microbatch - before) + 1);
+      before = action.microbatch;
+    }
+  }
+  return depth;
+}
+
+std::optional<Period> steady_period(const Experiment& experiment, Engine engine) {
+  if (experiment.program.update == UpdateRule::microbatch) return period_of_stream(experiment, engine);
+  return period_of_repetitions(experiment, engine);
+}
+
+}  // namespace penstock

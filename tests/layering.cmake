@@ -1,0 +1,23 @@
+# Fails when a folder includes one that it may not: cmake -DROOT=<source dir> -P layering.cmake
+cmake_minimum_required(VERSION 3.25)
+
+set(topology_uses topology)
+set(schedules_uses schedules)
+set(report_uses report schedules)
+set(scenarios_uses scenarios schedules topology)
+set(sim_uses sim scenarios schedules topology report)
+set(backend_uses backend scenarios schedules topology report)
+
+foreach(folder topology schedules report scenarios sim backend)
+  file(GLOB_RECURSE files ${ROOT}/${folder}/*.hpp ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
+  foreach(file ${files})
+    file(STRINGS ${file} includes REGEX "^ *# *include +\"")
+    foreach(include ${includes})
+      if(NOT include MATCHES "\"([a-z_]+)/")
+        message(SEND_ERROR "${file}: ${include}: include from the source root, \"folder/file.hpp\"")
+      elseif(NOT CMAKE_MATCH_1 IN_LIST ${folder}_uses)
+        message(SEND_ERROR "${file}: ${folder}/ must not include ${CMAKE_MATCH_1}/")
+      endif()
+    endforeach()
+  endforeach()
+endforeach()

@@ -1,0 +1,35 @@
+#pragma once
+// Small results made by hand for the tests of report/: 1F1B and GPipe timelines from a few lines of
+// longest path, and the memory and traffic that go with them.
+
+#include <cstdint>
+#include <vector>
+
+#include "report/result.hpp"
+#include "report/timeline.hpp"
+#include "schedules/action.hpp"
+
+namespace penstock::sample {
+
+struct Shape {
+  std::int32_t ranks = 4;
+  std::int32_t microbatches = 8;
+  Ns forward_ns = 1'000'000;
+  Ns backward_ns = 2'000'000;
+  Ns transfer_ns = 0;  ///< above 0: SEND and RECV spans are part of the timeline
+};
+
+/// Lists of forwards and backwards, one a rank.
+std::vector<std::vector<Action>> one_f_one_b(const Shape& shape);
+std::vector<std::vector<Action>> gpipe(const Shape& shape);
+
+/// Each action as early as its rank and its neighbours allow.
+Timeline timeline_of(const std::vector<std::vector<Action>>& lists, const Shape& shape);
+
+/// A whole result around the timeline; every field differs from its default.
+Result result_of(const Timeline& timeline, const Shape& shape);
+
+/// One span on rank 0 ..., for timelines written out in a test.
+Span span_of(std::int32_t rank, Action action, Ns start_ns, Ns end_ns);
+
+}  // namespace penstock::sample

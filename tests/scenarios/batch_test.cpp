@@ -1,0 +1,93 @@
+// The batch rule.
+
+#include "scenarios/batch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace penstock {
+namespace {
+
+constexpr auto kPart = MicrobatchMeaning::part_of_minibatch;
+constexpr auto kWhole = MicrobatchMeaning::whole_minibatch;
+using Size = std::optional<std::int64_t>;
+
+Batch batch(Size micro, Size global, Size microbatches) {
+  return {.own_micro_batch_size = 1, .micro_batch_size = micro, .global_batch_size = global,
+          .microbatches = microbatches};
+}
+
+ResolvedBatch resolved(std::int64_t micro, std::int32_t microbatches) {
+  return {.micro_batch_size = micro, .microbatches = microbatches};
+}
+
+TEST(Batch, TheThirdFollowsFromTwo) {
+  EXPECT_EQ(resolve_batch(batch(4, 128, {}), kPart), resolved(4, 32));
+  EXPECT_EQ(resolve_batch(batch({}, 128, 32), kPart), resolved(4, 32));
+  EXPECT_EQ(resolve_batch(batch(4, {}, 32), kPart), resolved(4, 32));
+}
+
+TEST(Batch, OneSampleAMicrobatchWithoutSizes) {
+  EXPECT_EQ(resolve_batch(batch({}, {}, 32), kPart), resolved(1, 32));
+  EXPECT_EQ(resolve_batch(batch({}, {}, 32), kWhole), resolved(1, 32));
+}
+
+TEST(Batch, AllThreeMustAgree) {
+  EXPECT_EQ(resolve_batch(batch(4, 128, 32), kPart), resolved(4, 32));
+  EXPECT_EQ(resolve_batch(batch(4, 128, 16), kPart).error(),
+            "training.micro_batch_size 4 x schedule.microbatches 16 do not make training.global_batch_size 128: all "
+            "three must agree, or leave one out");
+  EXPECT_FALSE(resolve_batch(batch(4, 129, 32), kPart));
+}
+
+TEST(Batch, WhatDoesNotDivideNamesTheNearest) {
+  EXPECT_EQ(resolve_batch(batch({}, 100, 32), kPart).error(),
+            "training.global_batch_size 100 is not a multiple of schedule.microbatches 32; the nearest that are: 96 "
+            "or 128");
+  EXPECT_EQ(resolve_batch(batch(8, 3, {}), kPart).error(),
+            "training.global_batch_size 3 is not a multiple of training.micro_batch_size 8; the nearest that are: 8");
+}
+
+TEST(Batch, MicrobatchesMustFollowFromSomething) {
+  for (const Batch& too_little : {batch({}, {}, {}), batch(4, {}, {}), batch({}, 128, {})}) {
+    EXPECT_FALSE(resolve_batch(too_little, kPart));
+  }
+}
+
+TEST(Batch, SizesBelowOneAreNamed) {
+  EXPECT_EQ(resolve_batch(batch(0, {}, 4), kPart).error(),
+            "training.micro_batch_size: expected a number of at least 1, got 0");
+  EXPECT_EQ(resolve_batch(batch({}, -8, 4), kPart).error(),
+            "training.global_batch_size: expected a number of at least 1, got -8");
+  EXPECT_EQ(resolve_batch(batch({}, {}, 0), kWhole).error(),
+            "schedule.microbatches: expected a number of at least 1, got 0");
+}
+
+TEST(Batch, MoreMicrobatchesThanNumbersIsAnError) {
+  EXPECT_FALSE(resolve_batch(batch({}, {}, 1LL << 31), kPart));
+  EXPECT_FALSE(resolve_batch(batch(1, 1LL << 40, {}), kPart));
+  EXPECT_TRUE(resolve_batch(batch({}, {}, (1LL << 31) - 1), kPart));
+}
+
+TEST(Batch, AsynchronousSizesMeanTheSameAndMicrobatchesAreFree) {
+  EXPECT_EQ(resolve_batch(batch(64, {}, 7), kWhole), resolved(64, 7));
+  EXPECT_EQ(resolve_batch(batch({}, 64, 7), kWhole), resolved(64, 7));
+  EXPECT_EQ(resolve_batch(batch(64, 64, 7), kWhole), resolved(64, 7));
+  EXPECT_FALSE(resolve_batch(batch(32, 64, 2), kWhole));
+  EXPECT_FALSE(resolve_batch(batch(64, 64, {}), kWhole));
+}
+
+TEST(Batch, TheFilesOwnMicrobatchFollowsFromItsSizes) {
+  EXPECT_EQ(micro_batch_size_of(batch({}, {}, {}), kPart), 1);
+  EXPECT_EQ(micro_batch_size_of(batch(4, {}, {}), kPart), 4);
+  EXPECT_EQ(micro_batch_size_of(batch({}, 128, 32), kPart), 4);
+  EXPECT_EQ(micro_batch_size_of(batch({}, 128, {}), kPart), std::nullopt);
+  EXPECT_EQ(micro_batch_size_of(batch({}, 128, 33), kPart), std::nullopt);
+  EXPECT_EQ(micro_batch_size_of(batch({}, 128, {}), kWhole), 128);
+}
+
+}  // namespace
+}  // namespace penstock

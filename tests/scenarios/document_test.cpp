@@ -1,0 +1,150 @@
+// Documents and the edits of --set.
+
+#include "scenarios/document.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "scenarios/override.hpp"
+
+namespace penstock {
+namespace {
+
+tl::expected<Node, std::string> parsed(std::string_view text) {
+  return parse_document(
+      text, std::make_shared<const Source>(Source{.name = "a.yaml", .directory = "/dir", .override_key = ""}));
+}
+
+TEST(Document, ValuesKnowTheirLineAndColumn) {
+  const auto root = parsed("model:\n  stages: {forward: 1 ms,\n           backward: [2 ms, 3 ms]}\n");
+  ASSERT_TRUE(root) << root.error();
+  const Node& stages = *root->find("model")->find("stages");
+  EXPECT_EQ(place_of(*stages.find("forward")), "a.yaml:2:21");
+  EXPECT_EQ(place_of(stages.find("backward")->items[1]), "a.yaml:3:28");
+  EXPECT_EQ(stages.find("backward")->items[1].text, "3 ms");
+  EXPECT_EQ(stages.find("sideways"), nullptr);
+}
+
+TEST(Document, JsonIsYaml) {
+  const auto root = parsed(R"({"model": {"stages": {"forward": "1 ms"}}, "list": [1, null]})");
+  ASSERT_TRUE(root) << root.error();
+  EXPECT_EQ(root->find("model")->find("stages")->find("forward")->text, "1 ms");
+  EXPECT_EQ(root->find("list")->items[1].kind, Node::Kind::nothing);
+}
+
+TEST(Document, WithoutContentItIsCalledEmpty) {
+  for (const std::string_view text : {"", " \n\t\n", "# a comment\n", "---\n", "\xEF\xBB\xBF"}) {
+    EXPECT_EQ(parsed(text).error(), "a.yaml: the file is empty") << text;
+  }
+}
+
+TEST(Document, AKeyTwiceIsAnErrorAlsoDeepInside) {
+  EXPECT_EQ(parsed("a: {b: [{c: 1,\n c: 2}]}").error(),
+            "a.yaml:2:2: the key c is given twice, first in line 1; remove one");
+  EXPECT_TRUE(parsed("a: {c: 1}\nb: {c: 1}"));
+}
+
+TEST(Document, KeysAreWords) {
+  EXPECT_EQ(parsed("[a, b]: 1").error(), "a.yaml:1:1: expected a key, which is a word");
+  EXPECT_EQ(parsed("{a: {{b: 1}: 2}}").error(), "a.yaml:1:6: expected a key, which is a word");
+}
+
+TEST(Document, NestingHasALimit) {
+  const std::size_t deep = 100;
+  EXPECT_TRUE(parsed(std::string(deep, '[') + std::string(deep, ']')));
+  EXPECT_EQ(parsed(std::string(deep + 1, '[') + std::string(deep + 1, ']')).error(),
+            "a.yaml:1:101: nested deeper than 100 levels");
+  EXPECT_FALSE(parsed(std::string(100'000, '[')));
+}
+
+TEST(Document, BytesThatAreNoTextAreAnErrorOrText) {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes.push_back(static_cast<char>(i));
+  EXPECT_FALSE(parsed(bytes));
+  EXPECT_FALSE(parsed("a: \"\\xZZ\""));
+}
+
+TEST(Document, ManyKeysAreReadInTime) {
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += "key" + std::to_string(i) + ": 1\n";
+  const auto root = parsed(text);
+  ASSERT_TRUE(root) << root.error();
+  EXPECT_EQ(root->entries.size(), 20'000U);
+}
+
+TEST(Document, MessagesLeaveOutAPathThatThePlaceNames) {
+  Node node;
+  node.source = std::make_shared<const Source>(Source{.name = "--set a.b", .directory = "", .override_key = "a.b"});
+  EXPECT_EQ(message_at(node, "a.b", "is wrong"), "--set a.b: is wrong");
+  EXPECT_EQ(message_at(node, "a", "is wrong"), "--set a.b: a: is wrong");
+}
+
+TEST(TextFile, SaysWhatKeepsItFromBeingRead) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "penstock_text_file_test";
+  std::filesystem::create_directories(folder);
+  EXPECT_EQ(read_text_file(folder / "nowhere", "nowhere").error(), "nowhere: the file does not exist");
+  EXPECT_EQ(read_text_file(folder, "folder").error(), "folder: expected a file, got a directory");
+  std::ofstream(folder / "some", std::ios::binary) << std::string("a\0b\r\n", 5);
+  EXPECT_EQ(read_text_file(folder / "some", "some"), std::string("a\0b\r\n", 5));
+  EXPECT_EQ(read_text_file("/dev/zero", "zero").error(), "zero: the file is larger than 64 MiB");
+  std::filesystem::remove_all(folder);
+}
+
+Node changed(std::string_view text, const Override& change) {
+  auto node = apply_override(*parsed(text), change);
+  EXPECT_TRUE(node) << node.error();
+  return node.value_or(Node{});
+}
+
+std::string refusal(std::string_view text, const Override& change) {
+  const auto node = apply_override(*parsed(text), change);
+  return node ? "no error" : node.error();
+}
+
+TEST(Override, IsKeyAndValueAroundTheFirstEqualsSign) {
+  EXPECT_EQ(parse_override("a.b=c=d"), (Override{.key = "a.b", .value = "c=d"}));
+  EXPECT_EQ(parse_override("a.b").error(), "--set: expected KEY=VALUE such as cluster.latency=4us, got \"a.b\"");
+  EXPECT_EQ(parse_override("=4us").error(), "--set: expected KEY=VALUE such as cluster.latency=4us, got \"=4us\"");
+}
+
+TEST(Override, ReplacesAValue) {
+  const Node root = changed("a: {b: 1}", {.key = "a.b", .value = "2"});
+  EXPECT_EQ(root.find("a")->find("b")->text, "2");
+  EXPECT_EQ(place_of(*root.find("a")->find("b")), "--set a.b");
+}
+
+TEST(Override, AddsMissingKeysOnItsWay) {
+  const Node root = changed("a: {b: 1}\nn:", {.key = "c.d.e", .value = "[1, {f: 2}]"});
+  EXPECT_EQ(root.find("c")->find("d")->find("e")->items[1].find("f")->text, "2");
+  EXPECT_EQ(changed("n:", {.key = "n.x", .value = "1"}).find("n")->find("x")->text, "1");
+}
+
+TEST(Override, ReachesListElementsByIndex) {
+  EXPECT_EQ(changed("a: [1, 2, 3]", {.key = "a.2", .value = "9"}).find("a")->items[2].text, "9");
+  EXPECT_EQ(refusal("a: [1, 2, 3]", {.key = "a.3", .value = "9"}),
+            "--set a.3: a is a list of 3: expected an index from 0 to 2, got \"3\"");
+  EXPECT_EQ(refusal("a: [1, 2, 3]", {.key = "a.-1", .value = "9"}),
+            "--set a.-1: a is a list of 3: expected an index from 0 to 2, got \"-1\"");
+}
+
+TEST(Override, DoesNotPassThroughScalars) {
+  EXPECT_EQ(refusal("a: 1", {.key = "a.b", .value = "9"}), "--set a.b: a is \"1\", which has no key b");
+}
+
+TEST(Override, NeedsAValueThatIsYaml) {
+  EXPECT_EQ(refusal("a: 1", {.key = "a", .value = " "}), "--set a: expected a value after '='");
+  EXPECT_EQ(refusal("a: 1", {.key = "a", .value = "[1"}), "--set a: not valid YAML: end of sequence flow not found");
+  EXPECT_EQ(refusal("a: 1", {.key = "a..b", .value = "1"}), "--set a..b: a is \"1\", which has no key ");
+  EXPECT_EQ(refusal("c: 1", {.key = "a..b", .value = "1"}), "--set a..b: expected keys joined by single dots");
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,184 @@
+#include "schedules/program_text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "schedules/action.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kEverything =
+    "penstock program 1\n"
+    "schedule 1f1b\n"
+    "microbatches 4\n"
+    "iterations 2\n"
+    "slices 2\n"
+    "barrier\n"
+    "update microbatch\n"
+    "recompute late\n"
+    "sharding 2\n"
+    "channel pair\n"
+    "edges 0>1 0>2 1>2\n"
+    "stage 0: rank 0\n"
+    "stage 1: ranks 1 2 route 0 1 1 0\n"
+    "stage 2: rank 0 route 0 0\n"
+    "rank 0: 0F0 0R0@3 (0F5;0B2@1)OVERLAP_F_B 0SEND_F0 0SEND_F3>2 0REDUCE_GRAD 0STEP\n"
+    "rank 1:\n"
+    "rank 2: 2RECV_F0<0 1UNSHARD 1RESHARD\n";
+
+TEST(ProgramText, EveryFieldReadsBackByteForByte) {
+  const auto program = parse_program(kEverything, "all.psched");
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_EQ(to_text(*program), kEverything);
+
+  EXPECT_EQ(program->schedule, "1f1b");
+  EXPECT_EQ(program->microbatches, 4);
+  EXPECT_EQ(program->iterations, 2);
+  EXPECT_EQ(program->slices, 2);
+  EXPECT_TRUE(program->barrier);
+  EXPECT_EQ(program->update, UpdateRule::microbatch);
+  EXPECT_EQ(program->recompute, RecomputeTiming::late);
+  EXPECT_EQ(program->sharding, 2);
+  EXPECT_EQ(program->channel, ChannelModel::pair);
+  EXPECT_EQ(program->edges, (std::vector<StageEdge>{{0, 1}, {0, 2}, {1, 2}}));
+  EXPECT_EQ(program->placement.stages[1].ranks, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(program->placement.stages[1].route, (std::vector<std::int32_t>{0, 1, 1, 0}));
+  EXPECT_EQ(program->ranks[0].size(), 8U);
+  EXPECT_TRUE(program->ranks[0][2].overlaps_next);
+  EXPECT_EQ(program->ranks[0][5].peer, 2);
+}
+
+TEST(ProgramText, OptionsWithTheirDefaultHaveNoLine) {
+  Program program;
+  program.schedule = "custom";
+  program.microbatches = 1;
+  program.placement.stages = {{.ranks = {0}}};
+  program.ranks = {{{.kind = ActionKind::forward, .stage = 0, .microbatch = 0}}};
+  EXPECT_EQ(to_text(program),
+            "penstock program 1\nschedule custom\nmicrobatches 1\nstage 0: rank 0\nrank 0: 0F0\n");
+}
+
+TEST(ProgramText, CommentsBlankLinesIndentationAndCarriageReturnsAreIgnored) {
+  const auto program = parse_program(
+      "# made by hand\r\n\r\n  penstock program 1  # the form\r\nschedule custom\r\nmicrobatches 1\r\n"
+      "stage 0: rank 0\r\n\r\n\trank 0:\t0F0   0B0 # F and B\r\n",
+      "x");
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_EQ(to_text(*program),
+            "penstock program 1\nschedule custom\nmicrobatches 1\nstage 0: rank 0\nrank 0: 0F0 0B0\n");
+}
+
+TEST(ProgramText, LastLineNeedsNoLineEnd) {
+  std::string text = kEverything;
+  text.pop_back();
+  const auto program = parse_program(text, "x");
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_EQ(to_text(*program), kEverything);
+}
+
+TEST(ProgramText, EdgesAreSorted) {
+  std::string text = kEverything;
+  text.replace(text.find("0>1 0>2 1>2"), 11, "1>2 0>1 0>2");
+  const auto program = parse_program(text, "x");
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_EQ(to_text(*program), kEverything);
+}
+
+TEST(ProgramText, AGroupWithoutItsLastActionShows) {
+  auto program = parse_program(kEverything, "x");
+  ASSERT_TRUE(program);
+  program->ranks[1] = {{.kind = ActionKind::forward, .overlaps_next = true, .stage = 1, .microbatch = 0}};
+  EXPECT_NE(to_text(*program).find("rank 1: (1F0)OVERLAP_F_B\n"), std::string::npos);
+}
+
+// Every prefix of a text is a program or has an error that names its file: no crash, no endless loop.
+TEST(ProgramText, EveryPrefixIsReadOrRefusedWithThePlace) {
+  const std::string text = kEverything;
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    const auto program = parse_program(text.substr(0, length), "cut.psched");
+    if (program) continue;
+    EXPECT_TRUE(program.error().starts_with("cut.psched:")) << program.error();
+  }
+}
+
+/// Programs that mean nothing but use every field.
+class RandomProgram {
+ public:
+  explicit RandomProgram(std::uint32_t seed) : random_(seed) {}
+
+  Program make() {
+    Program program;
+    program.schedule = chance(2) ? "custom" : "zb-h1";
+    program.microbatches = number(1, 2'000'000);
+    program.slices = chance(2) ? 1 : number(1, 9);
+    program.iterations = chance(2) ? 1 : number(1, 9);
+    program.barrier = chance(3);
+    program.update = static_cast<UpdateRule>(number(0, 2));
+    program.recompute = static_cast<RecomputeTiming>(number(0, 1));
+    program.sharding = number(0, 3);
+    program.channel = kChannelModels[static_cast<std::size_t>(number(0, 4))];
+    const std::int32_t ranks = number(1, 5);
+    stages_ = number(1, 7);
+    for (std::int32_t stage = 0; stage < stages_; ++stage)
+      program.placement.stages.push_back(placement(ranks));
+    for (std::int32_t edge = 0; chance(2) && edge < 5; ++edge) program.edges.push_back({stage(), stage()});
+    std::ranges::sort(program.edges);
+    for (std::int32_t rank = 0; rank < ranks; ++rank) program.ranks.push_back(list());
+    return program;
+  }
+
+ private:
+  std::int32_t number(std::int32_t least, std::int32_t most) {
+    return std::uniform_int_distribution<std::int32_t>(least, most)(random_);
+  }
+  bool chance(std::int32_t one_in) { return number(1, one_in) == 1; }
+  std::int32_t stage() { return number(0, stages_ - 1); }
+
+  StagePlacement placement(std::int32_t ranks) {
+    StagePlacement placement;
+    placement.ranks.resize(static_cast<std::size_t>(number(1, 3)));
+    for (std::int32_t& rank : placement.ranks) rank = number(0, ranks - 1);
+    if (placement.ranks.size() == 1 && chance(2)) return placement;
+    placement.route.resize(static_cast<std::size_t>(number(1, 4)));
+    for (std::int32_t& replica : placement.route) replica = number(0, 5);
+    return placement;
+  }
+
+  std::vector<Action> list() {
+    std::vector<Action> actions(static_cast<std::size_t>(number(0, 12)));
+    for (Action& action : actions) {
+      action = {.kind = static_cast<ActionKind>(number(0, 12)), .overlaps_next = chance(4), .stage = stage()};
+      if (has_microbatch(action.kind)) action.microbatch = number(0, 100'000);
+      if (is_transfer(action.kind)) action.peer = stage();
+      if (has_weight_version(action.kind) && chance(3)) action.weight_version = number(1, 1'000'000);
+    }
+    if (!actions.empty()) actions.back().overlaps_next = false;
+    return actions;
+  }
+
+  std::mt19937 random_;
+  std::int32_t stages_ = 1;
+};
+
+TEST(ProgramText, RandomProgramsComeBackEqual) {
+  for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+    const Program program = RandomProgram(seed).make();
+    const std::string text = to_text(program);
+    const auto again = parse_program(text, "random");
+    ASSERT_TRUE(again) << "seed " << seed << ": " << again.error() << "\n" << text;
+    ASSERT_EQ(*again, program) << "seed " << seed << "\n" << text;
+    ASSERT_EQ(to_text(*again), text) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace penstock

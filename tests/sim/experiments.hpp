@@ -1,0 +1,32 @@
+#pragma once
+// Small experiments for tests: equal stages, uniform links.
+
+#include <cstdint>
+#include <string>
+
+#include "report/timeline.hpp"
+#include "scenarios/experiment.hpp"
+#include "schedules/generators.hpp"
+
+namespace penstock {
+
+/// Times of one stage, and one-way latency of free links between ranks.
+struct UniformTimes {
+  Ns forward_ns = 1;
+  Ns backward_ns = 2;
+  Ns latency_ns = 0;
+};
+
+/// Generates, lowers and prices. Test-fatal (aborts with the message) when the shape is refused.
+Experiment uniform_experiment(const std::string& schedule, const Shape& shape, const UniformTimes& times);
+
+/// The same with costs and a cluster of one's own; ranks of the cluster must suffice.
+Experiment experiment_of(const Program& compute_program, const CostTable& costs, const Cluster& cluster);
+
+/// Free or uniform links among `devices` devices.
+Cluster uniform_links(std::int32_t devices, double bytes_per_second, Ns latency_ns);
+
+/// The makespan by the critical-path engine.
+Ns makespan_ns(const Experiment& experiment);
+
+}  // namespace penstock

@@ -1,0 +1,301 @@
+// Every action starts at 0. Then, as long as some action starts before something that the rules of the
+// simulator say it waits for, it is moved back. The rules are written out one by one, each as a search
+// over all actions.
+
+#include "tests/sim/reference_engine.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "schedules/action.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/cost_table.hpp"
+#include "schedules/program.hpp"
+#include "topology/cluster.hpp"
+#include "topology/collective.hpp"
+
+namespace penstock {
+namespace {
+
+struct Item {
+  std::int32_t rank = 0;
+  std::int32_t position = 0;   // in the rank's list over all iterations
+  std::int32_t iteration = 0;
+  std::int32_t group = 0;      // position of the first leaf of its overlapped group
+  Action action;
+  Ns start = 0;
+  Ns released = 0;             // transfers: when the channel is free again; others: end
+  Ns end = 0;
+};
+
+class Reference {
+ public:
+  explicit Reference(const Experiment& experiment) : e_(experiment), p_(experiment.program) {
+    for (std::int32_t rank = 0; rank < p_.rank_count(); ++rank) unroll(rank);
+  }
+
+  Timeline run() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (Item& item : items_) moved |= update(item);
+    }
+    Timeline timeline{.rank_count = p_.rank_count(), .spans = {}};
+    for (const Item& item : items_) {
+      timeline.spans.push_back({item.rank, item.action, p_.placement.replica_on(item.action.stage, item.rank),
+                                item.start, item.end});
+      timeline.makespan_ns = std::max(timeline.makespan_ns, item.end);
+    }
+    return timeline;
+  }
+
+ private:
+  void unroll(std::int32_t rank) {
+    const auto& list = p_.ranks[static_cast<std::size_t>(rank)];
+    std::int32_t position = 0;
+    for (std::int32_t iteration = 0; iteration < p_.iterations; ++iteration) {
+      for (std::size_t i = 0; i < list.size(); ++i, ++position) {
+        Item item{.rank = rank, .position = position, .iteration = iteration, .group = position, .action = list[i]};
+        if (i > 0 && list[i - 1].overlaps_next) item.group = items_.back().group;
+        if (item.action.microbatch != kNoMicrobatch) item.action.microbatch += iteration * p_.unit_count();
+        if (is_compute(item.action.kind) && item.action.kind != ActionKind::step) {
+          const auto steps = std::ranges::count_if(list, [&](const Action& a) {
+            return a.kind == ActionKind::step && a.stage == item.action.stage;
+          });
+          item.action.weight_version += iteration * static_cast<std::int32_t>(steps);
+        }
+        items_.push_back(item);
+      }
+    }
+  }
+
+  /// Recomputes one action's times from those of all others.
+  bool update(Item& item) {
+    const Ns before_start = item.start;
+    const Ns before_end = item.end;
+    item.start = start_of(item);
+    item.released = item.start + length_of(item);
+    item.end = item.released + latency_of(item);
+    return item.start != before_start || item.end != before_end;
+  }
+
+  Ns start_of(const Item& item) const {
+    if (is_transfer(item.action.kind)) return start_of_transfer(other_end_or_self(item, true), other_end_or_self(item, false));
+    if (is_collective(item.action.kind)) return start_of_collective(item);
+    Ns start = after_program_order(item);
+    for (const Item& other : items_) {
+      if (is_compute(item.action.kind) && leaf_of_group_waits_for(item, other)) start = std::max(start, other.end);
+    }
+    return start;
+  }
+
+  /// Program order: all compute actions before it on the rank; with a barrier, of all ranks in earlier
+  /// iterations; with blocking transfers, those before it, too.
+  Ns after_program_order(const Item& item) const {
+    Ns start = 0;
+    for (const Item& other : items_) {
+      const bool counts = is_compute(other.action.kind) ||
+                          (e_.channels.blocking && is_transfer(other.action.kind));
+      const bool earlier = other.rank == item.rank && other.position < item.group;
+      const bool behind_barrier =
+          p_.barrier && other.iteration < item.iteration && is_compute(other.action.kind);
+      if ((counts && earlier) || behind_barrier) start = std::max(start, other.end);
+    }
+    return start;
+  }
+
+  bool leaf_of_group_waits_for(const Item& item, const Item& message) const {
+    if (message.rank != item.rank || message.position > item.group) return false;
+    for (const Item& leaf : items_) {
+      if (leaf.rank == item.rank && leaf.group == item.group && is_compute(leaf.action.kind) &&
+          waits_for(leaf, message)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool waits_for(const Item& leaf, const Item& message) const {
+    const Action& a = leaf.action;
+    const Action& m = message.action;
+    if (a.stage != m.stage) return false;
+    if (m.kind == ActionKind::reduce_grad) return a.kind == ActionKind::step;
+    if (m.kind == ActionKind::unshard) return a.kind != ActionKind::step;
+    if (a.microbatch != m.microbatch) return false;
+    if (m.kind == ActionKind::recv_forward) return a.kind == ActionKind::forward;
+    const bool late = a.kind == ActionKind::recompute && p_.recompute == RecomputeTiming::late;
+    return m.kind == ActionKind::recv_backward &&
+           (a.kind == ActionKind::backward || a.kind == ActionKind::backward_input || late);
+  }
+
+  // --- transfers ------------------------------------------------------------------------------------
+
+  /// The SEND (or the RECV) of the transfer that `item` is one end of.
+  const Item& other_end_or_self(const Item& item, bool want_send) const {
+    if (is_send(item.action.kind) == want_send) return item;
+    for (const Item& other : items_) {
+      const bool same_direction = (item.action.kind == ActionKind::send_forward || item.action.kind == ActionKind::recv_forward) ==
+                                  (other.action.kind == ActionKind::send_forward || other.action.kind == ActionKind::recv_forward);
+      if (is_transfer(other.action.kind) && is_send(other.action.kind) == want_send && same_direction &&
+          other.action.stage == item.action.peer && other.action.peer == item.action.stage &&
+          other.action.microbatch == item.action.microbatch) {
+        return other;
+      }
+    }
+    return item;
+  }
+
+  Ns start_of_transfer(const Item& send, const Item& recv) const {
+    Ns start = 0;
+    for (const Item& other : items_) {
+      if (produces(other, send)) start = std::max(start, other.end);
+    }
+    const bool eager = transfer_bytes(e_.costs, send.action) < e_.channels.eager_bytes;
+    start = std::max(start, after_queue(send));
+    if (!eager) start = std::max({start, after_queue(recv), after_capacity(recv)});
+    if (e_.channels.blocking) {
+      start = std::max(start, after_program_order(send));
+      if (!eager) start = std::max(start, after_program_order(recv));
+    }
+    return start;
+  }
+
+  bool produces(const Item& compute, const Item& send) const {
+    if (compute.rank != send.rank || compute.action.stage != send.action.stage ||
+        compute.action.microbatch != send.action.microbatch) {
+      return false;
+    }
+    if (send.action.kind == ActionKind::send_forward) return compute.action.kind == ActionKind::forward;
+    return compute.action.kind == ActionKind::backward || compute.action.kind == ActionKind::backward_input;
+  }
+
+  /// Every transfer that stands before this end in the same queue of the rank has left the channel.
+  Ns after_queue(const Item& end) const {
+    Ns start = 0;
+    for (const Item& other : items_) {
+      if (other.rank == end.rank && other.position < end.position && is_transfer(other.action.kind) &&
+          same_queue(other, end)) {
+        start = std::max(start, other.released);
+      }
+    }
+    return start;
+  }
+
+  bool same_queue(const Item& a, const Item& b) const {
+    const auto activation = [](const Item& i) {
+      return i.action.kind == ActionKind::send_forward || i.action.kind == ActionKind::recv_forward;
+    };
+    const bool same_peer = peer_rank(a) == peer_rank(b);
+    const auto low = [](const Item& i) { return std::min(i.action.stage, i.action.peer); };
+    const auto high = [](const Item& i) { return std::max(i.action.stage, i.action.peer); };
+    switch (e_.channels.model) {
+      case ChannelModel::rank: return true;
+      case ChannelModel::pair: return same_peer;
+      case ChannelModel::direction: return activation(a) == activation(b);
+      case ChannelModel::directed: return same_peer && is_send(a.action.kind) == is_send(b.action.kind);
+      case ChannelModel::boundary: return activation(a) == activation(b) && low(a) == low(b) && high(a) == high(b);
+    }
+    return true;
+  }
+
+  std::int32_t peer_rank(const Item& end) const {
+    return p_.placement.rank_of(end.action.peer, end.action.microbatch % p_.unit_count());
+  }
+
+  /// RECV k of a queue waits for the consumer of RECV k - capacity.
+  Ns after_capacity(const Item& recv) const {
+    if (e_.channels.capacity == 0) return 0;
+    std::vector<const Item*> earlier;
+    for (const Item& other : items_) {
+      if (other.rank == recv.rank && other.position < recv.position && is_recv(other.action.kind) && same_queue(other, recv)) {
+        earlier.push_back(&other);
+      }
+    }
+    const auto n = static_cast<std::size_t>(e_.channels.capacity);
+    if (earlier.size() < n) return 0;
+    const Item& holder = *earlier[earlier.size() - n];
+    for (const Item& consumer : items_) {
+      if (consumer.rank == recv.rank && consumer.position > holder.position && is_compute(consumer.action.kind) &&
+          waits_for(consumer, holder)) {
+        return consumer.end;
+      }
+    }
+    return 0;
+  }
+
+  // --- collectives ----------------------------------------------------------------------------------
+
+  Ns start_of_collective(const Item& item) const {
+    Ns start = 0;
+    for (const Item& member : items_) {
+      if (!same_collective(member, item)) continue;
+      start = std::max(start, after_program_order(member));
+      for (const Item& other : items_) {
+        if (other.rank == member.rank && other.position < member.position && is_collective(other.action.kind)) {
+          start = std::max(start, other.end);
+        }
+      }
+    }
+    return start;
+  }
+
+  /// The k-th collective of a group matches the k-th on every member.
+  bool same_collective(const Item& a, const Item& b) const {
+    return a.action.kind == b.action.kind && a.action.stage == b.action.stage && occurrence(a) == occurrence(b);
+  }
+  std::ptrdiff_t occurrence(const Item& item) const {
+    return std::ranges::count_if(items_, [&](const Item& other) {
+      return other.rank == item.rank && other.position < item.position && other.action.kind == item.action.kind &&
+             other.action.stage == item.action.stage;
+    });
+  }
+
+  // --- durations ------------------------------------------------------------------------------------
+
+  Ns length_of(const Item& item) const {
+    if (is_transfer(item.action.kind)) {
+      return serialization_ns(transfer_bytes(e_.costs, item.action), route_of(item).bytes_per_second);
+    }
+    if (is_collective(item.action.kind)) return collective_ns(item.action);
+    if (!is_compute(item.action.kind)) return 0;
+    std::vector<const Item*> leaves;
+    for (const Item& leaf : items_) {
+      if (leaf.rank == item.rank && leaf.group == item.group) leaves.push_back(&leaf);
+    }
+    if (leaves.size() == 2) return pair_duration_ns(e_.costs, leaves[0]->action, leaves[1]->action);
+    Ns total = 0;
+    for (const Item* leaf : leaves) {
+      total += duration_ns(e_.costs.stages[static_cast<std::size_t>(leaf->action.stage)], leaf->action.kind);
+    }
+    return total;
+  }
+
+  Ns latency_of(const Item& item) const { return is_transfer(item.action.kind) ? route_of(item).latency_ns : 0; }
+
+  Route route_of(const Item& end) const {
+    const Item& send = other_end_or_self(end, true);
+    const Item& recv = other_end_or_self(end, false);
+    return e_.cluster.route(send.rank, recv.rank);
+  }
+
+  Ns collective_ns(const Action& action) const {
+    const StageCost& cost = e_.costs.stages[static_cast<std::size_t>(action.stage)];
+    const auto& group = p_.placement.stages[static_cast<std::size_t>(action.stage)].ranks;
+    if (action.kind == ActionKind::unshard) {
+      return ring_cost(e_.cluster, group, Collective::all_gather, cost.weights).duration_ns;
+    }
+    const Collective reduction = p_.sharding >= 2 ? Collective::reduce_scatter : Collective::all_reduce;
+    return ring_cost(e_.cluster, group, reduction, cost.gradients).duration_ns;
+  }
+
+  const Experiment& e_;
+  const Program& p_;
+  std::vector<Item> items_;
+};
+
+}  // namespace
+
+Timeline reference_engine(const Experiment& experiment) { return Reference(experiment).run(); }
+
+}  // namespace penstock

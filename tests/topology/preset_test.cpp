@@ -1,0 +1,236 @@
+// The parametrised shapes and the figures of the ready-made clusters.
+
+#include "topology/presets.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topology/cluster.hpp"
+
+namespace penstock {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+std::vector<std::string> way(const Cluster& cluster, std::int32_t from, std::int32_t to) {
+  std::vector<std::string> names;
+  for (const auto link : cluster.route(from, to).links) names.push_back(cluster.links()[link].name);
+  return names;
+}
+
+Cluster preset_cluster(std::string_view name) { return two_level_cluster(find_preset(name)->shape).value(); }
+
+std::string error_of(const UniformCluster& shape) {
+  const auto cluster = uniform_cluster(shape);
+  return cluster ? "" : cluster.error();
+}
+
+std::string error_of(const TwoLevelCluster& shape) {
+  const auto cluster = two_level_cluster(shape);
+  return cluster ? "" : cluster.error();
+}
+
+TEST(UniformCluster, HasADedicatedLinkForEveryOrderedPair) {
+  const auto cluster = uniform_cluster({.devices = 5, .bytes_per_second = 50e9, .latency_ns = 4000}).value();
+  ASSERT_THAT(cluster.links(), SizeIs(20));
+  for (std::int32_t number = 0; number < 20; ++number) {
+    const auto& link = cluster.links()[number];
+    const Route direct{.links = {number}, .bytes_per_second = 50e9, .latency_ns = 4000};
+    EXPECT_EQ(cluster.route(link.from, link.to), direct) << link.name;
+  }
+}
+
+TEST(UniformCluster, GivesEveryDeviceTheSameFigures) {
+  const auto cluster =
+      uniform_cluster({.devices = 3, .memory_bytes = 80 * kGiB, .flops_per_second = 1e12}).value();
+  EXPECT_EQ(cluster.name(), "uniform");
+  EXPECT_EQ(cluster.devices()[0], (Device{"gpu0", 80 * kGiB, 1e12, 0}));
+  EXPECT_EQ(cluster.devices()[2], (Device{"gpu2", 80 * kGiB, 1e12, 0}));
+}
+
+TEST(UniformCluster, IsOneFreeUnlimitedDeviceByDefault) {
+  const auto cluster = uniform_cluster({}).value();
+  EXPECT_EQ(cluster.device_count(), 1);
+  EXPECT_FALSE(cluster.devices()[0].memory_bytes.has_value());
+  EXPECT_THAT(cluster.links(), IsEmpty());
+}
+
+TEST(UniformCluster, HasDirectRoutesWhereLinksAreFree) {
+  const auto cluster = uniform_cluster({.devices = 64}).value();
+  EXPECT_THAT(way(cluster, 63, 0), ElementsAre("gpu63>gpu0"));
+}
+
+TEST(UniformCluster, NamesTheFieldThatIsOutOfRange) {
+  EXPECT_EQ(error_of(UniformCluster{.devices = 0}), "uniform cluster: devices must be at least 1, found 0");
+  EXPECT_EQ(error_of(UniformCluster{.devices = -3}), "uniform cluster: devices must be at least 1, found -3");
+  EXPECT_EQ(error_of(UniformCluster{.bytes_per_second = 0}),
+            "uniform cluster: bytes_per_second must be greater than 0, found 0");
+  EXPECT_EQ(error_of(UniformCluster{.bytes_per_second = std::nan("")}),
+            "uniform cluster: bytes_per_second must be greater than 0, found nan");
+  EXPECT_EQ(error_of(UniformCluster{.latency_ns = -1}),
+            "uniform cluster: latency_ns must be 0 or more, found -1");
+  EXPECT_EQ(error_of(UniformCluster{.memory_bytes = 0}),
+            "uniform cluster: memory_bytes must be greater than 0, found 0; leave it out for no limit");
+  EXPECT_EQ(error_of(UniformCluster{.flops_per_second = -1}),
+            "uniform cluster: flops_per_second must be 0 (unknown) or more, found -1");
+}
+
+TEST(UniformCluster, RefusesMoreDevicesThanItHasLinksFor) {
+  EXPECT_EQ(
+      error_of(UniformCluster{.devices = 2049}),
+      "uniform cluster: devices must be at most 2048 in a uniform cluster, which has a link for each ordered "
+      "pair, found 2049; take a two-level cluster");
+  EXPECT_NE(error_of(UniformCluster{.devices = 1 << 20}), "");
+  EXPECT_LE(std::int64_t{2048} * 2047, kMostLinks);
+}
+
+TEST(TwoLevelCluster, CrossesTheUplinksBetweenServers) {
+  const auto cluster = two_level_cluster({.nodes = 2, .devices_per_node = 2}).value();
+  EXPECT_THAT(way(cluster, 0, 1), ElementsAre("node0/gpu0>node0", "node0>node0/gpu1"));
+  EXPECT_THAT(way(cluster, 1, 2),
+              ElementsAre("node0/gpu1>node0", "node0>central", "central>node1", "node1>node1/gpu0"));
+}
+
+TEST(TwoLevelCluster, SplitsEvenAnOddLatencyExactly) {
+  const auto cluster = two_level_cluster({.nodes = 3,
+                                          .devices_per_node = 2,
+                                          .intra_bytes_per_second = 100,
+                                          .intra_latency_ns = 5,
+                                          .inter_bytes_per_second = 7,
+                                          .inter_latency_ns = 11})
+                           .value();
+  EXPECT_EQ(cluster.route(2, 3).latency_ns, 5);
+  EXPECT_EQ(cluster.route(2, 3).bytes_per_second, 100);
+  EXPECT_EQ(cluster.route(0, 5).latency_ns, 16);
+  EXPECT_EQ(cluster.route(0, 5).bytes_per_second, 7);
+}
+
+TEST(TwoLevelCluster, OfOneServerHasNoUplink) {
+  const auto cluster =
+      two_level_cluster({.nodes = 1, .devices_per_node = 4, .inter_bytes_per_second = 1}).value();
+  EXPECT_THAT(cluster.links(), SizeIs(8));
+  EXPECT_EQ(cluster.route(0, 3).bytes_per_second, kUnlimitedBandwidth);
+}
+
+TEST(TwoLevelCluster, OfSingleDevicesKeepsTheLinkInsideTheServer) {
+  const auto cluster =
+      two_level_cluster({.nodes = 2, .intra_bytes_per_second = 3, .inter_bytes_per_second = 5}).value();
+  EXPECT_THAT(cluster.route(0, 1).links, SizeIs(4));
+  EXPECT_EQ(cluster.route(0, 1).bytes_per_second, 3);
+}
+
+TEST(TwoLevelCluster, OfOneDeviceHasOneFreeRoute) {
+  EXPECT_EQ(two_level_cluster({}).value().route(0, 0), Route{});
+}
+
+TEST(TwoLevelCluster, NamesTheFieldThatIsOutOfRange) {
+  const std::string prefix = "two-level cluster: ";
+  EXPECT_EQ(error_of(TwoLevelCluster{.nodes = 0}), prefix + "nodes must be at least 1, found 0");
+  EXPECT_EQ(error_of(TwoLevelCluster{.devices_per_node = -1}),
+            prefix + "devices_per_node must be at least 1, found -1");
+  EXPECT_EQ(error_of(TwoLevelCluster{.intra_bytes_per_second = -2}),
+            prefix + "intra_bytes_per_second must be greater than 0, found -2");
+  EXPECT_EQ(error_of(TwoLevelCluster{.intra_latency_ns = -2}),
+            prefix + "intra_latency_ns must be 0 or more, found -2");
+  EXPECT_EQ(error_of(TwoLevelCluster{.inter_bytes_per_second = 0}),
+            prefix + "inter_bytes_per_second must be greater than 0, found 0");
+  EXPECT_EQ(error_of(TwoLevelCluster{.inter_latency_ns = -9}),
+            prefix + "inter_latency_ns must be 0 or more, found -9");
+  EXPECT_EQ(error_of(TwoLevelCluster{.memory_bytes = -1}),
+            prefix + "memory_bytes must be greater than 0, found -1; leave it out for no limit");
+  EXPECT_EQ(error_of(TwoLevelCluster{.flops_per_second = std::nan("")}),
+            prefix + "flops_per_second must be 0 (unknown) or more, found nan");
+}
+
+TEST(TwoLevelCluster, RefusesMoreDevicesThanItsTableOfRoutesHolds) {
+  EXPECT_EQ(
+      error_of(TwoLevelCluster{.nodes = 1 << 20}),
+      "two-level cluster: nodes x devices_per_node must leave a table of routes of at most 67108864 entries "
+      "(about 7600 devices), found 1048576 x 1");
+  EXPECT_NE(error_of(TwoLevelCluster{.nodes = 2147483647, .devices_per_node = 2147483647}), "");
+}
+
+TEST(TwoLevelCluster, OfAThousandDevicesHasARouteForEveryPair) {
+  const auto cluster = two_level_cluster({.nodes = 128, .devices_per_node = 8}).value();
+  ASSERT_EQ(cluster.device_count(), 1024);
+  EXPECT_THAT(way(cluster, 1023, 0),
+              ElementsAre("node127/gpu7>node127", "node127>central", "central>node0", "node0>node0/gpu0"));
+}
+
+// PipeDream (SOSP'19), section 5.1, and PCIe at 10 to 15 GB/s as its section 2 has it.
+TEST(Preset, PipedreamAIsFourServersOfFourV100OnPcie) {
+  const auto cluster = preset_cluster("pipedream-a");
+  ASSERT_EQ(cluster.device_count(), 16);
+  EXPECT_EQ(cluster.devices()[0].memory_bytes, 16 * kGiB);
+  EXPECT_GE(cluster.route(0, 3).bytes_per_second, 10e9);
+  EXPECT_LE(cluster.route(0, 3).bytes_per_second, 15e9);
+  EXPECT_EQ(cluster.route(3, 4).bytes_per_second, 1.25e9);
+}
+
+TEST(Preset, PipedreamBIsTwoServersOfEightV100OnNvlink) {
+  const auto cluster = preset_cluster("pipedream-b");
+  ASSERT_EQ(cluster.device_count(), 16);
+  EXPECT_EQ(cluster.devices()[0].memory_bytes, 16 * kGiB);
+  EXPECT_EQ(cluster.route(0, 7).bytes_per_second, 30e9);
+  EXPECT_EQ(cluster.route(7, 8).bytes_per_second, 3.125e9);
+}
+
+TEST(Preset, PipedreamCIsFourServersOfOneTitanX) {
+  const auto cluster = preset_cluster("pipedream-c");
+  ASSERT_EQ(cluster.device_count(), 4);
+  EXPECT_EQ(cluster.devices()[0].memory_bytes, 12 * kGiB);
+  EXPECT_EQ(cluster.route(0, 1).bytes_per_second, 5e9);
+}
+
+TEST(Preset, DgxH100IsOneServerOfEight) {
+  const auto cluster = preset_cluster("dgx-h100");
+  ASSERT_EQ(cluster.device_count(), 8);
+  EXPECT_EQ(cluster.devices()[0].memory_bytes, 80 * kGiB);
+  EXPECT_EQ(cluster.devices()[0].flops_per_second, 989e12);
+  EXPECT_EQ(cluster.route(0, 7).bytes_per_second, 450e9);
+}
+
+TEST(Preset, TakesAnotherNumberOfServers) {
+  auto shape = find_preset("dgx-h100")->shape;
+  shape.nodes = 4;
+  const auto cluster = two_level_cluster(shape).value();
+  EXPECT_EQ(cluster.device_count(), 32);
+  EXPECT_EQ(cluster.route(0, 31).bytes_per_second, 8 * 50e9);
+}
+
+TEST(Preset, EachCanBeBuiltAndIsFoundByItsName) {
+  EXPECT_THAT(presets(), SizeIs(4));
+  for (const auto& preset : presets()) {
+    EXPECT_EQ(find_preset(preset.name), &preset);
+    EXPECT_EQ(preset_cluster(preset.name).name(), preset.name);
+    EXPECT_NE(preset.summary, "");
+  }
+}
+
+TEST(Preset, IsFoundWhateverItsSpelling) {
+  const auto* const a = find_preset("pipedream-a");
+  for (const auto* const name :
+       {"PipeDream_A", "pipedreama", "cluster-pipedream-a", "Cluster-A", "cluster_a"}) {
+    EXPECT_EQ(find_preset(name), a) << name;
+  }
+  EXPECT_EQ(find_preset("DGX_H100"), find_preset("dgx-h100"));
+}
+
+TEST(Preset, IsNullForAnUnknownName) {
+  for (const auto* const name : {"", "a", "cluster-", "cluster-z", "dgx", "uniform"}) {
+    EXPECT_EQ(find_preset(name), nullptr) << name;
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,208 @@
+// Building a cluster: check what was given, number devices before switches, name the links, find the
+// forwarding table (next_links.cpp). Reading it: a route is a walk along that table.
+
+#include "topology/cluster.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "topology/next_links.hpp"
+
+namespace penstock {
+namespace {
+
+/// A rate that may be unknown (0). Not a number and infinity are out of range.
+bool is_rate(double value) { return value >= 0 && std::isfinite(value); }
+
+/// Names the second and later links between the same two nodes "#2", "#3", ..., in order.
+std::vector<Link> with_distinct_names(std::vector<Link> links) {
+  std::vector<std::tuple<std::int32_t, std::int32_t, std::size_t>> order;
+  order.reserve(links.size());
+  for (std::size_t i = 0; i < links.size(); ++i) order.emplace_back(links[i].from, links[i].to, i);
+  std::ranges::sort(order);
+  std::size_t first_of_pair = 0;
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const auto& [from, to, number] = order[i];
+    const auto& [first_from, first_to, first_number] = order[first_of_pair];
+    if (std::pair(from, to) != std::pair(first_from, first_to)) {
+      first_of_pair = i;
+    } else {
+      links[number].name += fmt::format("#{}", i - first_of_pair + 1);
+    }
+  }
+  return links;
+}
+
+}  // namespace
+
+Route Cluster::route(std::int32_t from, std::int32_t to) const {
+  assert(from >= 0 && from < device_count() && "routes begin at a device of the cluster");
+  assert(to >= 0 && to < device_count() && "routes end at a device of the cluster");
+  const auto row = static_cast<std::size_t>(to) * static_cast<std::size_t>(data_->node_count);
+  Route route;
+  for (auto node = from; node != to;) {
+    const auto number = data_->next_links[row + static_cast<std::size_t>(node)];
+    const auto& link = data_->links[number];
+    route.links.push_back(number);
+    route.bytes_per_second = std::min(route.bytes_per_second, link.bytes_per_second);
+    route.latency_ns = saturating_sum_ns(route.latency_ns, link.latency_ns);
+    node = link.to;
+  }
+  return route;
+}
+
+bool operator==(const Cluster& a, const Cluster& b) {
+  return a.data_ == b.data_ ||
+         std::tie(a.name(), a.devices(), a.links()) == std::tie(b.name(), b.devices(), b.links());
+}
+
+std::int32_t ClusterBuilder::add_device(Device device) {
+  const auto index = static_cast<std::int32_t>(devices_.size());
+  if (device.name.empty()) device.name = fmt::format("device{}", index);
+  nodes_.push_back({device.name, index});
+  devices_.push_back(std::move(device));
+  return static_cast<std::int32_t>(nodes_.size()) - 1;
+}
+
+std::int32_t ClusterBuilder::add_switch(std::string name) {
+  nodes_.push_back({std::move(name), -1});
+  return static_cast<std::int32_t>(nodes_.size()) - 1;
+}
+
+void ClusterBuilder::add_link(std::int32_t from, std::int32_t to, double bytes_per_second,
+                              std::int64_t latency_ns) {
+  links_.push_back({"", from, to, bytes_per_second, latency_ns});
+}
+
+void ClusterBuilder::add_duplex_link(std::int32_t a, std::int32_t b, double bytes_per_second,
+                                     std::int64_t latency_ns) {
+  add_link(a, b, bytes_per_second, latency_ns);
+  add_link(b, a, bytes_per_second, latency_ns);
+}
+
+/// The finished cluster's number of each node: the devices, then the switches.
+std::vector<std::int32_t> ClusterBuilder::cluster_nodes() const {
+  std::vector<std::int32_t> numbers;
+  numbers.reserve(nodes_.size());
+  auto next_switch = static_cast<std::int32_t>(devices_.size());
+  for (const auto& node : nodes_) numbers.push_back(node.device >= 0 ? node.device : next_switch++);
+  return numbers;
+}
+
+std::vector<Link> ClusterBuilder::cluster_links() const {
+  const auto numbers = cluster_nodes();
+  auto links = links_;
+  for (auto& link : links) {
+    link.name = nodes_[link.from].name + ">" + nodes_[link.to].name;
+    link.from = numbers[link.from];
+    link.to = numbers[link.to];
+  }
+  return with_distinct_names(std::move(links));
+}
+
+std::string ClusterBuilder::node_name(std::int32_t node) const {
+  const bool known = node >= 0 && node < std::ssize(nodes_);
+  return known ? nodes_[node].name : fmt::format("node {}", node);
+}
+
+std::optional<std::string> ClusterBuilder::size_error() const {
+  if (devices_.empty()) return fmt::format("cluster '{}' has no device; add at least one", name_);
+  if (std::ssize(links_) > kMostLinks) {
+    return fmt::format("cluster '{}' has {} links; at most {} are supported", name_, links_.size(),
+                       kMostLinks);
+  }
+  if (std::ssize(devices_) > kMostRouteEntries / std::ssize(nodes_)) {
+    return fmt::format(
+        "cluster '{}' has {} devices and {} nodes in all; at most {} devices x nodes are supported", name_,
+        devices_.size(), nodes_.size(), kMostRouteEntries);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> ClusterBuilder::device_error() const {
+  for (const auto& device : devices_) {
+    if (device.memory_bytes && *device.memory_bytes <= 0) {
+      return fmt::format(
+          "device '{}': its memory must be greater than 0 bytes, found {}; leave it out for no limit",
+          device.name, *device.memory_bytes);
+    }
+    if (!is_rate(device.flops_per_second)) {
+      return fmt::format("device '{}': its flops_per_second must be 0 (unknown) or more, found {}",
+                         device.name, device.flops_per_second);
+    }
+    if (!is_rate(device.memory_bytes_per_second)) {
+      return fmt::format("device '{}': its memory_bytes_per_second must be 0 (unknown) or more, found {}",
+                         device.name, device.memory_bytes_per_second);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> ClusterBuilder::link_error() const {
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const auto& link = links_[i];
+    const auto error = [&](const std::string& what) {
+      return fmt::format("link {} ('{}>{}'): {}", i, node_name(link.from), node_name(link.to), what);
+    };
+    if (std::min(link.from, link.to) < 0 || std::max(link.from, link.to) >= std::ssize(nodes_)) {
+      return error(fmt::format("both ends must be among the {} nodes of the cluster", nodes_.size()));
+    }
+    if (link.from == link.to) return error("its two ends must be different nodes");
+    if (!(link.bytes_per_second > 0)) {
+      return error(
+          fmt::format("its bandwidth must be greater than 0 bytes/s, found {}", link.bytes_per_second));
+    }
+    if (link.latency_ns < 0) {
+      return error(fmt::format("its latency must be 0 ns or more, found {} ns", link.latency_ns));
+    }
+  }
+  return std::nullopt;
+}
+
+tl::expected<Cluster, std::string> ClusterBuilder::build() const {
+  if (const auto error = size_error()) return tl::unexpected(*error);
+  if (const auto error = device_error()) return tl::unexpected(*error);
+  if (const auto error = link_error()) return tl::unexpected(*error);
+  const auto node_count = static_cast<std::int32_t>(nodes_.size());
+  const auto device_count = static_cast<std::int32_t>(devices_.size());
+  auto links = cluster_links();
+  auto table = next_links(links, device_count, node_count);
+  for (std::int32_t to = 0; to < device_count; ++to) {
+    const auto* const row = table.data() + static_cast<std::ptrdiff_t>(to) * node_count;
+    for (std::int32_t from = 0; from < device_count; ++from) {
+      if (from == to || row[from] != kNoLink) continue;
+      return tl::unexpected(
+          fmt::format("no route leads from device '{}' to device '{}'; join them by links (one each way), "
+                      "directly or over switches",
+                      devices_[from].name, devices_[to].name));
+    }
+  }
+  return Cluster({name_, devices_, std::move(links), node_count, std::move(table)});
+}
+
+std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second) {
+  assert(bytes >= 0 && "no message has less than 0 bytes");
+  assert(bytes_per_second > 0 && "a bandwidth is greater than 0");
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  constexpr long double division_error_ns = 1e-6L;
+  if (bytes == 0 || std::isinf(bytes_per_second)) return 0;
+  // long double: a double has too few digits for a microsecond's millionth beside hours.
+  const long double exact_ns =
+      static_cast<long double>(bytes) * 1e9L / static_cast<long double>(bytes_per_second);
+  const long double whole_ns = std::ceil(exact_ns - division_error_ns);
+  return whole_ns < static_cast<long double>(most) ? static_cast<std::int64_t>(whole_ns) : most;
+}
+
+}  // namespace penstock

@@ -1,0 +1,62 @@
+// A ring of n ranks cuts the buffer into n parts. Reduce-scatter: in each of n-1 steps every rank passes
+// one part on to its neighbour and adds the part that it gets; all-gather: n-1 steps more that pass the
+// finished parts round. All-reduce is the two in a row.
+
+#include "topology/collective.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "topology/cluster.hpp"
+#include "topology/next_links.hpp"
+
+namespace penstock {
+namespace {
+
+// Products of two 64-bit sizes; both compilers in use have it, and -Wpedantic wants to be told.
+__extension__ using Wide = __int128;
+
+std::int64_t saturated(Wide value) {
+  return static_cast<std::int64_t>(
+      std::min(value, static_cast<Wide>(std::numeric_limits<std::int64_t>::max())));
+}
+
+/// How often every rank passes a part on.
+std::int64_t steps(Collective collective, std::int64_t ranks) {
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * (ranks - 1);
+    case Collective::reduce_scatter:
+    case Collective::all_gather:
+      return ranks - 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices, Collective collective,
+                   std::int64_t bytes) {
+  assert(bytes >= 0 && "no buffer has less than 0 bytes");
+  const auto ranks = std::ssize(devices);
+  RingCost cost;
+  if (ranks < 2) return cost;
+  const auto count = steps(collective, ranks);
+  std::int64_t latency_ns = 0;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const auto route = cluster.route(devices[i], devices[(i + 1) % devices.size()]);
+    cost.bytes_per_second = std::min(cost.bytes_per_second, route.bytes_per_second);
+    latency_ns = std::max(latency_ns, route.latency_ns);
+  }
+  cost.bytes_per_link = saturated((static_cast<Wide>(count) * bytes + ranks - 1) / ranks);
+  cost.latency_ns = saturated(static_cast<Wide>(count) * latency_ns);
+  cost.duration_ns =
+      saturating_sum_ns(serialization_ns(cost.bytes_per_link, cost.bytes_per_second), cost.latency_ns);
+  return cost;
+}
+
+}  // namespace penstock

@@ -1,0 +1,166 @@
+// Shortest ways to each destination, by Dijkstra's algorithm (Boost.Graph) on the reversed links.
+//
+// A way's distance is the triple (latency, number of links, narrowest bandwidth), compared in this order.
+// The number of links grows with every link and the other two never get better, so that the best way's
+// rest is a best way too; that is what Dijkstra's algorithm needs. Bandwidth is only bounded by a further
+// link, not reduced by it, so ties stay; a second pass breaks them: each node takes its lowest-numbered
+// link whose distance plus the rest's is the node's own.
+//
+// Where all devices have a direct link to a destination that no detour can beat, as in uniform clusters,
+// looking at the destination's own links is enough: n(n-1) links would make n searches cost n^3.
+
+#include "topology/next_links.hpp"
+
+#include <algorithm>
+#include <boost/graph/compressed_sparse_row_graph.hpp>
+#include <boost/graph/dijkstra_shortest_paths.hpp>
+#include <boost/iterator/counting_iterator.hpp>
+#include <boost/iterator/transform_iterator.hpp>
+#include <boost/property_map/property_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "topology/cluster.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr auto kFarthest = std::numeric_limits<std::int64_t>::max();
+
+/// How far a node is from the destination.
+struct Distance {
+  std::int64_t latency_ns = 0;
+  std::int64_t links = 0;
+  double bytes_per_second = kUnlimitedBandwidth;
+
+  friend bool operator==(const Distance&, const Distance&) = default;
+};
+constexpr Distance kUnreachable{kFarthest, kFarthest, 0};
+
+struct IsCloser {
+  bool operator()(const Distance& a, const Distance& b) const {
+    return std::tuple(a.latency_ns, a.links, -a.bytes_per_second) <
+           std::tuple(b.latency_ns, b.links, -b.bytes_per_second);
+  }
+};
+
+/// The distance of a way that begins with `link` and goes on for `rest`.
+Distance before(const Link& link, const Distance& rest) {
+  return {saturating_sum_ns(rest.latency_ns, link.latency_ns), rest.links + 1,
+          std::min(rest.bytes_per_second, link.bytes_per_second)};
+}
+
+/// An edge of the search: a link walked against its direction.
+struct BackwardLink {
+  std::int32_t link = 0;
+};
+using BackwardGraph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, BackwardLink>;
+
+BackwardGraph backward_graph(std::span<const Link> links, std::int32_t node_count) {
+  const auto ends = [links](std::int32_t link) { return std::pair(links[link].to, links[link].from); };
+  const auto numbered = [](std::int32_t link) { return BackwardLink{link}; };
+  const boost::counting_iterator<std::int32_t> first(0);
+  const boost::counting_iterator<std::int32_t> last(static_cast<std::int32_t>(links.size()));
+  return {boost::edges_are_unsorted_multi_pass, boost::make_transform_iterator(first, ends),
+          boost::make_transform_iterator(last, ends), boost::make_transform_iterator(first, numbered),
+          static_cast<std::size_t>(node_count)};
+}
+
+/// What all searches share.
+struct Network {
+  std::span<const Link> links;
+  std::int32_t device_count = 0;
+  std::int32_t node_count = 0;
+  BackwardGraph backward;
+  std::vector<std::int64_t> least_latency_out;  // of a node's outgoing links
+  std::vector<std::int64_t> least_latency_in;   // of a node's incoming links
+};
+
+Network network(std::span<const Link> links, std::int32_t device_count, std::int32_t node_count) {
+  Network result{links, device_count, node_count, backward_graph(links, node_count), {}, {}};
+  result.least_latency_out.assign(node_count, kFarthest);
+  result.least_latency_in.assign(node_count, kFarthest);
+  for (const auto& link : links) {
+    auto& out = result.least_latency_out[link.from];
+    auto& in = result.least_latency_in[link.to];
+    out = std::min(out, link.latency_ns);
+    in = std::min(in, link.latency_ns);
+  }
+  return result;
+}
+
+/// Each node's distance to `destination`.
+std::vector<Distance> distances_to(const Network& network, std::int32_t destination) {
+  std::vector<Distance> distances(network.node_count);
+  boost::dijkstra_shortest_paths(network.backward, static_cast<std::size_t>(destination),
+                                 boost::predecessor_map(boost::dummy_property_map())
+                                     .distance_map(boost::make_iterator_property_map(
+                                         distances.begin(), get(boost::vertex_index, network.backward)))
+                                     .weight_map(get(&BackwardLink::link, network.backward))
+                                     .distance_compare(IsCloser{})
+                                     .distance_combine([&network](const Distance& rest, std::int32_t link) {
+                                       return before(network.links[link], rest);
+                                     })
+                                     .distance_inf(kUnreachable)
+                                     .distance_zero(Distance{}));
+  return distances;
+}
+
+/// The link of each node to `destination`, by a search.
+std::vector<std::int32_t> searched_row(const Network& network, std::int32_t destination) {
+  const auto distances = distances_to(network, destination);
+  std::vector<std::int32_t> row(network.node_count, kNoLink);
+  for (std::int32_t number = 0; number < std::ssize(network.links); ++number) {
+    const auto& link = network.links[number];
+    const auto& rest = distances[link.to];
+    if (row[link.from] != kNoLink || rest == kUnreachable) continue;
+    if (before(link, rest) == distances[link.from]) row[link.from] = number;
+  }
+  return row;
+}
+
+/// The best direct link of each node to `destination`, when no device has a better way: any detour takes
+/// at least one link out of the device and another one into the destination, and more links than one.
+std::optional<std::vector<std::int32_t>> direct_row(const Network& network, std::int32_t destination) {
+  std::vector<std::int32_t> row(network.node_count, kNoLink);
+  const auto order = [&](std::int32_t number) {
+    const auto& link = network.links[number];
+    return std::tuple(link.latency_ns, -link.bytes_per_second, number);
+  };
+  const auto [first, last] = out_edges(static_cast<std::size_t>(destination), network.backward);
+  for (auto edge = first; edge != last; ++edge) {
+    const auto number = network.backward[*edge].link;
+    auto& best = row[network.links[number].from];
+    if (best == kNoLink || order(number) < order(best)) best = number;
+  }
+  for (std::int32_t device = 0; device < network.device_count; ++device) {
+    if (device == destination) continue;
+    const auto detour_ns =
+        saturating_sum_ns(network.least_latency_out[device], network.least_latency_in[destination]);
+    if (row[device] == kNoLink || network.links[row[device]].latency_ns > detour_ns) return std::nullopt;
+  }
+  return row;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> next_links(std::span<const Link> links, std::int32_t device_count,
+                                     std::int32_t node_count) {
+  const auto searched = network(links, device_count, node_count);
+  std::vector<std::int32_t> table;
+  table.reserve(static_cast<std::size_t>(device_count) * static_cast<std::size_t>(node_count));
+  for (std::int32_t destination = 0; destination < device_count; ++destination) {
+    auto row = direct_row(searched, destination);
+    if (!row) row = searched_row(searched, destination);
+    table.insert(table.end(), row->begin(), row->end());
+  }
+  return table;
+}
+
+}  // namespace penstock

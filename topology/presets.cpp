@@ -1,0 +1,247 @@
+// The table of presets, and the two shapes that clusters are made of:
+//
+//   uniform                two-level                  central
+//     gpu0 <-> gpu1                             uplink /     \ uplink
+//        \\   //                               switch           switch
+//         gpu2                                /  |  \          /  |  \    device links
+//                                          gpu0 gpu1 ...    gpu0 gpu1 ...
+
+#include "topology/presets.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "topology/cluster.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+constexpr double kGB = 1e9;
+constexpr double kGbit = 1e9 / 8;
+constexpr std::int64_t kMicrosecond = 1000;
+
+// PipeDream (SOSP'19): servers, cards and networks are those of section 5.1. Its section 2 puts PCIe at
+// 10 to 15 GB/s and NVLink at 30 GB/s from card to card; 12 GB/s is near the middle of the former and
+// what large copies over PCIe 3.0 x16 (15.75 GB/s before protocol) reach. A card's "16 GB" or "12 GB"
+// is 2^30 bytes each, as memory is built.
+constexpr double kPcieBytesPerSecond = 12 * kGB;
+constexpr double kNvlink2BytesPerSecond = 30 * kGB;
+
+// Peak rates: NVIDIA's V100 data sheet, fp32, 14 TFLOP/s for the PCIe card and 15.7 for SXM2 (NVLink).
+// Cluster C's "Titan X" is one of two cards of that name and memory, so that its rate stays unknown.
+constexpr double kV100PcieFlops = 14e12;
+constexpr double kV100Sxm2Flops = 15.7e12;
+
+// NVIDIA's H100 SXM and DGX H100 data sheets: 989 TFLOP/s dense bf16, 80 GB, NVLink 900 GB/s a card for
+// both directions together, eight 400 Gb/s network ports for compute. A server has one uplink here, which
+// is all eight: a single flow between servers may use more than the 50 GB/s of its own card's port.
+constexpr double kH100Bf16Flops = 989e12;
+constexpr double kNvlink4BytesPerSecond = 450 * kGB;
+constexpr double kEightPortsBytesPerSecond = 8 * 400 * kGbit;
+
+// Latencies are assumptions, since none of these sources states them: the usual order of magnitude of a
+// small message from card to card, over the host's PCIe tree, directly over NVLink, through NVSwitch,
+// over TCP on Ethernet and by RDMA on InfiniBand.
+constexpr std::int64_t kPcieLatencyNs = 5 * kMicrosecond;
+constexpr std::int64_t kNvlinkLatencyNs = 3 * kMicrosecond;
+constexpr std::int64_t kNvswitchLatencyNs = 3 * kMicrosecond;
+constexpr std::int64_t kEthernetLatencyNs = 50 * kMicrosecond;
+constexpr std::int64_t kInfinibandLatencyNs = 5 * kMicrosecond;
+
+const std::array kPresets = {
+    Preset{
+        "pipedream-a",
+        "4 servers of 4 V100 16 GB, PCIe 12 GB/s, Ethernet 10 Gb/s (PipeDream, SOSP'19, sections 2 and 5.1)",
+        {.nodes = 4,
+         .devices_per_node = 4,
+         .intra_bytes_per_second = kPcieBytesPerSecond,
+         .intra_latency_ns = kPcieLatencyNs,
+         .inter_bytes_per_second = 10 * kGbit,
+         .inter_latency_ns = kEthernetLatencyNs,
+         .memory_bytes = 16 * kGiB,
+         .flops_per_second = kV100PcieFlops,
+         .name = "pipedream-a"}},
+    Preset{"pipedream-b",
+           "2 servers of 8 V100 16 GB, NVLink 30 GB/s, Ethernet 25 Gb/s (PipeDream, SOSP'19, sections 2 and "
+           "5.1)",
+           {.nodes = 2,
+            .devices_per_node = 8,
+            .intra_bytes_per_second = kNvlink2BytesPerSecond,
+            .intra_latency_ns = kNvlinkLatencyNs,
+            .inter_bytes_per_second = 25 * kGbit,
+            .inter_latency_ns = kEthernetLatencyNs,
+            .memory_bytes = 16 * kGiB,
+            .flops_per_second = kV100Sxm2Flops,
+            .name = "pipedream-b"}},
+    Preset{"pipedream-c",
+           "4 servers of 1 Titan X 12 GB, PCIe 12 GB/s, Ethernet 40 Gb/s (PipeDream, SOSP'19, sections 2 and "
+           "5.1)",
+           {.nodes = 4,
+            .devices_per_node = 1,
+            .intra_bytes_per_second = kPcieBytesPerSecond,
+            .intra_latency_ns = kPcieLatencyNs,
+            .inter_bytes_per_second = 40 * kGbit,
+            .inter_latency_ns = kEthernetLatencyNs,
+            .memory_bytes = 12 * kGiB,
+            .name = "pipedream-c"}},
+    Preset{"dgx-h100",
+           "1 server of 8 H100 80 GB, NVSwitch 450 GB/s each way, 8 x 400 Gb/s between servers (NVIDIA data "
+           "sheets)",
+           {.nodes = 1,
+            .devices_per_node = 8,
+            .intra_bytes_per_second = kNvlink4BytesPerSecond,
+            .intra_latency_ns = kNvswitchLatencyNs,
+            .inter_bytes_per_second = kEightPortsBytesPerSecond,
+            .inter_latency_ns = kInfinibandLatencyNs,
+            .memory_bytes = 80 * kGiB,
+            .flops_per_second = kH100Bf16Flops,
+            .name = "dgx-h100"}},
+};
+
+/// What is wrong with a field, or nothing.
+using FieldError = std::optional<std::string>;
+
+FieldError count_error(std::string_view field, std::int32_t value) {
+  if (value >= 1) return std::nullopt;
+  return fmt::format("{} must be at least 1, found {}", field, value);
+}
+
+FieldError bandwidth_error(std::string_view field, double value) {
+  if (value > 0) return std::nullopt;
+  return fmt::format("{} must be greater than 0, found {}", field, value);
+}
+
+FieldError latency_error(std::string_view field, std::int64_t value) {
+  if (value >= 0) return std::nullopt;
+  return fmt::format("{} must be 0 or more, found {}", field, value);
+}
+
+FieldError memory_error(const std::optional<std::int64_t>& value) {
+  if (!value || *value > 0) return std::nullopt;
+  return fmt::format("memory_bytes must be greater than 0, found {}; leave it out for no limit", *value);
+}
+
+FieldError flops_error(double value) {
+  if (value >= 0 && std::isfinite(value)) return std::nullopt;
+  return fmt::format("flops_per_second must be 0 (unknown) or more, found {}", value);
+}
+
+FieldError first_of(std::initializer_list<FieldError> errors) {
+  const auto* const found = std::ranges::find_if(errors, [](const FieldError& e) { return e.has_value(); });
+  return found == errors.end() ? std::nullopt : *found;
+}
+
+FieldError uniform_size_error(std::int64_t devices) {
+  if (devices * (devices - 1) <= kMostLinks) return std::nullopt;
+  return fmt::format(
+      "devices must be at most 2048 in a uniform cluster, which has a link for each ordered pair, found {}; "
+      "take a two-level cluster",
+      devices);
+}
+
+FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_node) {
+  const auto devices = nodes * devices_per_node;
+  if (devices <= kMostRouteEntries / (devices + nodes + 1)) return std::nullopt;
+  return fmt::format(
+      "nodes x devices_per_node must leave a table of routes of at most {} entries (about 7600 devices), "
+      "found {} x {}",
+      kMostRouteEntries, nodes, devices_per_node);
+}
+
+FieldError error_of(const UniformCluster& shape) {
+  return first_of({count_error("devices", shape.devices),
+                   bandwidth_error("bytes_per_second", shape.bytes_per_second),
+                   latency_error("latency_ns", shape.latency_ns), memory_error(shape.memory_bytes),
+                   flops_error(shape.flops_per_second), uniform_size_error(shape.devices)});
+}
+
+FieldError error_of(const TwoLevelCluster& shape) {
+  const auto fields =
+      first_of({count_error("nodes", shape.nodes), count_error("devices_per_node", shape.devices_per_node),
+                bandwidth_error("intra_bytes_per_second", shape.intra_bytes_per_second),
+                latency_error("intra_latency_ns", shape.intra_latency_ns),
+                bandwidth_error("inter_bytes_per_second", shape.inter_bytes_per_second),
+                latency_error("inter_latency_ns", shape.inter_latency_ns), memory_error(shape.memory_bytes),
+                flops_error(shape.flops_per_second)});
+  return fields ? fields : two_level_size_error(shape.nodes, shape.devices_per_node);
+}
+
+/// `name` in the form in which names are compared.
+std::string key(std::string_view name) {
+  std::string result;
+  for (const unsigned char c : name) {
+    if (c != '-' && c != '_') result += static_cast<char>(std::tolower(c));
+  }
+  return result;
+}
+
+}  // namespace
+
+tl::expected<Cluster, std::string> uniform_cluster(const UniformCluster& shape) {
+  if (const auto error = error_of(shape)) return tl::unexpected("uniform cluster: " + *error);
+  ClusterBuilder builder("uniform");
+  for (std::int32_t i = 0; i < shape.devices; ++i) {
+    builder.add_device({fmt::format("gpu{}", i), shape.memory_bytes, shape.flops_per_second});
+  }
+  for (std::int32_t from = 0; from < shape.devices; ++from) {
+    for (std::int32_t to = 0; to < shape.devices; ++to) {
+      if (from != to) builder.add_link(from, to, shape.bytes_per_second, shape.latency_ns);
+    }
+  }
+  return builder.build();
+}
+
+tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shape) {
+  if (const auto error = error_of(shape)) return tl::unexpected("two-level cluster: " + *error);
+  // The odd nanosecond goes to the half that leads down, so that every route's sum is exact.
+  const auto intra_up_ns = shape.intra_latency_ns / 2;
+  const auto intra_down_ns = shape.intra_latency_ns - intra_up_ns;
+  const auto inter_up_ns = shape.inter_latency_ns / 2;
+  const auto inter_down_ns = shape.inter_latency_ns - inter_up_ns;
+  ClusterBuilder builder(shape.name);
+  std::vector<std::int32_t> servers;
+  for (std::int32_t node = 0; node < shape.nodes; ++node) {
+    const auto server = servers.emplace_back(builder.add_switch(fmt::format("node{}", node)));
+    for (std::int32_t i = 0; i < shape.devices_per_node; ++i) {
+      const auto device = builder.add_device(
+          {fmt::format("node{}/gpu{}", node, i), shape.memory_bytes, shape.flops_per_second});
+      builder.add_link(device, server, shape.intra_bytes_per_second, intra_up_ns);
+      builder.add_link(server, device, shape.intra_bytes_per_second, intra_down_ns);
+    }
+  }
+  if (shape.nodes == 1) return builder.build();
+  const auto central = builder.add_switch("central");
+  for (const auto server : servers) {
+    builder.add_link(server, central, shape.inter_bytes_per_second, inter_up_ns);
+    builder.add_link(central, server, shape.inter_bytes_per_second, inter_down_ns);
+  }
+  return builder.build();
+}
+
+std::span<const Preset> presets() { return kPresets; }
+
+const Preset* find_preset(std::string_view name) {
+  constexpr std::string_view cluster = "cluster";
+  auto wanted = key(name);
+  const bool has_cluster = wanted.starts_with(cluster);
+  if (has_cluster) wanted.erase(0, cluster.size());
+  const auto* const found = std::ranges::find_if(kPresets, [&](const Preset& preset) {
+    return key(preset.name) == wanted || (has_cluster && key(preset.name) == "pipedream" + wanted);
+  });
+  return found == kPresets.end() ? nullptr : found;
+}
+
+}  // namespace penstock
