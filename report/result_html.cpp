@@ -43,7 +43,7 @@ std::string timeline_html(const Result& result) {
   return "<h2>Timeline</h2>\n<p class=\"note\">Ctrl or Shift with the wheel zooms, dragging moves, a double "
          "click "
          "shows all. Numbers are microbatches.</p>\n" +
-         timeline_to_svg(result.timeline, {.communication = true});
+         timeline_to_svg(result.timeline, {.communication = true, .least_pixels = 0});
 }
 
 std::string memory_html(const Result& result) {

@@ -7,9 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "report/axis.hpp"
@@ -39,7 +42,7 @@ constexpr double kLeastStepWidth = 2;
 constexpr double kLeastOutlinedWidth = 4;  // a white outline would wash out narrower boxes
 constexpr std::string_view kNoOutline = " stroke=\"none\"";
 constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
-constexpr double kLeastPixels = 0.8;  // boxes below are merged
+constexpr double kLeastBarWidth = 0.8;
 constexpr double kDigitWidth = 6.6;
 constexpr double kPalest = 0.5;  // how far the last stage of a rank is mixed with white
 
@@ -188,25 +191,34 @@ void add_compute_row(BoxText& text, const std::vector<DrawnBox>& boxes,
   }
 }
 
-/// All transfers and collectives, thin bars below their rank's row. Bars that are closer than a pixel to
-/// the start of the one before them in the same row are left out.
-void add_bars(BoxText& text, const Timeline& timeline, const std::vector<TimelineRow>& bars,
-              const Layout& layout, double least_width) {
-  std::vector<double> drawn_until(static_cast<std::size_t>(timeline.rank_count) * 4, -1);
+/// The spans that take time in one of the rows, by start.
+std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
+  std::vector<Span> spans;
   for (const Span& span : timeline.spans) {
+    const bool drawn = std::ranges::find(bars, row_of(span.action.kind)) != bars.end();
+    if (drawn && span.end_ns > span.start_ns) spans.push_back(span);
+  }
+  std::ranges::stable_sort(spans, {}, &Span::start_ns);
+  return spans;
+}
+
+/// Transfers and collectives, thin bars below their rank's row. Where a least distance is given, a bar whose
+/// end is nearer to those before it in its row is left out.
+void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<TimelineRow>& bars,
+              const Layout& layout, std::optional<double> least_distance) {
+  std::map<std::pair<std::int32_t, TimelineRow>, double> covered_until;
+  for (const Span& span : spans) {
     const TimelineRow row = row_of(span.action.kind);
-    const auto found = std::ranges::find(bars, row);
-    if (found == bars.end() || span.end_ns == span.start_ns) continue;
-    const auto rank = static_cast<std::size_t>(span.rank);
     const double x = layout.x(span.start_ns);
-    double& until = drawn_until[rank * 4 + static_cast<std::size_t>(row)];
-    const double end = layout.x(span.end_ns);
-    if (x >= until - least_width && end < until + least_width) continue;
-    until = std::max(until, std::max(end, x + least_width));
+    const double end = std::max(layout.x(span.end_ns), x + kLeastBarWidth);
+    double& covered = covered_until[{span.rank, row}];
+    if (least_distance && end < covered + *least_distance) continue;
+    covered = std::max(covered, end);
+    const auto place = static_cast<double>(std::ranges::find(bars, row) - bars.begin());
     const double top =
-        layout.row_top(rank) + kRowHeight + 1 + static_cast<double>(found - bars.begin()) * (kBarHeight + 1);
-    text.add_rectangle(colour_of(span.action.kind), {x, top, std::max(0.5, end - x), kBarHeight},
-                       " fill-opacity=\"0.8\"", tooltip_of(span));
+        layout.row_top(static_cast<std::size_t>(span.rank)) + kRowHeight + 1 + place * (kBarHeight + 1);
+    text.add_rectangle(colour_of(span.action.kind), {x, top, end - x, kBarHeight}, " fill-opacity=\"0.8\"",
+                       tooltip_of(span));
   }
 }
 
@@ -300,17 +312,19 @@ Ns time_of_pixels(const Layout& layout, double pixels) {
 
 /// Half of the elements for each where there are bars; all others (legend, axis) are a handful.
 DrawingBudget budget_of(const Layout& layout, const TimelineSvgOptions& options, std::size_t bars) {
-  return {.least_ns = time_of_pixels(layout, kLeastPixels),
+  return {.least_ns = time_of_pixels(layout, options.least_pixels),
           .wide_ns = time_of_pixels(layout, label_width(1)),
           .most_elements = bars == 0 ? options.most_elements : options.most_elements / 2};
 }
 
-/// How far bars of one row must be apart for all of them, at two elements each, to stay in the budget.
-double least_bar_width(const Layout& layout, const TimelineSvgOptions& options, std::size_t bar_rows) {
+/// How far the ends of bars in one row must be apart for all to stay in the budget; nothing where they do
+/// anyway.
+std::optional<double> least_bar_distance(const Layout& layout, const TimelineSvgOptions& options,
+                                         std::size_t spans, std::size_t bar_rows) {
   constexpr std::size_t kElementsPerBar = 2;
   const std::size_t most_bars = std::max<std::size_t>(1, options.most_elements / 2 / kElementsPerBar);
-  return std::max(kLeastPixels,
-                  layout.plot_width * static_cast<double>(bar_rows) / static_cast<double>(most_bars));
+  if (spans <= most_bars) return std::nullopt;
+  return layout.plot_width * static_cast<double>(bar_rows) / static_cast<double>(most_bars);
 }
 
 }  // namespace
@@ -324,7 +338,9 @@ std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& 
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {
     add_compute_row(text, rows[rank], stages_of(ranks[rank]), layout.row_top(rank), layout);
   }
-  add_bars(text, timeline, bars, layout, least_bar_width(layout, options, bars.size() * ranks.size()));
+  const std::vector<Span> spans = bar_spans(timeline, bars);
+  add_bars(text, spans, bars, layout,
+           least_bar_distance(layout, options, spans.size(), bars.size() * ranks.size()));
 
   const bool shaded =
       std::ranges::any_of(ranks, [](const auto& boxes) { return stages_of(boxes).size() > 1; });

@@ -14,14 +14,15 @@ struct TimelineSvgOptions {
   std::string title{};         ///< above the picture; empty: none
   std::int32_t width = 1200;   ///< of the whole picture in pixels; at least 200 are used
   bool communication = false;  ///< thin bars under each row: sends, receives, collectives
-  std::size_t most_elements =
-      50'000;  ///< boxes with tooltip and number; narrow neighbours are merged to stay below
+  double least_pixels = 0.8;   ///< narrower boxes are merged; 0: only as far as most_elements needs it
+  std::size_t most_elements = 50'000;  ///< XML elements of all boxes and bars together
 };
 
 /// A complete <svg> element. Boxes carry a tooltip (action, start, end, weight version) and, where there is
 /// room, the microbatch's number. Stages of one rank have different shades. The two leaves of an overlapped
-/// pair share a box, the first above the second. Boxes below a pixel are merged with their neighbours.
-/// Attributes data-* on the <svg> and the boxes serve the zoom of html_page.hpp.
+/// pair share a box, the first above the second. Merged boxes show the kinds in them one above the other, as
+/// high as their share of the time. Attributes data-* on the <svg> and the boxes serve the zoom of
+/// html_page.hpp.
 std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options = {});
 
 }  // namespace penstock

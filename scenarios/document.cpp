@@ -33,18 +33,15 @@ namespace {
 
 constexpr std::size_t kDeepestNesting = 100;
 
-/// YAML that is well formed but that a scenario does not use. Leaves parse_document as a message only.
-class Unsupported final : public YAML::ParserException {
- public:
-  using ParserException::ParserException;
-};
-
-/// Builds the tree. Throws Unsupported, which parse_document turns into a message.
+/// Builds the tree. After the first thing that a scenario does not use it only lets the parser go on, since
+/// a syntax error further on may be the cause.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const std::shared_ptr<const Source>& source) : source_(source) {}
 
   Node take_root() { return std::move(root_); }
+  /// What a scenario does not use, with its place; empty: nothing.
+  const std::string& complaint() const { return complaint_; }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -52,7 +49,7 @@ class TreeBuilder final : public YAML::EventHandler {
     add(mark, "", anchor, make(mark, Node::Kind::nothing));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    throw Unsupported(mark, "aliases (*name) are not supported, write the value out");
+    complain(mark, "aliases (*name) are not supported, write the value out");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -89,22 +86,28 @@ class TreeBuilder final : public YAML::EventHandler {
     return node;
   }
 
-  static void check_plain(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
-    if (anchor != 0) throw Unsupported(mark, "anchors (&name) are not supported, write the value out");
+  void complain(const YAML::Mark& mark, std::string_view text) {
+    if (complaint_.empty()) complaint_ = message_at(make(mark, Node::Kind::nothing), "", text);
+  }
+
+  void check_plain(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    if (anchor != 0) complain(mark, "anchors (&name) are not supported, write the value out");
     const bool ordinary = tag.empty() || tag == "?" || tag == "!" || tag.starts_with("tag:yaml.org,2002:");
-    if (!ordinary) throw Unsupported(mark, fmt::format("the tag {} is not supported, remove it", tag));
+    if (!ordinary) complain(mark, fmt::format("the tag {} is not supported, remove it", tag));
   }
 
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node node) {
     check_plain(mark, tag, anchor);
     refuse_as_key(mark);
     if (stack_.size() == kDeepestNesting) {
-      throw Unsupported(mark, fmt::format("nested deeper than {} levels", kDeepestNesting));
+      complain(mark, fmt::format("nested deeper than {} levels", kDeepestNesting));
     }
+    if (!complaint_.empty()) return;
     stack_.push_back({.node = std::move(node), .key = {}, .has_key = false, .line_of_key = {}});
   }
 
   void close() {
+    if (!complaint_.empty()) return;
     Node node = std::move(stack_.back().node);
     stack_.pop_back();
     attach(std::move(node));
@@ -112,17 +115,21 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void add(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node node) {
     check_plain(mark, tag, anchor);
-    if (!expects_key()) return attach(std::move(node));
     if (node.kind == Node::Kind::nothing) refuse_as_key(mark);
-    attach_key(mark, std::move(node));
+    if (!complaint_.empty()) return;
+    if (expects_key()) {
+      attach_key(mark, std::move(node));
+    } else {
+      attach(std::move(node));
+    }
   }
 
   bool expects_key() const {
     return !stack_.empty() && stack_.back().node.kind == Node::Kind::mapping && !stack_.back().has_key;
   }
 
-  void refuse_as_key(const YAML::Mark& mark) const {
-    if (expects_key()) throw Unsupported(mark, "expected a key, which is a word");
+  void refuse_as_key(const YAML::Mark& mark) {
+    if (expects_key()) complain(mark, "expected a key, which is a word");
   }
 
   void attach(Node node) {
@@ -139,8 +146,8 @@ class TreeBuilder final : public YAML::EventHandler {
   void attach_key(const YAML::Mark& mark, Node key) {
     const auto [first, is_new] = stack_.back().line_of_key.try_emplace(key.text, key.line);
     if (!is_new) {
-      throw Unsupported(mark, fmt::format("the key {} is given twice, first in line {}; remove one", key.text,
-                                          first->second));
+      complain(mark, fmt::format("the key {} is given twice, first in line {}; remove one", key.text,
+                                 first->second));
     }
     stack_.back().key = std::move(key);
     stack_.back().has_key = true;
@@ -149,11 +156,30 @@ class TreeBuilder final : public YAML::EventHandler {
   std::shared_ptr<const Source> source_;
   Node root_;
   std::vector<Open> stack_;
+  std::string complaint_;
 };
 
-std::string place_of(const Source& source, const YAML::Mark& mark) {
-  if (!source.override_key.empty() || mark.is_null()) return source.name;
-  return fmt::format("{}:{}:{}", source.name, mark.line + 1, mark.column + 1);
+/// PLACE: TEXT for a place in the text of `source`, counted from 0.
+std::string message_in(const Source& source, int line, int column, std::string_view text) {
+  if (!source.override_key.empty()) return fmt::format("{}: {}", source.name, text);
+  return fmt::format("{}:{}:{}: {}", source.name, line + 1, column + 1, text);
+}
+
+/// The first control character, as a message; empty when there is none. yaml-cpp takes one of them for the
+/// end of the file.
+std::string control_character(std::string_view text, const Source& source) {
+  int line = 0;
+  int column = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < ' ' && c != '\t' && c != '\n' && c != '\r') {
+      return message_in(source, line, column,
+                        fmt::format("expected text, got the control character 0x{:02x}", byte));
+    }
+    column = c == '\n' ? 0 : column + 1;
+    line += c == '\n' ? 1 : 0;
+  }
+  return "";
 }
 
 /// True when the line's indentation has a tab, which YAML forbids and reports as something else.
@@ -166,9 +192,11 @@ bool is_indented_with_tab(std::string_view text, int line) {
 }
 
 std::string syntax_error(std::string_view text, const Source& source, const YAML::Exception& error) {
-  const bool has_tab = !error.mark.is_null() && is_indented_with_tab(text, error.mark.line);
-  return fmt::format("{}: not valid YAML: {}{}", place_of(source, error.mark), error.msg,
-                     has_tab ? "; indent with blanks, not with tabs" : "");
+  if (error.mark.is_null()) return fmt::format("{}: not valid YAML: {}", source.name, error.msg);
+  const bool has_tab = is_indented_with_tab(text, error.mark.line);
+  return message_in(
+      source, error.mark.line, error.mark.column,
+      fmt::format("not valid YAML: {}{}", error.msg, has_tab ? "; indent with blanks, not with tabs" : ""));
 }
 
 bool has_content(std::string_view text) {
@@ -176,8 +204,8 @@ bool has_content(std::string_view text) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
-    const std::size_t first = line.find_first_not_of(" \t\r");
-    const bool is_blank = first == std::string_view::npos || line[first] == '#' || line.starts_with("---");
+    const std::size_t first = line.find_first_not_of(" \t\r", line.starts_with("---") ? 3 : 0);
+    const bool is_blank = first == std::string_view::npos || line[first] == '#';
     if (!is_blank) return true;
     text.remove_prefix(line.size() == text.size() ? line.size() : line.size() + 1);
   }
@@ -193,7 +221,12 @@ const Node* Node::find(std::string_view key) const {
   return nullptr;
 }
 
-Node* Node::find(std::string_view key) { return const_cast<Node*>(std::as_const(*this).find(key)); }
+Node* Node::find(std::string_view key) {
+  for (Entry& entry : entries) {
+    if (entry.key.text == key) return &entry.value;
+  }
+  return nullptr;
+}
 
 std::string place_of(const Node& node) {
   if (!node.source) return "scenario";
@@ -226,20 +259,20 @@ std::string describe(const Node& node) {
 tl::expected<Node, std::string> parse_document(std::string_view text,
                                                const std::shared_ptr<const Source>& source) {
   if (!has_content(text)) return tl::unexpected(fmt::format("{}: the file is empty", source->name));
+  if (std::string found = control_character(text, *source); !found.empty()) return tl::unexpected(found);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     TreeBuilder builder(source);
     if (!parser.HandleNextDocument(builder))
       return tl::unexpected(fmt::format("{}: the file is empty", source->name));
+    if (!builder.complaint().empty()) return tl::unexpected(builder.complaint());
     TreeBuilder second(source);
     if (parser.HandleNextDocument(second)) {
       return tl::unexpected(
           fmt::format("{}: expected one document, got a second one after \"---\"", source->name));
     }
     return builder.take_root();
-  } catch (const Unsupported& error) {
-    return tl::unexpected(fmt::format("{}: {}", place_of(*source, error.mark), error.msg));
   } catch (const YAML::Exception& error) {
     return tl::unexpected(syntax_error(text, *source, error));
   } catch (const std::exception& error) {

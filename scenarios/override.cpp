@@ -71,7 +71,6 @@ tl::expected<Node*, std::string> child(Node& node, const std::string& part, cons
   return &node.entries.back().value;
 }
 
-/// A value of more than one word in brackets or braces is YAML; what YAML calls empty is nothing.
 tl::expected<Node, std::string> parse_value(const Override& change,
                                             const std::shared_ptr<const Source>& source) {
   if (change.value.find_first_not_of(" \t\r\n") == std::string::npos) {

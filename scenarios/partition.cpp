@@ -59,8 +59,8 @@ Wide least_bound(const LayerGraph& graph, std::int32_t stages) {
 tl::expected<void, std::string> check_cuts(const std::vector<std::int32_t>& cuts, std::int32_t layers,
                                            std::int32_t stages) {
   if (static_cast<std::int32_t>(cuts.size()) != stages - 1) {
-    return tl::unexpected(fmt::format("partition: expected {} - 1 cuts for as many stages, got {}: [{}]",
-                                      stages, cuts.size(), fmt::join(cuts, ", ")));
+    return tl::unexpected(fmt::format("partition: expected {} cuts (one fewer than stages), got {}: [{}]",
+                                      stages - 1, cuts.size(), fmt::join(cuts, ", ")));
   }
   std::int32_t previous = 0;
   for (const std::int32_t cut : cuts) {

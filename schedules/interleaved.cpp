@@ -2,7 +2,7 @@
 // section 2.2). Microbatches pass in rounds of g; inside a round all g go through chunk 0, then all
 // through chunk 1, ... With 2 ranks, v = 2 (stages 0 and 2 on rank 0), 2 microbatches:
 //
-//   rank 0   0F0 0F1 2F0 2F1     2B0 2B1     0B0 0B1
+//   rank 0   0F0 0F1 2F0 2F1     2B0     2B1 0B0 0B1
 //   rank 1       1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1
 //
 // Rounds are PyTorch's: R = max(1, M / K) of g = M / R microbatches, and M must be a multiple of R; for

@@ -2,8 +2,8 @@
 // forward for every stage after its own, then alternates one forward with one backward, then drains
 // the backwards that are left. With 3 stages and 4 microbatches:
 //
-//   rank 0   F0 F1 F2       B0 F3    B1    B2 B3
-//   rank 1      F0 F1    B0 F2    B1 F3 B2 B3
+//   rank 0   F0 F1 F2       B0 F3 B1    B2    B3
+//   rank 1      F0 F1    B0 F2 B1 F3 B2    B3
 //   rank 2         F0 B0 F1 B1 F2 B2 F3 B3
 //
 // `warmup` replaces "one for every stage after its own" by a number a stage: more of them hide the

@@ -27,9 +27,10 @@ std::vector<std::string> cells(const std::vector<Action>& actions, std::size_t f
   for (std::size_t at = 0; at < actions.size() && step < first + count; ++step) {
     std::string text = to_text(actions[at]);
     const bool group = actions[at].overlaps_next;
-    while (actions[at].overlaps_next && at + 1 < actions.size()) text += ";" + to_text(actions[++at]);
+    while (actions[at].overlaps_next && at + 1 < actions.size())
+      text += fmt::format(";{}", to_text(actions[++at]));
     ++at;
-    if (step >= first) texts.push_back(group ? "(" + text + ")" : text);
+    if (step >= first) texts.push_back(group ? fmt::format("({})", text) : text);
   }
   return texts;
 }

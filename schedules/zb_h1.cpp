@@ -2,9 +2,9 @@
 // into I and W. Rank r delays its W by r microbatches and fills the drain with them, so every rank
 // holds at most K activations, as rank 0 of 1F1B does. With 3 stages and 4 microbatches:
 //
-//   rank 0   F0 F1 F2       I0 W0 F3 I1 W1    I2 W2    I3 W3
-//   rank 1      F0 F1    I0 F2    I1 W0 F3 I2 W1    I3 W2 W3
-//   rank 2         F0 I0 F1 I1    F2 I2 W0 F3 I3 W1 W2 W3
+//   rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3
+//   rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
+//   rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
 //
 // The authors' code asks for M >= 2K; with fewer microbatches the same rule just runs out of forwards.
 

@@ -19,8 +19,8 @@ namespace penstock {
 namespace {
 
 tl::expected<Node, std::string> parsed(std::string_view text) {
-  return parse_document(
-      text, std::make_shared<const Source>(Source{.name = "a.yaml", .directory = "/dir", .override_key = ""}));
+  return parse_document(text, std::make_shared<const Source>(
+                                  Source{.name = "a.yaml", .directory = "/dir", .override_key = ""}));
 }
 
 TEST(Document, ValuesKnowTheirLineAndColumn) {
@@ -28,10 +28,19 @@ TEST(Document, ValuesKnowTheirLineAndColumn) {
   ASSERT_TRUE(root) << root.error();
   const Node& stages = *root->find("model")->find("stages");
   EXPECT_EQ(place_of(*stages.find("forward")), "a.yaml:2:21");
-  EXPECT_EQ(place_of(stages.find("backward")->items[1]), "a.yaml:3:28");
+  EXPECT_EQ(place_of(stages.find("backward")->items[1]), "a.yaml:3:29");
   EXPECT_EQ(stages.find("backward")->items[1].text, "3 ms");
   EXPECT_EQ(stages.find("sideways"), nullptr);
 }
+
+TEST(Document, SyntaxErrorsHaveTheirPlace) {
+  EXPECT_EQ(parsed("a: 1\nb: c: d\n").error(), "a.yaml:2:5: not valid YAML: illegal map value");
+  EXPECT_EQ(parsed("a:\n\tb: 1\n").error(),
+            "a.yaml:2:3: not valid YAML: illegal map value; indent with blanks, not with tabs");
+  EXPECT_EQ(parsed("[1").error(), "a.yaml:1:1: not valid YAML: end of sequence flow not found");
+}
+
+TEST(Document, MayStartWithAMarker) { EXPECT_EQ(parsed("--- {a: 1}")->find("a")->text, "1"); }
 
 TEST(Document, JsonIsYaml) {
   const auto root = parsed(R"({"model": {"stages": {"forward": "1 ms"}}, "list": [1, null]})");
@@ -65,10 +74,13 @@ TEST(Document, NestingHasALimit) {
   EXPECT_FALSE(parsed(std::string(100'000, '[')));
 }
 
-TEST(Document, BytesThatAreNoTextAreAnErrorOrText) {
-  std::string bytes;
-  for (int i = 0; i < 256; ++i) bytes.push_back(static_cast<char>(i));
-  EXPECT_FALSE(parsed(bytes));
+TEST(Document, BytesThatAreNoTextAreAnError) {
+  for (char byte = 1; byte < ' '; ++byte) {
+    const bool is_blank = byte == '\t' || byte == '\n' || byte == '\r';
+    EXPECT_EQ(parsed(std::string("a:\n  b: c") + byte + "\n").has_value(), is_blank) << int{byte};
+  }
+  EXPECT_EQ(parsed(std::string_view("a:\n b\0", 6)).error(),
+            "a.yaml:2:3: expected text, got the control character 0x00");
   EXPECT_FALSE(parsed("a: \"\\xZZ\""));
 }
 
@@ -82,7 +94,8 @@ TEST(Document, ManyKeysAreReadInTime) {
 
 TEST(Document, MessagesLeaveOutAPathThatThePlaceNames) {
   Node node;
-  node.source = std::make_shared<const Source>(Source{.name = "--set a.b", .directory = "", .override_key = "a.b"});
+  node.source =
+      std::make_shared<const Source>(Source{.name = "--set a.b", .directory = "", .override_key = "a.b"});
   EXPECT_EQ(message_at(node, "a.b", "is wrong"), "--set a.b: is wrong");
   EXPECT_EQ(message_at(node, "a", "is wrong"), "--set a.b: a: is wrong");
 }
@@ -111,8 +124,10 @@ std::string refusal(std::string_view text, const Override& change) {
 
 TEST(Override, IsKeyAndValueAroundTheFirstEqualsSign) {
   EXPECT_EQ(parse_override("a.b=c=d"), (Override{.key = "a.b", .value = "c=d"}));
-  EXPECT_EQ(parse_override("a.b").error(), "--set: expected KEY=VALUE such as cluster.latency=4us, got \"a.b\"");
-  EXPECT_EQ(parse_override("=4us").error(), "--set: expected KEY=VALUE such as cluster.latency=4us, got \"=4us\"");
+  EXPECT_EQ(parse_override("a.b").error(),
+            "--set: expected KEY=VALUE such as cluster.latency=4us, got \"a.b\"");
+  EXPECT_EQ(parse_override("=4us").error(),
+            "--set: expected KEY=VALUE such as cluster.latency=4us, got \"=4us\"");
 }
 
 TEST(Override, ReplacesAValue) {
@@ -141,9 +156,10 @@ TEST(Override, DoesNotPassThroughScalars) {
 
 TEST(Override, NeedsAValueThatIsYaml) {
   EXPECT_EQ(refusal("a: 1", {.key = "a", .value = " "}), "--set a: expected a value after '='");
-  EXPECT_EQ(refusal("a: 1", {.key = "a", .value = "[1"}), "--set a: not valid YAML: end of sequence flow not found");
-  EXPECT_EQ(refusal("a: 1", {.key = "a..b", .value = "1"}), "--set a..b: a is \"1\", which has no key ");
-  EXPECT_EQ(refusal("c: 1", {.key = "a..b", .value = "1"}), "--set a..b: expected keys joined by single dots");
+  EXPECT_EQ(refusal("a: 1", {.key = "a", .value = "[1"}),
+            "--set a: not valid YAML: end of sequence flow not found");
+  EXPECT_EQ(refusal("c: 1", {.key = "a..b", .value = "1"}),
+            "--set a..b: expected keys joined by single dots");
 }
 
 }  // namespace

@@ -19,8 +19,11 @@ LayerGraph chain(const std::vector<Ns>& times) {
   LayerGraph graph;
   for (const Ns time : times) {
     const auto index = static_cast<std::int32_t>(graph.layers.size());
-    graph.layers.push_back({.name = "l" + std::to_string(index), .forward_ns = time / 3,
-                            .backward_ns = time - time / 3, .output = 1, .weights = 0,
+    graph.layers.push_back({.name = "l" + std::to_string(index),
+                            .forward_ns = time / 3,
+                            .backward_ns = time - time / 3,
+                            .output = 1,
+                            .weights = 0,
                             .inputs = index == 0 ? std::vector<std::int32_t>{} : std::vector{index - 1}});
   }
   return graph;
@@ -112,7 +115,11 @@ TEST(CutBytes, CountEachTensorThatIsAliveOnce) {
   LayerGraph graph;
   const std::vector<std::vector<std::int32_t>> inputs = {{}, {0}, {1}, {0}, {2, 3}, {0, 4}};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    graph.layers.push_back({.name = "", .forward_ns = 1, .backward_ns = 1, .output = Bytes{1} << i, .weights = 0,
+    graph.layers.push_back({.name = "",
+                            .forward_ns = 1,
+                            .backward_ns = 1,
+                            .output = Bytes{1} << i,
+                            .weights = 0,
                             .inputs = inputs[i]});
   }
   const std::vector<Bytes> alive = {0, 1, 1 + 2, 1 + 4, 1 + 4 + 8, 1 + 16, 0};

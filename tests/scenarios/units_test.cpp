@@ -136,8 +136,9 @@ TEST(Units, BandwidthsThatAreNoneSayWhy) {
 }
 
 TEST(Units, EachErrorListsTheUnits) {
-  EXPECT_EQ(parse_duration("5").error(),
-            "expected a duration such as \"5 us\" (units: ns, us, ms, s, min, h), got \"5\": the unit is missing");
+  EXPECT_EQ(
+      parse_duration("5").error(),
+      "expected a duration such as \"5 us\" (units: ns, us, ms, s, min, h), got \"5\": the unit is missing");
 }
 
 TEST(Units, DurationsPrintInTheLargestUnitOfAtMostThreeDecimals) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -78,14 +77,23 @@ TEST(Action, NeitherVersionNorOverlappedPartnerShows) {
   EXPECT_EQ(to_text(action), "4B1");
 }
 
-TEST(Action, EveryKindIsComputeOrTransferOrBelongsToTheWholeStage) {
+int families_of(ActionKind kind) {
+  return (has_weight_version(kind) ? 1 : 0) + (is_send(kind) ? 1 : 0) + (is_recv(kind) ? 1 : 0) +
+         (has_microbatch(kind) ? 0 : 1);
+}
+
+TEST(Action, EveryKindIsOfOneFamily) {
   for (int i = 0; i < kKinds; ++i) {
     const auto kind = static_cast<ActionKind>(i);
-    const int families = (has_weight_version(kind) ? 1 : 0) + (is_send(kind) ? 1 : 0) +
-                         (is_recv(kind) ? 1 : 0) + (has_microbatch(kind) ? 0 : 1);
-    EXPECT_EQ(families, 1) << letters(kind);
-    EXPECT_EQ(is_compute(kind), has_weight_version(kind) || kind == ActionKind::step) << letters(kind);
+    EXPECT_EQ(families_of(kind), 1) << letters(kind);
     EXPECT_EQ(is_transfer(kind), chain_peer(kind, 1).has_value()) << letters(kind);
+  }
+}
+
+TEST(Action, StepRunsOnTheComputeQueueAndUnshardAndReduceGradAreCollectives) {
+  for (int i = 0; i < kKinds; ++i) {
+    const auto kind = static_cast<ActionKind>(i);
+    EXPECT_EQ(is_compute(kind), has_weight_version(kind) || kind == ActionKind::step) << letters(kind);
     EXPECT_EQ(is_collective(kind), kind == ActionKind::unshard || kind == ActionKind::reduce_grad);
   }
 }

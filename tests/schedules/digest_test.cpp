@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "schedules/action.hpp"
+#include "schedules/channel.hpp"
 #include "schedules/program.hpp"
 #include "schedules/program_text.hpp"
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "schedules/action.hpp"
+#include "schedules/channel.hpp"
 #include "schedules/program.hpp"
 
 namespace penstock {

@@ -1,0 +1,100 @@
+// penstock check: is a program valid, can it hang, and has it become worse than a baseline says
+// (baseline_check.hpp).
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/baseline_check.hpp"
+#include "cli/channel_verdict.hpp"
+#include "cli/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "scenarios/experiment.hpp"
+
+namespace penstock {
+namespace {
+
+struct CheckFlags {
+  InputFlags input;
+  std::vector<std::string> inputs;
+  ChannelFlags channels;
+  OutputFlags output;
+  BaselineFlags baseline;
+};
+
+const std::vector<std::string_view> kSuffixes = {".json", ".txt"};
+
+/// An invalid program is a verdict here, not a failure.
+tl::expected<ChannelVerdict, Failure> verdict_of(const InputFlags& input, const ChannelFlags& channels) {
+  const auto scenario = scenario_of(input, channels);
+  if (!scenario) return tl::unexpected(scenario.error());
+  const auto experiment = prepare(*scenario);
+  if (experiment) return check_channels(*experiment);
+  if (!experiment.error().invalid) return bad_input(experiment.error().message);
+  return ChannelVerdict{.name = scenario->file.empty() ? scenario->schedule : scenario->file,
+                        .error = experiment.error().message,
+                        .channels = scenario->channels,
+                        .schedule = {},
+                        .digest = {}};
+}
+
+Outcome check_one(const CheckFlags& flags) {
+  InputFlags input = flags.input;
+  if (flags.inputs.size() > 1) return bad_input("check: expected one scenario or program, or --baseline FILE for several");
+  if (!flags.inputs.empty()) input.file = flags.inputs.front();
+  if (flags.baseline.update || !flags.baseline.junit.empty()) {
+    return bad_input("check: --update and --junit need --baseline FILE");
+  }
+  const auto verdict = verdict_of(input, flags.channels);
+  if (!verdict) return tl::unexpected(verdict.error());
+  const std::vector<OutputForm> forms = {{".json", [&] { return to_json(*verdict); }},
+                                         {".txt", [&] { return to_text(*verdict); }}};
+  if (auto written = write_files(flags.output.files, forms); !written) return tl::unexpected(written.error());
+  if (auto written = write_stdout(flags.output.json ? to_json(*verdict) : to_text(*verdict)); !written) {
+    return tl::unexpected(written.error());
+  }
+  return verdict->passed() ? ExitCode::ok : ExitCode::check_failed;
+}
+
+Outcome run_check(const CheckFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, kSuffixes); !known) return tl::unexpected(known.error());
+  if (flags.baseline.file.empty()) return check_one(flags);
+  return check_baseline(flags.baseline, flags.inputs, flags.output);
+}
+
+}  // namespace
+
+Command check_command(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("check", "Prove that a program is valid and cannot hang; compare with a baseline.");
+  const auto flags = std::make_shared<CheckFlags>();
+  app->add_option("INPUT", flags->inputs, "a scenario or program; with --baseline any number, without it one")
+      ->type_name("FILE");
+  add_shape_flags(*app, flags->input);
+  add_channel_flags(*app, flags->channels);
+  const std::string group = "Baseline (regression of schedules in a CI)";
+  app->add_option("--baseline", flags->baseline.file,
+                  "compare with the figures in FILE: exit 1 when one is worse than its tolerance allows")
+      ->group(group)
+      ->type_name("FILE");
+  app->add_flag("--update", flags->baseline.update,
+                "write today's figures to the baseline, with the given scenarios added to its list")
+      ->group(group);
+  app->add_option("--junit", flags->baseline.junit, "also write the comparison as JUnit XML")
+      ->group(group)
+      ->type_name("FILE");
+  add_output_flags(*app, flags->output, ".json .txt");
+  app->footer(
+      "Examples:\n"
+      "  penstock check my_schedule.csv --channel pair\n"
+      "  penstock check --baseline schedules.json --junit schedules.xml");
+  return {app, [flags] { return run_check(*flags); }};
+}
+
+}  // namespace penstock

@@ -1,0 +1,112 @@
+#include "cli/command_line.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/commands.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "schedules/nearest_name.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kFooter = R"(Exit status: 0 ok; 1 a check failed (invalid, hanging, over a tolerance, out of memory with
+--fail-on-oom); 2 bad input; 3 a fault of penstock itself; 77 a part that is not there.
+
+Examples:
+  penstock simulate --schedule 1f1b --pp-size 4 --num-microbatches 8
+  penstock show --schedule zb-h1 --pp-size 4 --num-microbatches 8)";
+
+/// The subcommand whose arguments were being read; the program itself when there is none.
+const CLI::App& app_in_use(const CLI::App& root) {
+  const auto chosen = root.get_subcommands();
+  return chosen.empty() ? root : *chosen.front();
+}
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
+  }
+  return flags;
+}
+
+std::string nearest(std::string_view typed, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  return std::string(nearest_name(typed, names));
+}
+
+std::string unknown_command(const CLI::App& root, std::string_view typed) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : root.get_subcommands({})) names.push_back(command->get_name());
+  return fmt::format("unknown command \"{}\"; did you mean {}? Commands: {}", typed, nearest(typed, names),
+                     fmt::join(names, ", "));
+}
+
+/// What to say about arguments that nobody takes.
+std::string unexpected_arguments(const CLI::App& root) {
+  const CLI::App& app = app_in_use(root);
+  for (const std::string& argument : root.remaining(true)) {
+    if (!argument.starts_with('-')) {
+      return &app == &root ? unknown_command(root, argument) : fmt::format("unexpected argument \"{}\"", argument);
+    }
+    const std::string flag = argument.substr(0, argument.find('='));
+    return fmt::format("unknown flag {}; did you mean {}?", flag, nearest(flag, flags_of(app)));
+  }
+  return "expected a command";
+}
+
+std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
+  const bool left_over = !root.remaining(true).empty();
+  const CLI::App& app = app_in_use(root);
+  const std::string where = &app == &root ? "" : " " + app.get_name();
+  const bool no_command = &app == &root && !left_over;
+  const std::string what = left_over ? unexpected_arguments(root) : no_command ? "expected a command" : error.what();
+  return fmt::format("penstock{}: {} (`penstock{} --help` lists all)", where, what, where);
+}
+
+ExitCode report(const Failure& failure) {
+  write_stderr("penstock: " + failure.message);
+  return failure.code;
+}
+
+ExitCode print(std::string_view text) {
+  const auto written = write_stdout(text);
+  return written ? ExitCode::ok : report(written.error());
+}
+
+}  // namespace
+
+ExitCode run_command_line(int argc, const char* const* argv) {
+  CLI::App root("Predicts the time, memory and traffic of pipeline-parallel training schedules.", "penstock");
+  root.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
+  root.set_help_flag("-h,--help", "print this help");
+  root.get_formatter()->column_width(36);
+  root.require_subcommand(1);
+  root.footer(std::string(kFooter));
+  const std::vector<Command> commands = {simulate_command(root), sweep_command(root),   show_command(root),
+                                         check_command(root),    convert_command(root), schedules_command(root)};
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return print(root.help());
+  } catch (const CLI::CallForVersion& version) {
+    return print(fmt::format("{}\n", version.what()));
+  } catch (const CLI::ParseError& error) {
+    write_stderr(message_of(root, error));
+    return ExitCode::bad_input;
+  }
+  const auto chosen = std::ranges::find_if(commands, [](const Command& command) { return command.app->parsed(); });
+  const Outcome outcome = chosen->run();
+  return outcome ? *outcome : report(outcome.error());
+}
+
+}  // namespace penstock

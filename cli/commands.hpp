@@ -1,0 +1,27 @@
+#pragma once
+// The subcommands, a .cpp file each. command_line.hpp adds them all and runs the one that was asked for.
+
+#include <functional>
+
+#include "cli/outcome.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace penstock {
+
+/// A subcommand: `app` says whether it was named, `run` does it with the flags that were parsed.
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<Outcome()> run;
+};
+
+Command schedules_command(CLI::App& root);
+Command show_command(CLI::App& root);
+Command check_command(CLI::App& root);
+Command simulate_command(CLI::App& root);
+Command sweep_command(CLI::App& root);
+Command convert_command(CLI::App& root);
+
+}  // namespace penstock

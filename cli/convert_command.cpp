@@ -1,0 +1,114 @@
+// penstock convert: writes a program in Penstock's own form or in PyTorch's CSV.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "scenarios/scenario.hpp"
+#include "schedules/fsdp.hpp"
+#include "schedules/lower.hpp"
+#include "schedules/program.hpp"
+#include "schedules/program_text.hpp"
+#include "schedules/pytorch_csv.hpp"
+#include "schedules/validate.hpp"
+
+namespace penstock {
+namespace {
+
+struct ConvertFlags {
+  InputFlags input;
+  OutputFlags output;
+  std::string format = "psched";
+  bool lower = false;
+  bool fsdp = false;
+};
+
+using Text = tl::expected<std::string, std::string>;
+
+tl::expected<Program, Failure> transformed(Program program, const ConvertFlags& flags) {
+  if (auto valid = validate(program); !valid) return tl::unexpected(Failure{ExitCode::check_failed, valid.error()});
+  if (flags.fsdp) {
+    if (has_transfers(program)) return bad_input("--fsdp needs a program without SEND and RECV: it comes before lowering");
+    program = insert_reduce_grad(insert_unshard_reshard(program));
+  }
+  if (!flags.lower) return program;
+  auto lowered = lower(program);
+  if (!lowered) return tl::unexpected(Failure{ExitCode::check_failed, lowered.error()});
+  return *std::move(lowered);
+}
+
+tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
+  const auto scenario = scenario_of(flags.input, {});
+  if (!scenario) return tl::unexpected(scenario.error());
+  auto program = compute_program(*scenario);
+  if (!program) return tl::unexpected(program.error());
+  return transformed(*std::move(program), flags);
+}
+
+/// The program as text, with its shape around it.
+std::string program_json(const Program& program, std::string_view format, const std::string& text) {
+  const nlohmann::ordered_json document = {{"schema_version", 1},
+                                           {"kind", "program"},
+                                           {"schedule", program.schedule},
+                                           {"ranks", program.rank_count()},
+                                           {"stages", program.stage_count()},
+                                           {"microbatches", program.microbatches},
+                                           {"format", format},
+                                           {"text", text}};
+  return document.dump(2) + '\n';
+}
+
+tl::expected<void, Failure> print_program(const Program& program, const ConvertFlags& flags) {
+  const Text text = flags.format == "csv" ? to_pytorch_csv(program) : Text(to_text(program));
+  if (!text) return bad_input(text.error());
+  return write_stdout(flags.output.json ? program_json(program, flags.format, *text) : *text);
+}
+
+/// With -o nothing is printed: the program is the answer.
+Outcome run_convert(const ConvertFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, {".psched", ".csv"}); !known) {
+    return tl::unexpected(known.error());
+  }
+  const auto program = program_of(flags);
+  if (!program) return tl::unexpected(program.error());
+  const std::vector<OutputForm> forms = {{".psched", [&] { return Text(to_text(*program)); }},
+                                         {".csv", [&] { return to_pytorch_csv(*program); }}};
+  if (auto written = write_files(flags.output.files, forms); !written) return tl::unexpected(written.error());
+  if (!flags.output.files.empty() && !flags.output.json) return ExitCode::ok;
+  if (auto written = print_program(*program, flags); !written) return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+Command convert_command(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("convert", "Write a program as .psched or as PyTorch's CSV.");
+  const auto flags = std::make_shared<ConvertFlags>();
+  add_input_file(*app, flags->input.file);
+  add_shape_flags(*app, flags->input);
+  app->add_flag("--lower", flags->lower, "with every SEND and RECV in place")->group("Passes");
+  app->add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")->group("Passes");
+  app->add_option("--format", flags->format, "what is printed without -o: psched or csv (default psched)")
+      ->check(CLI::IsMember({"psched", "csv"}))
+      ->group("Output")
+      ->type_name("FORM");
+  add_output_flags(*app, flags->output, ".psched .csv");
+  app->footer(
+      "Examples:\n"
+      "  penstock convert --schedule interleaved --pp-size 4 --num-microbatches 8 --virtual-stages 2 -o plan.csv\n"
+      "  penstock convert plan.csv --lower");
+  return {app, [flags] { return run_convert(*flags); }};
+}
+
+}  // namespace penstock

@@ -1,0 +1,130 @@
+#include "cli/flags.hpp"
+
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "cli/outcome.hpp"
+#include "scenarios/units.hpp"
+#include "schedules/channel.hpp"
+#include "sim/engines.hpp"
+
+namespace penstock {
+namespace {
+
+/// Refuses what is no whole number of at least 1, in our own words.
+CLI::Validator positive_number() {
+  const auto check = [](const std::string& text) -> std::string {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool fits = value >= 1 && value <= std::numeric_limits<std::int32_t>::max();
+    if (error == std::errc() && end == text.data() + text.size() && fits) return {};
+    return fmt::format("expected a whole number from 1 to 2147483647, got \"{}\"", text);
+  };
+  return {check, "", "positive"};
+}
+
+CLI::Validator one_of(std::initializer_list<const char*> words) {
+  return CLI::IsMember(std::set<std::string>(words.begin(), words.end()));
+}
+
+void add_number(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value, const std::string& group,
+                const std::string& help) {
+  app.add_option(name, value, help)->check(positive_number())->group(group)->type_name("N");
+}
+
+}  // namespace
+
+void add_input_file(CLI::App& app, std::string& file) {
+  app.add_option("INPUT", file,
+                 "a scenario (.yaml, .yml, .json) or a program (.psched, PyTorch's .csv); without it the flags of "
+                 "\"Schedule\" say everything: F, I, W take 1 ms, B 2 ms, links are free")
+      ->type_name("FILE");
+}
+
+void add_shape_flags(CLI::App& app, InputFlags& flags) {
+  const std::string group = "Schedule (overrides the scenario)";
+  app.add_option("--schedule", flags.schedule, "name of the schedule, see `penstock schedules`; PyTorch's names too")
+      ->group(group)
+      ->type_name("NAME");
+  add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
+  add_number(app, "--num-microbatches", flags.num_microbatches, group, "M, microbatches of one minibatch");
+  add_batch_flags(app, flags);
+}
+
+void add_batch_flags(CLI::App& app, InputFlags& flags) {
+  const std::string group = "Schedule (overrides the scenario)";
+  add_number(app, "--virtual-stages", flags.virtual_stages, group, "v, model chunks a rank (default 1)");
+  add_number(app, "--micro-batch-size", flags.micro_batch_size, group, "samples of a microbatch (default 1)");
+  add_number(app, "--global-batch-size", flags.global_batch_size, group,
+             "samples of a minibatch (default: microbatches x their size)");
+  add_number(app, "--iterations", flags.iterations, group, "how often the minibatch is repeated (default 1)");
+  app.add_option("--set", flags.settings,
+                 "changes one value of the scenario, with its unit: cluster.latency=4us; may be repeated")
+      ->allow_extra_args(false)
+      ->group(group)
+      ->type_name("KEY=VALUE");
+}
+
+void add_channel_flags(CLI::App& app, ChannelFlags& flags) {
+  const std::string group = "Channels (overrides the scenario)";
+  app.add_option("--channel", flags.channel,
+                 "which transfers queue behind each other: rank, pair, direction, directed, boundary (default directed)")
+      ->check(one_of({"rank", "pair", "direction", "directed", "boundary"}))
+      ->group(group)
+      ->type_name("MODEL");
+  app.add_flag("--blocking", flags.blocking, "program order waits for each transfer (default: it never does)")
+      ->group(group);
+  add_number(app, "--capacity", flags.capacity, group,
+             "a receive waits until the message N before it has been consumed (default: unlimited)");
+  app.add_option("--eager", flags.eager, "messages below this size need only their sender (default 0 B: none)")
+      ->group(group)
+      ->type_name("BYTES");
+}
+
+void add_engine_flag(CLI::App& app, std::string& engine) {
+  app.add_option("--engine", engine,
+                 "auto, critical-path (every transfer has its links to itself) or event (shared links) (default auto)")
+      ->check(one_of({"auto", "critical-path", "event"}))
+      ->group("Engine")
+      ->type_name("NAME");
+}
+
+void add_output_flags(CLI::App& app, OutputFlags& flags, const std::string& suffixes) {
+  const std::string group = "Output";
+  app.add_flag("--json", flags.json, "print JSON instead of a table")->group(group);
+  app.add_option("-o,--output", flags.files,
+                 fmt::format("also write FILE, in the form that its suffix says: {}; may be repeated", suffixes))
+      ->allow_extra_args(false)
+      ->group(group)
+      ->type_name("FILE");
+  app.add_flag("--quiet", flags.quiet, "no notes and no progress on stderr")->group(group);
+}
+
+tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const ChannelFlags& flags) {
+  channels.model = channel_model_of_text(flags.channel).value_or(channels.model);
+  channels.blocking |= flags.blocking;
+  channels.capacity = flags.capacity.value_or(channels.capacity);
+  if (!flags.eager.empty()) {
+    const auto bytes = parse_bytes(flags.eager);
+    if (!bytes) return bad_input(fmt::format("--eager: {}", bytes.error()));
+    channels.eager_bytes = *bytes;
+  }
+  return channels;
+}
+
+Engine engine_of(const std::string& name) {
+  for (const Engine engine : {Engine::critical_path, Engine::event}) {
+    if (name == to_text(engine)) return engine;
+  }
+  return Engine::automatic;
+}
+
+}  // namespace penstock

@@ -1,0 +1,65 @@
+#pragma once
+// The groups of flags that several subcommands share. Each add_...() binds a group to an app; the group must
+// outlive it. input.hpp turns what was parsed into a scenario.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "cli/outcome.hpp"
+#include "schedules/channel.hpp"
+#include "sim/engines.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace penstock {
+
+/// A scenario or program file, and the shape that overrides or replaces it.
+struct InputFlags {
+  std::string file;                   ///< empty: the flags say everything
+  std::vector<std::string> settings;  ///< KEY=VALUE
+  std::string schedule;
+  std::optional<std::int64_t> pp_size;
+  std::optional<std::int64_t> num_microbatches;
+  std::optional<std::int64_t> virtual_stages;
+  std::optional<std::int64_t> micro_batch_size;
+  std::optional<std::int64_t> global_batch_size;
+  std::optional<std::int64_t> iterations;
+};
+
+/// How messages move; what is not given stays as the scenario has it.
+struct ChannelFlags {
+  std::string channel;
+  bool blocking = false;
+  std::optional<std::int64_t> capacity;
+  std::string eager;
+};
+
+/// Where the answer goes.
+struct OutputFlags {
+  bool json = false;
+  bool quiet = false;
+  std::vector<std::string> files;
+};
+
+/// The positional SCENARIO | PROGRAM.
+void add_input_file(CLI::App& app, std::string& file);
+/// --schedule, --pp-size, ... for one point.
+void add_shape_flags(CLI::App& app, InputFlags& flags);
+/// --micro-batch-size, --global-batch-size, --virtual-stages, --iterations, --set: also those of a sweep.
+void add_batch_flags(CLI::App& app, InputFlags& flags);
+void add_channel_flags(CLI::App& app, ChannelFlags& flags);
+void add_engine_flag(CLI::App& app, std::string& engine);
+/// --json, -o, --quiet. `suffixes` are those that help names: ".json .csv".
+void add_output_flags(CLI::App& app, OutputFlags& flags, const std::string& suffixes);
+
+/// The options with the flags' values in place. Error: a number of bytes that cannot be read.
+tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const ChannelFlags& flags);
+/// The engine that --engine names. Requires one of its values.
+Engine engine_of(const std::string& name);
+
+}  // namespace penstock

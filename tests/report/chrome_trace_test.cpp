@@ -1,0 +1,135 @@
+// The trace for Perfetto: valid JSON, exact times, and rows whose spans never overlap.
+
+#include "report/chrome_trace.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/result.hpp"
+#include "report/timeline_rows.hpp"
+#include "tests/report/sample_result.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::json;
+
+Result sample_result() {
+  const sample::Shape shape = {.ranks = 4, .microbatches = 8, .transfer_ns = 2'500'001};
+  return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
+}
+
+std::vector<Json> events(const Result& result, const std::string& phase) {
+  const Json trace = Json::parse(result_to_chrome_trace(result));
+  std::vector<Json> found;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == phase) found.push_back(event);
+  }
+  return found;
+}
+
+Ns nanoseconds(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
+
+std::map<std::pair<int, int>, std::string> row_names(const Result& result) {
+  std::map<std::pair<int, int>, std::string> names;
+  for (const Json& event : events(result, "M")) {
+    if (event["name"] == "thread_name") names[{event["pid"], event["tid"]}] = event["args"]["name"];
+  }
+  return names;
+}
+
+TEST(ChromeTrace, HasOneCompleteEventASpanWithItsExactTimes) {
+  const Result result = sample_result();
+  const auto complete = events(result, "X");
+  ASSERT_EQ(complete.size(), result.timeline.spans.size());
+  Ns traced = 0;
+  Ns expected = 0;
+  for (const Json& event : complete) traced += nanoseconds(event["ts"]) * 3 + nanoseconds(event["dur"]);
+  for (const Span& span : result.timeline.spans) expected += span.start_ns * 3 + span.end_ns - span.start_ns;
+  EXPECT_EQ(traced, expected);
+}
+
+TEST(ChromeTrace, MicrosecondsKeepEveryNanosecond) {
+  Result result = sample_result();
+  result.timeline.spans = {
+      sample::span_of(0, {.kind = ActionKind::forward, .stage = 0, .microbatch = 0, .weight_version = 4},
+                      9'007'199'254'740'993, 9'007'199'254'741'000)};
+  const std::string trace = result_to_chrome_trace(result);
+  EXPECT_NE(
+      trace.find(
+          R"("ts":9007199254740.993,"dur":0.007,"args":{"stage":0,"microbatch":0,"weight_version":4}})"),
+      std::string::npos);
+}
+
+TEST(ChromeTrace, NoTwoSpansOfARowOverlap) {
+  std::map<std::pair<int, int>, std::vector<std::pair<Ns, Ns>>> rows;
+  for (const Json& event : events(sample_result(), "X")) {
+    const Ns start_ns = nanoseconds(event["ts"]);
+    rows[{event["pid"], event["tid"]}].emplace_back(start_ns, start_ns + nanoseconds(event["dur"]));
+  }
+  for (auto& [row, spans] : rows) {
+    std::sort(spans.begin(), spans.end());
+    for (std::size_t i = 1; i < spans.size(); ++i) EXPECT_LE(spans[i - 1].second, spans[i].first);
+  }
+}
+
+TEST(ChromeTrace, TransfersThatRunSideBySideGetRowsOfTheirOwn) {
+  const auto names = row_names(sample_result());
+  EXPECT_EQ(names.at({0, 0}), "compute");
+  EXPECT_EQ(names.at({0, 1000}), "send");
+  EXPECT_EQ(names.at({0, 1001}), "send 2");
+}
+
+TEST(ChromeTrace, TheSecondLeafOfAPairHasASubRow) {
+  Result result = sample_result();
+  Action first = {.kind = ActionKind::forward, .overlaps_next = true, .stage = 0, .microbatch = 1};
+  result.timeline.spans = {
+      sample::span_of(0, first, 0, 3),
+      sample::span_of(0, {.kind = ActionKind::backward, .stage = 3, .microbatch = 0}, 0, 3),
+      sample::span_of(0, {.kind = ActionKind::reduce_grad, .stage = 0}, 3, 4)};
+  const auto names = row_names(result);
+  EXPECT_EQ(names.at({0, 1}), "compute 2");
+  EXPECT_EQ(names.at({0, 3000}), "collective");
+}
+
+TEST(ChromeTrace, NamesProcessesAfterRankAndDevice) {
+  Result result = sample_result();
+  result.ranks[1].device = "GPU \"B\"";
+  std::map<int, std::string> names;
+  for (const Json& event : events(result, "M")) {
+    if (event["name"] == "process_name") names[event["pid"]] = event["args"]["name"];
+  }
+  EXPECT_EQ(names.at(0), "rank 0 (H100-0)");
+  EXPECT_EQ(names.at(1), "rank 1 (GPU \"B\")");
+}
+
+TEST(ChromeTrace, CountsMemoryByTheCategoriesInUse) {
+  const Result result = sample_result();
+  const auto counters = events(result, "C");
+  std::size_t samples = 0;
+  for (const RankReport& rank : result.ranks) samples += rank.memory.samples.size();
+  ASSERT_EQ(counters.size(), samples);
+  EXPECT_EQ(counters[0]["args"],
+            (Json{{"weights", Bytes{3} << 30}, {"optimizer_state", Bytes{6} << 30}, {"activations", 0}}));
+}
+
+TEST(ChromeTrace, AnEmptyResultIsAValidTrace) {
+  EXPECT_EQ(Json::parse(result_to_chrome_trace({}))["traceEvents"], Json::array());
+}
+
+TEST(TimelineRows, LanesAreAsFewAsPossible) {
+  const std::vector<Span> spans = {sample::span_of(0, {}, 0, 10), sample::span_of(0, {}, 5, 7),
+                                   sample::span_of(0, {}, 7, 9), sample::span_of(0, {}, 10, 12),
+                                   sample::span_of(0, {}, 6, 11)};
+  EXPECT_EQ(lanes_of(spans), (std::vector<std::int32_t>{0, 1, 1, 0, 2}));
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,137 @@
+// Tables and CSV of one result.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "report/result.hpp"
+#include "report/result_csv.hpp"
+#include "report/result_figures.hpp"
+#include "report/result_table.hpp"
+#include "report/table.hpp"
+#include "tests/report/sample_result.hpp"
+
+namespace penstock {
+namespace {
+
+Result sample_result(const sample::Shape& shape = {.ranks = 2, .microbatches = 2}) {
+  return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
+}
+
+TEST(ResultTable, SaysEverythingInReadableUnits) {
+  Result result = sample_result();
+  result.ranks[0].memory.capacity = Bytes{10} << 30;
+  EXPECT_EQ(result_to_table(result),
+            "scenario    vgg16.yaml\n"
+            "schedule    1f1b, K = 2 (2 stages), M = 2, 2 iterations\n"
+            "result      measured by cpu-thread, channel model pair\n"
+            "makespan    9.000 ms\n"
+            "bubble      33.33 % of the total, 50.00 % of the ideal, 12.50 % of the longest span\n"
+            "throughput  888.889 samples/s over the run, 333.333 samples/s steady\n"
+            "samples     8, 4 per update\n"
+            "sent        512.00 MiB, 64.00 MiB per sample\n"
+            "digest      00c0ffee\n"
+            "\n"
+            "rank  device      busy      idle  exposed comm  peak memory  live act.  weight versions        "
+            "sent    received\n"
+            "   0  H100-0  6.000 ms  3.000 ms    750.000 us    10.25 GiB          2                1  256.00 "
+            "MiB  255.00 MiB\n"
+            "   1  H100-1  6.000 ms  3.000 ms    750.000 us     9.62 GiB          1                1  256.00 "
+            "MiB  255.00 MiB\n"
+            "\n"
+            "peak of each kind of memory\n"
+            "rank   weights  optimizer state  activations\n"
+            "   0  3.00 GiB         6.00 GiB     1.25 GiB\n"
+            "   1  3.00 GiB         6.00 GiB   640.00 MiB\n"
+            "\n"
+            "link       bytes  per sample\n"
+            "0>1   256.00 MiB   32.00 MiB\n"
+            "1>2   192.00 MiB   24.00 MiB\n"
+            "\n"
+            "out of memory: rank 0 (H100-0) needs 10.25 GiB and has 10.00 GiB; the peak is reached at 1.000 "
+            "ms in 0F1\n"
+            "\n"
+            "note: the profile was taken at one batch size\n");
+}
+
+TEST(ResultTable, LeavesOutWhatIsNotThere) {
+  Result result;
+  result.program.schedule = "gpipe";
+  EXPECT_EQ(result_to_table(result),
+            "schedule    gpipe, K = 0 (0 stages), M = 0, 1 iteration\n"
+            "result      predicted\n"
+            "makespan    0 ns\n"
+            "bubble      0.00 % of the total, 0.00 % of the ideal, 0.00 % of the longest span\n"
+            "throughput  0.00000 samples/s over the run\n"
+            "samples     0, 0 per update\n"
+            "sent        0 B\n");
+}
+
+TEST(ResultTable, HasNoDeviceColumnWithoutDevices) {
+  Result result = sample_result();
+  for (RankReport& rank : result.ranks) rank.device.clear();
+  EXPECT_EQ(rank_figures(result).columns[1], "busy");
+  result.ranks[1].device = "A100";
+  EXPECT_EQ(rank_figures(result).columns[1], "device");
+  EXPECT_EQ(rank_figures(result).rows[0][1].text, "");
+}
+
+TEST(ResultFigures, APeakFromTheStartHasNoAction) {
+  Result result = sample_result();
+  RankMemory& memory = result.ranks[1].memory;
+  memory.capacity = 1;
+  memory.peak_action.clear();
+  EXPECT_EQ(out_of_memory_lines(result).back(),
+            "rank 1 (H100-1) needs 9.62 GiB and has 1 B; the peak is reached from the start");
+}
+
+TEST(ResultFigures, ExactlyFullIsNotOutOfMemory) {
+  Result result = sample_result();
+  for (RankReport& rank : result.ranks) rank.memory.capacity = rank.memory.peak_bytes;
+  EXPECT_TRUE(out_of_memory_lines(result).empty());
+}
+
+TEST(Table, NumbersAreFlushRightAndTextFlushLeft) {
+  const Table table = {
+      .columns = {"name", "n"},
+      .rows = {{{"a", std::nullopt}, {"100", 100}}, {{"long name", std::nullopt}, {"", std::nullopt}}}};
+  EXPECT_EQ(table_to_text(table), "name         n\na          100\nlong name\n");
+}
+
+TEST(Table, HtmlIsEscapedAndCarriesTheSortingValue) {
+  const Table table = {.columns = {"a<b"}, .rows = {{{"1.00 KiB", 1024}}}};
+  EXPECT_EQ(table_to_html(table),
+            "<table class=\"figures\">\n<thead><tr><th class=\"number\">a&lt;b</th></tr></thead>\n<tbody>\n"
+            "<tr><td class=\"number\" data-value=\"1024\">1.00 KiB</td></tr>\n</tbody>\n</table>\n");
+}
+
+TEST(ResultCsv, HasALineASpan) {
+  Timeline timeline = {1, 5, {}};
+  timeline.spans = {
+      sample::span_of(0, {.kind = ActionKind::forward, .stage = 1, .microbatch = 2, .weight_version = 3}, 0,
+                      5),
+      sample::span_of(0, {.kind = ActionKind::step, .stage = 1}, 5, 5)};
+  EXPECT_EQ(timeline_to_csv(timeline),
+            "rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns\n"
+            "0,1F2,1,2,0,3,0,5\n"
+            "0,1STEP,1,,0,0,5,5\n");
+  EXPECT_EQ(timeline_to_csv({}), "rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns\n");
+}
+
+TEST(ResultCsv, HasALineARank) {
+  Result result = sample_result();
+  result.ranks.resize(1);
+  result.ranks[0].device = "H100, \"big\"";
+  result.ranks[0].memory.capacity.reset();
+  EXPECT_EQ(
+      ranks_to_csv(result),
+      "rank,device,busy_ns,idle_ns,exposed_communication_ns,peak_bytes,peak_live_activations,weight_versions,"
+      "sent_bytes,received_bytes,capacity_bytes,out_of_memory,peak_weights,peak_weight_versions,peak_"
+      "gradients,"
+      "peak_optimizer_state,peak_activations,peak_send_buffers,peak_receive_buffers,peak_transient\n"
+      "0,\"H100, \"\"big\"\"\",6000000,3000000,750000,11005853696,2,1,268435456,267386880,,false,"
+      "3221225472,0,0,6442450944,1342177280,0,0,0\n");
+}
+
+}  // namespace
+}  // namespace penstock

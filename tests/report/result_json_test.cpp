@@ -1,0 +1,190 @@
+// The JSON document of a Result: its shape, the way back, and what it says about broken files.
+
+#include "report/result_json.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "report/result.hpp"
+#include "tests/report/sample_result.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::json;
+constexpr ResultJsonOptions kEverything = {.timeline = true, .memory = true};
+
+Result sample_result() {
+  const sample::Shape shape = {.ranks = 3, .microbatches = 4, .transfer_ns = 1'234};
+  return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
+}
+
+/// The document of the sample after `change`.
+template <typename Change>
+std::string changed_document(Change change) {
+  Json document = Json::parse(result_to_json(sample_result(), kEverything));
+  change(document);
+  return document.dump();
+}
+
+std::string error_of(const std::string& text) {
+  const auto result = result_from_json(text, "r.json");
+  return result ? "no error" : result.error();
+}
+
+TEST(ResultJson, ReadsBackTheSameResultAndWritesTheSameBytes) {
+  const Result result = sample_result();
+  const std::string text = result_to_json(result, kEverything);
+  const auto again = result_from_json(text, "r.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(*again, result);
+  EXPECT_EQ(result_to_json(*again, kEverything), text);
+}
+
+TEST(ResultJson, LeavesTheLongPartsOutUnlessAskedFor) {
+  const Json document = Json::parse(result_to_json(sample_result()));
+  EXPECT_FALSE(document.contains("timeline"));
+  EXPECT_FALSE(document["ranks"][0]["memory"].contains("samples"));
+  const auto again = result_from_json(result_to_json(sample_result()), "r.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->timeline, Timeline());
+  EXPECT_EQ(again->ranks[1].memory.peak_bytes, sample_result().ranks[1].memory.peak_bytes);
+}
+
+TEST(ResultJson, HasTheKeysThatScriptsRelyOn) {
+  const Json document = Json::parse(result_to_json(sample_result(), kEverything));
+  EXPECT_EQ(document["schema_version"], 1);
+  EXPECT_EQ(document["kind"], "measured");
+  EXPECT_EQ(document["makespan_ns"], sample_result().makespan_ns);
+  EXPECT_EQ(document["program"]["schedule"], "1f1b");
+  EXPECT_EQ(document["program"]["digest"], "00c0ffee");
+  EXPECT_TRUE(document["bubble"]["longest_span_rate"].is_number());
+  EXPECT_EQ(document["throughput"]["samples"], 16);
+  EXPECT_EQ(document["ranks"][2]["rank"], 2);
+  EXPECT_EQ(document["ranks"][0]["memory"]["peaks"]["optimizer_state"], Bytes{6} << 30);
+  const Json expected = {{"rank", 0},    {"action", "0F0"},     {"stage", 0},    {"microbatch", 0},
+                         {"replica", 0}, {"weight_version", 0}, {"start_ns", 0}, {"end_ns", 1'000'000}};
+  EXPECT_EQ(document["timeline"][0], expected);
+}
+
+TEST(ResultJson, SaysNullForAMissingSteadyRateAndForUnlimitedMemory) {
+  Result result = sample_result();
+  result.throughput.steady_samples_per_second.reset();
+  result.ranks[0].memory.capacity.reset();
+  const std::string text = result_to_json(result, kEverything);
+  EXPECT_TRUE(Json::parse(text)["throughput"]["steady_samples_per_second"].is_null());
+  EXPECT_TRUE(Json::parse(text)["ranks"][0]["memory"]["capacity_bytes"].is_null());
+  EXPECT_EQ(result_from_json(text, "r.json"), result);
+}
+
+TEST(ResultJson, NeverWritesNanOrInfinity) {
+  Result result = sample_result();
+  result.bubble.idle_over_ideal = std::numeric_limits<double>::quiet_NaN();
+  result.throughput.samples_per_second = std::numeric_limits<double>::infinity();
+  const std::string text = result_to_json(result, kEverything);
+  EXPECT_TRUE(Json::parse(text)["throughput"]["samples_per_second"].is_null());
+  const auto again = result_from_json(text, "r.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_TRUE(std::isnan(again->bubble.idle_over_ideal));
+  EXPECT_EQ(result_to_json(*again, kEverything), text);
+}
+
+TEST(ResultJson, KeepsEveryBitOfADouble) {
+  Result result = sample_result();
+  result.throughput.samples_per_second = 0.1 + 0.2;
+  const auto again = result_from_json(result_to_json(result), "r.json");
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->throughput.samples_per_second, 0.1 + 0.2);
+}
+
+TEST(ResultJson, KeepsOverlappedPairsAndPeersAcrossSeveralStages) {
+  Result result = sample_result();
+  result.timeline.rank_count = 3;
+  result.timeline.makespan_ns = 7;
+  const Action send = {.kind = ActionKind::send_forward, .stage = 0, .microbatch = 1, .peer = 2};
+  result.timeline.spans = {
+      sample::span_of(0, {.kind = ActionKind::forward, .overlaps_next = true, .stage = 0, .microbatch = 5}, 0,
+                      3),
+      sample::span_of(0, {.kind = ActionKind::backward, .stage = 3, .microbatch = 2, .weight_version = 9}, 0,
+                      3),
+      sample::span_of(0, send, 3, 7), sample::span_of(2, {.kind = ActionKind::step, .stage = 1}, 7, 7)};
+  const auto again = result_from_json(result_to_json(result, kEverything), "r.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->timeline, result.timeline);
+}
+
+TEST(ResultJson, AnEmptyTimelineStaysEmpty) {
+  Result result = sample_result();
+  result.timeline = {3, 0, {}};
+  const auto again = result_from_json(result_to_json(result, kEverything), "r.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->timeline, result.timeline);
+}
+
+TEST(ResultJson, ANameThatIsNotUtf8DoesNotBreakTheDocument) {
+  Result result = sample_result();
+  result.scenario = "bad\xff name \"quoted\"\n";
+  const auto again = result_from_json(result_to_json(result), "r.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->scenario, "bad\xef\xbf\xbd name \"quoted\"\n");
+}
+
+TEST(ResultJson, CallsAnEmptyFileEmpty) {
+  EXPECT_EQ(error_of(""), "r.json: the file is empty; expected a result as `simulate --json` prints it");
+  EXPECT_EQ(error_of(" \n\t"), error_of(""));
+}
+
+TEST(ResultJson, NamesThePlaceOfASyntaxError) {
+  EXPECT_EQ(error_of("{\n  \"kind\": ]\n}").substr(0, 51),
+            "r.json: not JSON: parse error at line 2, column 11:");
+}
+
+TEST(ResultJson, RefusesWhatIsNotAnObject) {
+  EXPECT_EQ(error_of("[1, 2]"), "r.json: expected a result, which is a JSON object, got [1,2]");
+}
+
+TEST(ResultJson, NamesTheKeyThatIsMissing) {
+  EXPECT_EQ(
+      error_of(changed_document([](Json& d) { d["ranks"][1].erase("busy_ns"); })),
+      "r.json: ranks[1].busy_ns: expected an integer from 0 to 9223372036854775807, but the key is missing");
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d.erase("ranks"); })),
+            "r.json: ranks: expected a list, but the key is missing");
+}
+
+TEST(ResultJson, NamesThePathTheExpectedAndTheFound) {
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d["program"]["schedule"] = 7; })),
+            "r.json: program.schedule: expected a string, got 7");
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d["bubble"] = "large"; })),
+            "r.json: bubble: expected an object, got \"large\"");
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d["kind"] = "guessed"; })),
+            "r.json: kind: expected \"predicted\" or \"measured\", got \"guessed\"");
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d["schema_version"] = 2; })),
+            "r.json: schema_version: expected 1, which this penstock reads, got 2");
+  EXPECT_EQ(
+      error_of(changed_document([](Json& d) { d["ranks"][0]["memory"]["at_peak"]["weights"] = 1.5; })),
+      "r.json: ranks[0].memory.at_peak.weights: expected an integer from 0 to 9223372036854775807, got 1.5");
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d["notes"] = {"a", 1}; })),
+            "r.json: notes: expected a list of strings, got [\"a\",1]");
+  EXPECT_EQ(
+      error_of(changed_document([](Json& d) { d["makespan_ns"] = 18446744073709551615U; })),
+      "r.json: makespan_ns: expected an integer from 0 to 9223372036854775807, got 18446744073709551615");
+}
+
+TEST(ResultJson, RefusesSpansThatCannotBe) {
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d["timeline"][2]["rank"] = 3; })),
+            "r.json: timeline[2].rank: expected a rank below program.ranks, 3, got 3");
+  EXPECT_EQ(error_of(changed_document(
+                [](Json& d) { d["timeline"][0]["end_ns"] = 0, d["timeline"][0]["start_ns"] = 5; })),
+            "r.json: timeline[0].end_ns: expected a time that is not before start_ns, got 0");
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d["timeline"][0]["action"] = "0F0 0F1"; })),
+            "r.json: timeline[0].action: expected one action such as \"0F3\", got \"0F0 0F1\"");
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d["timeline"][0]["stage"] = 1; })),
+            "r.json: timeline[0].stage: expected the stage of `action`, got 1");
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,150 @@
+// Timelines drawn with characters, and the grid of actions.
+
+#include "report/timeline_text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <sstream>
+#include <string>
+
+#include "report/action_grid.hpp"
+#include "report/timeline.hpp"
+#include "schedules/program.hpp"
+#include "tests/report/sample_result.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr Ns kMs = 1'000'000;
+
+Timeline one_f_one_b(const sample::Shape& shape) {
+  return sample::timeline_of(sample::one_f_one_b(shape), shape);
+}
+
+Action action(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
+  return {.kind = kind, .stage = stage, .microbatch = microbatch};
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::size_t longest = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("idle;") == std::string::npos) longest = std::max(longest, line.size());
+  }
+  return longest;
+}
+
+TEST(TimelineText, OneFOneBReadsAsInThePaper) {
+  EXPECT_EQ(timeline_to_text(one_f_one_b({.ranks = 3, .microbatches = 4})),
+            "rank 0  F0-F1-F2-............B0====F3-B1====...B2====...B3====\n"
+            "rank 1  ...F0-F1-......B0====F2-B1====F3-B2====...B3====......\n"
+            "rank 2  ......F0-B0====F1-B1====F2-B2====F3-B3====............\n"
+            "        |--------------|--------------|--------------|--------|\n"
+            "        0              5 ms           10 ms          15 ms\n"
+            "        F forward, B backward, . idle; 3 columns = 1 ms\n");
+}
+
+TEST(TimelineText, MicrobatchesStandUnderTheLettersWhereAUnitHasOneColumn) {
+  EXPECT_EQ(timeline_to_text(one_f_one_b({.ranks = 2, .microbatches = 9}), {.columns = 40}),
+            "rank 0  FF..B=FB=FB=FB=FB=FB=FB=FB=.B=\n"
+            "        01  0 21 32 43 54 65 76 87  8\n"
+            "rank 1  .FB=FB=FB=FB=FB=FB=FB=FB=FB=..\n"
+            "         00 11 22 33 44 55 66 77 88\n"
+            "        |---------|---------|---------|\n"
+            "        0         10 ms     20 ms\n"
+            "        F forward, B backward, . idle; 1 column = 1 ms\n"
+            "        under the letters: microbatch (0-9, a-z, A-Z, then *)\n");
+}
+
+TEST(TimelineText, OneRankHasNoIdleTime) {
+  EXPECT_EQ(timeline_to_text(one_f_one_b({.ranks = 1, .microbatches = 2})),
+            "rank 0  F0-B0====F1-B1====\n"
+            "        |-----------------|\n"
+            "        0\n"
+            "        F forward, B backward, . idle; 3 columns = 1 ms\n");
+}
+
+TEST(TimelineText, APairOfSeveralStagesNamesStagesAndBothLeaves) {
+  Timeline timeline = {1, 9 * kMs, {}};
+  Action first = action(ActionKind::forward, 0, 5);
+  first.overlaps_next = true;
+  timeline.spans = {sample::span_of(0, first, 0, 3 * kMs),
+                    sample::span_of(0, action(ActionKind::backward, 3, 2), 0, 3 * kMs),
+                    sample::span_of(0, action(ActionKind::backward_input, 0, 1), 3 * kMs, 6 * kMs),
+                    sample::span_of(0, action(ActionKind::backward_weight, 0, 1), 6 * kMs, 9 * kMs)};
+  const std::string text = timeline_to_text(timeline);
+  EXPECT_EQ(text.substr(0, text.find('\n')), "rank 0  0F5;3B2#0I1=====0W1_____");
+  EXPECT_NE(text.find("I backward for the input, W backward for the weights, # overlapped pair"),
+            std::string::npos);
+}
+
+TEST(TimelineText, AStackedPairOfOneColumnIsAHash) {
+  Timeline timeline = {1, 60, {}};
+  for (std::int32_t i = 0; i < 60; i += 2) {
+    Action first = action(ActionKind::forward, 0, i);
+    first.overlaps_next = true;
+    timeline.spans.push_back(sample::span_of(0, first, i, i + 1));
+    timeline.spans.push_back(sample::span_of(0, action(ActionKind::backward, 0, i), i, i + 1));
+  }
+  const std::string text = timeline_to_text(timeline, {.columns = 70});
+  EXPECT_EQ(text.substr(0, 14), "rank 0  #.#.#.");
+}
+
+TEST(TimelineText, WhatTakesMostOfAColumnIsShownWhereTimeIsLong) {
+  // 1000 units in 91 columns: only the long boxes keep their numbers.
+  Timeline timeline = {1, 1000, {}};
+  timeline.spans = {sample::span_of(0, action(ActionKind::forward, 0, 0), 0, 1),
+                    sample::span_of(0, action(ActionKind::forward, 0, 1), 1, 99),
+                    sample::span_of(0, action(ActionKind::backward, 0, 0), 500, 1000)};
+  const std::string text = timeline_to_text(timeline);
+  EXPECT_EQ(
+      text.substr(0, text.find('\n')),
+      "rank 0  F1-------....................................B0============================================");
+  EXPECT_NE(text.find("1 column is about 10 ns"), std::string::npos);
+}
+
+TEST(TimelineText, LinesKeepToTheWidth) {
+  const Timeline timeline = one_f_one_b({.ranks = 12, .microbatches = 100, .forward_ns = 1'300'001});
+  for (const std::int32_t columns : {40, 77, 100, 213}) {
+    EXPECT_LE(longest_line(timeline_to_text(timeline, {.columns = columns})),
+              static_cast<std::size_t>(columns));
+  }
+  EXPECT_LE(longest_line(timeline_to_text(timeline, {.columns = -3})), 40U);
+}
+
+TEST(TimelineText, NothingThatTakesTimeIsSaidSo) {
+  EXPECT_EQ(timeline_to_text({}), "0 ranks, 0 actions: nothing takes time, so there is nothing to draw\n");
+  const Timeline instant = one_f_one_b({.ranks = 2, .microbatches = 1, .forward_ns = 0, .backward_ns = 0});
+  EXPECT_EQ(timeline_to_text(instant),
+            "2 ranks, 4 actions: nothing takes time, so there is nothing to draw\n");
+}
+
+TEST(TimelineText, ColourChangesNothingButEscapes) {
+  const Timeline timeline = one_f_one_b({.ranks = 3, .microbatches = 4});
+  std::string coloured = timeline_to_text(timeline, {.ansi_colour = true});
+  EXPECT_NE(coloured.find("\x1b[38;2;"), std::string::npos);
+  for (std::size_t at = coloured.find('\x1b'); at != std::string::npos; at = coloured.find('\x1b')) {
+    coloured.erase(at, coloured.find('m', at) - at + 1);
+  }
+  EXPECT_EQ(coloured, timeline_to_text(timeline));
+}
+
+TEST(ActionGrid, HasAColumnARankAndOneEntryAPair) {
+  Program program;
+  Action first = action(ActionKind::forward, 0, 1);
+  first.overlaps_next = true;
+  program.ranks = {{action(ActionKind::forward, 0, 0), first, action(ActionKind::backward, 3, 0)},
+                   {action(ActionKind::forward, 1, 0),
+                    action(ActionKind::backward, 1, 0),
+                    {.kind = ActionKind::step, .stage = 1}}};
+  EXPECT_EQ(action_grid(program),
+            "step  rank 0                rank 1\n"
+            "   0  0F0                   1F0\n"
+            "   1  (0F1;3B0)OVERLAP_F_B  1B0\n"
+            "   2                        1STEP\n");
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,128 @@
+// Readable units, escaping and the ticks of axes.
+
+#include "report/units.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "report/axis.hpp"
+#include "report/escaping.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr Ns kLargest = std::numeric_limits<Ns>::max();
+
+TEST(Units, DurationsChangeTheirUnitAtAThousand) {
+  EXPECT_EQ(format_duration(0), "0 ns");
+  EXPECT_EQ(format_duration(999), "999 ns");
+  EXPECT_EQ(format_duration(1'000), "1.000 us");
+  EXPECT_EQ(format_duration(138'522'000), "138.522 ms");
+  EXPECT_EQ(format_duration(1'000'000'000), "1.000 s");
+  EXPECT_EQ(format_duration(3'600'000'000'000), "3600.000 s");
+}
+
+TEST(Units, ADurationIsRoundedUpIntoTheNextUnitAndNeverTo1000) {
+  EXPECT_EQ(format_duration(999'999), "999.999 us");
+  EXPECT_EQ(format_duration(999'999'499), "999.999 ms");
+  EXPECT_EQ(format_duration(999'999'500), "1.000 s");
+}
+
+TEST(Units, DurationsHoldForTheWholeRange) {
+  EXPECT_EQ(format_duration(kLargest), "9223372036.855 s");
+  EXPECT_EQ(format_duration(-1'500'000), "-1.500 ms");
+  EXPECT_EQ(format_duration(std::numeric_limits<Ns>::min()), "-9223372036.855 s");
+}
+
+TEST(Units, ShortDurationsDropTrailingZeros) {
+  EXPECT_EQ(format_duration_short(0), "0");
+  EXPECT_EQ(format_duration_short(5'000'000), "5 ms");
+  EXPECT_EQ(format_duration_short(2'500'000), "2.5 ms");
+  EXPECT_EQ(format_duration_short(100), "100 ns");
+}
+
+TEST(Units, TicksHaveTheUnitOfTheLast) {
+  EXPECT_EQ(format_tick(200'000'000, 1'400'000'000), "0.2 s");
+  EXPECT_EQ(format_tick(1'000, 900), "1000 ns");
+  EXPECT_EQ(format_tick(0, 900), "0");
+}
+
+TEST(Units, BytesAreBinary) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(1023), "1023 B");
+  EXPECT_EQ(format_bytes(1024), "1.00 KiB");
+  EXPECT_EQ(format_bytes(Bytes{3} << 29), "1.50 GiB");
+  EXPECT_EQ(format_bytes((Bytes{1} << 30) - 1), "1.00 GiB");
+  EXPECT_EQ(format_bytes(std::numeric_limits<Bytes>::max()), "8.00 EiB");
+  EXPECT_EQ(format_bytes(-2048), "-2.00 KiB");
+  EXPECT_EQ(format_bytes_short(Bytes{3} << 29), "1.5 GiB");
+  EXPECT_EQ(format_bytes_short(0), "0");
+}
+
+TEST(Units, RatesHaveSixDigits) {
+  EXPECT_EQ(format_rate(242.4242424), "242.424");
+  EXPECT_EQ(format_rate(349.24), "349.240");
+  EXPECT_EQ(format_rate(1'234'567.8), "1234568");
+  EXPECT_EQ(format_rate(0), "0.00000");
+  EXPECT_EQ(format_rate(1.5e-9), "1.5e-09");
+  EXPECT_EQ(format_rate(std::nan("")), "n/a");
+}
+
+TEST(Units, QuantitiesAndPercent) {
+  EXPECT_EQ(format_quantity(32), "32");
+  EXPECT_EQ(format_quantity(1'048'576), "1048576");
+  EXPECT_EQ(format_quantity(0.25), "0.25");
+  EXPECT_EQ(format_percent(3.0 / 11), "27.27 %");
+  EXPECT_EQ(format_percent(std::numeric_limits<double>::infinity()), "n/a");
+  EXPECT_EQ(format_count(1, "rank"), "1 rank");
+  EXPECT_EQ(format_count(0, "rank"), "0 ranks");
+}
+
+TEST(Units, TheShortestNumberReadsBackTheSame) {
+  for (const double value : {0.1, 1.0 / 3, 1e300, -2.5, 123456789.125}) {
+    EXPECT_EQ(std::stod(shortest_number(value)), value);
+  }
+  EXPECT_EQ(shortest_number(0.1), "0.1");
+  EXPECT_EQ(shortest_number(std::nan("")), "");
+}
+
+TEST(Axis, StepsAreOneTwoOrFive) {
+  EXPECT_DOUBLE_EQ(nice_step(10, 10), 1);
+  EXPECT_DOUBLE_EQ(nice_step(11, 10), 2);
+  EXPECT_DOUBLE_EQ(nice_step(21, 10), 5);
+  EXPECT_DOUBLE_EQ(nice_step(51, 10), 10);
+  EXPECT_DOUBLE_EQ(nice_step(0.003, 3), 0.001);
+}
+
+TEST(Axis, TimeTicksEndAtOrBeforeTheMakespan) {
+  EXPECT_EQ(time_ticks(33, 10), (std::vector<Ns>{0, 5, 10, 15, 20, 25, 30}));
+  EXPECT_EQ(time_ticks(0, 10), (std::vector<Ns>{0}));
+  EXPECT_EQ(time_ticks(3, 10), (std::vector<Ns>{0, 1, 2, 3}));
+  EXPECT_EQ(time_ticks(kLargest, 4).back(), 8'000'000'000'000'000'000);
+}
+
+TEST(Axis, ValueTicksCoverTheHighest) {
+  EXPECT_EQ(value_ticks(7, 4), (std::vector<double>{0, 2, 4, 6, 8}));
+  EXPECT_EQ(value_ticks(0, 4), (std::vector<double>{0, 1}));
+  EXPECT_EQ(value_ticks(std::nan(""), 4), (std::vector<double>{0, 1}));
+  EXPECT_EQ(byte_ticks(3.0 * 1024 * 1024, 3), (std::vector<double>{0, 1048576, 2097152, 3145728}));
+}
+
+TEST(Escaping, XmlHasNoMarkupOfItsOwn) {
+  EXPECT_EQ(xml_escaped("a<b> & \"c\" 'd'\x01"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;?");
+}
+
+TEST(Escaping, CsvQuotesOnlyWhereNeeded) {
+  EXPECT_EQ(csv_field("plain"), "plain");
+  EXPECT_EQ(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
+  EXPECT_EQ(csv_field("two\nlines"), "\"two\nlines\"");
+}
+
+TEST(Escaping, JsonStringsAreQuoted) { EXPECT_EQ(json_quoted("a\"b\n\xff"), "\"a\\\"b\\n\xef\xbf\xbd\""); }
+
+}  // namespace
+}  // namespace penstock

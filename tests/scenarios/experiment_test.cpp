@@ -1,0 +1,298 @@
+// From a scenario to the lowered program with its costs: sums, scaling, lists, edges, clusters.
+
+#include "scenarios/experiment.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "read_scenario.hpp"
+#include "schedules/lower.hpp"
+
+namespace penstock {
+namespace {
+
+StageCost first_stage(const std::string& figures, const std::vector<Override>& overrides = {}) {
+  const std::string text =
+      "model: {stages: {" + figures + "}}\nschedule: {name: gpipe, stages: 1, microbatches: 2}\n";
+  return prepared(text, overrides).costs.stages.front();
+}
+
+TEST(StageCosts, BackwardAloneIsSplitInHalves) {
+  const StageCost cost = first_stage("forward: 1 ms, backward: 5 ns");
+  EXPECT_EQ(cost.backward_ns, 5);
+  EXPECT_EQ(cost.backward_input_ns + cost.backward_weight_ns, 5);
+  EXPECT_EQ(cost.backward_input_ns, 2);
+}
+
+TEST(StageCosts, BackwardIsTheSumOfItsHalves) {
+  EXPECT_EQ(first_stage("forward: 1 ms, backward_input: 3 ns, backward_weight: 4 ns").backward_ns, 7);
+  EXPECT_EQ(first_stage("forward: 1 ms, backward: 7 ns, backward_weight: 4 ns").backward_input_ns, 3);
+  EXPECT_EQ(first_stage("forward: 1 ms, backward: 7 ns, backward_input: 4 ns").backward_weight_ns, 3);
+  EXPECT_EQ(
+      first_stage("forward: 1 ms, backward: 7 ns, backward_input: 4 ns, backward_weight: 3 ns").backward_ns,
+      7);
+}
+
+TEST(StageCosts, RecomputeIsTheForwardAgain) {
+  EXPECT_EQ(first_stage("forward: 3 ms, backward: 1 ms").recompute_ns, 3'000'000);
+  EXPECT_EQ(first_stage("forward: 3 ms, backward: 1 ms, recompute: 2 ms").recompute_ns, 2'000'000);
+}
+
+TEST(StageCosts, GradientsAreAsLargeAsWeightsAndStateFollowsTheOptimizer) {
+  const auto state = [](const std::string& optimizer) {
+    return first_stage("forward: 1 ms, backward: 1 ms, weights: 8 B", {{"training.optimizer", optimizer}});
+  };
+  EXPECT_EQ(state("sgd").gradients, 8);
+  EXPECT_EQ(state("sgd").optimizer_state, 0);
+  EXPECT_EQ(state("momentum").optimizer_state, 8);
+  EXPECT_EQ(state("rmsprop").optimizer_state, 8);
+  EXPECT_EQ(state("adam").optimizer_state, 16);
+  const StageCost given =
+      first_stage("forward: 1 ms, backward: 1 ms, weights: 8 B, gradients: 4 B, optimizer_state: 24 B",
+                  {{"training.optimizer", "adam"}});
+  EXPECT_EQ(given.gradients, 4);
+  EXPECT_EQ(given.optimizer_state, 24);
+}
+
+constexpr const char* kScaled = R"(
+model:
+  stages: {forward: 1 ms, backward: 3 ms, backward_input: 1 ms, recompute: 2 ms, overlapped_pair: 2.5 ms, step: 5 ms,
+           overhead: 20 us, activation: 16 B, gradient: 24 B, kept: 40 B, released_by_input: 8 B, input: 4 B,
+           weights: 100 B, transient: 12 B}
+schedule: {name: gpipe, stages: 2, microbatches: 8}
+training: {micro_batch_size: 4}
+)";
+
+TEST(Scaling, OverheadIsAddedOnceAndDoesNotScale) {
+  const StageCost own = prepared(kScaled).costs.stages[0];
+  EXPECT_EQ(own.forward_ns, 1'020'000);
+  EXPECT_EQ(own.backward_ns, 3'020'000);
+  EXPECT_EQ(own.backward_input_ns, 1'020'000);
+  EXPECT_EQ(own.backward_weight_ns, 2'020'000);
+  EXPECT_EQ(own.recompute_ns, 2'020'000);
+  EXPECT_EQ(own.overlapped_pair_ns, 2'540'000) << "two actions, each with its overhead";
+  EXPECT_EQ(own.step_ns, 5'000'000);
+  const StageCost half = prepared(kScaled, {{"training.micro_batch_size", "2"}}).costs.stages[0];
+  EXPECT_EQ(half.forward_ns, 520'000);
+  EXPECT_EQ(half.backward_ns, 1'520'000);
+  EXPECT_EQ(half.backward_input_ns, 520'000);
+  EXPECT_EQ(half.backward_weight_ns, 1'020'000);
+  EXPECT_EQ(half.recompute_ns, 1'020'000);
+  EXPECT_EQ(half.overlapped_pair_ns, 1'290'000);
+  EXPECT_EQ(half.step_ns, 5'000'000);
+}
+
+TEST(Scaling, BytesOfAMicrobatchScaleAndWeightsDoNot) {
+  const CostTable costs = prepared(kScaled, {{"training.micro_batch_size", "2"}}).costs;
+  EXPECT_EQ(costs.edges.front().activation, 8);
+  EXPECT_EQ(costs.edges.front().gradient, 12);
+  EXPECT_EQ(costs.stages[0].kept, 20);
+  EXPECT_EQ(costs.stages[0].released_by_input, 4);
+  EXPECT_EQ(costs.stages[0].input, 2);
+  EXPECT_EQ(costs.stages[0].transient, 6);
+  EXPECT_EQ(costs.stages[0].weights, 100);
+}
+
+TEST(Scaling, FollowsTheNumberOfMicrobatchesOfAGlobalBatch) {
+  const std::string text =
+      "model: {stages: {forward: 48 ms, backward: 0 ms, overhead: 1 ms}}\n"
+      "schedule: {name: gpipe, stages: 1, microbatches: 1}\ntraining: {global_batch_size: 48}";
+  for (const std::int64_t microbatches : {1, 2, 12, 48}) {
+    const Experiment experiment = prepared(text, {{"schedule.microbatches", std::to_string(microbatches)}});
+    EXPECT_EQ(experiment.costs.stages[0].forward_ns, 48'000'000 / microbatches + 1'000'000);
+    EXPECT_EQ(experiment.samples_per_microbatch, 48.0 / static_cast<double>(microbatches));
+  }
+}
+
+TEST(Scaling, RoundsToTheNearestAndKeepsBackwardTheSumOfItsHalves) {
+  const std::string text =
+      "model: {stages: {forward: 5 ns, backward: 5 ns, backward_input: 1 ns}}\n"
+      "schedule: {name: gpipe, stages: 1, microbatches: 1}\ntraining: {micro_batch_size: 3}";
+  for (int micro = 1; micro <= 12; ++micro) {
+    const StageCost cost =
+        prepared(text, {{"training.micro_batch_size", std::to_string(micro)}}).costs.stages[0];
+    EXPECT_EQ(cost.forward_ns, (5 * micro + 1) / 3);
+    EXPECT_EQ(cost.backward_ns, cost.backward_input_ns + cost.backward_weight_ns);
+  }
+}
+
+TEST(Scaling, IsNotedWhereItHappens) {
+  EXPECT_TRUE(prepared(kScaled).notes.empty());
+  EXPECT_EQ(prepared(kScaled, {{"training.micro_batch_size", "2"}}).notes,
+            std::vector<std::string>{
+                "the model's times and bytes are scaled linearly from 4 to 2 samples a microbatch, "
+                "overhead apart"});
+  EXPECT_EQ(prepared(kScaled, {{"training.micro_batch_size", "2"}, {"model.stages.overhead", "0"}}).notes,
+            std::vector<std::string>{
+                "the model's times and bytes are scaled linearly from 4 to 2 samples a microbatch, "
+                "with overhead 0"});
+}
+
+TEST(Scaling, BeyondSixtyFourBitsIsAnError) {
+  const Scenario scenario = read_scenario(
+      "model: {stages: {forward: 2000000 h, backward: 1 ms}}\n"
+      "schedule: {name: gpipe, stages: 1, microbatches: 1}",
+      {{"training.micro_batch_size", "1000000"}});
+  EXPECT_EQ(prepare(scenario).error().message,
+            "s.yaml: the model's figures for 1 samples become more than 2^63 when scaled to 1000000");
+}
+
+TEST(Scaling, LeavesUnitCostsAlone) {
+  const Experiment experiment =
+      prepared("schedule: {name: gpipe, stages: 2, microbatches: 2}\ntraining: {micro_batch_size: 7}");
+  EXPECT_EQ(experiment.costs, unit_costs(experiment.program));
+}
+
+constexpr const char* kLayers = R"(
+model:
+  batch: 2
+  layers:
+    - {name: a, forward: 1 us, backward: 2 us, output: 10 B, weights: 100 B}
+    - {name: b, forward: 3 us, backward: 4 us, output: 20 B, weights: 200 B}
+    - {name: c, forward: 5 us, backward: 6 us, output: 40 B, weights: 400 B, inputs: [a, b]}
+schedule: {name: gpipe, stages: 2, microbatches: 4}
+partition: [2]
+training: {micro_batch_size: 2, optimizer: adam}
+)";
+
+TEST(LayerCosts, AreSumsOverTheStagesLayers) {
+  const CostTable costs = prepared(kLayers).costs;
+  StageCost first;
+  first.forward_ns = first.recompute_ns = 4'000;
+  first.backward_ns = 6'000;
+  first.backward_input_ns = first.backward_weight_ns = 3'000;
+  first.kept = 30;
+  first.weights = first.gradients = 300;
+  first.optimizer_state = 600;
+  EXPECT_EQ(costs.stages[0], first);
+  EXPECT_EQ(costs.stages[1].kept, 40);
+  EXPECT_EQ(costs.edges, (std::vector<EdgeCost>{{.edge = {0, 1}, .activation = 30, .gradient = 30}}));
+}
+
+TEST(LayerCosts, ScaleFromTheProfilesBatchAndSaySo) {
+  const Experiment experiment = prepared(kLayers, {{"training.micro_batch_size", "4"}});
+  EXPECT_EQ(experiment.costs.stages[0].forward_ns, 8'000);
+  EXPECT_EQ(experiment.costs.stages[0].kept, 60);
+  EXPECT_EQ(experiment.costs.stages[0].weights, 300);
+  EXPECT_EQ(experiment.notes,
+            std::vector<std::string>{"the model's times and bytes are scaled linearly from 2 to 4 "
+                                     "samples a microbatch, with overhead 0"});
+}
+
+TEST(LayerCosts, OverheadIsPerStageAction) {
+  const CostTable costs = prepared(kLayers, {{"model.overhead", "7 ns"}}).costs;
+  EXPECT_EQ(costs.stages[0].forward_ns, 4'007);
+  EXPECT_EQ(costs.stages[1].backward_ns, 6'007);
+}
+
+TEST(LayerCosts, OfOneStageNeedNoPartition) {
+  const Experiment experiment = prepared(
+      "model: {layers: [{forward: 1 us, backward: 2 us}]}\n"
+      "schedule: {name: 1f1b, stages: 1, microbatches: 3}");
+  EXPECT_EQ(experiment.program.stage_count(), 1);
+  EXPECT_EQ(experiment.costs.stages[0].forward_ns, 1'000);
+  EXPECT_TRUE(experiment.costs.edges.empty());
+}
+
+TEST(Prepare, GivesOneCostForEachOfKTimesVStages) {
+  const Experiment experiment = prepared(R"(
+model: {stages: {forward: [1 ms, 2 ms, 3 ms, 4 ms], backward: 1 ms}}
+schedule: {name: interleaved, virtual_stages: 2, microbatches: 4}
+)");
+  EXPECT_EQ(experiment.program.rank_count(), 2);
+  ASSERT_EQ(experiment.costs.stages.size(), 4U);
+  EXPECT_EQ(experiment.costs.stages[3].forward_ns, 4'000'000);
+}
+
+TEST(Prepare, LowersTheProgram) {
+  const Experiment experiment = prepared("schedule: {name: 1f1b, stages: 3, microbatches: 4}");
+  EXPECT_TRUE(is_lowered(experiment.program));
+  EXPECT_EQ(lower(experiment.program), experiment.program);
+  EXPECT_EQ(experiment.name, "s.yaml");
+  EXPECT_EQ(experiment.cluster.device_count(), 3);
+}
+
+TEST(Prepare, PutsTheModelsEdgesIntoTheProgram) {
+  const Experiment experiment = prepared(R"(
+model: {stages: {forward: 1 ms, backward: 2 ms, activation: [1 B, 2 B, 3 B], edges: [[1, 2], [0, 2], [0, 1]]}}
+schedule: {name: gpipe, microbatches: 2}
+)");
+  EXPECT_EQ(experiment.program.edges, (std::vector<StageEdge>{{0, 1}, {0, 2}, {1, 2}}));
+  EXPECT_EQ(experiment.costs.edges[1], (EdgeCost{.edge = {0, 2}, .activation = 1, .gradient = 1}));
+}
+
+TEST(Prepare, ReplicasNeedOneDeviceEach) {
+  const std::string text =
+      "cluster: {devices: 2}\nschedule: {name: 1f1b-rr, replicas: [2, 1], microbatches: 4}";
+  const auto refused = prepare(read_scenario(text));
+  ASSERT_FALSE(refused);
+  EXPECT_FALSE(refused.error().invalid);
+  EXPECT_EQ(refused.error().message,
+            "s.yaml: cluster: the program has 3 ranks, the cluster (uniform) only 2 devices; one rank needs "
+            "one device, "
+            "so add devices or take fewer ranks");
+  EXPECT_EQ(prepared(text, {{"cluster.devices", "4"}}).cluster.device_count(), 4);
+}
+
+TEST(Prepare, RunsAProgramFileWithItsOwnMicrobatches) {
+  const Experiment experiment = prepared("schedule: parts/two_ranks.csv\ntraining: {global_batch_size: 6}");
+  EXPECT_EQ(experiment.program.microbatches, 1);
+  EXPECT_EQ(experiment.samples_per_microbatch, 6);
+}
+
+TEST(Prepare, TellsAnInvalidProgramFromBadInput) {
+  const auto invalid = prepare(read_scenario("schedule: parts/backward_first.csv"));
+  ASSERT_FALSE(invalid);
+  EXPECT_TRUE(invalid.error().invalid);
+  const auto impossible = prepare(read_scenario("schedule: {name: gpipe, stages: 2}"));
+  ASSERT_FALSE(impossible);
+  EXPECT_FALSE(impossible.error().invalid);
+}
+
+TEST(Prepare, TakesScenariosThatFlagsMade) {
+  Scenario scenario;
+  scenario.schedule = "1f1b";
+  scenario.shape.stages = 8;
+  scenario.batch.microbatches = 32;
+  const Experiment experiment = prepared(scenario);
+  EXPECT_EQ(experiment.name, "1f1b");
+  EXPECT_EQ(experiment.program.microbatches, 32);
+  EXPECT_EQ(experiment.samples_per_microbatch, 1);
+  scenario.schedule = "1f2b";
+  EXPECT_FALSE(prepare(scenario));
+}
+
+TEST(Prepare, IsPure) {
+  const Scenario scenario = read_scenario(kLayers);
+  const Experiment first = prepared(scenario);
+  const Experiment second = prepared(scenario);
+  EXPECT_EQ(first.program, second.program);
+  EXPECT_EQ(first.costs, second.costs);
+}
+
+TEST(Prepare, TakesTheExampleOfTheReadme) {
+  const Experiment experiment = prepared(R"(
+model:
+  stages:
+    forward: [1 ms, 1 ms, 2 ms, 1 ms]
+    backward: 2 ms
+    overlapped_pair: 2.5 ms
+    overhead: 20 us
+    activation: 16 MiB
+    kept: 80 MiB
+    weights: 500 MiB
+cluster: {preset: uniform, devices: 4, bandwidth: 50 GiB/s, latency: 4 us, memory: 80 GiB}
+schedule: {name: 1f1b, stages: 4, microbatches: 32, virtual_stages: 1}
+partition: balanced
+training: {micro_batch_size: 4, optimizer: sgd, iterations: 1}
+)");
+  EXPECT_EQ(experiment.costs.stages[2].forward_ns, 2'020'000);
+  EXPECT_EQ(experiment.costs.edges[0].activation, 16LL << 20);
+  EXPECT_EQ(experiment.samples_per_microbatch, 4);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,315 @@
+// Every part of the schema, as YAML against the value that it becomes.
+
+#include "scenarios/load.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "read_scenario.hpp"
+
+namespace penstock {
+namespace {
+
+using List = std::vector<std::int32_t>;
+
+template <typename Form>
+Form model_of(const std::string& text) {
+  return std::get<Form>(read_scenario(text).model);
+}
+
+TEST(LoadModel, OneValueServesAllStagesAndAListIsOneAStage) {
+  const auto stages = model_of<StageFigures>("model: {stages: {forward: 1 ms, backward: [2 ms, 3 ms]}}");
+  EXPECT_EQ(stages.forward.of(7, 0), 1'000'000);
+  EXPECT_EQ(stages.backward.of(1, 0), 3'000'000);
+  EXPECT_EQ(stages.backward.place, "s.yaml:1:43: model.stages.backward");
+  EXPECT_FALSE(stages.kept.given());
+  EXPECT_EQ(stages.kept.of(3, 5), 5);
+}
+
+TEST(LoadModel, TakesEveryFigureOfAStage) {
+  const auto stages = model_of<StageFigures>(R"(
+model:
+  stages: {forward: 1 ns, backward: 9 ns, backward_input: 3 ns, backward_weight: 6 ns, recompute: 4 ns,
+           overlapped_pair: 5 ns, step: 7 ns, overhead: 8 ns, activation: 10 B, gradient: 11 B, kept: 12 B,
+           released_by_input: 2 B, input: 13 B, weights: 14 B, gradients: 15 B, optimizer_state: 16 B,
+           transient: 17 B, edges: [[0, 1], [0, 2]]}
+)");
+  EXPECT_EQ(
+      (std::vector<Ns>{stages.forward.of(0, 0), stages.backward.of(0, 0), stages.backward_input.of(0, 0),
+                       stages.backward_weight.of(0, 0), stages.recompute.of(0, 0),
+                       stages.overlapped_pair.of(0, 0), stages.step.of(0, 0), stages.overhead.of(0, 0)}),
+      (std::vector<Ns>{1, 9, 3, 6, 4, 5, 7, 8}));
+  EXPECT_EQ((std::vector<Bytes>{stages.activation.of(0, 0), stages.gradient.of(0, 0), stages.kept.of(0, 0),
+                                stages.released_by_input.of(0, 0), stages.input.of(0, 0),
+                                stages.weights.of(0, 0), stages.gradients.of(0, 0),
+                                stages.optimizer_state.of(0, 0), stages.transient.of(0, 0)}),
+            (std::vector<Bytes>{10, 11, 12, 2, 13, 14, 15, 16, 17}));
+  EXPECT_EQ(stages.edges, (std::vector<StageEdge>{{0, 1}, {0, 2}}));
+}
+
+TEST(LoadModel, LayersReadThePreviousOneUnlessTheyNameTheirInputs) {
+  const auto graph = model_of<LayerGraph>(R"(
+model:
+  overhead: 3 us
+  layers:
+    - {name: a, forward: 1 ms, backward: 2 ms, output: 4 B, weights: 5 B}
+    - {forward: 1 ms, backward: 2 ms}
+    - {name: c, forward: 1 ms, backward: 2 ms, inputs: []}
+    - {name: d, forward: 1 ms, backward: 2 ms, inputs: [c, a, layer1]}
+)");
+  EXPECT_EQ(graph.layers[0], (Layer{.name = "a",
+                                    .forward_ns = 1'000'000,
+                                    .backward_ns = 2'000'000,
+                                    .output = 4,
+                                    .weights = 5,
+                                    .inputs = {}}));
+  EXPECT_EQ(graph.layers[1].inputs, List{0});
+  EXPECT_EQ(graph.layers[2].inputs, List{});
+  EXPECT_EQ(graph.layers[3].inputs, (List{0, 1, 2}));
+  EXPECT_EQ(graph.overhead_ns, 3'000);
+}
+
+TEST(LoadModel, LeftOutItHasUnitCosts) {
+  EXPECT_TRUE(std::holds_alternative<UnitCosts>(read_scenario("schedule: gpipe").model));
+}
+
+TEST(LoadCluster, LeftOutItHasFreeLinksAndADeviceARank) {
+  const ClusterSpec spec = read_scenario("schedule: gpipe").cluster;
+  EXPECT_EQ(std::get<UniformCluster>(spec.shape), (UniformCluster{.devices = 0, .memory_bytes = {}}));
+  EXPECT_EQ(build_cluster(spec, 5)->device_count(), 5);
+}
+
+TEST(LoadCluster, UniformTakesItsParameters) {
+  const UniformCluster expected{.devices = 4,
+                                .bytes_per_second = 25e9,
+                                .latency_ns = 4'000,
+                                .memory_bytes = 80LL << 30,
+                                .flops_per_second = 15.7e12};
+  const std::string parameters =
+      "devices: 4, bandwidth: 25 GB/s, latency: 4 us, memory: 80 GiB, flops: 15.7 TFLOP/s";
+  for (const std::string preset : {"preset: uniform, ", ""}) {
+    const Scenario scenario = read_scenario("cluster: {" + preset + parameters + "}");
+    EXPECT_EQ(std::get<UniformCluster>(scenario.cluster.shape), expected) << preset;
+  }
+}
+
+TEST(LoadCluster, UnlimitedIsAWord) {
+  const auto shape = std::get<UniformCluster>(
+      read_scenario("cluster: {bandwidth: unlimited, memory: unlimited}").cluster.shape);
+  EXPECT_EQ(shape.bytes_per_second, kUnlimitedBandwidth);
+  EXPECT_EQ(shape.memory_bytes, std::nullopt);
+}
+
+TEST(LoadCluster, TwoLevelTakesItsParameters) {
+  const auto shape = std::get<TwoLevelCluster>(read_scenario(R"(
+cluster: {preset: two-level, nodes: 2, devices_per_node: 8, intra_bandwidth: 30 GB/s, intra_latency: 1 us,
+          inter_bandwidth: 25 Gb/s, inter_latency: 5 us, memory: 16 GiB, flops: 1 TFLOP/s}
+)")
+                                                   .cluster.shape);
+  EXPECT_EQ(shape, (TwoLevelCluster{.nodes = 2,
+                                    .devices_per_node = 8,
+                                    .intra_bytes_per_second = 30e9,
+                                    .intra_latency_ns = 1'000,
+                                    .inter_bytes_per_second = 25e9 / 8,
+                                    .inter_latency_ns = 5'000,
+                                    .memory_bytes = 16LL << 30,
+                                    .flops_per_second = 1e12,
+                                    .name = "two-level"}));
+}
+
+TEST(LoadCluster, APresetsFiguresCanBeReplacedOneByOne) {
+  const TwoLevelCluster usual = find_preset("pipedream-a")->shape;
+  const auto shape = std::get<TwoLevelCluster>(
+      read_scenario("cluster: {preset: pipedream-a, nodes: 2, memory: unlimited}").cluster.shape);
+  EXPECT_EQ(shape.nodes, 2);
+  EXPECT_EQ(shape.memory_bytes, std::nullopt);
+  EXPECT_EQ(shape.devices_per_node, usual.devices_per_node);
+  EXPECT_EQ(shape.inter_bytes_per_second, usual.inter_bytes_per_second);
+}
+
+TEST(LoadCluster, APresetsNameAloneIsACluster) {
+  EXPECT_EQ(std::get<TwoLevelCluster>(read_scenario("cluster: dgx-h100").cluster.shape),
+            find_preset("dgx-h100")->shape);
+}
+
+TEST(LoadCluster, DevicesSwitchesAndLinksOneByOne) {
+  const Scenario scenario = read_scenario(R"(
+cluster:
+  name: pair
+  devices: [{name: a, memory: 1 GiB, flops: 2 TFLOP/s}, b]
+  switches: [s]
+  links:
+    - {between: [a, s], bandwidth: 1 GB/s, latency: 2 us}
+    - {between: [s, b], latency: 3 us}
+    - {between: [b, a], bandwidth: 5 GB/s, latency: 1 us, duplex: false}
+)");
+  const auto& cluster = std::get<Cluster>(scenario.cluster.shape);
+  EXPECT_EQ(cluster.device_count(), 2);
+  EXPECT_EQ(cluster.devices()[0].memory_bytes, 1LL << 30);
+  EXPECT_EQ(cluster.links().size(), 5U);
+  EXPECT_EQ(cluster.route(0, 1).latency_ns, 5'000);
+  EXPECT_EQ(cluster.route(0, 1).bytes_per_second, 1e9);
+  EXPECT_EQ(cluster.route(1, 0).latency_ns, 1'000);
+}
+
+TEST(LoadSchedule, TakesEveryOptionOfTheShape) {
+  const Scenario scenario = read_scenario(R"(
+schedule: {name: 1F1B_RR, stages: 3, microbatches: 8, virtual_stages: 2, replicas: [2, 1, 1], depth: [3, 2, 1],
+           backward_order: lifo, checkpoint: except_last, recompute: late, routing: global, weights: vertical_sync,
+           replica_sync: off, reduction: at_end, update: microbatch, barrier: true}
+training: {iterations: 5}
+)");
+  EXPECT_EQ(scenario.schedule, "1F1B_RR");
+  EXPECT_EQ(scenario.batch.microbatches, 8);
+  Shape expected;
+  expected.stages = 3;
+  expected.virtual_stages = 2;
+  expected.iterations = 5;
+  expected.barrier = true;
+  expected.replicas = {2, 1, 1};
+  expected.warmup = {2, 1, 0};
+  expected.backward_order = BackwardOrder::lifo;
+  expected.checkpoint = Checkpoint::except_last;
+  expected.recompute = RecomputeTiming::late;
+  expected.routing = Routing::global;
+  expected.weights = WeightPolicy::vertical_sync;
+  expected.replica_sync = ReplicaSync::off;
+  expected.reduction = Reduction::at_end;
+  expected.update = UpdateRule::microbatch;
+  EXPECT_EQ(scenario.shape, expected);
+}
+
+TEST(LoadSchedule, TakesTheChannels) {
+  const Scenario scenario =
+      read_scenario("schedule: {name: gpipe, channel: pair, blocking: yes, capacity: 2, eager: 64 KiB}");
+  EXPECT_EQ(
+      scenario.channels,
+      (ChannelOptions{.model = ChannelModel::pair, .blocking = true, .capacity = 2, .eager_bytes = 65536}));
+  EXPECT_EQ(read_scenario("schedule: {name: gpipe, capacity: unlimited}").channels, ChannelOptions{});
+}
+
+TEST(LoadSchedule, RecomputeAloneTurnsCheckpointsOn) {
+  const auto shape = [](const std::string& options) {
+    return read_scenario("schedule: {name: gpipe, " + options + "}").shape;
+  };
+  EXPECT_EQ(shape("recompute: late").checkpoint, Checkpoint::always);
+  EXPECT_EQ(shape("recompute: early").checkpoint, Checkpoint::always);
+  EXPECT_EQ(shape("recompute: none").checkpoint, Checkpoint::never);
+  EXPECT_EQ(shape("checkpoint: always").recompute, RecomputeTiming::early);
+}
+
+TEST(LoadSchedule, ANameAloneIsASchedule) {
+  EXPECT_EQ(read_scenario("schedule: Schedule1F1B").schedule, "Schedule1F1B");
+  EXPECT_EQ(read_scenario("training: {iterations: 2}").schedule, "");
+}
+
+TEST(LoadSchedule, AProgramFileStandsForOne) {
+  const Scenario scenario = read_scenario("schedule: parts/two_ranks.csv\ntraining: {iterations: 3}");
+  ASSERT_TRUE(scenario.program);
+  EXPECT_EQ(scenario.program->ranks.size(), 2U);
+  EXPECT_EQ(scenario.program->iterations, 3);
+  EXPECT_EQ(read_scenario("schedule: {program: parts/two_ranks.csv, channel: rank}").channels.model,
+            ChannelModel::rank);
+}
+
+TEST(LoadSchedule, StagesDefaultToTheLongestList) {
+  const auto stages = [](const std::string& text) { return read_scenario(text).shape.stages; };
+  EXPECT_EQ(stages("schedule: gpipe"), 1);
+  EXPECT_EQ(stages("model: {stages: {forward: [1 ms, 2 ms, 1 ms], backward: 1 ms}}"), 3);
+  EXPECT_EQ(stages("model: {stages: {forward: 1 ms, backward: 1 ms, kept: [1 B, 2 B]}}"), 2);
+  EXPECT_EQ(stages("model: {stages: {forward: [1 ms, 1 ms, 1 ms, 1 ms], backward: 1 ms}}\n"
+                   "schedule: {name: interleaved, virtual_stages: 2}"),
+            2);
+  EXPECT_EQ(stages("schedule: {name: 1f1b-rr, replicas: [2, 1]}"), 2);
+  EXPECT_EQ(stages("partition: [3, 5]"), 3);
+  EXPECT_EQ(
+      stages("model: {stages: {forward: [1 ms, 2 ms], backward: 1 ms}}\nschedule: {name: gpipe, stages: 3}"),
+      3);
+}
+
+TEST(LoadPartition, IsAWordOrAListOfCuts) {
+  EXPECT_EQ(read_scenario("partition: balanced").partition.rule, Partition::Rule::balanced);
+  EXPECT_EQ(read_scenario("partition: [4, 9]").partition,
+            (Partition{.rule = Partition::Rule::cuts, .cuts = {4, 9}}));
+  EXPECT_EQ(read_scenario("schedule: gpipe").partition.rule, Partition::Rule::unset);
+}
+
+TEST(LoadPartition, OfAModelOfStagesIsNotedAsUnused) {
+  const Scenario scenario =
+      read_scenario("model: {stages: {forward: 1 ms, backward: 1 ms}}\npartition: balanced");
+  EXPECT_EQ(scenario.notes,
+            std::vector<std::string>{"partition is not used: the model is given stage by stage"});
+}
+
+TEST(LoadTraining, TakesSizesOptimizerAndIterations) {
+  const Scenario scenario = read_scenario(
+      "training: {micro_batch_size: 4, global_batch_size: 128, optimizer: adam, iterations: 2}");
+  EXPECT_EQ(scenario.batch.micro_batch_size, 4);
+  EXPECT_EQ(scenario.batch.global_batch_size, 128);
+  EXPECT_EQ(scenario.batch.own_micro_batch_size, 4);
+  EXPECT_EQ(scenario.optimizer, Optimizer::adam);
+  EXPECT_EQ(scenario.shape.iterations, 2);
+}
+
+TEST(Load, PartsMayBeFilesWhoseFileNamesAreTheirOwn) {
+  const auto scenario = load_scenario(PENSTOCK_SOURCE_DIR "/scenarios/library/vgg16-cluster-a.yaml");
+  ASSERT_TRUE(scenario) << scenario.error();
+  EXPECT_EQ(std::get<LayerGraph>(scenario->model).layers.size(), 40U);
+  EXPECT_EQ(scenario->batch.own_micro_batch_size, 128);
+}
+
+TEST(Load, AMissingScenarioIsCalledMissing) {
+  EXPECT_EQ(load_scenario("nowhere.yaml").error(), "nowhere.yaml: the file does not exist");
+}
+
+TEST(LoadOverride, ReplacesAndAddsBeforeReading) {
+  const Scenario scenario =
+      read_scenario("cluster: {latency: 1 us}\nmodel: {stages: {forward: [1 ms, 2 ms], backward: 1 ms}}",
+                    {{"cluster.latency", "4us"},
+                     {"model.stages.forward.1", "7 ms"},
+                     {"schedule.name", "gpipe"},
+                     {"model.stages.kept", "[1 B, 2 B]"}});
+  EXPECT_EQ(std::get<UniformCluster>(scenario.cluster.shape).latency_ns, 4'000);
+  EXPECT_EQ(std::get<StageFigures>(scenario.model).forward.of(1, 0), 7'000'000);
+  EXPECT_EQ(std::get<StageFigures>(scenario.model).kept.of(1, 0), 2);
+  EXPECT_EQ(scenario.schedule, "gpipe");
+}
+
+TEST(LoadOverride, ReachesIntoWordsAndFiles) {
+  const Scenario scenario = read_scenario("cluster: uniform\nschedule: gpipe",
+                                          {{"cluster.latency", "4us"}, {"schedule.stages", "6"}});
+  EXPECT_EQ(std::get<UniformCluster>(scenario.cluster.shape).latency_ns, 4'000);
+  EXPECT_EQ(scenario.shape.stages, 6);
+  EXPECT_EQ(
+      std::get<TwoLevelCluster>(read_scenario("cluster: uniform", {{"cluster", "dgx-h100"}}).cluster.shape),
+      find_preset("dgx-h100")->shape);
+}
+
+TEST(LoadOverride, LeavesTheFilesOwnMicrobatch) {
+  const std::string text =
+      "model: {stages: {forward: 1 ms, backward: 1 ms}}\ntraining: {micro_batch_size: 4}";
+  const Scenario scenario = read_scenario(text, {{"training.micro_batch_size", "8"}});
+  EXPECT_EQ(scenario.batch.own_micro_batch_size, 4);
+  EXPECT_EQ(scenario.batch.micro_batch_size, 8);
+}
+
+TEST(LoadOverride, NamesTheFlagAsThePlace) {
+  EXPECT_EQ(
+      refusal("cluster: uniform", {{"cluster.latancy", "4us"}}),
+      "--set cluster.latancy: unknown key; did you mean latency? Known: preset, devices, bandwidth, latency, "
+      "memory, flops");
+  EXPECT_EQ(
+      refusal("cluster: uniform", {{"clutser.latency", "4us"}}),
+      "--set clutser.latency: clutser: unknown key; did you mean cluster? Known: model, cluster, schedule, "
+      "partition, training");
+  EXPECT_EQ(refusal("cluster: uniform", {{"training.iterations", "none"}}),
+            "--set training.iterations: expected a whole number from 1 to 2147483647, got \"none\"");
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,160 @@
+// Which programs hang under which channel model, and what the checker says about it.
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "schedules/channel.hpp"
+#include "schedules/channel_check.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/lower.hpp"
+#include "schedules/program_text.hpp"
+#include "schedules/pytorch_csv.hpp"
+
+namespace penstock {
+namespace {
+
+/// Every SEND right after its producer, every RECV right before its consumer: what a beginner writes.
+Program naively_lowered_1f1b() {
+  const auto program = parse_pytorch_csv(
+      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0F2,0SEND_F2,0RECV_B1,0B1,0RECV_B2,0B2\n"
+      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1RECV_F2,1F2,1B2,1SEND_B2\n",
+      "naive.csv");
+  EXPECT_TRUE(program) << program.error();
+  return *program;
+}
+
+std::vector<std::string> hanging_models(const Program& program, bool blocking) {
+  std::vector<std::string> models;
+  for (const ChannelModel model : kChannelModels) {
+    if (find_hang(program, {.model = model, .blocking = blocking}, unit_costs(program)))
+      models.emplace_back(to_text(model));
+  }
+  return models;
+}
+
+TEST(ChannelCheck, NaivelyLowered1F1BHangsWhereSendsAndReceivesShareAQueue) {
+  EXPECT_THAT(hanging_models(naively_lowered_1f1b(), false), testing::ElementsAre("rank", "pair"));
+}
+
+TEST(ChannelCheck, BlockingSendsHangEverywhere) {
+  EXPECT_THAT(hanging_models(naively_lowered_1f1b(), true),
+              testing::ElementsAre("rank", "pair", "direction", "directed", "boundary"));
+}
+
+TEST(ChannelCheck, OurLoweringHangsNowhere) {
+  const Program program = *lower(*generate("1f1b", {.stages = 2, .microbatches = 3}));
+  EXPECT_THAT(hanging_models(program, false), testing::IsEmpty());
+  EXPECT_THAT(hanging_models(program, true), testing::IsEmpty());
+}
+
+TEST(ChannelCheck, TheWeakestSafeChannelOfTheNaiveOneIsADirectionOfItsOwn) {
+  const Program program = naively_lowered_1f1b();
+  EXPECT_EQ(weakest_safe_channel(program, {}, unit_costs(program)), ChannelModel::direction);
+  EXPECT_EQ(weakest_safe_channel(program, {.blocking = true}, unit_costs(program)), std::nullopt);
+}
+
+TEST(ChannelCheck, NamesTheShortestCycleByRankPositionAndAction) {
+  const Program program = naively_lowered_1f1b();
+  const auto hang = find_hang(program, {.model = ChannelModel::pair}, unit_costs(program));
+  ASSERT_TRUE(hang);
+  ASSERT_GE(hang->cycle.size(), 2U);
+  EXPECT_THAT(hang->message, testing::HasSubstr("hangs under pair channels"));
+  EXPECT_THAT(hang->message, testing::HasSubstr("rank 0, position 3: 0SEND_F1 waits for "));
+  // The cycle closes: each entry waits for the action of the next one.
+  for (std::size_t i = 0; i < hang->cycle.size(); ++i) {
+    const WaitFor& next = hang->cycle[(i + 1) % hang->cycle.size()];
+    EXPECT_EQ(hang->cycle[i].waits_for, to_text(next.action) + " on rank " + std::to_string(next.rank) +
+                                            ", position " + std::to_string(next.position));
+  }
+}
+
+TEST(ChannelCheck, EagerMessagesDoNotHang) {
+  const Program program = naively_lowered_1f1b();
+  EXPECT_FALSE(find_hang(program, {.model = ChannelModel::pair, .eager_bytes = 1}, unit_costs(program)));
+}
+
+TEST(ChannelCheck, ACapacityCanHangWhatIsSafeWithoutOne) {
+  // Two activations must be received before the first is consumed.
+  const auto program = parse_pytorch_csv(
+      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0B1,0RECV_B0,0B0\n"
+      "1RECV_F0,1RECV_F1,1F1,1B1,1SEND_B1,1F0,1B0,1SEND_B0\n",
+      "lifo.csv");
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_FALSE(find_hang(*program, {}, unit_costs(*program)));
+  EXPECT_FALSE(find_hang(*program, {.capacity = 2}, unit_costs(*program)));
+  const auto hang = find_hang(*program, {.capacity = 1}, unit_costs(*program));
+  ASSERT_TRUE(hang);
+  EXPECT_THAT(hang->message, testing::HasSubstr("capacity 1"));
+}
+
+TEST(ChannelCheck, CollectivesTakePartInTheCheck) {
+  // The two replicated stages are reduced in opposite orders.
+  const auto program = parse_program(
+      "penstock program 1\nschedule crossed\nmicrobatches 2\n"
+      "stage 0: ranks 0 1 route 0 1\nstage 1: ranks 0 1 route 0 1\n"
+      "rank 0: 0F0 1F0 1B0 0B0 0REDUCE_GRAD 1REDUCE_GRAD 0STEP 1STEP\n"
+      "rank 1: 0F1 1F1 1B1 0B1 1REDUCE_GRAD 0REDUCE_GRAD 0STEP 1STEP\n",
+      "crossed.psched");
+  ASSERT_TRUE(program) << program.error();
+  for (const ChannelModel model : kChannelModels) {
+    const auto hang = find_hang(*program, {.model = model}, unit_costs(*program));
+    ASSERT_TRUE(hang);
+    EXPECT_THAT(hang->message, testing::HasSubstr("0REDUCE_GRAD"));
+    EXPECT_THAT(hang->message, testing::HasSubstr("1REDUCE_GRAD"));
+  }
+}
+
+TEST(ChannelCheck, OneRankNeverHangs) {
+  const Program program = *lower(*generate("gpipe", {.stages = 1, .microbatches = 4}));
+  EXPECT_EQ(weakest_safe_channel(program, {.blocking = true, .capacity = 1}, unit_costs(program)),
+            ChannelModel::rank);
+}
+
+// --- the verdicts that the reference files state ------------------------------------------------------
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+ChannelModel model_of_reference(const std::string& name) {
+  if (name == "stage_edge") return ChannelModel::boundary;
+  if (name == "edge") return ChannelModel::directed;
+  if (name == "pair") return ChannelModel::pair;
+  return name == "dir" ? ChannelModel::direction : ChannelModel::rank;
+}
+
+TEST(ChannelCheck, AgreesWithAllPublishedVerdicts) {
+  const std::filesystem::path folder = PENSTOCK_SOURCE_DIR "/../shared/reference/deadlock";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "the reference verdicts are not beside this checkout";
+  int verdicts = 0;
+  const nlohmann::json expected = nlohmann::json::parse(read(folder / "expected.json"));
+  for (const auto& test_case : expected.at("cases")) {
+    const std::string file = test_case.at("file");
+    const auto program = parse_pytorch_csv(read(folder / file), file);
+    ASSERT_TRUE(program) << program.error();
+    for (const auto& [key, verdict] : test_case.at("verdict").items()) {
+      const std::string model = key.substr(0, key.find('/'));
+      const bool blocking = key.ends_with("/sync");
+      const bool hangs = find_hang(*program, {.model = model_of_reference(model), .blocking = blocking},
+                                   unit_costs(*program))
+                             .has_value();
+      EXPECT_EQ(hangs, verdict == "HANG") << file << " " << key;
+      ++verdicts;
+    }
+  }
+  EXPECT_EQ(verdicts, 140);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,110 @@
+// Bandwidth shared max-min fairly, and the event engine on links that several transfers cross.
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "schedules/generators.hpp"
+#include "schedules/program_text.hpp"
+#include "sim/engines.hpp"
+#include "sim/max_min_share.hpp"
+#include "tests/sim/experiments.hpp"
+#include "topology/cluster.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+using Rates = std::vector<double>;
+using Routes = std::vector<std::vector<std::int32_t>>;
+
+TEST(MaxMinShare, TwoFlowsOnOneLinkGetHalfEach) {
+  EXPECT_EQ(max_min_share(Rates{10}, Routes{{0}, {0}}), (Rates{5, 5}));
+}
+
+TEST(MaxMinShare, AFlowThatIsHeldElsewhereLeavesItsShareToOthers) {
+  // Link 0 (12) carries flows 0 and 1, link 1 (2) carries flow 1: flow 1 gets 2, flow 0 the rest.
+  EXPECT_EQ(max_min_share(Rates{12, 2}, Routes{{0}, {0, 1}}), (Rates{10, 2}));
+}
+
+TEST(MaxMinShare, TheParkingLotIsFair) {
+  // Flow 0 crosses all three links, one more flow on each.
+  EXPECT_EQ(max_min_share(Rates{6, 6, 6}, Routes{{0, 1, 2}, {0}, {1}, {2}}), (Rates{3, 3, 3, 3}));
+}
+
+TEST(MaxMinShare, AnUnlimitedLinkDoesNotLimit) {
+  const Rates rates = max_min_share(Rates{std::numeric_limits<double>::infinity(), 4}, Routes{{0}, {0, 1}, {}});
+  EXPECT_TRUE(std::isinf(rates[0]));
+  EXPECT_EQ(rates[1], 4);
+  EXPECT_TRUE(std::isinf(rates[2]));
+}
+
+TEST(MaxMinShare, NoFlowsNeedNoRates) { EXPECT_TRUE(max_min_share(Rates{1}, Routes{}).empty()); }
+
+/// Ranks 0 and 1 send one activation each to ranks 2 and 3 over one link of 1 byte a nanosecond.
+Experiment two_pipelines_over_one_link(Ns second_forward_ns) {
+  const auto program = parse_program(
+      "penstock program 1\nschedule custom\nmicrobatches 1\nedges 0>2 1>3\n"
+      "stage 0: rank 0\nstage 1: rank 1\nstage 2: rank 2\nstage 3: rank 3\n"
+      "rank 0: 0F0 0B0 0STEP\nrank 1: 1F0 1B0 1STEP\nrank 2: 2F0 2B0 2STEP\nrank 3: 3F0 3B0 3STEP\n",
+      "two.psched");
+  EXPECT_TRUE(program) << program.error();
+  ClusterBuilder builder("bottleneck");
+  std::vector<std::int32_t> devices;
+  for (const char* name : {"a", "b", "c", "d"}) devices.push_back(builder.add_device({.name = name, .memory_bytes = {}}));
+  const std::int32_t left = builder.add_switch("left");
+  const std::int32_t right = builder.add_switch("right");
+  for (const int i : {0, 1}) builder.add_duplex_link(devices[static_cast<std::size_t>(i)], left, kUnlimitedBandwidth, 0);
+  for (const int i : {2, 3}) builder.add_duplex_link(devices[static_cast<std::size_t>(i)], right, kUnlimitedBandwidth, 0);
+  builder.add_duplex_link(left, right, 1e9, 0);
+  CostTable costs;
+  for (const Ns forward : {Ns{10}, second_forward_ns, Ns{0}, Ns{0}}) costs.stages.push_back({.forward_ns = forward});
+  costs.edges = {{{0, 2}, 100, 0}, {{1, 3}, 100, 0}};
+  return experiment_of(*program, costs, *builder.build());
+}
+
+Ns arrival_on(const Timeline& timeline, std::int32_t rank) {
+  for (const Span& span : timeline.spans) {
+    if (span.rank == rank && span.action.kind == ActionKind::recv_forward) return span.end_ns;
+  }
+  return -1;
+}
+
+TEST(EventEngine, TwoTransfersOverOneLinkTakeTwiceAsLong) {
+  const Experiment experiment = two_pipelines_over_one_link(10);
+  EXPECT_TRUE(links_are_shared(experiment));
+  EXPECT_EQ(resolve(experiment, Engine::automatic), Engine::event);
+  const Timeline timeline = *event_simulation(experiment);
+  EXPECT_EQ(arrival_on(timeline, 2), 210);
+  EXPECT_EQ(arrival_on(timeline, 3), 210);
+  EXPECT_EQ(arrival_on(*critical_path(experiment), 2), 110) << "the critical path knows no sharing";
+}
+
+TEST(EventEngine, AShareLastsOnlyAsLongAsBothTransfersDo) {
+  // The first starts at 10, the second at 60: 50 bytes alone, then half rate until the first is through at
+  // 60 + 100 = 160, then 50 bytes of the second alone.
+  const Timeline timeline = *event_simulation(two_pipelines_over_one_link(60));
+  EXPECT_EQ(arrival_on(timeline, 2), 160);
+  EXPECT_EQ(arrival_on(timeline, 3), 210);
+}
+
+TEST(EventEngine, AGradientReductionSlowsTheBackwardPassThatItOverlaps) {
+  const Program program = *generate("1f1b-rr", {.stages = 2, .microbatches = 8, .replicas = {2, 1}});
+  CostTable costs{.stages = {{.forward_ns = 100, .backward_ns = 200, .gradients = 1000}, {.forward_ns = 50, .backward_ns = 100}}, .edges = {}};
+  costs.edges = {{{0, 1}, 400, 400}};
+  // All three devices on one switch: reductions and activations leave rank 0 over the same link.
+  const Cluster star = *two_level_cluster({.nodes = 1, .devices_per_node = 3, .intra_bytes_per_second = 1e9, .memory_bytes = {}});
+  const Experiment experiment = experiment_of(program, costs, star);
+  EXPECT_TRUE(links_are_shared(experiment));
+  EXPECT_GE(event_simulation(experiment)->makespan_ns, critical_path(experiment)->makespan_ns);
+}
+
+TEST(EventEngine, EqualInputsGiveEqualTimelines) {
+  const Experiment experiment = two_pipelines_over_one_link(33);
+  EXPECT_EQ(*event_simulation(experiment), *event_simulation(experiment));
+}
+
+}  // namespace
+}  // namespace penstock

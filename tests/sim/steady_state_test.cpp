@@ -1,0 +1,94 @@
+// The extrapolated rate is the simulated one.
+
+#include <cstdint>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "schedules/generators.hpp"
+#include "sim/engines.hpp"
+#include "sim/steady_state.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+Experiment uneven(const std::string& schedule, const Shape& shape) {
+  const Program program = *generate(schedule, shape);
+  CostTable costs;
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    costs.stages.push_back({.forward_ns = 100 + 37 * (stage % 3),
+                            .backward_ns = 210 - 13 * (stage % 4),
+                            .backward_input_ns = 90,
+                            .backward_weight_ns = 120 - 7 * stage,
+                            .step_ns = 11,
+                            .gradients = 50});
+  }
+  for (const StageEdge& edge : stage_edges(program)) costs.edges.push_back({edge, 60, 40});
+  return experiment_of(program, costs, uniform_links(program.rank_count(), 1e9, 9));
+}
+
+TEST(SteadyState, MorePassesTakeAMultipleOfThePeriodLonger) {
+  for (const char* name : {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "data-parallel"}) {
+    for (const std::int32_t stages : {1, 2, 4}) {
+      SCOPED_TRACE(testing::Message() << name << " K=" << stages);
+      Experiment experiment = uneven(name, {.stages = stages, .microbatches = 8});
+      const auto period = steady_period(experiment, Engine::critical_path);
+      ASSERT_TRUE(period);
+      const std::int64_t passes = period->microbatches / 8;
+      experiment.program.iterations = 40;
+      const Ns early = makespan_ns(experiment);
+      experiment.program.iterations = 40 + static_cast<std::int32_t>(3 * passes);
+      EXPECT_EQ(makespan_ns(experiment) - early, 3 * period->period_ns);
+    }
+  }
+}
+
+TEST(SteadyState, ALongerStreamTakesAMultipleOfThePeriodLonger) {
+  for (const std::vector<std::int32_t>& replicas : {std::vector<std::int32_t>{1, 1, 1, 1}, {2, 1}, {2, 2}, {3, 1, 2}}) {
+    const auto stages = static_cast<std::int32_t>(replicas.size());
+    const Shape shape{.stages = stages, .microbatches = 240, .replicas = replicas};
+    const auto period = steady_period(uneven("1f1b-rr", shape), Engine::critical_path);
+    ASSERT_TRUE(period);
+    // 240 and 480 are multiples of every period here.
+    ASSERT_EQ(240 % period->microbatches, 0);
+    Shape longer = shape;
+    longer.microbatches = 480;
+    Shape longest = shape;
+    longest.microbatches = 720;
+    const Ns added = makespan_ns(uneven("1f1b-rr", longest)) - makespan_ns(uneven("1f1b-rr", longer));
+    EXPECT_EQ(added, 240 / period->microbatches * period->period_ns);
+  }
+}
+
+TEST(SteadyState, ABarrierKeepsPassesFromOverlapping) {
+  Experiment experiment = uneven("zb-h1", {.stages = 2, .microbatches = 4});
+  experiment.costs.stages[1].backward_weight_ns = 500;  // the last rank is still busy when the first could go on
+  const auto free = steady_period(experiment, Engine::critical_path);
+  experiment.program.barrier = true;
+  const auto held = steady_period(experiment, Engine::critical_path);
+  ASSERT_TRUE(free && held);
+  EXPECT_LT(free->period_ns, held->period_ns);
+  EXPECT_EQ(held->period_ns, makespan_ns(experiment));
+}
+
+TEST(SteadyState, ATooShortStreamShowsNoPeriod) {
+  EXPECT_FALSE(steady_period(uneven("1f1b-rr", {.stages = 4, .microbatches = 4}), Engine::critical_path));
+}
+
+// GNMT-8 on four balanced stages (its profile's cut at 25.868 ms, PipeDream's released profiles): one minibatch in
+// flight takes the sum of the stages, four hide all but the slowest.
+TEST(SteadyState, DepthFourReachesTheSlowestStage) {
+  const Program one = *generate("1f1b-rr", {.stages = 4, .microbatches = 40, .warmup = {0, 0, 0, 0}});
+  const Program four = *generate("1f1b-rr", {.stages = 4, .microbatches = 60});
+  CostTable costs;
+  for (const Ns both : {19'512'000, 21'886'000, 22'150'000, 25'868'000}) {
+    costs.stages.push_back({.forward_ns = both / 3, .backward_ns = both - both / 3});
+  }
+  const Cluster links = uniform_links(4, kUnlimitedBandwidth, 0);
+  EXPECT_EQ(steady_period(experiment_of(one, costs, links), Engine::critical_path), (Period{89'416'000, 1}));
+  EXPECT_EQ(steady_period(experiment_of(four, costs, links), Engine::critical_path), (Period{25'868'000, 1}));
+}
+
+}  // namespace
+}  // namespace penstock
