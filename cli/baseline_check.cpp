@@ -50,7 +50,8 @@ tl::expected<Baseline, Failure> chosen_entries(const Baseline& baseline, const B
     const std::string name = entry_name(scenario, directory_of(flags.file));
     const auto entry = entry_of(baseline, name);
     if (entry == baseline.entries.end()) {
-      return bad_input(fmt::format("{}: is not in the baseline {}; add it with --update", scenario, flags.file));
+      return bad_input(
+          fmt::format("{}: is not in the baseline {}; add it with --update", scenario, flags.file));
     }
     chosen.entries.push_back(*entry);
   }
@@ -58,7 +59,8 @@ tl::expected<Baseline, Failure> chosen_entries(const Baseline& baseline, const B
 }
 
 /// A baseline that --update may start from: an empty one when there is no file yet.
-tl::expected<Baseline, Failure> existing_or_new(const BaselineFlags& flags, const std::vector<std::string>& scenarios) {
+tl::expected<Baseline, Failure> existing_or_new(const BaselineFlags& flags,
+                                                const std::vector<std::string>& scenarios) {
   std::error_code error;
   const bool is_new = !fs::exists(flags.file, error) && !scenarios.empty();
   if (is_new) return Baseline{};
@@ -73,14 +75,16 @@ Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::strin
   const fs::path directory = directory_of(flags.file);
   for (const std::string& scenario : scenarios) {
     const std::string name = entry_name(scenario, directory);
-    if (entry_of(*baseline, name) == baseline->entries.end()) baseline->entries.push_back({name, std::nullopt});
+    if (entry_of(*baseline, name) == baseline->entries.end())
+      baseline->entries.push_back({name, std::nullopt});
   }
   const auto measured = updated(*baseline, directory);
   if (!measured) return bad_input(measured.error());
-  if (auto written = write_file(flags.file, to_json(*measured)); !written) return tl::unexpected(written.error());
-  const std::string line = fmt::format("{}: figures of {} written\n", flags.file,
-                                       measured->entries.size() == 1 ? "1 scenario"
-                                                                     : fmt::format("{} scenarios", measured->entries.size()));
+  if (auto written = write_file(flags.file, to_json(*measured)); !written)
+    return tl::unexpected(written.error());
+  const std::string line = fmt::format(
+      "{}: figures of {} written\n", flags.file,
+      measured->entries.size() == 1 ? "1 scenario" : fmt::format("{} scenarios", measured->entries.size()));
   if (auto written = write_stdout(line); !written) return tl::unexpected(written.error());
   return ExitCode::ok;
 }
@@ -94,7 +98,11 @@ std::string text_of(const std::vector<BaselineVerdict>& verdicts) {
   std::string text;
   for (const BaselineVerdict& verdict : verdicts) {
     const bool unchanged = !verdict.error && verdict.findings.empty();
-    text += fmt::format("{:<8} {}\n", verdict.failed() ? "FAILED" : unchanged ? "ok" : "changed", verdict.scenario);
+    text += fmt::format("{:<8} {}\n",
+                        verdict.failed() ? "FAILED"
+                        : unchanged      ? "ok"
+                                         : "changed",
+                        verdict.scenario);
     if (verdict.error) text += fmt::format("    {}\n", *verdict.error);
     for (const BaselineFinding& finding : verdict.findings) text += line_of(finding);
   }
@@ -133,7 +141,8 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
   if (!chosen) return tl::unexpected(chosen.error());
   const std::vector<BaselineVerdict> verdicts = compare(*chosen, directory_of(flags.file));
   if (!flags.junit.empty()) {
-    if (auto written = write_file(flags.junit, to_junit(verdicts)); !written) return tl::unexpected(written.error());
+    if (auto written = write_file(flags.junit, to_junit(verdicts)); !written)
+      return tl::unexpected(written.error());
   }
   const std::vector<OutputForm> forms = {{".json", [&] { return json_of(verdicts); }},
                                          {".txt", [&] { return text_of(verdicts); }}};
@@ -146,7 +155,8 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
 
 }  // namespace
 
-Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios, const OutputFlags& output) {
+Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
+                       const OutputFlags& output) {
   return flags.update ? update_baseline(flags, scenarios) : compare_with_baseline(flags, scenarios, output);
 }
 

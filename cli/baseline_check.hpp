@@ -15,8 +15,9 @@ struct BaselineFlags {
   bool update = false;
 };
 
-/// Compares all entries, or only those of `scenarios`; with `update` adds the scenarios and writes the file. Prints
-/// a line an entry and its findings below it.
-Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios, const OutputFlags& output);
+/// Compares all entries, or only those of `scenarios`; with `update` adds the scenarios and writes the file.
+/// Prints a line an entry and its findings below it.
+Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
+                       const OutputFlags& output);
 
 }  // namespace penstock

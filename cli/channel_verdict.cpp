@@ -28,7 +28,9 @@ Table model_table(const ChannelVerdict& verdict) {
   table.columns = {"channel", "issued ahead", "blocking", ""};
   for (const ModelVerdict& row : verdict.models) {
     const bool chosen = row.model == verdict.channels.model;
-    const std::string_view mark = !chosen ? "" : verdict.channels.blocking ? "<- chosen, blocking" : "<- chosen";
+    const std::string_view mark = !chosen                     ? ""
+                                  : verdict.channels.blocking ? "<- chosen, blocking"
+                                                              : "<- chosen";
     table.rows.push_back({{std::string(to_text(row.model)), std::nullopt},
                           {std::string(verdict_word(row.ahead)), std::nullopt},
                           {std::string(verdict_word(row.blocking)), std::nullopt},
@@ -104,7 +106,8 @@ ChannelVerdict check_channels(const Experiment& experiment) {
       options.blocking = blocking;
       return find_hang(experiment.program, options, experiment.costs);
     };
-    verdict.models[static_cast<std::size_t>(model)] = {.model = model, .ahead = find(false), .blocking = find(true)};
+    verdict.models[static_cast<std::size_t>(model)] = {
+        .model = model, .ahead = find(false), .blocking = find(true)};
   }
   return verdict;
 }
@@ -113,8 +116,8 @@ std::string to_text(const ChannelVerdict& verdict) {
   if (!verdict.valid()) return fmt::format("{}: invalid\n{}\n", verdict.name, verdict.error);
   const auto weakest = verdict.weakest_safe();
   std::string text =
-      fmt::format("{}: valid ({}, ranks {}, stages {}, microbatches {})\n\n{}\nweakest safe channel{}: {}\n", verdict.name,
-                  verdict.schedule, verdict.ranks, verdict.stages, verdict.microbatches,
+      fmt::format("{}: valid ({}, ranks {}, stages {}, microbatches {})\n\n{}\nweakest safe channel{}: {}\n",
+                  verdict.name, verdict.schedule, verdict.ranks, verdict.stages, verdict.microbatches,
                   table_to_text(model_table(verdict)), verdict.channels.blocking ? " with --blocking" : "",
                   weakest ? to_text(*weakest) : "none, it hangs under all");
   if (const Hang* hang = explained(verdict)) text += fmt::format("\n{}\n", hang->message);
@@ -122,7 +125,8 @@ std::string to_text(const ChannelVerdict& verdict) {
 }
 
 std::string to_json(const ChannelVerdict& verdict) {
-  Json document = {{"schema_version", 1}, {"kind", "check"}, {"name", verdict.name}, {"valid", verdict.valid()}};
+  Json document = {
+      {"schema_version", 1}, {"kind", "check"}, {"name", verdict.name}, {"valid", verdict.valid()}};
   document["channel"] = to_text(verdict.channels.model);
   document["blocking"] = verdict.channels.blocking;
   document["hangs"] = verdict.valid() ? hangs_json(verdict) : Json::object();

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "scenarios/experiment.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/channel_check.hpp"
-#include "scenarios/experiment.hpp"
 
 namespace penstock {
 
@@ -45,8 +45,8 @@ ChannelVerdict check_channels(const Experiment& experiment);
 
 /// For people: the verdicts as a table, then the cycle of the chosen model, or of the first one that hangs.
 std::string to_text(const ChannelVerdict& verdict);
-/// {schema_version, kind, valid, hangs, cycle, weakest_safe_channel, error, ...}; `cycle` is that of the chosen
-/// model, empty when it does not hang.
+/// {schema_version, kind, valid, hangs, cycle, weakest_safe_channel, error, ...}; `cycle` is that of the
+/// chosen model, empty when it does not hang.
 std::string to_json(const ChannelVerdict& verdict);
 
 }  // namespace penstock

@@ -47,7 +47,8 @@ tl::expected<ChannelVerdict, Failure> verdict_of(const InputFlags& input, const 
 
 Outcome check_one(const CheckFlags& flags) {
   InputFlags input = flags.input;
-  if (flags.inputs.size() > 1) return bad_input("check: expected one scenario or program, or --baseline FILE for several");
+  if (flags.inputs.size() > 1)
+    return bad_input("check: expected one scenario or program, or --baseline FILE for several");
   if (!flags.inputs.empty()) input.file = flags.inputs.front();
   if (flags.baseline.update || !flags.baseline.junit.empty()) {
     return bad_input("check: --update and --junit need --baseline FILE");
@@ -64,7 +65,8 @@ Outcome check_one(const CheckFlags& flags) {
 }
 
 Outcome run_check(const CheckFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known) return tl::unexpected(known.error());
+  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+    return tl::unexpected(known.error());
   if (flags.baseline.file.empty()) return check_one(flags);
   return check_baseline(flags.baseline, flags.inputs, flags.output);
 }
@@ -72,7 +74,8 @@ Outcome run_check(const CheckFlags& flags) {
 }  // namespace
 
 Command check_command(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("check", "Prove that a program is valid and cannot hang; compare with a baseline.");
+  CLI::App* app =
+      root.add_subcommand("check", "Prove that a program is valid and cannot hang; compare with a baseline.");
   const auto flags = std::make_shared<CheckFlags>();
   app->add_option("INPUT", flags->inputs, "a scenario or program; with --baseline any number, without it one")
       ->type_name("FILE");

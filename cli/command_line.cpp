@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
@@ -17,7 +17,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kFooter = R"(Exit status: 0 ok; 1 a check failed (invalid, hanging, over a tolerance, out of memory with
+constexpr std::string_view kFooter =
+    R"(Exit status: 0 ok; 1 a check failed (invalid, hanging, over a tolerance, out of memory with
 --fail-on-oom); 2 bad input; 3 a fault of penstock itself; 77 a part that is not there.
 
 Examples:
@@ -56,7 +57,8 @@ std::string unexpected_arguments(const CLI::App& root) {
   const CLI::App& app = app_in_use(root);
   for (const std::string& argument : root.remaining(true)) {
     if (!argument.starts_with('-')) {
-      return &app == &root ? unknown_command(root, argument) : fmt::format("unexpected argument \"{}\"", argument);
+      return &app == &root ? unknown_command(root, argument)
+                           : fmt::format("unexpected argument \"{}\"", argument);
     }
     const std::string flag = argument.substr(0, argument.find('='));
     return fmt::format("unknown flag {}; did you mean {}?", flag, nearest(flag, flags_of(app)));
@@ -69,7 +71,9 @@ std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App& app = app_in_use(root);
   const std::string where = &app == &root ? "" : " " + app.get_name();
   const bool no_command = &app == &root && !left_over;
-  const std::string what = left_over ? unexpected_arguments(root) : no_command ? "expected a command" : error.what();
+  const std::string what = left_over    ? unexpected_arguments(root)
+                           : no_command ? "expected a command"
+                                        : error.what();
   return fmt::format("penstock{}: {} (`penstock{} --help` lists all)", where, what, where);
 }
 
@@ -92,8 +96,9 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   root.get_formatter()->column_width(36);
   root.require_subcommand(1);
   root.footer(std::string(kFooter));
-  const std::vector<Command> commands = {simulate_command(root), sweep_command(root),   show_command(root),
-                                         check_command(root),    convert_command(root), schedules_command(root)};
+  const std::vector<Command> commands = {simulate_command(root), sweep_command(root),
+                                         show_command(root),     check_command(root),
+                                         convert_command(root),  schedules_command(root)};
   try {
     root.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -104,7 +109,8 @@ ExitCode run_command_line(int argc, const char* const* argv) {
     write_stderr(message_of(root, error));
     return ExitCode::bad_input;
   }
-  const auto chosen = std::ranges::find_if(commands, [](const Command& command) { return command.app->parsed(); });
+  const auto chosen =
+      std::ranges::find_if(commands, [](const Command& command) { return command.app->parsed(); });
   const Outcome outcome = chosen->run();
   return outcome ? *outcome : report(outcome.error());
 }

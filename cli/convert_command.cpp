@@ -1,12 +1,14 @@
 // penstock convert: writes a program in Penstock's own form or in PyTorch's CSV.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
@@ -15,7 +17,9 @@
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "scenarios/experiment.hpp"
 #include "scenarios/scenario.hpp"
+#include "schedules/action.hpp"
 #include "schedules/fsdp.hpp"
 #include "schedules/lower.hpp"
 #include "schedules/program.hpp"
@@ -36,24 +40,48 @@ struct ConvertFlags {
 
 using Text = tl::expected<std::string, std::string>;
 
-tl::expected<Program, Failure> transformed(Program program, const ConvertFlags& flags) {
-  if (auto valid = validate(program); !valid) return tl::unexpected(Failure{ExitCode::check_failed, valid.error()});
-  if (flags.fsdp) {
-    if (has_transfers(program)) return bad_input("--fsdp needs a program without SEND and RECV: it comes before lowering");
-    program = insert_reduce_grad(insert_unshard_reshard(program));
+bool has_transfers(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, [](const Action& action) { return is_transfer(action.kind); });
+  });
+}
+
+/// The compute program that lower() made `lowered` from: it only adds messages.
+Program without_transfers(Program lowered) {
+  for (std::vector<Action>& actions : lowered.ranks) {
+    std::erase_if(actions, [](const Action& action) { return is_transfer(action.kind); });
   }
-  if (!flags.lower) return program;
-  auto lowered = lower(program);
-  if (!lowered) return tl::unexpected(Failure{ExitCode::check_failed, lowered.error()});
-  return *std::move(lowered);
+  return lowered;
+}
+
+/// The program before any pass: that of a program file as it is, otherwise without messages.
+tl::expected<Program, Failure> untransformed(const Scenario& scenario) {
+  if (scenario.program) {
+    if (auto valid = validate(*scenario.program); !valid) {
+      return tl::unexpected(
+          Failure{ExitCode::check_failed, fmt::format("{}: {}", scenario.file, valid.error())});
+    }
+    return *scenario.program;
+  }
+  auto experiment = prepared(scenario);
+  if (!experiment) return tl::unexpected(experiment.error());
+  return without_transfers(std::move(experiment->program));
 }
 
 tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
   const auto scenario = scenario_of(flags.input, {});
   if (!scenario) return tl::unexpected(scenario.error());
-  auto program = compute_program(*scenario);
-  if (!program) return tl::unexpected(program.error());
-  return transformed(*std::move(program), flags);
+  auto program = untransformed(*scenario);
+  if (!program) return program;
+  if (flags.fsdp) {
+    if (has_transfers(*program))
+      return bad_input("--fsdp comes before lowering: expected a program without SEND and RECV");
+    program = insert_reduce_grad(insert_unshard_reshard(*program));
+  }
+  if (!flags.lower) return program;
+  auto lowered = lower(*program);
+  if (!lowered) return tl::unexpected(Failure{ExitCode::check_failed, lowered.error()});
+  return *std::move(lowered);
 }
 
 /// The program as text, with its shape around it.
@@ -98,7 +126,8 @@ Command convert_command(CLI::App& root) {
   add_input_file(*app, flags->input.file);
   add_shape_flags(*app, flags->input);
   app->add_flag("--lower", flags->lower, "with every SEND and RECV in place")->group("Passes");
-  app->add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")->group("Passes");
+  app->add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")
+      ->group("Passes");
   app->add_option("--format", flags->format, "what is printed without -o: psched or csv (default psched)")
       ->check(CLI::IsMember({"psched", "csv"}))
       ->group("Output")
@@ -106,7 +135,8 @@ Command convert_command(CLI::App& root) {
   add_output_flags(*app, flags->output, ".psched .csv");
   app->footer(
       "Examples:\n"
-      "  penstock convert --schedule interleaved --pp-size 4 --num-microbatches 8 --virtual-stages 2 -o plan.csv\n"
+      "  penstock convert --schedule interleaved --pp-size 4 --num-microbatches 8 --virtual-stages 2 -o "
+      "plan.csv\n"
       "  penstock convert plan.csv --lower");
   return {app, [flags] { return run_convert(*flags); }};
 }

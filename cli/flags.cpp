@@ -7,8 +7,8 @@
 #include <string>
 #include <system_error>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/outcome.hpp"
@@ -35,23 +35,25 @@ CLI::Validator one_of(std::initializer_list<const char*> words) {
   return CLI::IsMember(std::set<std::string>(words.begin(), words.end()));
 }
 
-void add_number(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value, const std::string& group,
-                const std::string& help) {
+void add_number(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value,
+                const std::string& group, const std::string& help) {
   app.add_option(name, value, help)->check(positive_number())->group(group)->type_name("N");
 }
 
 }  // namespace
 
 void add_input_file(CLI::App& app, std::string& file) {
-  app.add_option("INPUT", file,
-                 "a scenario (.yaml, .yml, .json) or a program (.psched, PyTorch's .csv); without it the flags of "
-                 "\"Schedule\" say everything: F, I, W take 1 ms, B 2 ms, links are free")
+  app.add_option(
+         "INPUT", file,
+         "a scenario (.yaml, .yml, .json) or a program (.psched, PyTorch's .csv); without it the flags of "
+         "\"Schedule\" say everything: F, I, W take 1 ms, B 2 ms, links are free")
       ->type_name("FILE");
 }
 
 void add_shape_flags(CLI::App& app, InputFlags& flags) {
   const std::string group = "Schedule (overrides the scenario)";
-  app.add_option("--schedule", flags.schedule, "name of the schedule, see `penstock schedules`; PyTorch's names too")
+  app.add_option("--schedule", flags.schedule,
+                 "name of the schedule, see `penstock schedules`; PyTorch's names too")
       ->group(group)
       ->type_name("NAME");
   add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
@@ -76,7 +78,8 @@ void add_batch_flags(CLI::App& app, InputFlags& flags) {
 void add_channel_flags(CLI::App& app, ChannelFlags& flags) {
   const std::string group = "Channels (overrides the scenario)";
   app.add_option("--channel", flags.channel,
-                 "which transfers queue behind each other: rank, pair, direction, directed, boundary (default directed)")
+                 "which transfers queue behind each other: rank, pair, direction, directed, boundary "
+                 "(default directed)")
       ->check(one_of({"rank", "pair", "direction", "directed", "boundary"}))
       ->group(group)
       ->type_name("MODEL");
@@ -84,14 +87,16 @@ void add_channel_flags(CLI::App& app, ChannelFlags& flags) {
       ->group(group);
   add_number(app, "--capacity", flags.capacity, group,
              "a receive waits until the message N before it has been consumed (default: unlimited)");
-  app.add_option("--eager", flags.eager, "messages below this size need only their sender (default 0 B: none)")
+  app.add_option("--eager", flags.eager,
+                 "messages below this size need only their sender (default 0 B: none)")
       ->group(group)
       ->type_name("BYTES");
 }
 
 void add_engine_flag(CLI::App& app, std::string& engine) {
   app.add_option("--engine", engine,
-                 "auto, critical-path (every transfer has its links to itself) or event (shared links) (default auto)")
+                 "auto, critical-path (every transfer has its links to itself) or event (shared links) "
+                 "(default auto)")
       ->check(one_of({"auto", "critical-path", "event"}))
       ->group("Engine")
       ->type_name("NAME");
@@ -100,8 +105,9 @@ void add_engine_flag(CLI::App& app, std::string& engine) {
 void add_output_flags(CLI::App& app, OutputFlags& flags, const std::string& suffixes) {
   const std::string group = "Output";
   app.add_flag("--json", flags.json, "print JSON instead of a table")->group(group);
-  app.add_option("-o,--output", flags.files,
-                 fmt::format("also write FILE, in the form that its suffix says: {}; may be repeated", suffixes))
+  app.add_option(
+         "-o,--output", flags.files,
+         fmt::format("also write FILE, in the form that its suffix says: {}; may be repeated", suffixes))
       ->allow_extra_args(false)
       ->group(group)
       ->type_name("FILE");

@@ -12,12 +12,11 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
-#include "cli/output.hpp"
 #include "scenarios/batch.hpp"
-#include "scenarios/document.hpp"
 #include "scenarios/experiment.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/override.hpp"
+#include "scenarios/program_scenario.hpp"
 #include "scenarios/scenario.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/nearest_name.hpp"
@@ -35,39 +34,18 @@ tl::expected<std::vector<Override>, Failure> overrides_of(const std::vector<std:
   return overrides;
 }
 
-/// `text` as a YAML scalar.
-std::string quoted(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
-  return result + "'";
-}
-
-tl::expected<Scenario, Failure> load_program(const std::string& file, const std::vector<Override>& overrides) {
-  if (const auto text = read_text_file(file, file); !text) return bad_input(text.error());
-  auto scenario = parse_scenario(fmt::format("schedule: {{program: {}}}", quoted(file)), file, "", overrides);
-  if (!scenario) return bad_input(scenario.error());
-  return *std::move(scenario);
-}
-
 tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
-  for (const auto& [name, given] : {std::pair{"--schedule", !flags.schedule.empty()},
-                                    std::pair{"--pp-size", flags.pp_size.has_value()},
-                                    std::pair{"--num-microbatches", flags.num_microbatches.has_value()},
-                                    std::pair{"--virtual-stages", flags.virtual_stages.has_value()}}) {
+  for (const auto& [name, given] :
+       {std::pair{"--schedule", !flags.schedule.empty()}, std::pair{"--pp-size", flags.pp_size.has_value()},
+        std::pair{"--num-microbatches", flags.num_microbatches.has_value()},
+        std::pair{"--virtual-stages", flags.virtual_stages.has_value()}}) {
     if (given) {
-      return bad_input(fmt::format("{} does not go with a program, which says it itself: leave the flag out{}", name,
-                                   flags.file.empty() ? "" : fmt::format(" (program of {})", flags.file)));
+      return bad_input(
+          fmt::format("{} does not go with a program, which says it itself: leave the flag out{}", name,
+                      flags.file.empty() ? "" : fmt::format(" (program of {})", flags.file)));
     }
   }
   return {};
-}
-
-tl::expected<std::string, Failure> known_schedule(const std::string& name) {
-  if (find_schedule(name) != nullptr) return name;
-  std::vector<std::string_view> known;
-  for (const ScheduleInfo& row : schedule_table()) known.push_back(row.name);
-  return bad_input(fmt::format("--schedule: unknown schedule \"{}\"; did you mean {}? `penstock schedules` lists all",
-                               name, nearest_name(name, known)));
 }
 
 tl::expected<void, Failure> require_shape(const InputFlags& flags, const Scenario& scenario) {
@@ -75,7 +53,8 @@ tl::expected<void, Failure> require_shape(const InputFlags& flags, const Scenari
   const bool complete = !scenario.schedule.empty() && flags.pp_size && flags.num_microbatches;
   if (complete || !flags.settings.empty()) return {};
   return bad_input(
-      "expected a scenario or program file, or --schedule NAME --pp-size K --num-microbatches M; got neither (`--help` "
+      "expected a scenario or program file, or --schedule NAME --pp-size K --num-microbatches M; got neither "
+      "(`--help` "
       "has examples)");
 }
 
@@ -87,7 +66,8 @@ Batch with_one_size(Batch batch, const InputFlags& flags) {
 }
 
 MicrobatchMeaning meaning_of(const Scenario& scenario) {
-  const ScheduleInfo* schedule = find_schedule(scenario.program ? scenario.program->schedule : scenario.schedule);
+  const ScheduleInfo* schedule =
+      find_schedule(scenario.program ? scenario.program->schedule : scenario.schedule);
   return schedule != nullptr && schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
                                                        : MicrobatchMeaning::part_of_minibatch;
 }
@@ -98,13 +78,20 @@ std::int32_t narrowed(std::optional<std::int64_t> number, std::int32_t otherwise
 
 }  // namespace
 
-bool is_program_file(const std::string& file) { return has_suffix(file, ".psched") || has_suffix(file, ".csv"); }
+tl::expected<std::string, Failure> known_schedule(const std::string& name) {
+  if (find_schedule(name) != nullptr) return name;
+  std::vector<std::string_view> known;
+  for (const ScheduleInfo& row : schedule_table()) known.push_back(row.name);
+  return bad_input(
+      fmt::format("--schedule: unknown schedule \"{}\"; did you mean {}? `penstock schedules` lists all",
+                  name, nearest_name(name, known)));
+}
 
 tl::expected<Scenario, Failure> load_input(const InputFlags& flags) {
   const auto overrides = overrides_of(flags.settings);
   if (!overrides) return tl::unexpected(overrides.error());
-  if (is_program_file(flags.file)) return load_program(flags.file, *overrides);
-  auto scenario = flags.file.empty() ? parse_scenario("{}", "", "", *overrides) : load_scenario(flags.file, *overrides);
+  auto scenario = flags.file.empty() ? parse_scenario("{}", "", "", *overrides)
+                                     : load_scenario_or_program(flags.file, *overrides);
   if (!scenario) return bad_input(scenario.error());
   return *std::move(scenario);
 }
@@ -126,7 +113,7 @@ Batch with_flags(Batch batch, const InputFlags& flags, MicrobatchMeaning meaning
   return batch;
 }
 
-tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const ChannelFlags& channels) {
+tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, const ChannelFlags& channels) {
   auto scenario = load_input(flags);
   if (!scenario) return scenario;
   if (scenario->program) {
@@ -138,7 +125,6 @@ tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const Chann
     if (!name) return tl::unexpected(name.error());
     scenario->schedule = *std::move(name);
   }
-  if (auto complete = require_shape(flags, *scenario); !complete) return tl::unexpected(complete.error());
   Shape& shape = scenario->shape;
   shape.stages = narrowed(flags.pp_size, shape.stages);
   shape.virtual_stages = narrowed(flags.virtual_stages, shape.virtual_stages);
@@ -147,6 +133,13 @@ tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const Chann
   auto options = with_flags(scenario->channels, channels);
   if (!options) return tl::unexpected(options.error());
   scenario->channels = *options;
+  return scenario;
+}
+
+tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const ChannelFlags& channels) {
+  auto scenario = scenario_with_flags(flags, channels);
+  if (!scenario) return scenario;
+  if (auto complete = require_shape(flags, *scenario); !complete) return tl::unexpected(complete.error());
   return scenario;
 }
 

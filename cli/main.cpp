@@ -14,9 +14,10 @@ int main(int argc, char** argv) {
   try {
     return static_cast<int>(penstock::run_command_line(argc, argv));
   } catch (const std::exception& fault) {
-    penstock::write_stderr(fmt::format(
-        "penstock: internal error: {}\nThis is a fault of penstock: please report it with the command and its files.",
-        fault.what()));
+    penstock::write_stderr(
+        fmt::format("penstock: internal error: {}\nThis is a fault of penstock: please report it with the "
+                    "command and its files.",
+                    fault.what()));
     return static_cast<int>(penstock::ExitCode::internal_error);
   }
 }

@@ -96,9 +96,9 @@ class ListReader {
     const std::int64_t before = numbers_.back();
     const Progression progression = progression_of(numbers_);
     if (*last < before || progression.after(before) <= before) {
-      return tl::unexpected(
-          fmt::format("\"{}\": a range goes up, but {} comes after {}", text_, *last < before ? *last : before,
-                      *last < before ? before : numbers_[numbers_.size() - 2]));
+      return tl::unexpected(fmt::format("\"{}\": a range goes up, but {} comes after {}", text_,
+                                        *last < before ? *last : before,
+                                        *last < before ? before : numbers_[numbers_.size() - 2]));
     }
     for (std::int64_t next = progression.after(before); next <= *last; next = progression.after(next)) {
       if (numbers_.size() == kMostNumbers) {

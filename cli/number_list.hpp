@@ -14,8 +14,8 @@ namespace penstock {
 ///  - after one number by one: "1..4" is 1 2 3 4;
 ///  - where the last three before it have a common ratio, by that: "1,2,4..16" is 1 2 4 8 16;
 ///  - otherwise by the difference of the last two: "1,3..9" is 1 3 5 7 9.
-/// A last number that the steps do not hit is not in the list. Errors say what was expected and found; more than
-/// 100,000 numbers are refused.
+/// A last number that the steps do not hit is not in the list. Errors say what was expected and found; more
+/// than 100,000 numbers are refused.
 tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text);
 
 }  // namespace penstock

@@ -56,7 +56,8 @@ bool is_special(const std::filesystem::path& file) {
 const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& forms) {
   const OutputForm* best = nullptr;
   for (const OutputForm& form : forms) {
-    if (has_suffix(file, form.suffix) && (best == nullptr || form.suffix.size() > best->suffix.size())) best = &form;
+    if (has_suffix(file, form.suffix) && (best == nullptr || form.suffix.size() > best->suffix.size()))
+      best = &form;
   }
   return best;
 }
@@ -82,7 +83,8 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
     if (!directory.empty() && !std::filesystem::is_directory(directory, error)) {
       return bad_input(fmt::format("-o {}: the directory {} does not exist", file, directory.string()));
     }
-    if (std::filesystem::is_directory(file, error)) return bad_input(fmt::format("-o {}: is a directory", file));
+    if (std::filesystem::is_directory(file, error))
+      return bad_input(fmt::format("-o {}: is a directory", file));
   }
   return {};
 }
@@ -90,19 +92,22 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
 tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content) {
   const std::filesystem::path target = target_of(file);
   const bool special = is_special(target);  // a device or pipe is written to, not replaced
-  const std::string temporary = special ? target.string() : fmt::format("{}.{}.tmp", target.string(), ::getpid());
+  const std::string temporary =
+      special ? target.string() : fmt::format("{}.{}.tmp", target.string(), ::getpid());
   const int flags = special ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL;
   const int descriptor = ::open(temporary.c_str(), flags | O_CLOEXEC, 0666);
   if (descriptor < 0) return cannot_write(file.string(), std::strerror(errno));
   std::string problem = write_all(descriptor, content);
   if (::close(descriptor) != 0 && problem.empty()) problem = std::strerror(errno);
-  if (problem.empty() && !special && std::rename(temporary.c_str(), target.c_str()) != 0) problem = std::strerror(errno);
+  if (problem.empty() && !special && std::rename(temporary.c_str(), target.c_str()) != 0)
+    problem = std::strerror(errno);
   if (problem.empty()) return {};
   if (!special) ::unlink(temporary.c_str());
   return cannot_write(file.string(), problem);
 }
 
-tl::expected<void, Failure> write_files(const std::vector<std::string>& files, const std::vector<OutputForm>& forms) {
+tl::expected<void, Failure> write_files(const std::vector<std::string>& files,
+                                        const std::vector<OutputForm>& forms) {
   for (const std::string& file : files) {
     const auto content = form_of(file, forms)->write();
     if (!content) return bad_input(fmt::format("-o {}: {}", file, content.error()));
@@ -117,7 +122,9 @@ tl::expected<void, Failure> write_stdout(std::string_view text) {
   return cannot_write("standard output", problem);
 }
 
-void write_stderr(std::string_view line) { static_cast<void>(write_all(STDERR_FILENO, fmt::format("{}\n", line))); }
+void write_stderr(std::string_view line) {
+  static_cast<void>(write_all(STDERR_FILENO, fmt::format("{}\n", line)));
+}
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }

@@ -30,7 +30,8 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
 tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content);
 
 /// Writes each file in the form that its suffix asks for. Requires check_output_files().
-tl::expected<void, Failure> write_files(const std::vector<std::string>& files, const std::vector<OutputForm>& forms);
+tl::expected<void, Failure> write_files(const std::vector<std::string>& files,
+                                        const std::vector<OutputForm>& forms);
 
 /// Error: standard output is closed or full.
 tl::expected<void, Failure> write_stdout(std::string_view text);

@@ -21,7 +21,8 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   if (done < shown_ || (done < total && now - last_ < std::chrono::milliseconds(100))) return;
   constexpr std::size_t kWidth = 30;
   const std::size_t filled = done * kWidth / total;
-  fmt::print(stderr, "\r[{}{}] {} of {}", std::string(filled, '#'), std::string(kWidth - filled, '.'), done, total);
+  fmt::print(stderr, "\r[{}{}] {} of {}", std::string(filled, '#'), std::string(kWidth - filled, '.'), done,
+             total);
   std::fflush(stderr);
   shown_ = done;
   last_ = now;

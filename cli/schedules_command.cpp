@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
@@ -29,8 +29,10 @@ std::string schedules_text() {
     if (!row.options.empty()) text += fmt::format("    options  {}\n", fmt::join(row.options, ", "));
     if (!row.aliases.empty()) text += fmt::format("    also     {}\n", fmt::join(row.aliases, ", "));
   }
-  return text + "\nOptions are keys of a scenario's `schedule:` (--set schedule.KEY=VALUE). Upper and lower case, `-` and\n"
-                "`_` in names mean the same.\n";
+  return text +
+         "\nOptions are keys of a scenario's `schedule:` (--set schedule.KEY=VALUE). Upper and lower case, "
+         "`-` and\n"
+         "`_` in names mean the same.\n";
 }
 
 std::string schedules_json() {
@@ -47,7 +49,8 @@ std::string schedules_json() {
 }
 
 Outcome list_schedules(const OutputFlags& output) {
-  if (auto known = check_output_files(output.files, {".json", ".txt"}); !known) return tl::unexpected(known.error());
+  if (auto known = check_output_files(output.files, {".json", ".txt"}); !known)
+    return tl::unexpected(known.error());
   const std::vector<OutputForm> forms = {{".json", [] { return schedules_json(); }},
                                          {".txt", [] { return schedules_text(); }}};
   if (auto written = write_files(output.files, forms); !written) return tl::unexpected(written.error());

@@ -10,8 +10,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands.hpp"
@@ -59,10 +59,11 @@ bool wants_colour(const std::string& color) {
 }
 
 std::string heading(const Result& result) {
-  return fmt::format("{}: {}, {}, {}, {}\n\n", result.program.schedule, format_count(result.program.ranks, "rank"),
-                     format_count(result.program.stages, "stage"),
-                     result.program.microbatches == 1 ? "1 microbatch"
-                                                      : fmt::format("{} microbatches", result.program.microbatches),
+  return fmt::format("{}: {}, {}, {}, {}\n\n", result.program.schedule,
+                     format_count(result.program.ranks, "rank"), format_count(result.program.stages, "stage"),
+                     result.program.microbatches == 1
+                         ? "1 microbatch"
+                         : fmt::format("{} microbatches", result.program.microbatches),
                      format_duration_short(result.makespan_ns));
 }
 
@@ -76,7 +77,8 @@ Outcome show_actions(const Experiment& experiment, const ShowFlags& flags) {
   if (!flags.output.files.empty() || flags.output.json) {
     return bad_input("--actions prints text only: for a file use `penstock convert --lower`");
   }
-  if (auto written = write_stdout(action_grid(experiment.program)); !written) return tl::unexpected(written.error());
+  if (auto written = write_stdout(action_grid(experiment.program)); !written)
+    return tl::unexpected(written.error());
   return ExitCode::ok;
 }
 
@@ -86,15 +88,18 @@ Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {
                                    .steady = SteadyState::skip};
   const auto result = simulate(experiment, options);
   if (!result) {
-    return tl::unexpected(Failure{ExitCode::check_failed,
-                                  result.error().message + "\n`penstock show --actions` shows the lists that hang"});
+    return tl::unexpected(
+        Failure{ExitCode::check_failed,
+                result.error().message + "\n`penstock show --actions` shows the lists that hang"});
   }
   ShowFlags plain = flags;
   plain.color = "never";
   const ResultJsonOptions json = {.timeline = true};
   const auto forms = result_forms(*result, json, picture(*result, plain));
   if (auto written = write_files(flags.output.files, forms); !written) return tl::unexpected(written.error());
-  if (auto written = write_stdout(flags.output.json ? result_to_json(*result, json) : picture(*result, flags)); !written) {
+  if (auto written =
+          write_stdout(flags.output.json ? result_to_json(*result, json) : picture(*result, flags));
+      !written) {
     return tl::unexpected(written.error());
   }
   return ExitCode::ok;
@@ -124,11 +129,13 @@ Command show_command(CLI::App& root) {
       ->check(CLI::Range(40, 10'000))
       ->group("Picture")
       ->type_name("COLUMNS");
-  app->add_option("--color", flags->color, "auto, always or never (default auto: on a terminal, unless NO_COLOR is set)")
+  app->add_option("--color", flags->color,
+                  "auto, always or never (default auto: on a terminal, unless NO_COLOR is set)")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->group("Picture")
       ->type_name("WHEN");
-  app->add_flag("--actions", flags->actions, "print the lowered lists of actions side by side, not the timeline")
+  app->add_flag("--actions", flags->actions,
+                "print the lowered lists of actions side by side, not the timeline")
       ->group("Picture");
   add_output_flags(*app, flags->output, std::string(kResultSuffixes));
   app->footer(

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands.hpp"
@@ -49,7 +49,8 @@ tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
 tl::expected<void, Failure> write_result(const Result& result, const SimulateFlags& flags) {
   const ResultJsonOptions json = {.timeline = flags.timeline};
   const std::string table = result_to_table(result);
-  if (auto written = write_files(flags.output.files, result_forms(result, json, table)); !written) return written;
+  if (auto written = write_files(flags.output.files, result_forms(result, json, table)); !written)
+    return written;
   return write_stdout(flags.output.json ? result_to_json(result, json) : table);
 }
 
@@ -62,26 +63,31 @@ Outcome run_simulate(const SimulateFlags& flags) {
   if (auto written = write_result(*result, flags); !written) return tl::unexpected(written.error());
   const std::vector<std::string> too_small = out_of_memory_lines(*result);
   if (too_small.empty() || !flags.fail_on_oom) return ExitCode::ok;
-  return tl::unexpected(Failure{ExitCode::check_failed, fmt::format("out of memory: {}", fmt::join(too_small, "; "))});
+  return tl::unexpected(
+      Failure{ExitCode::check_failed, fmt::format("out of memory: {}", fmt::join(too_small, "; "))});
 }
 
 }  // namespace
 
 Command simulate_command(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("simulate", "Predict time, bubbles, memory and traffic of one schedule.");
+  CLI::App* app =
+      root.add_subcommand("simulate", "Predict time, bubbles, memory and traffic of one schedule.");
   const auto flags = std::make_shared<SimulateFlags>();
   add_input_file(*app, flags->input.file);
   add_shape_flags(*app, flags->input);
   add_channel_flags(*app, flags->channels);
   add_engine_flag(*app, flags->engine);
   add_output_flags(*app, flags->output, std::string(kResultSuffixes));
-  app->add_flag("--timeline", flags->timeline, "JSON holds every action with its start and end")->group("Output");
-  app->add_flag("--fail-on-oom", flags->fail_on_oom, "exit 1 when a rank needs more memory than its device has")
+  app->add_flag("--timeline", flags->timeline, "JSON holds every action with its start and end")
+      ->group("Output");
+  app->add_flag("--fail-on-oom", flags->fail_on_oom,
+                "exit 1 when a rank needs more memory than its device has")
       ->group("Output");
   app->footer(
       "Examples:\n"
       "  penstock simulate --schedule 1f1b --pp-size 8 --num-microbatches 32\n"
-      "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --set cluster.latency=4us --json -o gnmt.html");
+      "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --set cluster.latency=4us --json -o "
+      "gnmt.html");
   return {app, [flags] { return run_simulate(*flags); }};
 }
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands.hpp"
@@ -52,9 +52,10 @@ tl::expected<std::vector<std::int32_t>, Failure> numbers_of(std::string_view fla
 
 /// The scenario that every point starts from. What a point sets itself need not be there.
 tl::expected<Scenario, Failure> base_scenario(const SweepFlags& flags) {
-  auto scenario = scenario_of(flags.input, flags.channels, Completeness::partial);
+  auto scenario = scenario_with_flags(flags.input, flags.channels);
   if (!scenario) return scenario;
-  if (scenario->program) return bad_input(fmt::format("{}: a sweep needs a scenario, got a program", flags.input.file));
+  if (scenario->program)
+    return bad_input(fmt::format("{}: a sweep needs a scenario, got a program", flags.input.file));
   const bool complete = !scenario->schedule.empty() || !flags.schedules.empty();
   if (!complete) return bad_input("expected --schedule NAME[,NAME...]: the scenario names none");
   if (flags.input.file.empty() && flags.pp_sizes.empty()) {
@@ -74,7 +75,8 @@ tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario
     grid.schedules.push_back(name);
   }
   grid.held = default_held_batch(scenario);
-  if (!flags.hold.empty()) grid.held = flags.hold == "global-batch" ? HeldBatch::global_batch : HeldBatch::micro_batch;
+  if (!flags.hold.empty())
+    grid.held = flags.hold == "global-batch" ? HeldBatch::global_batch : HeldBatch::micro_batch;
   grid.engine = engine_of(flags.engine);
   return grid;
 }
@@ -83,7 +85,8 @@ tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario
 tl::expected<Scenario, Failure> with_held_size(Scenario scenario, HeldBatch held) {
   Batch& batch = scenario.batch;
   if (held == HeldBatch::global_batch && !batch.global_batch_size) {
-    if (!batch.microbatches) return bad_input("--hold global-batch: expected --global-batch-size, or one in the scenario");
+    if (!batch.microbatches)
+      return bad_input("--hold global-batch: expected --global-batch-size, or one in the scenario");
     batch.global_batch_size = batch.micro_batch_size.value_or(1) * *batch.microbatches;
   }
   if (held == HeldBatch::micro_batch && !batch.micro_batch_size && batch.global_batch_size) {
@@ -103,7 +106,8 @@ Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& ou
 }
 
 Outcome run_sweep(const SweepFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known) return tl::unexpected(known.error());
+  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+    return tl::unexpected(known.error());
   const auto base = base_scenario(flags);
   if (!base) return tl::unexpected(base.error());
   auto grid = grid_of(flags, *base);
@@ -133,13 +137,16 @@ Command sweep_command(CLI::App& root) {
       ->allow_extra_args(false)
       ->group(group)
       ->type_name("NAMES");
-  app->add_option("--pp-size", flags->pp_sizes, "K, ranks of the pipeline")->group(group)->type_name("NUMBERS");
+  app->add_option("--pp-size", flags->pp_sizes, "K, ranks of the pipeline")
+      ->group(group)
+      ->type_name("NUMBERS");
   app->add_option("--num-microbatches", flags->microbatches, "M, microbatches of one minibatch")
       ->group(group)
       ->type_name("NUMBERS");
-  app->add_option("--hold", flags->hold,
-                  "the size that stays while M changes: global-batch or micro-batch (default: the global batch where "
-                  "one is given)")
+  app->add_option(
+         "--hold", flags->hold,
+         "the size that stays while M changes: global-batch or micro-batch (default: the global batch where "
+         "one is given)")
       ->check(CLI::IsMember({"global-batch", "micro-batch"}))
       ->group(group)
       ->type_name("SIZE");
@@ -150,7 +157,8 @@ Command sweep_command(CLI::App& root) {
   app->footer(
       "Examples:\n"
       "  penstock sweep --schedule gpipe,1f1b,zb-h1 --pp-size 4,8 --num-microbatches 1,2,4..64\n"
-      "  penstock sweep scenarios/library/gpipe-transformer-k4.yaml --num-microbatches 1,2,4..32 -o k4.csv -o k4.html");
+      "  penstock sweep scenarios/library/gpipe-transformer-k4.yaml --num-microbatches 1,2,4..32 -o k4.csv "
+      "-o k4.html");
   return {app, [flags] { return run_sweep(*flags); }};
 }
 

@@ -34,11 +34,13 @@ std::string runs_of(const std::vector<std::int32_t>& numbers) {
 std::string out_of_memory_text(const Sweep& sweep) {
   std::map<std::pair<std::string, std::int32_t>, std::vector<std::int32_t>> microbatches;
   for (const SweepRow& row : sweep.rows) {
-    if (row.status == SweepStatus::out_of_memory) microbatches[{row.schedule, row.stages}].push_back(row.microbatches);
+    if (row.status == SweepStatus::out_of_memory)
+      microbatches[{row.schedule, row.stages}].push_back(row.microbatches);
   }
   Table table{.columns = {"schedule", "K", "M"}, .rows = {}};
   for (const auto& [point, numbers] : microbatches) {
-    table.rows.push_back({{point.first, {}}, {fmt::format("{}", point.second), point.second}, {runs_of(numbers), {}}});
+    table.rows.push_back(
+        {{point.first, {}}, {fmt::format("{}", point.second), point.second}, {runs_of(numbers), {}}});
   }
   return table.rows.empty() ? "" : "\ndoes not fit in memory\n" + table_to_text(table);
 }
@@ -56,12 +58,15 @@ std::string reasons_text(const Sweep& sweep, SweepStatus status) {
   for (std::size_t i = 0; i < reasons.size() && i < kMostReasons; ++i) {
     text += fmt::format("  {:>4} x {}\n", reasons[i].second, reasons[i].first);
   }
-  if (reasons.size() > kMostReasons) text += fmt::format("  ... and {} other reasons\n", reasons.size() - kMostReasons);
+  if (reasons.size() > kMostReasons)
+    text += fmt::format("  ... and {} other reasons\n", reasons.size() - kMostReasons);
   return text.empty() ? "" : fmt::format("\n{}\n{}", to_text(status), text);
 }
 
 std::string counts_text(const Sweep& sweep) {
-  const auto count = [&](SweepStatus status) { return std::ranges::count(sweep.rows, status, &SweepRow::status); };
+  const auto count = [&](SweepStatus status) {
+    return std::ranges::count(sweep.rows, status, &SweepRow::status);
+  };
   return fmt::format("{} points: {} ok, {} out of memory, {} skipped, {} failed\n", sweep.rows.size(),
                      count(SweepStatus::ok), count(SweepStatus::out_of_memory), count(SweepStatus::skipped),
                      count(SweepStatus::failed));

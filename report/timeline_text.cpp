@@ -273,7 +273,7 @@ bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<Ru
 
 std::string axis_lines(const Scale& scale, const std::string& indent) {
   const auto columns = static_cast<std::size_t>(scale.columns);
-  constexpr std::int64_t kColumnsPerTick = 11;
+  constexpr std::int64_t kColumnsPerTick = 10;
   const int most = static_cast<int>(std::max<std::int64_t>(1, scale.columns / kColumnsPerTick));
   std::string ruler(columns, '-');
   std::string labels;
@@ -282,7 +282,7 @@ std::string axis_lines(const Scale& scale, const std::string& indent) {
     const auto column = static_cast<std::size_t>(std::lround(scale.column_of(tick)));
     const std::string label = format_tick(tick, ticks.back());
     if (column < columns) ruler[column] = '|';
-    if (column < labels.size()) continue;
+    if (column < labels.size() || column + label.size() > columns + 1) continue;
     labels.resize(column, ' ');
     labels += label + ' ';
   }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr Ns kMs = 1'000'000;
 
-Timeline one_f_one_b(const sample::Shape& shape) {
+Timeline pipeline(const sample::Shape& shape) {
   return sample::timeline_of(sample::one_f_one_b(shape), shape);
 }
 
@@ -37,7 +37,7 @@ std::size_t longest_line(const std::string& text) {
 }
 
 TEST(TimelineText, OneFOneBReadsAsInThePaper) {
-  EXPECT_EQ(timeline_to_text(one_f_one_b({.ranks = 3, .microbatches = 4})),
+  EXPECT_EQ(timeline_to_text(pipeline({.ranks = 3, .microbatches = 4})),
             "rank 0  F0-F1-F2-............B0====F3-B1====...B2====...B3====\n"
             "rank 1  ...F0-F1-......B0====F2-B1====F3-B2====...B3====......\n"
             "rank 2  ......F0-B0====F1-B1====F2-B2====F3-B3====............\n"
@@ -47,7 +47,7 @@ TEST(TimelineText, OneFOneBReadsAsInThePaper) {
 }
 
 TEST(TimelineText, MicrobatchesStandUnderTheLettersWhereAUnitHasOneColumn) {
-  EXPECT_EQ(timeline_to_text(one_f_one_b({.ranks = 2, .microbatches = 9}), {.columns = 40}),
+  EXPECT_EQ(timeline_to_text(pipeline({.ranks = 2, .microbatches = 9}), {.columns = 40}),
             "rank 0  FF..B=FB=FB=FB=FB=FB=FB=FB=.B=\n"
             "        01  0 21 32 43 54 65 76 87  8\n"
             "rank 1  .FB=FB=FB=FB=FB=FB=FB=FB=FB=..\n"
@@ -59,7 +59,7 @@ TEST(TimelineText, MicrobatchesStandUnderTheLettersWhereAUnitHasOneColumn) {
 }
 
 TEST(TimelineText, OneRankHasNoIdleTime) {
-  EXPECT_EQ(timeline_to_text(one_f_one_b({.ranks = 1, .microbatches = 2})),
+  EXPECT_EQ(timeline_to_text(pipeline({.ranks = 1, .microbatches = 2})),
             "rank 0  F0-B0====F1-B1====\n"
             "        |-----------------|\n"
             "        0\n"
@@ -106,7 +106,7 @@ TEST(TimelineText, WhatTakesMostOfAColumnIsShownWhereTimeIsLong) {
 }
 
 TEST(TimelineText, LinesKeepToTheWidth) {
-  const Timeline timeline = one_f_one_b({.ranks = 12, .microbatches = 100, .forward_ns = 1'300'001});
+  const Timeline timeline = pipeline({.ranks = 12, .microbatches = 100, .forward_ns = 1'300'001});
   for (const std::int32_t columns : {40, 77, 100, 213}) {
     EXPECT_LE(longest_line(timeline_to_text(timeline, {.columns = columns})),
               static_cast<std::size_t>(columns));
@@ -116,13 +116,13 @@ TEST(TimelineText, LinesKeepToTheWidth) {
 
 TEST(TimelineText, NothingThatTakesTimeIsSaidSo) {
   EXPECT_EQ(timeline_to_text({}), "0 ranks, 0 actions: nothing takes time, so there is nothing to draw\n");
-  const Timeline instant = one_f_one_b({.ranks = 2, .microbatches = 1, .forward_ns = 0, .backward_ns = 0});
+  const Timeline instant = pipeline({.ranks = 2, .microbatches = 1, .forward_ns = 0, .backward_ns = 0});
   EXPECT_EQ(timeline_to_text(instant),
             "2 ranks, 4 actions: nothing takes time, so there is nothing to draw\n");
 }
 
 TEST(TimelineText, ColourChangesNothingButEscapes) {
-  const Timeline timeline = one_f_one_b({.ranks = 3, .microbatches = 4});
+  const Timeline timeline = pipeline({.ranks = 3, .microbatches = 4});
   std::string coloured = timeline_to_text(timeline, {.ansi_colour = true});
   EXPECT_NE(coloured.find("\x1b[38;2;"), std::string::npos);
   for (std::size_t at = coloured.find('\x1b'); at != std::string::npos; at = coloured.find('\x1b')) {

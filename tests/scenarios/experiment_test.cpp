@@ -273,7 +273,7 @@ TEST(Prepare, IsPure) {
   EXPECT_EQ(first.costs, second.costs);
 }
 
-TEST(Prepare, TakesTheExampleOfTheReadme) {
+TEST(Prepare, TakesAnExampleWithEveryPart) {
   const Experiment experiment = prepared(R"(
 model:
   stages:

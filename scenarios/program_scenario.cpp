@@ -1,0 +1,38 @@
+#include "scenarios/program_scenario.hpp"
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/document.hpp"
+#include "scenarios/load.hpp"
+#include "scenarios/override.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace penstock {
+namespace {
+
+/// `text` as a scalar of YAML.
+std::string quoted(std::string_view text) {
+  std::string scalar = "'";
+  for (const char c : text) scalar += c == '\'' ? std::string("''") : std::string(1, c);
+  return scalar + "'";
+}
+
+}  // namespace
+
+bool names_program(std::string_view file) { return file.ends_with(".psched") || file.ends_with(".csv"); }
+
+tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
+                                                             std::span<const Override> overrides) {
+  const std::string name = path.string();
+  if (!names_program(name)) return load_scenario(path, overrides);
+  if (const auto text = read_text_file(path, name); !text) return tl::unexpected(text.error());
+  return parse_scenario(fmt::format("schedule: {{program: {}}}", quoted(name)), name, "", overrides);
+}
+
+}  // namespace penstock

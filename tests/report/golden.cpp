@@ -1,0 +1,20 @@
+#include "tests/report/golden.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+namespace penstock::sample {
+
+std::string golden(std::string_view name, std::string_view actual) {
+  const std::string path = std::string(PENSTOCK_SOURCE_DIR "/tests/report/golden/") + std::string(name);
+  const char* const update = std::getenv("PENSTOCK_UPDATE_GOLDENS");
+  if (update != nullptr && std::string_view(update) == "1") std::ofstream(path, std::ios::binary) << actual;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return "cannot read " + path + "; run the test with PENSTOCK_UPDATE_GOLDENS=1 to write it";
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace penstock::sample

@@ -1,0 +1,99 @@
+// The HTML pages: well-formed, self-contained, complete.
+
+#include "report/html_report.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "report/result.hpp"
+#include "report/sweep.hpp"
+#include "tests/report/markup.hpp"
+#include "tests/report/sample_result.hpp"
+#include "tests/report/sample_sweep.hpp"
+
+namespace penstock {
+namespace {
+
+using sample::markup_fault;
+using sample::occurrences;
+
+Result sample_result(const sample::Shape& shape = {.ranks = 3, .microbatches = 4, .transfer_ns = 1'000}) {
+  return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
+}
+
+void expect_self_contained(const std::string& page) {
+  EXPECT_EQ(markup_fault(page), "");
+  EXPECT_EQ(page.find(" src="), std::string::npos);
+  EXPECT_EQ(page.find(" href="), std::string::npos);
+  EXPECT_EQ(occurrences(page, "http"), occurrences(page, "xmlns=\"http://www.w3.org/2000/svg\""));
+}
+
+TEST(ResultHtml, HasTimelineMemoryAndTables) {
+  const std::string page = result_to_html(sample_result());
+  expect_self_contained(page);
+  EXPECT_EQ(occurrences(page, "<svg "), 1U + 3);
+  EXPECT_EQ(occurrences(page, "<table class=\"figures\">"), 3U);
+  EXPECT_NE(page.find("<h1>1f1b with K = 3 and M = 4, measured</h1>"), std::string::npos);
+  EXPECT_NE(page.find("SEND_F"), std::string::npos);
+}
+
+TEST(ResultHtml, EscapesEveryName) {
+  Result result = sample_result();
+  result.scenario = result.engine = result.program.schedule = "<script>alert('x')</script>";
+  result.notes = {result.scenario};
+  result.links[0].link = result.scenario;
+  result.ranks[0].device = result.scenario;
+  const std::string page = result_to_html(result);
+  expect_self_contained(page);
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+}
+
+TEST(ResultHtml, AnEmptyResultIsAPage) {
+  const std::string page = result_to_html({});
+  expect_self_contained(page);
+  EXPECT_EQ(page.find("<svg"), std::string::npos);
+}
+
+TEST(ResultHtml, SaysWhichRankIsOutOfMemory) {
+  Result result = sample_result();
+  result.ranks[1].memory.capacity = 1024;
+  EXPECT_NE(result_to_html(result).find("<p class=\"alarm\">Out of memory: rank 1 (H100-1) needs"),
+            std::string::npos);
+}
+
+TEST(SweepHtml, HasTwoChartsAndAMapASchedule) {
+  const std::string page = sweep_to_html(sample::small_sweep());
+  expect_self_contained(page);
+  EXPECT_EQ(occurrences(page, "<svg "), 4U);
+  EXPECT_EQ(occurrences(page, "<table class=\"fit\">"), 2U);
+  EXPECT_EQ(occurrences(page, "class=\"best\""), 4U);  // both schedules have a tie
+  EXPECT_EQ(occurrences(page, "stroke-dasharray"), 2U);
+}
+
+TEST(SweepHtml, GroupsWhatWasLeftOutByItsReason) {
+  const std::string page = sweep_to_html(sample::small_sweep());
+  EXPECT_NE(page.find("<td>gpipe</td><td>3 stages need 3 devices, there are 2</td><td class=\"number\" "
+                      "data-value=\"2\">2</td>"
+                      "<td>K = 3: M = 1, 4</td>"),
+            std::string::npos);
+  EXPECT_NE(page.find("<h2>What does not fit into memory</h2>"), std::string::npos);
+  EXPECT_EQ(page.find("<h2>What failed</h2>"), std::string::npos);
+}
+
+TEST(SweepHtml, MicrobatchSizesTellCurvesApartWhereShapesRepeat) {
+  Sweep sweep = sample::small_sweep();
+  SweepRow again = sweep.rows[0];
+  again.micro_batch_size = 8;
+  sweep.rows.push_back(again);
+  EXPECT_NE(sweep_to_html(sweep).find(">K = 1, b = 8</text>"), std::string::npos);
+}
+
+TEST(SweepHtml, AnEmptySweepIsAPage) {
+  const std::string page = sweep_to_html({});
+  expect_self_contained(page);
+  EXPECT_NE(page.find("No configuration ran and fits into memory."), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,106 @@
+// Bubble, exposed communication, live activations, versions and throughput, on timelines small enough to
+// check by hand.
+
+#include <gtest/gtest.h>
+
+#include "report/holdings.hpp"
+#include "report/metrics.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/program_text.hpp"
+#include "sim/engines.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+Result summarized(const Experiment& experiment, double samples_per_microbatch = 1) {
+  return summarize(*critical_path(experiment), {.program = experiment.program,
+                                                .costs = experiment.costs,
+                                                .samples_per_microbatch = samples_per_microbatch});
+}
+
+TEST(Metrics, TheThreeBubbleFiguresOf1F1B) {
+  const Result result = summarized(uniform_experiment("1f1b", {.stages = 4, .microbatches = 8}, {}));
+  EXPECT_EQ(result.makespan_ns, 33);
+  EXPECT_DOUBLE_EQ(result.bubble.idle_over_total, 3.0 / 11);
+  EXPECT_DOUBLE_EQ(result.bubble.idle_over_ideal, 3.0 / 8);
+  EXPECT_DOUBLE_EQ(result.bubble.longest_span_rate, 3.0 / 11) << "rank 0 works from 0 to 33";
+}
+
+TEST(Metrics, TheLongestSpanLeavesALateStartOut) {
+  // ZB-H1 with F = I = W: the last rank starts late and ends with the others.
+  const Result result = summarized(uniform_experiment("zb-h1", {.stages = 2, .microbatches = 4}, {.forward_ns = 1, .backward_ns = 2}));
+  EXPECT_EQ(result.makespan_ns, 13);
+  EXPECT_DOUBLE_EQ(result.bubble.idle_over_total, 1.0 / 13);
+  EXPECT_DOUBLE_EQ(result.bubble.longest_span_rate, 1.0 / 13);
+}
+
+TEST(Metrics, NothingToDoIsNoBubble) {
+  Experiment experiment = uniform_experiment("gpipe", {.stages = 2, .microbatches = 2}, {.forward_ns = 0, .backward_ns = 0});
+  const Result result = summarized(experiment);
+  EXPECT_EQ(result.makespan_ns, 0);
+  EXPECT_EQ(result.bubble, BubbleReport{});
+  EXPECT_EQ(result.throughput.samples_per_second, 0);
+}
+
+TEST(Metrics, ExposedCommunicationIsIdleTimeWhileAnAwaitedMessageIsUnderWay) {
+  // F on rank 0 ends at 1, the activation arrives at 6; B on rank 1 ends at 9, the gradient arrives at 14.
+  const Result result = summarized(uniform_experiment("naive", {.stages = 2, .microbatches = 1}, {.latency_ns = 5}));
+  EXPECT_EQ(result.ranks[0].idle_ns, 16 - 3);
+  EXPECT_EQ(result.ranks[0].exposed_communication_ns, 5) << "the rest of the gap rank 1 computes";
+  EXPECT_EQ(result.ranks[1].exposed_communication_ns, 5);
+}
+
+TEST(Metrics, AReductionThatTheStepWaitsForIsExposed) {
+  const Program program = *generate("data-parallel", {.stages = 1, .microbatches = 2, .replicas = {2}});
+  const Experiment experiment = experiment_of(program, {.stages = {{.forward_ns = 10, .backward_ns = 20, .gradients = 100}}, .edges = {}},
+                                              uniform_links(2, 1e9, 0));
+  const Result result = summarized(experiment);
+  EXPECT_EQ(result.makespan_ns, 130);
+  EXPECT_EQ(result.ranks[0].exposed_communication_ns, 100);
+  EXPECT_EQ(result.ranks[0].busy_ns, 30);
+}
+
+TEST(Metrics, SamplesCountAllReplicasAndIterations) {
+  const Result result = summarized(uniform_experiment("data-parallel", {.stages = 2, .microbatches = 6, .iterations = 3, .replicas = {3}}, {}), 4);
+  EXPECT_EQ(result.throughput.samples, 6 * 4 * 3);
+  EXPECT_EQ(result.throughput.samples_per_update, 24);
+}
+
+TEST(Metrics, AnAsynchronousUpdateCoversOneMinibatchOfEveryReplica) {
+  const Result result = summarized(uniform_experiment("1f1b-rr", {.stages = 2, .microbatches = 8, .replicas = {2, 1}}, {}), 4);
+  EXPECT_EQ(result.throughput.samples, 32);
+  EXPECT_EQ(result.throughput.samples_per_update, 8);
+}
+
+TEST(Metrics, AnOverlappedPairIsBusyOnce) {
+  const auto program = parse_program(
+      "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\n"
+      "rank 0: 0F0 (0F1;0B0)OVERLAP_F_B 0B1 0STEP\n",
+      "pair.psched");
+  ASSERT_TRUE(program) << program.error();
+  const Experiment experiment = experiment_of(
+      *program, {.stages = {{.forward_ns = 10, .backward_ns = 20, .overlapped_pair_ns = 22}}, .edges = {}}, uniform_links(1, 1e9, 0));
+  const Result result = summarized(experiment);
+  EXPECT_EQ(result.makespan_ns, 10 + 22 + 20);
+  EXPECT_EQ(result.ranks[0].busy_ns, 52);
+  EXPECT_EQ(result.ranks[0].peak_live_activations, 2);
+}
+
+TEST(Holdings, AtOneInstantReleasesComeBeforeCharges) {
+  const std::vector<Holding> holdings = {{.from_ns = 0, .until_ns = 5, .charged_by = 0, .released_by = 1},
+                                         {.from_ns = 5, .until_ns = 9, .charged_by = 2, .released_by = 3}};
+  EXPECT_EQ(peak_amount(holdings), 1);
+}
+
+TEST(Holdings, WhatComesAndGoesAtOneInstantIsCountedInProgramOrder) {
+  const std::vector<Holding> one_after_the_other = {{.from_ns = 5, .until_ns = 5, .charged_by = 0, .released_by = 1},
+                                                    {.from_ns = 5, .until_ns = 5, .charged_by = 2, .released_by = 3}};
+  EXPECT_EQ(peak_amount(one_after_the_other), 1);
+  const std::vector<Holding> nested = {{.from_ns = 5, .until_ns = 5, .charged_by = 0, .released_by = 3},
+                                       {.from_ns = 5, .until_ns = 5, .charged_by = 1, .released_by = 2}};
+  EXPECT_EQ(peak_amount(nested), 2);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,114 @@
+// A sweep's choice of the best, and its text, CSV and JSON.
+
+#include "report/sweep.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "tests/report/sample_sweep.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string line_of(const std::string& text, int number) {
+  std::istringstream lines(text);
+  std::string line;
+  for (int i = 0; i <= number; ++i) std::getline(lines, line);
+  return line;
+}
+
+TEST(Sweep, TheBestFitsAndHasTheHighestRate) {
+  const auto best = best_per_schedule(sample::small_sweep());
+  ASSERT_EQ(best.size(), 2U);
+  EXPECT_EQ(best[0].schedule, "gpipe");
+  EXPECT_EQ(best[0].stages, 1);
+  EXPECT_EQ(best[0].microbatches, 1);  // as fast as 4, and first
+  EXPECT_EQ(best[1].stages, 2);
+}
+
+TEST(Sweep, TheSteadyRateRanksBeforeThatOfTheRun) {
+  Sweep sweep = sample::small_sweep();
+  sweep.rows[1].steady_samples_per_second = 1e6;
+  EXPECT_EQ(best_per_schedule(sweep)[0], sweep.rows[1]);
+  sweep.rows[1].status = SweepStatus::out_of_memory;
+  EXPECT_EQ(best_per_schedule(sweep)[0], sweep.rows[0]);
+}
+
+TEST(Sweep, AScheduleThatNeverFitsHasNoBest) {
+  Sweep sweep = sample::small_sweep();
+  for (SweepRow& row : sweep.rows) row.status = SweepStatus::out_of_memory;
+  EXPECT_TRUE(best_per_schedule(sweep).empty());
+  EXPECT_NE(sweep_table(sweep).find("\nno configuration ran and fits into memory\n"), std::string::npos);
+}
+
+TEST(SweepTable, IsAsWrittenHere) {
+  Sweep sweep = sample::small_sweep();
+  sweep.rows.resize(5);
+  sweep.notes = {"times scale linearly"};
+  EXPECT_EQ(
+      sweep_table(sweep),
+      "small\n"
+      "\n"
+      "schedule  K  v  M  micro batch  global batch  makespan   bubble  closed form  samples/s  steady /s  "
+      "peak memory  status\n"
+      "gpipe     1  1  1            1             1  3.000 ms   0.00 %       0.00 %    333.333               "
+      " 1.00 GiB  ok\n"
+      "gpipe     2  1  1            1             1  6.000 ms  50.00 %      50.00 %    166.667               "
+      " 1.00 GiB  ok\n"
+      "gpipe     3  1  1            1             1                                                          "
+      "           skipped: 3 stages need 3 devices, there are 2\n"
+      "1f1b      1  1  1            1             1  3.000 ms   0.00 %                 333.333               "
+      " 1.00 GiB  out of memory: rank 0\n"
+      "1f1b      2  1  1            1             1  6.000 ms  50.00 %                 166.667    333.333    "
+      " 1.00 GiB  ok\n"
+      "\n"
+      "best of each schedule by steady samples/s (by those of the run where there is no steady figure)\n"
+      "schedule  K  v  M  micro batch  global batch  makespan   bubble  closed form  samples/s  steady /s  "
+      "peak memory  status\n"
+      "gpipe     1  1  1            1             1  3.000 ms   0.00 %       0.00 %    333.333               "
+      " 1.00 GiB  ok\n"
+      "1f1b      2  1  1            1             1  6.000 ms  50.00 %                 166.667    333.333    "
+      " 1.00 GiB  ok\n"
+      "\n"
+      "note: times scale linearly\n");
+}
+
+TEST(SweepCsv, HasALineARowAndEmptyFieldsForWhatWasNotRun) {
+  const std::string csv = sweep_csv(sample::small_sweep());
+  EXPECT_EQ(line_of(csv, 0),
+            "schedule,stages,virtual_stages,microbatches,micro_batch_size,global_batch_size,status,reason,"
+            "makespan_ns,"
+            "idle_over_total,idle_over_ideal,longest_span_rate,closed_form_bubble,samples_per_second,"
+            "steady_samples_per_second,samples_per_update,peak_bytes,peak_rank");
+  EXPECT_EQ(line_of(csv, 2), "gpipe,2,1,1,1,1,ok,,6000000,0.5,1,0.25,0.5,166.66666666666666,,1,1073741824,0");
+  EXPECT_EQ(line_of(csv, 3), "gpipe,3,1,1,1,1,skipped,\"3 stages need 3 devices, there are 2\",,,,,,,,,,");
+  EXPECT_EQ(line_of(csv, 5),
+            "1f1b,2,1,1,1,1,ok,,6000000,0.5,1,0.25,,166.66666666666666,333.3333333333333,1,1073741824,0");
+}
+
+TEST(SweepJson, HasTheColumnsOfTheCsvAsKeys) {
+  const Json document = Json::parse(sweep_json(sample::small_sweep()));
+  EXPECT_EQ(document["kind"], "sweep");
+  EXPECT_EQ(document["rows"].size(), 10U);
+  EXPECT_EQ(document["best"][1]["stages"], 2);
+  EXPECT_EQ(document["rows"][1]["idle_over_total"], 0.5);
+  EXPECT_TRUE(document["rows"][2]["makespan_ns"].is_null());
+  EXPECT_EQ(document["rows"][3]["status"], "out_of_memory");
+  EXPECT_EQ(document["rows"][3]["makespan_ns"], 3'000'000);
+}
+
+TEST(SweepJson, NeverHasNan) {
+  Sweep sweep = sample::small_sweep();
+  sweep.rows[0].samples_per_second = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(Json::parse(sweep_json(sweep))["rows"][0]["samples_per_second"].is_null());
+  EXPECT_NE(line_of(sweep_csv(sweep), 1).find(",0.25,0,,,1,"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock

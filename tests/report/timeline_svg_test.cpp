@@ -1,0 +1,203 @@
+// Timelines and charts as SVG: well-formed, complete, bounded in size.
+
+#include "report/timeline_svg.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "report/chart_svg.hpp"
+#include "report/memory_chart.hpp"
+#include "report/palette.hpp"
+#include "report/timeline_boxes.hpp"
+#include "tests/report/golden.hpp"
+#include "tests/report/markup.hpp"
+#include "tests/report/sample_result.hpp"
+
+namespace penstock {
+namespace {
+
+using sample::markup_fault;
+using sample::occurrences;
+
+Timeline pipeline(const sample::Shape& shape) {
+  return sample::timeline_of(sample::one_f_one_b(shape), shape);
+}
+
+ComputeBox box(std::int32_t microbatch, Ns start_ns, Ns end_ns, ActionKind kind = ActionKind::forward) {
+  return {{.kind = kind, .stage = 0, .microbatch = microbatch}, {}, start_ns, end_ns};
+}
+
+std::size_t elements(const std::string& svg) { return occurrences(svg, "<") - occurrences(svg, "</"); }
+
+TEST(MarkupCheck, FindsFaults) {
+  EXPECT_EQ(markup_fault("<a><b x=\"1\"/>&amp;</a>"), "");
+  EXPECT_NE(markup_fault("<a><b></a>"), "");
+  EXPECT_NE(markup_fault("<a>"), "");
+  EXPECT_NE(markup_fault("<a x=1/>"), "");
+  EXPECT_NE(markup_fault("<a x=\"1\" x=\"2\"/>"), "");
+  EXPECT_NE(markup_fault("<a>x & y</a>"), "");
+  EXPECT_NE(markup_fault("<a>1 < 2</a>"), "");
+}
+
+TEST(TimelineSvg, LooksAsTheGolden) {
+  const std::string svg = timeline_to_svg(pipeline({.ranks = 2, .microbatches = 2, .transfer_ns = 500'000}),
+                                          {.title = "1F1B", .width = 600, .communication = true});
+  EXPECT_EQ(svg, sample::golden("timeline_1f1b.svg", svg));
+}
+
+TEST(TimelineSvg, DrawsEveryActionWithItsMicrobatchAndTooltip) {
+  const std::string svg = timeline_to_svg(pipeline({.ranks = 4, .microbatches = 8}));
+  EXPECT_EQ(markup_fault(svg), "");
+  EXPECT_EQ(occurrences(svg, "data-n="), 4U * 8 * 2);
+  EXPECT_EQ(occurrences(svg, "weight version 0</title>"), 4U * 8 * 2);
+  EXPECT_EQ(occurrences(svg, ">7</text>"), 4U * 2);
+  EXPECT_NE(svg.find("<title>0F0, 0 ns to 1.000 ms (1.000 ms), weight version 0</title>"), std::string::npos);
+}
+
+TEST(TimelineSvg, DropsNumbersThatDoNotFitButKeepsTheBoxes) {
+  const std::string svg = timeline_to_svg(pipeline({.ranks = 2, .microbatches = 150}), {.width = 1000});
+  EXPECT_EQ(occurrences(svg, "data-n="), 600U);
+  EXPECT_EQ(svg.find("class=\"labels\"") != std::string::npos, true);
+  EXPECT_EQ(occurrences(svg, ">149</text>"), 0U);
+}
+
+TEST(TimelineSvg, StaysBoundedForAHundredThousandSpans) {
+  const Timeline timeline = pipeline({.ranks = 10, .microbatches = 5000, .transfer_ns = 100'000});
+  ASSERT_GT(timeline.spans.size(), 250'000U);
+  for (const double least_pixels : {0.8, 0.0}) {
+    const std::string svg = timeline_to_svg(timeline, {.communication = true, .least_pixels = least_pixels});
+    EXPECT_EQ(markup_fault(svg), "");
+    EXPECT_LT(elements(svg), 51'000U);
+    EXPECT_GT(elements(svg), 5'000U);
+  }
+}
+
+TEST(TimelineSvg, EscapesTheTitle) {
+  const std::string svg =
+      timeline_to_svg(pipeline({.ranks = 1, .microbatches = 1}), {.title = "<a> & \"b\""});
+  EXPECT_EQ(markup_fault(svg), "");
+  EXPECT_NE(svg.find("&lt;a&gt; &amp; &quot;b&quot;</text>"), std::string::npos);
+}
+
+TEST(TimelineSvg, AnEmptyTimelineAndOneWithoutDurationAreDrawn) {
+  EXPECT_EQ(markup_fault(timeline_to_svg({})), "");
+  EXPECT_EQ(markup_fault(timeline_to_svg({3, 0, {}})), "");
+  const std::string svg =
+      timeline_to_svg(pipeline({.ranks = 2, .microbatches = 1, .forward_ns = 0, .backward_ns = 0}));
+  EXPECT_EQ(markup_fault(svg), "");
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+}
+
+TEST(TimelineSvg, APairSharesItsBoxAndSeveralStagesHaveShades) {
+  Timeline timeline = {1, 10, {}};
+  timeline.spans = {
+      sample::span_of(0, {.kind = ActionKind::forward, .overlaps_next = true, .stage = 0, .microbatch = 5}, 0,
+                      4),
+      sample::span_of(0, {.kind = ActionKind::backward, .stage = 3, .microbatch = 2}, 0, 4)};
+  const std::string svg = timeline_to_svg(timeline);
+  EXPECT_EQ(
+      occurrences(svg, "<title>(0F5;3B2)OVERLAP_F_B, 0 ns to 4 ns (4 ns), weight version 0 and 0</title>"),
+      2U);
+  EXPECT_EQ(occurrences(svg, "height=\"12.00\""), 2U);
+  EXPECT_EQ(occurrences(svg, to_hex(colour_of(ActionKind::forward)) + "\" data-n=\"5\""), 1U);
+  EXPECT_EQ(occurrences(svg, to_hex(lightened(colour_of(ActionKind::backward), 0.5)) + "\" data-n=\"2\""),
+            1U);
+  EXPECT_NE(svg.find("paler: later stage of the rank"), std::string::npos);
+}
+
+TEST(TimelineSvg, AnInstantStepIsAThinLineInsideThePlot) {
+  Timeline timeline = {1, 10, {}};
+  timeline.spans = {sample::span_of(0, {.kind = ActionKind::forward, .stage = 0, .microbatch = 0}, 0, 10),
+                    sample::span_of(0, {.kind = ActionKind::step, .stage = 0}, 10, 10)};
+  const std::string svg = timeline_to_svg(timeline, {.width = 277});
+  EXPECT_NE(svg.find("<rect x=\"198.00\" y=\"30.00\" width=\"2.00\""), std::string::npos);
+}
+
+TEST(TimelineSvg, CommunicationIsDrawnOnlyWhenAskedFor) {
+  const Timeline timeline = pipeline({.ranks = 2, .microbatches = 2, .transfer_ns = 500'000});
+  EXPECT_EQ(timeline_to_svg(timeline).find("SEND_F"), std::string::npos);
+  EXPECT_EQ(occurrences(timeline_to_svg(timeline, {.communication = true}), "SEND_F"), 2U);
+}
+
+TEST(TimelineBoxes, MergesNarrowNeighboursOnly) {
+  const auto merged = merge_narrow({box(0, 0, 1), box(1, 1, 2, ActionKind::backward), box(2, 2, 3),
+                                    box(3, 12, 13), box(4, 13, 40), box(5, 40, 41)},
+                                   10);
+  ASSERT_EQ(merged.size(), 4U);
+  EXPECT_EQ(merged[0].count, 3U);
+  EXPECT_EQ(merged[0].end_ns, 3);
+  ASSERT_EQ(merged[0].shares.size(), 2U);
+  EXPECT_EQ(merged[0].shares[0].time_ns, 2);
+  EXPECT_EQ(merged[0].shares[1].kind, ActionKind::backward);
+  EXPECT_EQ(tooltip_of(merged[0]), "0F0 to 0F2, 3 actions, 0 ns to 3 ns (3 ns)");
+  EXPECT_EQ(merged[1].count, 1U);
+  EXPECT_EQ(merged[2].count, 1U);
+  EXPECT_EQ(merged[3].count, 1U);
+}
+
+TEST(TimelineBoxes, ARunOfNarrowBoxesBecomesManyRectanglesAndNotOne) {
+  std::vector<ComputeBox> boxes;
+  for (std::int32_t i = 0; i < 1000; ++i) boxes.push_back(box(i, i, i + 1));
+  EXPECT_EQ(merge_narrow(boxes, 10).size(), 100U);
+}
+
+TEST(TimelineBoxes, HugeTimesDoNotOverflow) {
+  constexpr Ns kLatest = std::numeric_limits<Ns>::max();
+  const auto rows =
+      drawn_boxes({{box(0, 0, kLatest / 2), box(1, kLatest / 2, kLatest)}}, {.most_elements = 1});
+  EXPECT_EQ(rows.size(), 1U);
+}
+
+TEST(ChartSvg, LooksAsTheGolden) {
+  Chart chart;
+  chart.title = "Throughput & more";
+  chart.x_label = "microbatches M";
+  chart.x_scale = AxisScale::log2;
+  chart.curves = {{.label = "K = 2",
+                   .colour = curve_colour(0),
+                   .dots = true,
+                   .points = {{1, 100}, {2, 150}, {8, 180, true}}},
+                  {.colour = curve_colour(0), .dashed = true, .points = {{1, 110}, {8, 200}}}};
+  const std::string svg = chart_to_svg(chart);
+  EXPECT_EQ(markup_fault(svg), "");
+  EXPECT_EQ(svg, sample::golden("chart.svg", svg));
+}
+
+TEST(ChartSvg, HasNoNanWithoutPointsWithOnePointOrWithPointsThatAreNotFinite) {
+  Chart chart;
+  chart.x_scale = AxisScale::log2;
+  EXPECT_EQ(markup_fault(chart_to_svg(chart)), "");
+  chart.curves = {{.label = "one", .points = {{4, 0}}}};
+  EXPECT_EQ(chart_to_svg(chart).find("nan"), std::string::npos);
+  chart.curves[0].points.push_back({8, std::numeric_limits<double>::quiet_NaN()});
+  chart.curves[0].points.push_back({16, std::numeric_limits<double>::infinity()});
+  EXPECT_EQ(chart_to_svg(chart).find("nan"), std::string::npos);
+  EXPECT_EQ(chart_to_svg(chart).find("inf"), std::string::npos);
+}
+
+TEST(MemoryChart, ThinningKeepsThePeakAndTheLastSampleOfEachSlot) {
+  std::vector<MemorySample> samples;
+  for (Ns time = 0; time < 1000; ++time) samples.push_back({time, {time == 500 ? 99 : time % 7}});
+  const auto thin = thinned(samples, 1000, 10);
+  ASSERT_EQ(thin.size(), 20U);
+  EXPECT_EQ(thin[10].bytes[0], 99);
+  EXPECT_EQ(thin.back(), samples.back());
+}
+
+TEST(MemoryChart, ShowsTheCapacityUnlessItIsFarAboveAllPeaks) {
+  const sample::Shape shape = {.ranks = 2, .microbatches = 2};
+  Result result = sample::result_of(pipeline(shape), shape);
+  EXPECT_EQ(memory_charts(result)[0].curves.size(), 1U);
+  for (RankReport& rank : result.ranks) rank.memory.capacity = Bytes{80} << 30;
+  EXPECT_TRUE(memory_charts(result)[0].curves.empty());
+  EXPECT_EQ(memory_charts(result)[0].title, "rank 0: peak 10.25 GiB of 80.00 GiB");
+}
+
+}  // namespace
+}  // namespace penstock
