@@ -1,6 +1,8 @@
 #include "cli/command_line.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,28 @@ constexpr std::string_view kFooter =
 Examples:
   penstock simulate --schedule 1f1b --pp-size 4 --num-microbatches 8
   penstock show --schedule zb-h1 --pp-size 4 --num-microbatches 8)";
+
+/// `text` with line breaks so that no line is longer than `width`.
+std::string wrapped(const std::string& text, std::size_t width) {
+  std::istringstream words(text);
+  std::string lines;
+  std::size_t column = 0;
+  for (std::string word; words >> word; column += word.size()) {
+    const bool fits = column == 0 || column + 1 + word.size() <= width;
+    if (column > 0) lines += fits ? ' ' : '\n';
+    column = fits && column > 0 ? column + 1 : 0;
+    lines += word;
+  }
+  return lines;
+}
+
+/// Help is as wide as most terminals.
+void wrap_descriptions(CLI::App& root) {
+  constexpr std::size_t kWidth = 76;
+  for (CLI::App* app : root.get_subcommands({})) {
+    for (CLI::Option* option : app->get_options()) option->description(wrapped(option->get_description(), kWidth));
+  }
+}
 
 /// The subcommand whose arguments were being read; the program itself when there is none.
 const CLI::App& app_in_use(const CLI::App& root) {
@@ -91,14 +115,15 @@ ExitCode print(std::string_view text) {
 
 ExitCode run_command_line(int argc, const char* const* argv) {
   CLI::App root("Predicts the time, memory and traffic of pipeline-parallel training schedules.", "penstock");
-  root.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
+  root.set_version_flag("--version", "penstock " PENSTOCK_VERSION, "print the version");
   root.set_help_flag("-h,--help", "print this help");
-  root.get_formatter()->column_width(36);
+  root.get_formatter()->column_width(32);
   root.require_subcommand(1);
   root.footer(std::string(kFooter));
   const std::vector<Command> commands = {simulate_command(root), sweep_command(root),
                                          show_command(root),     check_command(root),
                                          convert_command(root),  schedules_command(root)};
+  wrap_descriptions(root);
   try {
     root.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

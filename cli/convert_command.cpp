@@ -40,9 +40,12 @@ struct ConvertFlags {
 
 using Text = tl::expected<std::string, std::string>;
 
-bool has_transfers(const Program& program) {
+/// True when --fsdp has been applied already, or comes too late.
+bool is_sharded_or_lowered(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
-    return std::ranges::any_of(actions, [](const Action& action) { return is_transfer(action.kind); });
+    return std::ranges::any_of(actions, [](const Action& action) {
+      return is_transfer(action.kind) || action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
+    });
   });
 }
 
@@ -74,8 +77,9 @@ tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
   auto program = untransformed(*scenario);
   if (!program) return program;
   if (flags.fsdp) {
-    if (has_transfers(*program))
-      return bad_input("--fsdp comes before lowering: expected a program without SEND and RECV");
+    if (is_sharded_or_lowered(*program)) {
+      return bad_input("--fsdp comes first: expected a program without SEND, RECV, UNSHARD and RESHARD");
+    }
     program = insert_reduce_grad(insert_unshard_reshard(*program));
   }
   if (!flags.lower) return program;
@@ -128,10 +132,11 @@ Command convert_command(CLI::App& root) {
   app->add_flag("--lower", flags->lower, "with every SEND and RECV in place")->group("Passes");
   app->add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")
       ->group("Passes");
-  app->add_option("--format", flags->format, "what is printed without -o: psched or csv (default psched)")
-      ->check(CLI::IsMember({"psched", "csv"}))
-      ->group("Output")
-      ->type_name("FORM");
+  add_choice(*app, "--format", flags->format,
+             {.words = {"psched", "csv"},
+              .help = "what is printed without -o: psched or csv (default psched)",
+              .group = "Output",
+              .type_name = "FORM"});
   add_output_flags(*app, flags->output, ".psched .csv");
   app->footer(
       "Examples:\n"

@@ -1,5 +1,6 @@
 #include "cli/flags.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -8,12 +9,14 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/outcome.hpp"
 #include "scenarios/units.hpp"
 #include "schedules/channel.hpp"
+#include "schedules/nearest_name.hpp"
 #include "sim/engines.hpp"
 
 namespace penstock {
@@ -31,16 +34,24 @@ CLI::Validator positive_number() {
   return {check, "", "positive"};
 }
 
-CLI::Validator one_of(std::initializer_list<const char*> words) {
-  return CLI::IsMember(std::set<std::string>(words.begin(), words.end()));
-}
-
 void add_number(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value,
                 const std::string& group, const std::string& help) {
   app.add_option(name, value, help)->check(positive_number())->group(group)->type_name("N");
 }
 
 }  // namespace
+
+void add_choice(CLI::App& app, const std::string& name, std::string& value, const Choice& choice) {
+  const auto check = [words = choice.words](const std::string& text) -> std::string {
+    if (std::ranges::find(words, text) != words.end()) return {};
+    return fmt::format("expected {}, got \"{}\"; did you mean {}?", fmt::join(words, ", "), text,
+                       nearest_name(text, words));
+  };
+  app.add_option(name, value, choice.help)
+      ->check(CLI::Validator(check, "", "choice"))
+      ->group(choice.group)
+      ->type_name(choice.type_name);
+}
 
 void add_input_file(CLI::App& app, std::string& file) {
   app.add_option(
@@ -77,12 +88,13 @@ void add_batch_flags(CLI::App& app, InputFlags& flags) {
 
 void add_channel_flags(CLI::App& app, ChannelFlags& flags) {
   const std::string group = "Channels (overrides the scenario)";
-  app.add_option("--channel", flags.channel,
-                 "which transfers queue behind each other: rank, pair, direction, directed, boundary "
-                 "(default directed)")
-      ->check(one_of({"rank", "pair", "direction", "directed", "boundary"}))
-      ->group(group)
-      ->type_name("MODEL");
+  add_choice(app, "--channel", flags.channel,
+             {.words = {"rank", "pair", "direction", "directed", "boundary"},
+              .help = "which transfers queue behind each other: rank, pair, direction, directed or boundary "
+                      "(default: the "
+                      "scenario's, directed)",
+              .group = group,
+              .type_name = "MODEL"});
   app.add_flag("--blocking", flags.blocking, "program order waits for each transfer (default: it never does)")
       ->group(group);
   add_number(app, "--capacity", flags.capacity, group,
@@ -94,12 +106,12 @@ void add_channel_flags(CLI::App& app, ChannelFlags& flags) {
 }
 
 void add_engine_flag(CLI::App& app, std::string& engine) {
-  app.add_option("--engine", engine,
-                 "auto, critical-path (every transfer has its links to itself) or event (shared links) "
-                 "(default auto)")
-      ->check(one_of({"auto", "critical-path", "event"}))
-      ->group("Engine")
-      ->type_name("NAME");
+  add_choice(app, "--engine", engine,
+             {.words = {"auto", "critical-path", "event"},
+              .help = "critical-path (every transfer has its links to itself), event (shared links) or auto "
+                      "(default auto)",
+              .group = "Engine",
+              .type_name = "NAME"});
 }
 
 void add_output_flags(CLI::App& app, OutputFlags& flags, const std::string& suffixes) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
@@ -45,6 +46,15 @@ struct OutputFlags {
   bool quiet = false;
   std::vector<std::string> files;
 };
+
+/// A flag that takes one of a few words.
+struct Choice {
+  std::vector<std::string_view> words;
+  std::string help;
+  std::string group;
+  std::string type_name;
+};
+void add_choice(CLI::App& app, const std::string& name, std::string& value, const Choice& choice);
 
 /// The positional SCENARIO | PROGRAM.
 void add_input_file(CLI::App& app, std::string& file);

@@ -126,14 +126,14 @@ Command show_command(CLI::App& root) {
   add_channel_flags(*app, flags->channels);
   add_engine_flag(*app, flags->engine);
   app->add_option("--width", flags->width, "columns of a line (default: the terminal's, or 100)")
-      ->check(CLI::Range(40, 10'000))
+      ->check(CLI::Range(40, 10'000).description(""))
       ->group("Picture")
       ->type_name("COLUMNS");
-  app->add_option("--color", flags->color,
-                  "auto, always or never (default auto: on a terminal, unless NO_COLOR is set)")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->group("Picture")
-      ->type_name("WHEN");
+  add_choice(*app, "--color", flags->color,
+             {.words = {"auto", "always", "never"},
+              .help = "auto, always or never (default auto: on a terminal, unless NO_COLOR is set)",
+              .group = "Picture",
+              .type_name = "WHEN"});
   app->add_flag("--actions", flags->actions,
                 "print the lowered lists of actions side by side, not the timeline")
       ->group("Picture");

@@ -69,7 +69,7 @@ tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario
   if (!stages) return tl::unexpected(stages.error());
   auto microbatches = numbers_of("--num-microbatches", flags.microbatches);
   if (!microbatches) return tl::unexpected(microbatches.error());
-  SweepGrid grid{.stages = *std::move(stages), .microbatches = *std::move(microbatches)};
+  SweepGrid grid{.schedules = {}, .stages = *std::move(stages), .microbatches = *std::move(microbatches)};
   for (const std::string& name : flags.schedules) {
     if (auto known = known_schedule(name); !known) return tl::unexpected(known.error());
     grid.schedules.push_back(name);
@@ -143,13 +143,12 @@ Command sweep_command(CLI::App& root) {
   app->add_option("--num-microbatches", flags->microbatches, "M, microbatches of one minibatch")
       ->group(group)
       ->type_name("NUMBERS");
-  app->add_option(
-         "--hold", flags->hold,
-         "the size that stays while M changes: global-batch or micro-batch (default: the global batch where "
-         "one is given)")
-      ->check(CLI::IsMember({"global-batch", "micro-batch"}))
-      ->group(group)
-      ->type_name("SIZE");
+  add_choice(*app, "--hold", flags->hold,
+             {.words = {"global-batch", "micro-batch"},
+              .help = "the size that stays while M changes: global-batch or micro-batch (default: the global batch where one "
+                      "is given)",
+              .group = group,
+              .type_name = "SIZE"});
   add_batch_flags(*app, flags->input);
   add_channel_flags(*app, flags->channels);
   add_engine_flag(*app, flags->engine);

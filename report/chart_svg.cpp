@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "report/axis.hpp"
@@ -79,9 +77,11 @@ std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
 std::vector<double> x_ticks_of(const Frame& frame) {
   std::vector<double> ticks;
   if (frame.x_scale == AxisScale::log2) {
-    const double step = std::max(1.0, std::ceil((frame.x_high - frame.x_low) / 10));
-    for (double power = std::ceil(frame.x_low); power <= frame.x_high; power += step)
+    const int step = std::max(1, static_cast<int>(std::ceil((frame.x_high - frame.x_low) / 10)));
+    const auto last = static_cast<int>(std::floor(frame.x_high));
+    for (int power = static_cast<int>(std::ceil(frame.x_low)); power <= last; power += step) {
       ticks.push_back(std::exp2(power));
+    }
     if (ticks.empty()) ticks.push_back(std::exp2(frame.x_low));
     return ticks;
   }

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "report/escaping.hpp"
@@ -34,8 +35,8 @@ struct Row {
 };
 
 std::vector<std::array<Row, 4>> rows_by_rank(const Timeline& timeline) {
-  constexpr std::array<Row, 4> empty = {Row{TimelineRow::compute, {}}, Row{TimelineRow::send, {}},
-                                        Row{TimelineRow::receive, {}}, Row{TimelineRow::collective, {}}};
+  const std::array<Row, 4> empty = {Row{TimelineRow::compute, {}}, Row{TimelineRow::send, {}},
+                                    Row{TimelineRow::receive, {}}, Row{TimelineRow::collective, {}}};
   std::vector<std::array<Row, 4>> ranks(static_cast<std::size_t>(timeline.rank_count), empty);
   for (const Span& span : timeline.spans) {
     const auto row = static_cast<std::size_t>(row_of(span.action.kind));

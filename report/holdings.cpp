@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <tuple>
 #include <vector>
+#include "schedules/action.hpp"
 
 namespace penstock {
 namespace {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/chart_svg.hpp"
@@ -12,6 +14,7 @@
 #include "report/result.hpp"
 #include "report/result_figures.hpp"
 #include "report/units.hpp"
+#include "schedules/action.hpp"
 
 namespace penstock {
 namespace {
@@ -61,9 +64,9 @@ Bytes highest_peak(const Result& result) {
   return peak;
 }
 
-/// A line far above all peaks would leave the bands flat.
-bool draws_capacity(const RankMemory& memory, Bytes highest) {
-  return memory.capacity && *memory.capacity / 2 <= highest;
+/// The capacity, unless a line so far above all peaks would leave the bands flat.
+std::optional<Bytes> drawn_capacity(const RankMemory& memory, Bytes highest) {
+  return memory.capacity && *memory.capacity / 2 <= highest ? memory.capacity : std::nullopt;
 }
 
 /// The top of all y axes: the highest peak, or the highest capacity that is drawn.
@@ -71,7 +74,7 @@ Bytes shared_top(const Result& result) {
   const Bytes highest = highest_peak(result);
   Bytes top = highest;
   for (const RankReport& rank : result.ranks) {
-    if (draws_capacity(rank.memory, highest)) top = std::max(top, *rank.memory.capacity);
+    top = std::max(top, drawn_capacity(rank.memory, highest).value_or(0));
   }
   return top;
 }
@@ -109,8 +112,8 @@ std::vector<Chart> memory_charts(const Result& result) {
     chart.least_top = top;
     const Ns end_ns = std::max(result.makespan_ns, rank.memory.samples.back().time_ns);
     chart.bands = bands_of(thinned(rank.memory.samples, end_ns, kSlots), used, end_ns);
-    if (draws_capacity(rank.memory, highest)) {
-      const auto capacity = static_cast<double>(*rank.memory.capacity);
+    if (const auto drawn = drawn_capacity(rank.memory, highest)) {
+      const auto capacity = static_cast<double>(*drawn);
       chart.curves.push_back(
           {.label = "capacity",
            .colour = {0xb0, 0x00, 0x20},

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "schedules/action.hpp"
+
 // The names of categories and kinds; the tables have the order of their enums.
 
 namespace penstock {

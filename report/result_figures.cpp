@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "report/result.hpp"
 #include "report/table.hpp"
 #include "report/units.hpp"
+#include "schedules/action.hpp"
 
 namespace penstock {
 namespace {
@@ -145,7 +148,7 @@ std::vector<std::string> out_of_memory_lines(const Result& result) {
   std::vector<std::string> lines;
   for (const RankReport& rank : result.ranks) {
     const RankMemory& memory = rank.memory;
-    if (!memory.out_of_memory()) continue;
+    if (!memory.capacity || !memory.out_of_memory()) continue;
     const std::string device = rank.device.empty() ? "" : fmt::format(" ({})", rank.device);
     const std::string cause =
         memory.peak_action.empty()

@@ -172,7 +172,7 @@ class ObjectReader {
 MemoryByCategory read_categories(const ObjectReader& object) {
   MemoryByCategory memory{};
   for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
-    memory[i] = object.count(to_text(static_cast<MemoryCategory>(i)).data());
+    memory[i] = object.count(std::string(to_text(static_cast<MemoryCategory>(i))).c_str());
   }
   return memory;
 }

@@ -53,12 +53,14 @@ std::string html_cell(const Cell& cell) {
 std::string table_to_text(const Table& table) {
   if (table.columns.empty()) return "";
   std::vector<ColumnLayout> layout;
+  layout.reserve(table.columns.size());
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
     layout.push_back({width_of(table, column), is_numeric(table, column)});
   }
   std::string text = text_line({table.columns.begin(), table.columns.end()}, layout);
   for (const auto& row : table.rows) {
     std::vector<std::string_view> cells;
+    cells.reserve(row.size());
     for (const Cell& cell : row) cells.push_back(cell.text);
     text += text_line(cells, layout);
   }

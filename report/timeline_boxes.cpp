@@ -24,7 +24,7 @@ Ns duration_of(const ComputeBox& box) { return box.end_ns - box.start_ns; }
 DrawnBox drawn(const ComputeBox& box) { return {box, box, 1, {}, box.start_ns, box.end_ns}; }
 
 void add_share(std::vector<KindShare>& shares, ActionKind kind, Ns time_ns) {
-  auto place = std::ranges::lower_bound(shares, kind, {}, &KindShare::kind);
+  auto place = std::ranges::find_if(shares, [&](const KindShare& share) { return share.kind >= kind; });
   if (place == shares.end() || place->kind != kind) place = shares.insert(place, {kind, 0});
   place->time_ns += time_ns;
 }

@@ -90,7 +90,7 @@ Layout layout_of(const Timeline& timeline, const TimelineSvgOptions& options, st
 Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   const Colour base = colour_of(action.kind);
   if (stages.size() < 2 || action.kind == ActionKind::step) return base;
-  const auto place = std::ranges::lower_bound(stages, action.stage) - stages.begin();
+  const auto place = std::lower_bound(stages.begin(), stages.end(), action.stage) - stages.begin();
   return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
 }
 
@@ -232,10 +232,11 @@ std::string legend_svg(const std::set<ActionKind>& kinds, const Layout& layout, 
     fmt::format_to(std::back_inserter(svg),
                    "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"12\" height=\"12\" fill=\"{}\"/>", x, y,
                    to_hex(fill));
-    if (hatched)
+    if (hatched) {
       fmt::format_to(
           std::back_inserter(svg),
           "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"12\" height=\"12\" fill=\"url(#penstock-hatch)\"/>", x, y);
+    }
     fmt::format_to(std::back_inserter(svg), "<text x=\"{:.2f}\" y=\"{:.2f}\">{}</text>\n", x + 17, y + 10,
                    text);
     x += needed;

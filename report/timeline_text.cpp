@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <numeric>
 #include <set>
 #include <string>
@@ -49,7 +47,10 @@ struct Scale {
   std::int64_t columns = 0;
 
   double column_of(Ns time_ns) const {
-    if (unit_ns > 0) return static_cast<double>(time_ns / unit_ns * columns_per_unit);
+    if (unit_ns > 0) {
+      const std::int64_t column = time_ns / unit_ns * columns_per_unit;
+      return static_cast<double>(column);
+    }
     return static_cast<double>(time_ns) / static_cast<double>(makespan_ns) * static_cast<double>(columns);
   }
 };
@@ -185,8 +186,8 @@ std::string box_text(const ComputeBox& box, const std::string& label, std::size_
 
 /// 0-9, then a-z and A-Z, '*' above 61: a microbatch in one column.
 char digit_of(std::int32_t number) {
-  constexpr std::string_view digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  return static_cast<std::size_t>(number) < digits.size() ? digits[static_cast<std::size_t>(number)] : '*';
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  return static_cast<std::size_t>(number) < kDigits.size() ? kDigits[static_cast<std::size_t>(number)] : '*';
 }
 
 std::string ansi_start(const ComputeBox& box) {

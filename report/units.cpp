@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "schedules/action.hpp"
+
 // Durations are rounded in integers, so that 999 999 600 ns is "1.000 s" and never "1000.000 ms".
 
 namespace penstock {

@@ -108,10 +108,10 @@ tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch)
 
 tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, MicrobatchMeaning meaning) {
   if (auto checked = check_positive(batch); !checked) return tl::unexpected(checked.error());
+  const Count microbatches = batch.microbatches.value_or(1);
   constexpr Count kMost = std::numeric_limits<std::int32_t>::max();
-  if (batch.microbatches.value_or(1) > kMost) {
-    return tl::unexpected(
-        fmt::format("{}: expected at most {}, got {}", kMicrobatches, kMost, *batch.microbatches));
+  if (microbatches > kMost) {
+    return tl::unexpected(fmt::format("{}: expected at most {}, got {}", kMicrobatches, kMost, microbatches));
   }
   switch (meaning) {
     case MicrobatchMeaning::part_of_minibatch:

@@ -10,11 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <ios>
-#include <istream>
-#include <iterator>
 #include <memory>
 #include <sstream>
-#include <streambuf>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -24,8 +21,7 @@
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/parser.h>
+#include <yaml-cpp/yaml.h>
 #include <tl/expected.hpp>
 
 namespace penstock {

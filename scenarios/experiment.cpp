@@ -18,6 +18,7 @@
 #include "scenarios/model.hpp"
 #include "scenarios/scenario.hpp"
 #include "scenarios/stage_costs.hpp"
+#include "schedules/action.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/lower.hpp"
 #include "schedules/program.hpp"

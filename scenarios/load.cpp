@@ -19,6 +19,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/batch.hpp"
+#include "scenarios/cluster_spec.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/model.hpp"
 #include "scenarios/override.hpp"

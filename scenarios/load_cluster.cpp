@@ -1,6 +1,5 @@
 // `cluster:` is a preset with its parameters, or devices, switches and links one by one.
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace penstock {
 namespace {
 
 /// `text` as a scalar of YAML.
-std::string quoted(std::string_view text) {
+std::string yaml_scalar(std::string_view text) {
   std::string scalar = "'";
   for (const char c : text) scalar += c == '\'' ? std::string("''") : std::string(1, c);
   return scalar + "'";
@@ -32,7 +32,7 @@ tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesyst
   const std::string name = path.string();
   if (!names_program(name)) return load_scenario(path, overrides);
   if (const auto text = read_text_file(path, name); !text) return tl::unexpected(text.error());
-  return parse_scenario(fmt::format("schedule: {{program: {}}}", quoted(name)), name, "", overrides);
+  return parse_scenario(fmt::format("schedule: {{program: {}}}", yaml_scalar(name)), name, "", overrides);
 }
 
 }  // namespace penstock

@@ -23,6 +23,7 @@
 #include "scenarios/partition.hpp"
 #include "scenarios/scenario.hpp"
 #include "scenarios/units.hpp"
+#include "schedules/action.hpp"
 #include "schedules/cost_table.hpp"
 #include "schedules/program.hpp"
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
@@ -115,10 +116,10 @@ tl::expected<Quantity, std::string> take_quantity(std::string_view text, const K
     if (rest.starts_with(word)) return expected_but(kind, text, "it must be finite");
   }
   Quantity quantity;
-  const char* start = rest.data();
+  const std::string_view from_number = rest;
   if (!take_digits(rest, quantity)) return expected_but(kind, text, "");
   if (!take_exponent(rest, quantity)) return expected_but(kind, text, "the number is too large");
-  quantity.number = std::string(start, rest.data());
+  quantity.number = from_number.substr(0, from_number.size() - rest.size());
   quantity.unit = trimmed(rest);
   return quantity;
 }

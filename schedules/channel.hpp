@@ -18,9 +18,8 @@ enum class ChannelModel : std::uint8_t {
   boundary,   // one per stage edge and direction
 };
 
-inline constexpr std::array kChannelModels = {ChannelModel::rank, ChannelModel::pair,
-                                              ChannelModel::direction, ChannelModel::directed,
-                                              ChannelModel::boundary};
+inline constexpr std::array kChannelModels = {ChannelModel::rank, ChannelModel::pair, ChannelModel::direction,
+                                              ChannelModel::directed, ChannelModel::boundary};
 
 std::string_view to_text(ChannelModel model);
 std::optional<ChannelModel> channel_model_of_text(std::string_view text);
@@ -28,8 +27,8 @@ std::optional<ChannelModel> channel_model_of_text(std::string_view text);
 /// What moves messages between ranks, as far as order and time depend on it.
 struct ChannelOptions {
   ChannelModel model = ChannelModel::directed;
-  bool blocking = false;       ///< program order waits for each transfer
-  std::int64_t capacity = 0;   ///< RECV k waits for the consumer of RECV k-capacity; 0: unlimited
+  bool blocking = false;         ///< program order waits for each transfer
+  std::int64_t capacity = 0;     ///< RECV k waits for the consumer of RECV k-capacity; 0: unlimited
   std::int64_t eager_bytes = 0;  ///< messages below this size need only the sender's end
 
   friend bool operator==(const ChannelOptions&, const ChannelOptions&) = default;

@@ -11,7 +11,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,13 +50,17 @@ class WaitGraph {
     const std::int32_t cursor = walk_.cursor[index(rank)];
     if (position > cursor) return {cursor};
     switch (flat_.ops[index(position)]) {
-      case FlatOp::compute: return missing_messages(position);
+      case FlatOp::compute:
+        return missing_messages(position);
       case FlatOp::send:
-      case FlatOp::recv: return transfer_waits(rank, position);
+      case FlatOp::recv:
+        return transfer_waits(rank, position);
       case FlatOp::collective:
-      case FlatOp::barrier: return collective_waits(rank, position);
+      case FlatOp::barrier:
+        return collective_waits(rank, position);
       case FlatOp::leaf:
-      case FlatOp::reshard: return {};
+      case FlatOp::reshard:
+        return {};
     }
     return {};
   }
@@ -210,7 +213,8 @@ Hang hang_of(const FlatProgram& flat, const Walk& stalled, const ChannelOptions&
 
 }  // namespace
 
-std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
+std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels,
+                              const CostTable& costs) {
   // Two passes show whatever can go wrong between iterations; more repeat the second one.
   const std::int32_t passes = std::min(lowered.iterations, 2);
   const FlatProgram flat = flatten(lowered, costs, {.channels = channels, .iterations = passes});

@@ -18,7 +18,7 @@ struct WaitFor {
   std::int32_t rank = 0;
   std::int32_t position = 0;  ///< in the rank's list, from 0; runs on over iterations
   Action action;
-  std::string waits_for;      ///< "0RECV_B0 on rank 0, position 4"
+  std::string waits_for;  ///< "0RECV_B0 on rank 0, position 4"
 
   friend bool operator==(const WaitFor&, const WaitFor&) = default;
 };

@@ -13,19 +13,26 @@ namespace penstock {
 
 Ns duration_ns(const StageCost& cost, ActionKind kind) {
   switch (kind) {
-    case ActionKind::forward: return cost.forward_ns;
-    case ActionKind::backward: return cost.backward_ns;
-    case ActionKind::backward_input: return cost.backward_input_ns;
-    case ActionKind::backward_weight: return cost.backward_weight_ns;
-    case ActionKind::recompute: return cost.recompute_ns;
-    case ActionKind::step: return cost.step_ns;
+    case ActionKind::forward:
+      return cost.forward_ns;
+    case ActionKind::backward:
+      return cost.backward_ns;
+    case ActionKind::backward_input:
+      return cost.backward_input_ns;
+    case ActionKind::backward_weight:
+      return cost.backward_weight_ns;
+    case ActionKind::recompute:
+      return cost.recompute_ns;
+    case ActionKind::step:
+      return cost.step_ns;
     case ActionKind::send_forward:
     case ActionKind::recv_forward:
     case ActionKind::send_backward:
     case ActionKind::recv_backward:
     case ActionKind::unshard:
     case ActionKind::reshard:
-    case ActionKind::reduce_grad: break;
+    case ActionKind::reduce_grad:
+      break;
   }
   throw std::logic_error("duration_ns takes a compute action");
 }

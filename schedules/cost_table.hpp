@@ -17,14 +17,14 @@ struct StageCost {
   Ns backward_weight_ns = 0;
   Ns recompute_ns = 0;
   Ns step_ns = 0;
-  Ns overlapped_pair_ns = -1;    ///< of a pair with a leaf on this stage; -1: the sum of its leaves
-  Bytes kept = 0;                ///< activations held from F to B
-  Bytes released_by_input = 0;   ///< the part of `kept` that I gives back; W gives back the rest
-  Bytes input = 0;               ///< what F keeps under re-materialisation when no edge feeds it
-  Bytes weights = 0;             ///< one version of the weights
-  Bytes gradients = 0;           ///< held from the first B or W after a STEP to the next STEP
+  Ns overlapped_pair_ns = -1;   ///< of a pair with a leaf on this stage; -1: the sum of its leaves
+  Bytes kept = 0;               ///< activations held from F to B
+  Bytes released_by_input = 0;  ///< the part of `kept` that I gives back; W gives back the rest
+  Bytes input = 0;              ///< what F keeps under re-materialisation when no edge feeds it
+  Bytes weights = 0;            ///< one version of the weights
+  Bytes gradients = 0;          ///< held from the first B or W after a STEP to the next STEP
   Bytes optimizer_state = 0;
-  Bytes transient = 0;           ///< held while an F, B, I, W or R runs
+  Bytes transient = 0;  ///< held while an F, B, I, W or R runs
 
   friend bool operator==(const StageCost&, const StageCost&) = default;
 };

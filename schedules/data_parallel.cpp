@@ -7,7 +7,9 @@
 // A bucket is reduced right after its stage's last backward, so that it overlaps the rest of the backward
 // pass as Horovod and DDP do, or with `reduction: at_end` after all of it. The optimizer steps wait.
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "schedules/action.hpp"
 #include "schedules/generators.hpp"
@@ -34,7 +36,8 @@ std::vector<Action> rank_actions(const Shape& shape, std::int32_t rank, std::int
   for (std::int32_t stage = deepest; reduces_at_end && stage >= 0; --stage) {
     list.push_back(whole_stage(ActionKind::reduce_grad, stage));
   }
-  for (std::int32_t stage = deepest; stage >= 0; --stage) list.push_back(whole_stage(ActionKind::step, stage));
+  for (std::int32_t stage = deepest; stage >= 0; --stage)
+    list.push_back(whole_stage(ActionKind::step, stage));
   return list;
 }
 

@@ -2,10 +2,11 @@
 // each other, hang waiting positions onto their consumers, thread the FIFOs.
 
 #include "schedules/flat_program.hpp"
-
 #include <algorithm>
+
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "schedules/action.hpp"
@@ -36,15 +37,19 @@ FlatOp op_of(const Action& action, const Action* before) {
 
 /// The first-in-first-out queues of one rank, as their last entries while its list is scanned.
 struct FifoTails {
-  std::vector<std::int32_t> last;         // last message that waits for its turn, by queue
-  std::vector<std::int32_t> unordered;    // eager arrivals since then, a list through `previous_unordered`
+  std::vector<std::int32_t> last;       // last message that waits for its turn, by queue
+  std::vector<std::int32_t> unordered;  // eager arrivals since then, a list through `previous_unordered`
 };
 
 class Flattener {
  public:
   Flattener(const Program& program, const CostTable& costs, const FlattenOptions& options)
-      : program_(program), costs_(costs), channels_(options.channels), iterations_(options.iterations),
-        edges_(stage_edges(program)), units_(program.unit_count()) {
+      : program_(program),
+        costs_(costs),
+        channels_(options.channels),
+        iterations_(options.iterations),
+        edges_(stage_edges(program)),
+        units_(program.unit_count()) {
     flat_.rank_count = program.rank_count();
     edge_of_pair_.assign(index(program.stage_count()) * index(program.stage_count()), kNone);
     for (std::size_t edge = 0; edge < edges_.size(); ++edge) {
@@ -75,8 +80,8 @@ class Flattener {
   void copy_lists() {
     std::size_t total = 0;
     for (const auto& list : program_.ranks) total += list.size();
-    total = total * index(iterations_) +
-            (program_.barrier ? index(iterations_ - 1) * program_.ranks.size() : 0);
+    total =
+        total * index(iterations_) + (program_.barrier ? index(iterations_ - 1) * program_.ranks.size() : 0);
     flat_.actions.reserve(total);
     flat_.ops.reserve(total);
     flat_.group_end.assign(total, 0);
@@ -149,10 +154,13 @@ class Flattener {
             join_collective(p, of_group[group], seen[group]++);
             break;
           }
-          case FlatOp::barrier: join_collective(p, barriers, barriers_seen++); break;
+          case FlatOp::barrier:
+            join_collective(p, barriers, barriers_seen++);
+            break;
           case FlatOp::compute:
           case FlatOp::leaf:
-          case FlatOp::reshard: break;
+          case FlatOp::reshard:
+            break;
         }
       }
     }
@@ -217,7 +225,9 @@ class Flattener {
     for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
       const Action& action = flat_.actions[index(p)];
       switch (flat_.ops[index(p)]) {
-        case FlatOp::compute: head = p; [[fallthrough]];
+        case FlatOp::compute:
+          head = p;
+          [[fallthrough]];
         case FlatOp::leaf:
           hang_onto(head, action, action.kind == ActionKind::step ? reduce : unshard);
           break;
@@ -241,7 +251,8 @@ class Flattener {
           last_collective = p;
           break;
         case FlatOp::reshard:
-        case FlatOp::barrier: break;
+        case FlatOp::barrier:
+          break;
       }
     }
   }
@@ -281,11 +292,16 @@ class Flattener {
 
   std::size_t queue_count() const {
     switch (channels_.model) {
-      case ChannelModel::rank: return 1;
-      case ChannelModel::pair: return index(flat_.rank_count);
-      case ChannelModel::direction: return 2;
-      case ChannelModel::directed: return 2 * index(flat_.rank_count);
-      case ChannelModel::boundary: return 2 * edges_.size();
+      case ChannelModel::rank:
+        return 1;
+      case ChannelModel::pair:
+        return index(flat_.rank_count);
+      case ChannelModel::direction:
+        return 2;
+      case ChannelModel::directed:
+        return 2 * index(flat_.rank_count);
+      case ChannelModel::boundary:
+        return 2 * edges_.size();
     }
     return 0;
   }
@@ -295,11 +311,16 @@ class Flattener {
     const std::size_t peer = index(sends ? transfer.to_rank : transfer.from_rank);
     const std::size_t kind = carries_activation(action.kind) ? 0 : 1;
     switch (channels_.model) {
-      case ChannelModel::rank: return 0;
-      case ChannelModel::pair: return peer;
-      case ChannelModel::direction: return kind;
-      case ChannelModel::directed: return 2 * peer + (sends ? 0 : 1);
-      case ChannelModel::boundary: return 2 * index(edge_of(action)) + kind;
+      case ChannelModel::rank:
+        return 0;
+      case ChannelModel::pair:
+        return peer;
+      case ChannelModel::direction:
+        return kind;
+      case ChannelModel::directed:
+        return 2 * peer + (sends ? 0 : 1);
+      case ChannelModel::boundary:
+        return 2 * index(edge_of(action)) + kind;
     }
     return 0;
   }
@@ -308,7 +329,8 @@ class Flattener {
     flat_.released_by_consumer.assign(channels_.capacity > 0 ? flat_.ops.size() : 0, kNone);
     previous_unordered_.assign(flat_.messages.size(), kNone);
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-      FifoTails tails{std::vector<std::int32_t>(queue_count(), kNone), std::vector<std::int32_t>(queue_count(), kNone)};
+      FifoTails tails{std::vector<std::int32_t>(queue_count(), kNone),
+                      std::vector<std::int32_t>(queue_count(), kNone)};
       std::vector<std::vector<std::int32_t>> recvs(channels_.capacity > 0 ? queue_count() : 0);
       for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
         const FlatOp op = flat_.ops[index(p)];

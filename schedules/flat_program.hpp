@@ -17,22 +17,22 @@ inline constexpr std::int32_t kNone = -1;
 
 /// What a position of a rank's list asks for.
 enum class FlatOp : std::uint8_t {
-  compute,     // F, B, I, W, R, STEP; the first leaf of an overlapped group
-  leaf,        // a further leaf of the group before it: nothing to do
+  compute,  // F, B, I, W, R, STEP; the first leaf of an overlapped group
+  leaf,     // a further leaf of the group before it: nothing to do
   send,
   recv,
   collective,  // UNSHARD, REDUCE_GRAD
   reshard,
-  barrier,     // between iterations; has no action of its own
+  barrier,  // between iterations; has no action of its own
 };
 
 /// A message between two ranks, a collective of a group, or a barrier of all ranks. `pending` counts what
 /// must happen before it can start.
 struct FlatMessage {
-  std::int32_t first = kNone;   ///< position of the SEND, or of the first member's collective action
-  std::int32_t recv = kNone;    ///< position of the RECV; kNone for collectives
+  std::int32_t first = kNone;     ///< position of the SEND, or of the first member's collective action
+  std::int32_t recv = kNone;      ///< position of the RECV; kNone for collectives
   std::int32_t producer = kNone;  ///< position of the compute action whose end a transfer waits for
-  std::int32_t from_rank = 0;   ///< transfers only
+  std::int32_t from_rank = 0;     ///< transfers only
   std::int32_t to_rank = 0;
   std::int32_t next_at_sender = kNone;    ///< the message behind this one in the sender's FIFO
   std::int32_t next_at_receiver = kNone;  ///< the message behind this one in the receiver's FIFO
@@ -46,15 +46,18 @@ struct FlatMessage {
 struct FlatProgram {
   std::int32_t rank_count = 0;
   std::vector<std::int32_t> rank_begin;
-  std::vector<Action> actions;        ///< numbers and versions run on over iterations
+  std::vector<Action> actions;  ///< numbers and versions run on over iterations
   std::vector<FlatOp> ops;
   std::vector<std::int32_t> message;  ///< of send, recv, collective and barrier positions
-  std::vector<std::int32_t> group_end;  ///< only of compute positions that open a group of several leaves; else 0
+  std::vector<std::int32_t>
+      group_end;  ///< only of compute positions that open a group of several leaves; else 0
   std::vector<std::int32_t> first_wait;  ///< of compute positions: a recv or collective position to wait for
   std::vector<std::int32_t> next_wait;   ///< further ones, threaded through recv and collective positions
-  std::vector<std::int32_t> next_member;  ///< of collective and barrier positions: the same one on another rank
+  std::vector<std::int32_t>
+      next_member;  ///< of collective and barrier positions: the same one on another rank
   std::vector<std::int32_t> next_collective;  ///< of collective positions: the next one on that rank
-  std::vector<std::int32_t> released_by_consumer;  ///< of compute positions: first message that a capacity frees
+  std::vector<std::int32_t>
+      released_by_consumer;  ///< of compute positions: first message that a capacity frees
   std::vector<FlatMessage> messages;
   std::vector<std::int32_t> consumer;  ///< of recv positions: the compute position that waits for it
 

@@ -3,15 +3,14 @@
 #include "schedules/generators.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,7 +18,6 @@
 #include <tl/expected.hpp>
 
 #include "schedules/nearest_name.hpp"
-#include "schedules/program.hpp"
 #include "schedules/program_parts.hpp"
 
 namespace penstock {
@@ -38,7 +36,8 @@ std::int64_t one_f_one_b_rr_peak(const Shape& shape, std::int32_t rank) {
   std::int32_t workers = 0;
   const auto replicas = [&](std::int32_t stage) {
     if (shape.replicas.empty()) return 1;
-    return shape.replicas.size() == 1 ? shape.replicas.front() : shape.replicas[static_cast<std::size_t>(stage)];
+    return shape.replicas.size() == 1 ? shape.replicas.front()
+                                      : shape.replicas[static_cast<std::size_t>(stage)];
   };
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) workers += replicas(stage);
   std::int32_t stage = 0;
@@ -53,7 +52,9 @@ std::int64_t interleaved_peak(const Shape& shape, std::int32_t rank) {
                   (shape.virtual_stages - 1) * round + 2 * (shape.stages - 1 - rank) + 1);
 }
 
-std::int64_t zb_h1_peak(const Shape& shape, std::int32_t) { return std::min(shape.microbatches, shape.stages); }
+std::int64_t zb_h1_peak(const Shape& shape, std::int32_t) {
+  return std::min(shape.microbatches, shape.stages);
+}
 
 const std::vector<ScheduleInfo>& table() {
   static const std::vector<ScheduleInfo> rows = {
@@ -114,7 +115,8 @@ const std::vector<ScheduleInfo>& table() {
 std::string plain(std::string_view name) {
   std::string letters;
   for (const char c : name) {
-    if (c != '-' && c != '_') letters.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+    if (c != '-' && c != '_')
+      letters.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
   }
   return letters;
 }
@@ -145,29 +147,31 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
     if (count >= 1) return {};
     return tl::unexpected(fmt::format("{}: expected a number of at least 1, got {}", key, count));
   };
-  for (const auto& [key, count] : {std::pair{"stages", shape.stages}, std::pair{"microbatches", shape.microbatches},
-                                   std::pair{"virtual_stages", shape.virtual_stages},
-                                   std::pair{"iterations", shape.iterations}}) {
+  for (const auto& [key, count] :
+       {std::pair{"stages", shape.stages}, std::pair{"microbatches", shape.microbatches},
+        std::pair{"virtual_stages", shape.virtual_stages}, std::pair{"iterations", shape.iterations}}) {
     if (auto checked = at_least_one(key, count); !checked) return checked;
   }
   for (const std::int32_t count : shape.replicas) {
     if (auto checked = at_least_one("replicas", count); !checked) return checked;
   }
   for (const std::int32_t count : shape.warmup) {
-    if (count < 0) return tl::unexpected(fmt::format("warmup: expected a number of at least 0, got {}", count));
+    if (count < 0)
+      return tl::unexpected(fmt::format("warmup: expected a number of at least 0, got {}", count));
   }
   const auto stages = static_cast<std::size_t>(shape.stages);
-  const bool replicas_fit = shape.replicas.size() <= 1 ||
-                            (shape.replicas.size() == stages && schedule.name != "data-parallel");
+  const bool replicas_fit =
+      shape.replicas.size() <= 1 || (shape.replicas.size() == stages && schedule.name != "data-parallel");
   if (!replicas_fit) {
     return tl::unexpected(fmt::format("replicas: expected {}, got {} numbers",
-                                      schedule.name == "data-parallel" ? "one number, the ranks"
-                                                                       : fmt::format("one number or {}, one a stage", stages),
+                                      schedule.name == "data-parallel"
+                                          ? "one number, the ranks"
+                                          : fmt::format("one number or {}, one a stage", stages),
                                       shape.replicas.size()));
   }
   if (shape.warmup.size() > 1 && shape.warmup.size() != stages) {
-    return tl::unexpected(fmt::format("warmup: expected one number or {}, one a stage, got {} numbers", stages,
-                                      shape.warmup.size()));
+    return tl::unexpected(fmt::format("warmup: expected one number or {}, one a stage, got {} numbers",
+                                      stages, shape.warmup.size()));
   }
   return {};
 }
@@ -180,10 +184,11 @@ tl::expected<void, std::string> check_size(const Shape& shape) {
   const double microbatches = static_cast<double>(shape.microbatches) * shape.iterations;
   const double actions = model_stages * microbatches * 2;
   if (actions > kMostActions || model_stages > kMostNumber || microbatches > kMostNumber) {
-    return tl::unexpected(fmt::format(
-        "an impossible shape: {} stages x {} microbatches x {} iterations are {:.3g} compute actions, more than "
-        "2^40, or a number above 2^31; take fewer",
-        model_stages, shape.microbatches, shape.iterations, actions));
+    return tl::unexpected(
+        fmt::format("an impossible shape: {} stages x {} microbatches x {} iterations are {:.3g} compute "
+                    "actions, more than "
+                    "2^40, or a number above 2^31; take fewer",
+                    model_stages, shape.microbatches, shape.iterations, actions));
   }
   return {};
 }

@@ -8,6 +8,8 @@
 // Last-in-first-out runs B3 B2 B1 B0 in the same time, as torchgpipe does. With re-materialisation an R
 // stands before each B: early ones run while the gradient is still on its way.
 
+#include <cstddef>
+#include <cstdint>
 #include "schedules/generators.hpp"
 #include "schedules/program.hpp"
 #include "schedules/program_parts.hpp"

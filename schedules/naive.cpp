@@ -8,6 +8,8 @@
 // The optimizer steps once at the end (gradients are accumulated), or after every microbatch with
 // `update: microbatch`, which is plain sequential SGD (PipeDream, SOSP'19, Figure 2).
 
+#include <cstddef>
+#include <cstdint>
 #include "schedules/action.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/program.hpp"

@@ -32,7 +32,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string_view nearest_name(std::string_view typed, std::span<const std::string_view> known) {
-  return *std::ranges::min_element(known, {}, [&](std::string_view name) { return edit_distance(typed, name); });
+  return *std::ranges::min_element(known, {},
+                                   [&](std::string_view name) { return edit_distance(typed, name); });
 }
 
 }  // namespace penstock

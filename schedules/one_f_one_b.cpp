@@ -10,6 +10,7 @@
 // latency of links at the price of memory.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include <fmt/format.h>

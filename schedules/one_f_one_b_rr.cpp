@@ -87,7 +87,8 @@ struct Versions {
 
 Versions stage_versions(WeightPolicy policy, const ReplicaMinibatches& stage, std::int32_t warmup,
                         std::int32_t minibatches) {
-  Versions versions{std::vector<std::int32_t>(index(minibatches)), std::vector<std::int32_t>(index(minibatches))};
+  Versions versions{std::vector<std::int32_t>(index(minibatches)),
+                    std::vector<std::int32_t>(index(minibatches))};
   for (const std::vector<std::int32_t>& mine : stage) {
     for (std::size_t j = 0; j < mine.size(); ++j) {
       const auto local = static_cast<std::int32_t>(j);
@@ -113,7 +114,9 @@ std::vector<Action> replica_actions(std::int32_t stage, const std::vector<std::i
                                     std::int32_t stated_warmup, const Versions& versions, bool reduces) {
   std::vector<Action> list;
   const std::size_t warmup = std::min(index(stated_warmup), minibatches.size());
-  const auto add_forward = [&](std::int32_t g) { list.push_back(forward(stage, g, versions.of_forward[index(g)])); };
+  const auto add_forward = [&](std::int32_t g) {
+    list.push_back(forward(stage, g, versions.of_forward[index(g)]));
+  };
   const auto add_update = [&](std::int32_t g) {
     list.push_back(backward(stage, g, versions.of_backward[index(g)]));
     if (reduces) list.push_back(whole_stage(ActionKind::reduce_grad, stage));
@@ -136,8 +139,9 @@ Generated one_f_one_b_rr(const Shape& shape) {
   const std::int32_t minibatches = shape.microbatches * shape.iterations;
   const Routed stages = route_evenly(shape, replicas, minibatches);
   if (!stages) {
-    return tl::unexpected(fmt::format("microbatches: {} minibatches do not divide among the replicas: {}; the nearest that work: {}",
-                                      minibatches, stages.error(), nearest(shape, replicas, minibatches)));
+    return tl::unexpected(fmt::format(
+        "microbatches: {} minibatches do not divide among the replicas: {}; the nearest that work: {}",
+        minibatches, stages.error(), nearest(shape, replicas, minibatches)));
   }
   Program program{.schedule = "1f1b-rr", .microbatches = minibatches, .update = UpdateRule::microbatch};
   Versions input;

@@ -115,8 +115,7 @@ class Placer {
   }
 
   void deliver(std::size_t rank, const Action& action) {
-    const bool gradient =
-        action.kind == ActionKind::backward || action.kind == ActionKind::backward_input;
+    const bool gradient = action.kind == ActionKind::backward || action.kind == ActionKind::backward_input;
     if (action.kind == ActionKind::forward) {
       for (const Neighbour& output : outputs_[index(action.stage)]) {
         activation_there_[at(output.edge, action.microbatch)] = true;
@@ -134,14 +133,10 @@ class Placer {
             ActionKind recv_kind) {
     const std::size_t to_rank = index(source_.placement.rank_of(to_stage, producer.microbatch));
     if (to_rank == rank) return;
-    lowered_.ranks[rank].push_back({.kind = send_kind,
-                                    .stage = producer.stage,
-                                    .microbatch = producer.microbatch,
-                                    .peer = to_stage});
-    lowered_.ranks[to_rank].push_back({.kind = recv_kind,
-                                       .stage = to_stage,
-                                       .microbatch = producer.microbatch,
-                                       .peer = producer.stage});
+    lowered_.ranks[rank].push_back(
+        {.kind = send_kind, .stage = producer.stage, .microbatch = producer.microbatch, .peer = to_stage});
+    lowered_.ranks[to_rank].push_back(
+        {.kind = recv_kind, .stage = to_stage, .microbatch = producer.microbatch, .peer = producer.stage});
   }
 
   std::string stuck_message() const {

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "schedules/action.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/flat_program.hpp"
 
@@ -20,7 +22,10 @@ std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number)
 class Walker {
  public:
   Walker(const FlatProgram& flat, const WalkDurations& durations, const ChannelOptions& channels)
-      : flat_(flat), durations_(durations), blocking_(channels.blocking), clock_(index(flat.rank_count), 0),
+      : flat_(flat),
+        durations_(durations),
+        blocking_(channels.blocking),
+        clock_(index(flat.rank_count), 0),
         stands_at_(index(flat.rank_count), kNone) {
     walk_.cursor.assign(flat.rank_begin.begin(), flat.rank_begin.end() - 1);
     walk_.start.assign(flat.ops.size(), 0);
@@ -64,13 +69,21 @@ class Walker {
   /// Passes one position, or returns the message that is missing for it.
   std::int32_t step(std::int32_t rank, std::int32_t position) {
     switch (flat_.ops[index(position)]) {
-      case FlatOp::compute: return compute(rank, position);
+      case FlatOp::compute:
+        return compute(rank, position);
       case FlatOp::leaf:
-      case FlatOp::reshard: walk_.start[index(position)] = walk_.end[index(position)] = clock_[index(rank)]; return kNone;
-      case FlatOp::send: return reach_send(rank, position);
-      case FlatOp::recv: return reach_recv(rank, position);
-      case FlatOp::collective: reach(rank, position); return kNone;
-      case FlatOp::barrier: return reach_barrier(rank, position);
+      case FlatOp::reshard:
+        walk_.start[index(position)] = walk_.end[index(position)] = clock_[index(rank)];
+        return kNone;
+      case FlatOp::send:
+        return reach_send(rank, position);
+      case FlatOp::recv:
+        return reach_recv(rank, position);
+      case FlatOp::collective:
+        reach(rank, position);
+        return kNone;
+      case FlatOp::barrier:
+        return reach_barrier(rank, position);
     }
     return kNone;
   }
@@ -116,7 +129,9 @@ class Walker {
     return blocking_ ? wait_for(rank, id) : kNone;
   }
 
-  void reach(std::int32_t rank, std::int32_t position) { settle(flat_.message[index(position)], clock_[index(rank)]); }
+  void reach(std::int32_t rank, std::int32_t position) {
+    settle(flat_.message[index(position)], clock_[index(rank)]);
+  }
 
   std::int32_t reach_barrier(std::int32_t rank, std::int32_t position) {
     const std::int32_t id = flat_.message[index(position)];
@@ -171,8 +186,8 @@ class Walker {
   const FlatProgram& flat_;
   const WalkDurations& durations_;
   bool blocking_;
-  std::vector<Ns> clock_;                 // by rank: end of what program order has passed
-  std::vector<std::int32_t> stands_at_;   // by rank: the message it waits for
+  std::vector<Ns> clock_;                // by rank: end of what program order has passed
+  std::vector<std::int32_t> stands_at_;  // by rank: the message it waits for
   std::vector<std::int32_t> awake_;
   std::vector<std::int32_t> started_;
   Walk walk_;

@@ -25,13 +25,13 @@ struct WalkDurations {
 /// last member has reached it in program order, and holds the members' collective queues. With
 /// `blocking`, program order also waits for each transfer, which starts when both ranks have reached it.
 struct Walk {
-  bool finished = false;             ///< false: the program hangs
-  std::vector<std::int32_t> cursor;  ///< by rank: the position that it could not pass, or its list's end
-  std::vector<std::int32_t> pending; ///< by message: 0 when it could start
-  std::vector<Ns> start;             ///< by position of compute actions
+  bool finished = false;              ///< false: the program hangs
+  std::vector<std::int32_t> cursor;   ///< by rank: the position that it could not pass, or its list's end
+  std::vector<std::int32_t> pending;  ///< by message: 0 when it could start
+  std::vector<Ns> start;              ///< by position of compute actions
   std::vector<Ns> end;
-  std::vector<Ns> message_start;     ///< by message
-  std::vector<Ns> message_end;       ///< by message: arrival
+  std::vector<Ns> message_start;  ///< by message
+  std::vector<Ns> message_end;    ///< by message: arrival
 };
 
 /// Walks `flat` to its end or until nothing can move. O(positions).

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -50,8 +51,8 @@ tl::expected<std::vector<std::int32_t>, std::string> receive(
     for (const std::size_t upstream : rows[row]) {
       if (left == 0) break;
       if (queues[upstream].empty()) {
-        return tl::unexpected(
-            fmt::format("replica {} waits for replica {} of the stage before it, which has no more", self, upstream));
+        return tl::unexpected(fmt::format(
+            "replica {} waits for replica {} of the stage before it, which has no more", self, upstream));
       }
       received.push_back(queues[upstream].front());
       queues[upstream].pop_front();
@@ -62,7 +63,8 @@ tl::expected<std::vector<std::int32_t>, std::string> receive(
   return received;
 }
 
-tl::expected<ReplicaMinibatches, std::string> next_stage(const ReplicaMinibatches& from, std::int32_t replicas) {
+tl::expected<ReplicaMinibatches, std::string> next_stage(const ReplicaMinibatches& from,
+                                                         std::int32_t replicas) {
   std::vector<std::vector<std::deque<std::int32_t>>> queues(
       index(replicas), std::vector<std::deque<std::int32_t>>(from.size()));
   for (std::size_t q = 0; q < from.size(); ++q) {

@@ -6,8 +6,10 @@
 #include "sim/baseline.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -132,7 +134,12 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   if (!loaded) return tl::unexpected(loaded.error());
   const auto experiment = prepare(*loaded);
   if (!experiment && !experiment.error().invalid) return tl::unexpected(experiment.error().message);
-  if (!experiment) return Measurement{.figures = {.valid = false}, .problem = experiment.error().message};
+  if (!experiment) {
+    Measurement invalid;
+    invalid.figures.valid = false;
+    invalid.problem = experiment.error().message;
+    return invalid;
+  }
   Measurement now{.figures = {.hangs = hangs_of(*experiment), .digest = digest(experiment->program)},
                   .problem = {}};
   const auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});

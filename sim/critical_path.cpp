@@ -10,8 +10,10 @@
 
 #include "report/timeline.hpp"
 #include "scenarios/experiment.hpp"
+#include "schedules/action.hpp"
 #include "schedules/channel_check.hpp"
 #include "schedules/flat_program.hpp"
+#include "schedules/program.hpp"
 #include "schedules/rendezvous_walk.hpp"
 #include "sim/engines.hpp"
 #include "sim/message_costs.hpp"
@@ -32,11 +34,13 @@ Timeline timeline_of(const Experiment& experiment, const FlatProgram& flat, cons
       if (flat.ops[p] == FlatOp::barrier) continue;
       const std::int32_t message = flat.message[p];
       const Action& action = flat.actions[p];
-      timeline.spans.push_back({.rank = rank,
-                                .action = action,
-                                .replica = replica[static_cast<std::size_t>(action.stage)],
-                                .start_ns = message == kNone ? walk.start[p] : walk.message_start[static_cast<std::size_t>(message)],
-                                .end_ns = message == kNone ? walk.end[p] : walk.message_end[static_cast<std::size_t>(message)]});
+      timeline.spans.push_back(
+          {.rank = rank,
+           .action = action,
+           .replica = replica[static_cast<std::size_t>(action.stage)],
+           .start_ns =
+               message == kNone ? walk.start[p] : walk.message_start[static_cast<std::size_t>(message)],
+           .end_ns = message == kNone ? walk.end[p] : walk.message_end[static_cast<std::size_t>(message)]});
       timeline.makespan_ns = std::max(timeline.makespan_ns, timeline.spans.back().end_ns);
     }
   }

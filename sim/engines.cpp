@@ -55,9 +55,12 @@ Stream stream_of(const Action& send, std::int32_t from, std::int32_t to, Channel
   switch (model) {
     case ChannelModel::rank:
     case ChannelModel::pair:
-    case ChannelModel::directed: return {from, to, 0, 0};
-    case ChannelModel::direction: return {from, to, send.kind == ActionKind::send_forward ? 0 : 1, 0};
-    case ChannelModel::boundary: return {from, to, send.stage, send.peer};
+    case ChannelModel::directed:
+      return {from, to, 0, 0};
+    case ChannelModel::direction:
+      return {from, to, send.kind == ActionKind::send_forward ? 0 : 1, 0};
+    case ChannelModel::boundary:
+      return {from, to, send.stage, send.peer};
   }
   return {};
 }
@@ -74,9 +77,12 @@ bool ring_is_shared(LinkUsers& users, const StagePlacement& group, std::int32_t 
 
 std::string_view to_text(Engine engine) {
   switch (engine) {
-    case Engine::automatic: return "auto";
-    case Engine::critical_path: return "critical-path";
-    case Engine::event: return "event";
+    case Engine::automatic:
+      return "auto";
+    case Engine::critical_path:
+      return "critical-path";
+    case Engine::event:
+      return "event";
   }
   return "";
 }
@@ -104,7 +110,8 @@ Engine resolve(const Experiment& experiment, Engine engine) {
 }
 
 tl::expected<Timeline, Hang> run_engine(const Experiment& experiment, Engine engine) {
-  return resolve(experiment, engine) == Engine::event ? event_simulation(experiment) : critical_path(experiment);
+  return resolve(experiment, engine) == Engine::event ? event_simulation(experiment)
+                                                      : critical_path(experiment);
 }
 
 }  // namespace penstock

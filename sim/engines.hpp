@@ -15,7 +15,7 @@
 namespace penstock {
 
 enum class Engine : std::uint8_t {
-  automatic,      // event where links_are_shared(), critical_path otherwise
+  automatic,  // event where links_are_shared(), critical_path otherwise
   critical_path,
   event,
 };

@@ -3,7 +3,6 @@
 // so their ends move whenever another flow starts or ends on a link of theirs.
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +16,7 @@
 
 #include "report/timeline.hpp"
 #include "scenarios/experiment.hpp"
+#include "schedules/action.hpp"
 #include "schedules/channel_check.hpp"
 #include "schedules/flat_program.hpp"
 #include "schedules/rendezvous_walk.hpp"
@@ -45,10 +45,15 @@ struct Event {
 class EventSimulator {
  public:
   EventSimulator(const Experiment& experiment, const FlatProgram& flat)
-      : experiment_(experiment), flat_(flat), blocking_(experiment.channels.blocking),
-        durations_(walk_durations(experiment, flat)), network_(experiment.cluster),
-        stands_at_(index(flat.rank_count), kNone), arrived_(flat.messages.size(), false),
-        flows_left_(flat.messages.size(), 0), first_send_(flat.ops.size(), kNone),
+      : experiment_(experiment),
+        flat_(flat),
+        blocking_(experiment.channels.blocking),
+        durations_(walk_durations(experiment, flat)),
+        network_(experiment.cluster),
+        stands_at_(index(flat.rank_count), kNone),
+        arrived_(flat.messages.size(), false),
+        flows_left_(flat.messages.size(), 0),
+        first_send_(flat.ops.size(), kNone),
         next_send_(flat.messages.size(), kNone) {
     walk_.cursor.assign(flat.rank_begin.begin(), flat.rank_begin.end() - 1);
     walk_.start.assign(flat.ops.size(), 0);
@@ -98,8 +103,12 @@ class EventSimulator {
     events_.pop();
     now_ = event.time_ns;
     switch (event.kind) {
-      case EventKind::compute_end: end_compute(event.subject); break;
-      case EventKind::arrival: arrive(event.subject); break;
+      case EventKind::compute_end:
+        end_compute(event.subject);
+        break;
+      case EventKind::arrival:
+        arrive(event.subject);
+        break;
     }
     return true;
   }
@@ -246,7 +255,8 @@ class EventSimulator {
   std::vector<std::int32_t> stands_at_;  // by rank: the message that program order waits for
   std::vector<bool> arrived_;            // by message
   std::vector<std::int32_t> flows_left_;
-  std::vector<std::int32_t> first_send_;  // by position: transfers that it produces, a list through next_send_
+  std::vector<std::int32_t>
+      first_send_;  // by position: transfers that it produces, a list through next_send_
   std::vector<std::int32_t> next_send_;
   std::map<std::int32_t, std::int32_t> owner_;  // flow -> message
   std::map<std::pair<ActionKind, std::int32_t>, RingCost> rings_;

@@ -60,7 +60,8 @@ std::vector<std::int32_t> FlowNetwork::limited_links(const Route& route) const {
 }
 
 bool FlowNetwork::any_shared(const std::vector<std::int32_t>& links) const {
-  return std::ranges::any_of(links, [&](std::int32_t link) { return users_[static_cast<std::size_t>(link)] > 1; });
+  return std::ranges::any_of(links,
+                             [&](std::int32_t link) { return users_[static_cast<std::size_t>(link)] > 1; });
 }
 
 void FlowNetwork::share_again(Ns now) {

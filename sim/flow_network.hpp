@@ -34,9 +34,9 @@ class FlowNetwork {
     std::int32_t number = 0;
     std::vector<std::int32_t> links;  // those of limited bandwidth
     double remaining_bytes = 0;
-    double bytes_per_second = 0;      // now
-    Ns since_ns = 0;                  // remaining_bytes is of this time
-    Ns end_ns = 0;                    // at the present rate
+    double bytes_per_second = 0;  // now
+    Ns since_ns = 0;              // remaining_bytes is of this time
+    Ns end_ns = 0;                // at the present rate
   };
 
   std::vector<std::int32_t> limited_links(const Route& route) const;

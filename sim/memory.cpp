@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "report/holdings.hpp"
@@ -42,7 +43,10 @@ struct Passage {
 class RankHoldings {
  public:
   RankHoldings(std::int32_t rank, std::span<const Span> spans, const Experiment& experiment)
-      : rank_(rank), spans_(spans), program_(experiment.program), costs_(experiment.costs),
+      : rank_(rank),
+        spans_(spans),
+        program_(experiment.program),
+        costs_(experiment.costs),
         neighbours_(stage_neighbours(experiment.program)) {
     find_passages();
   }
@@ -85,7 +89,8 @@ class RankHoldings {
   }
   /// From the start of one action to the end of another; for ever where the other is missing.
   void hold_between(MemoryCategory category, Bytes bytes, std::int32_t first, std::int32_t last) {
-    hold(category, bytes, span(first).start_ns, first, last == kNoPosition ? kHeldForEver : span(last).end_ns, last);
+    hold(category, bytes, span(first).start_ns, first, last == kNoPosition ? kHeldForEver : span(last).end_ns,
+         last);
   }
 
   Bytes share(std::int32_t stage, Bytes bytes, std::int32_t from_sharding) const {
@@ -98,7 +103,8 @@ class RankHoldings {
   void hold_stage_state() {
     for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) {
       if (program_.placement.replica_on(stage, rank_) < 0) continue;
-      hold(MemoryCategory::weights, share(stage, cost(stage).weights, 3), 0, kBeforeFirst, kHeldForEver, kBeforeFirst);
+      hold(MemoryCategory::weights, share(stage, cost(stage).weights, 3), 0, kBeforeFirst, kHeldForEver,
+           kBeforeFirst);
       hold(MemoryCategory::optimizer_state, share(stage, cost(stage).optimizer_state, 1), 0, kBeforeFirst,
            kHeldForEver, kBeforeFirst);
       hold_versions(stage);
@@ -116,13 +122,14 @@ class RankHoldings {
         steps.push_back(static_cast<std::int32_t>(i));
         continue;
       }
-      if (last_user.size() <= index(action.weight_version)) last_user.resize(index(action.weight_version) + 1, kNoPosition);
+      if (last_user.size() <= index(action.weight_version))
+        last_user.resize(index(action.weight_version) + 1, kNoPosition);
       last_user[index(action.weight_version)] = static_cast<std::int32_t>(i);
     }
     for (std::size_t v = 0; v < std::min(steps.size(), last_user.size()); ++v) {
       if (last_user[v] <= steps[v]) continue;
-      hold(MemoryCategory::weight_versions, share(stage, cost(stage).weights, 3), span(steps[v]).end_ns, steps[v],
-           span(last_user[v]).end_ns, last_user[v]);
+      hold(MemoryCategory::weight_versions, share(stage, cost(stage).weights, 3), span(steps[v]).end_ns,
+           steps[v], span(last_user[v]).end_ns, last_user[v]);
     }
   }
 
@@ -148,7 +155,8 @@ class RankHoldings {
     if (sources.empty()) return cost(stage).input;
     Bytes bytes = 0;
     for (const std::int32_t source : sources) {
-      bytes += transfer_bytes(costs_, {.kind = ActionKind::recv_forward, .stage = stage, .microbatch = 0, .peer = source});
+      bytes += transfer_bytes(
+          costs_, {.kind = ActionKind::recv_forward, .stage = stage, .microbatch = 0, .peer = source});
     }
     return bytes;
   }
@@ -206,7 +214,8 @@ class RankHoldings {
   std::vector<Holding> holdings_;
 };
 
-RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> spans, const MemoryOptions& options) {
+RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> spans,
+                       const MemoryOptions& options) {
   RankMemory memory;
   MemoryByCategory held{};
   Bytes total = 0;

@@ -12,6 +12,7 @@
 #include "schedules/action.hpp"
 #include "schedules/cost_table.hpp"
 #include "schedules/flat_program.hpp"
+#include "schedules/program.hpp"
 #include "schedules/rendezvous_walk.hpp"
 #include "topology/cluster.hpp"
 #include "topology/collective.hpp"
@@ -25,7 +26,9 @@ std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number)
 class TransferPrices {
  public:
   explicit TransferPrices(const Experiment& experiment)
-      : cluster_(experiment.cluster), ranks_(index(experiment.program.rank_count())), prices_(ranks_ * ranks_) {}
+      : cluster_(experiment.cluster),
+        ranks_(index(experiment.program.rank_count())),
+        prices_(ranks_ * ranks_) {}
 
   struct Price {
     Ns hold_ns = 0;
@@ -36,7 +39,9 @@ class TransferPrices {
     Entry& entry = prices_[index(transfer.from_rank) * ranks_ + index(transfer.to_rank)];
     if (!entry.known) {
       const Route route = cluster_.route(transfer.from_rank, transfer.to_rank);
-      entry = {.known = true, .bytes_per_second = route.bytes_per_second, .price = {.latency_ns = route.latency_ns}};
+      entry = {.known = true,
+               .bytes_per_second = route.bytes_per_second,
+               .price = {.latency_ns = route.latency_ns}};
     }
     if (entry.bytes != transfer.bytes) {
       entry.bytes = transfer.bytes;

@@ -52,7 +52,8 @@ std::vector<LinkTraffic> link_traffic(const Timeline& timeline, const Experiment
   for (const auto& [pair, bytes] : bytes_of_pair) add(pair.first, pair.second, bytes);
   std::vector<LinkTraffic> traffic;
   for (const auto& [link, bytes] : bytes_of_link) {
-    if (bytes > 0) traffic.push_back({experiment.cluster.links()[static_cast<std::size_t>(link)].name, bytes});
+    if (bytes > 0)
+      traffic.push_back({experiment.cluster.links()[static_cast<std::size_t>(link)].name, bytes});
   }
   return traffic;
 }
@@ -61,18 +62,21 @@ void add_memory(Result& result, const Experiment& experiment, const MemoryOption
   std::vector<RankMemory> memories = memory_of(result.timeline, experiment, options);
   for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
     result.ranks[rank].memory = std::move(memories[rank]);
-    if (rank < experiment.cluster.devices().size()) result.ranks[rank].device = experiment.cluster.devices()[rank].name;
+    if (rank < experiment.cluster.devices().size())
+      result.ranks[rank].device = experiment.cluster.devices()[rank].name;
   }
 }
 
 double samples_per_second(const Period& period, double samples_per_microbatch) {
-  return static_cast<double>(period.microbatches) * samples_per_microbatch * 1e9 / static_cast<double>(period.period_ns);
+  return static_cast<double>(period.microbatches) * samples_per_microbatch * 1e9 /
+         static_cast<double>(period.period_ns);
 }
 
 void add_steady_rate(Result& result, const Experiment& experiment, Engine engine) {
   const std::optional<Period> period = steady_period(experiment, engine);
   if (!period || period->period_ns == 0) return;
-  result.throughput.steady_samples_per_second = samples_per_second(*period, experiment.samples_per_microbatch);
+  result.throughput.steady_samples_per_second =
+      samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
 }  // namespace
@@ -81,9 +85,10 @@ tl::expected<Result, Hang> simulate(const Experiment& experiment, const Simulate
   const Engine engine = resolve(experiment, options.engine);
   auto timeline = run_engine(experiment, engine);
   if (!timeline) return tl::unexpected(std::move(timeline.error()));
-  Result result = summarize(std::move(*timeline), {.program = experiment.program,
-                                                   .costs = experiment.costs,
-                                                   .samples_per_microbatch = experiment.samples_per_microbatch});
+  Result result =
+      summarize(std::move(*timeline), {.program = experiment.program,
+                                       .costs = experiment.costs,
+                                       .samples_per_microbatch = experiment.samples_per_microbatch});
   result.scenario = experiment.name;
   result.engine = std::string(to_text(engine));
   result.channel = std::string(to_text(experiment.channels.model));
@@ -114,10 +119,12 @@ std::optional<double> steady_rate_of_longer_stream(const Scenario& scenario, con
 
 }  // namespace
 
-tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario, const SimulateOptions& options) {
+tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
+                                                      const SimulateOptions& options) {
   const auto experiment = prepare(scenario);
   if (!experiment) {
-    return tl::unexpected(SimulateError{experiment.error().message, experiment.error().invalid, std::nullopt});
+    return tl::unexpected(
+        SimulateError{experiment.error().message, experiment.error().invalid, std::nullopt});
   }
   auto result = simulate(*experiment, options);
   if (!result) return tl::unexpected(SimulateError{result.error().message, true, result.error()});

@@ -35,6 +35,7 @@ struct SimulateError {
 
 /// prepare() and simulate(). The steady rate of an asynchronous schedule is taken from a longer stream
 /// of the same scenario when the given one is too short to show its period.
-tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario, const SimulateOptions& options);
+tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
+                                                      const SimulateOptions& options);
 
 }  // namespace penstock

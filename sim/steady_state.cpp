@@ -28,13 +28,16 @@ std::optional<Ns> shift(const Row& earlier, const Row& later) {
   for (std::size_t i = 0; i < earlier.size(); ++i) {
     const Span& a = *earlier[i];
     const Span& b = *later[i];
-    const bool same_place = a.rank == b.rank && a.action.kind == b.action.kind && a.action.stage == b.action.stage;
-    if (!same_place || b.start_ns - a.start_ns != amount || b.end_ns - a.end_ns != amount) return std::nullopt;
+    const bool same_place =
+        a.rank == b.rank && a.action.kind == b.action.kind && a.action.stage == b.action.stage;
+    if (!same_place || b.start_ns - a.start_ns != amount || b.end_ns - a.end_ns != amount)
+      return std::nullopt;
   }
   return amount;
 }
 
-std::vector<Row> rows_by_iteration(const Timeline& timeline, const Program& program, std::int32_t iterations) {
+std::vector<Row> rows_by_iteration(const Timeline& timeline, const Program& program,
+                                   std::int32_t iterations) {
   std::vector<Row> rows(static_cast<std::size_t>(iterations));
   std::size_t next = 0;
   for (const std::vector<Action>& list : program.ranks) {
@@ -67,7 +70,8 @@ std::optional<Period> period_of_repetitions(const Experiment& experiment, Engine
 std::vector<Row> rows_by_microbatch(const Timeline& timeline, std::int32_t microbatches) {
   std::vector<Row> rows(static_cast<std::size_t>(microbatches));
   for (const Span& span : timeline.spans) {
-    if (span.action.microbatch != kNoMicrobatch) rows[static_cast<std::size_t>(span.action.microbatch)].push_back(&span);
+    if (span.action.microbatch != kNoMicrobatch)
+      rows[static_cast<std::size_t>(span.action.microbatch)].push_back(&span);
   }
   return rows;
 }

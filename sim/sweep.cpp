@@ -45,7 +45,8 @@ std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
     const ScheduleInfo* known = find_schedule(schedule);
     const std::string name(known != nullptr ? known->name : schedule);
     for (const auto& stages : or_own(grid.stages)) {
-      for (const auto& microbatches : or_own(grid.microbatches)) points.push_back({name, stages, microbatches});
+      for (const auto& microbatches : or_own(grid.microbatches))
+        points.push_back({name, stages, microbatches});
     }
   }
   return points;
@@ -57,12 +58,14 @@ Scenario scenario_at(const Scenario& base, const Point& point, HeldBatch held) {
   if (point.stages) scenario.shape.stages = *point.stages;
   if (!point.microbatches) return scenario;
   scenario.batch.microbatches = *point.microbatches;
-  (held == HeldBatch::global_batch ? scenario.batch.micro_batch_size : scenario.batch.global_batch_size).reset();
+  (held == HeldBatch::global_batch ? scenario.batch.micro_batch_size : scenario.batch.global_batch_size)
+      .reset();
   return scenario;
 }
 
 /// idle_over_total on equal stages without communication, where the schedule has a formula.
-std::optional<double> closed_form_bubble(const std::string& schedule, const Shape& shape, std::int32_t microbatches) {
+std::optional<double> closed_form_bubble(const std::string& schedule, const Shape& shape,
+                                         std::int32_t microbatches) {
   const double k = shape.stages;
   const double m = microbatches;
   if (schedule == "naive") return 1 - 1 / k;
@@ -83,8 +86,8 @@ void add_memory_verdict(SweepRow& row, const Result& result) {
   for (const RankReport& rank : result.ranks) {
     if (!rank.memory.out_of_memory()) continue;
     row.status = SweepStatus::out_of_memory;
-    row.reason = fmt::format("rank {} needs {}, its device has {}", rank.rank, format_bytes(rank.memory.peak_bytes),
-                             format_bytes(*rank.memory.capacity));
+    row.reason = fmt::format("rank {} needs {}, its device has {}", rank.rank,
+                             format_bytes(rank.memory.peak_bytes), format_bytes(*rank.memory.capacity));
     return;
   }
 }

@@ -23,7 +23,8 @@ struct SweepGrid {
   std::vector<std::int32_t> microbatches;
   HeldBatch held = HeldBatch::global_batch;
   Engine engine = Engine::automatic;
-  std::function<void(std::size_t done, std::size_t total)> progress{};  ///< called from any thread; may be empty
+  std::function<void(std::size_t done, std::size_t total)>
+      progress{};  ///< called from any thread; may be empty
 };
 
 /// The size that a sweep of `scenario` holds unless told otherwise: the global batch where the scenario
@@ -31,8 +32,8 @@ struct SweepGrid {
 HeldBatch default_held_batch(const Scenario& scenario);
 
 /// Every point of the grid as a row, ordered by schedule, K, M. A point that cannot be made (a batch that
-/// does not divide, more stages than layers, too few devices) is a row with status `skipped` and the reason; one
-/// that does not fit a device's memory has status `out_of_memory` and all its figures.
+/// does not divide, more stages than layers, too few devices) is a row with status `skipped` and the reason;
+/// one that does not fit a device's memory has status `out_of_memory` and all its figures.
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid);
 
 }  // namespace penstock

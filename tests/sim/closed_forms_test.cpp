@@ -51,7 +51,8 @@ TEST(ClosedForm, OneFOneBTakesAsLongAsGPipe) {
 TEST(ClosedForm, NaiveRunsOneStageAtATime) {
   for_all_shapes([](std::int32_t k, std::int32_t m) {
     for (const UpdateRule update : {UpdateRule::minibatch, UpdateRule::microbatch}) {
-      EXPECT_EQ(makespan_ns(uniform_experiment("naive", {.stages = k, .microbatches = m, .update = update}, kTimes)),
+      EXPECT_EQ(makespan_ns(
+                    uniform_experiment("naive", {.stages = k, .microbatches = m, .update = update}, kTimes)),
                 m * k * (kF + kB));
     }
   });
@@ -94,13 +95,16 @@ TEST(ClosedForm, RecomputeCostsOncePerMicrobatchWhenEarlyAndAlongTheDrainWhenLat
 TEST(ClosedForm, ExceptLastRecomputesOneMicrobatchLess) {
   for_all_shapes([](std::int32_t k, std::int32_t m) {
     const Shape shape{.stages = k, .microbatches = m, .checkpoint = Checkpoint::except_last};
-    EXPECT_EQ(makespan_ns(uniform_experiment("gpipe", shape, kTimes)), (m + k - 1) * (kF + kB) + (m - 1) * kF);
+    EXPECT_EQ(makespan_ns(uniform_experiment("gpipe", shape, kTimes)),
+              (m + k - 1) * (kF + kB) + (m - 1) * kF);
   });
 }
 
 TEST(ClosedForm, TheSlowestStageDecidesAnUnequalGPipe) {
   std::uint32_t state = 1;
-  const auto random = [&](Ns most) { return static_cast<Ns>((state = state * 1664525U + 1013904223U) >> 16U) % most + 1; };
+  const auto random = [&](Ns most) {
+    return static_cast<Ns>((state = state * 1664525U + 1013904223U) >> 16U) % most + 1;
+  };
   for_all_shapes([&](std::int32_t k, std::int32_t m) {
     const Program program = *generate("gpipe", {.stages = k, .microbatches = m});
     CostTable costs;
@@ -138,9 +142,10 @@ TEST(ClosedForm, ZbH1LeavesAThirdOfTheBubble) {
       const std::int32_t m = 2 * k + 1;
       const Program program = *generate("zb-h1", {.stages = k, .microbatches = m});
       const StageCost cost{.forward_ns = f, .backward_input_ns = i, .backward_weight_ns = w};
-      EXPECT_EQ(makespan_ns(experiment_of(program, {.stages = {program.placement.stages.size(), cost}, .edges = {}},
-                                          uniform_links(k, kUnlimitedBandwidth, 0))),
-                m * (f + i + w) + (k - 1) * std::max({f, i, f + i - w}))
+      EXPECT_EQ(
+          makespan_ns(experiment_of(program, {.stages = {program.placement.stages.size(), cost}, .edges = {}},
+                                    uniform_links(k, kUnlimitedBandwidth, 0))),
+          m * (f + i + w) + (k - 1) * std::max({f, i, f + i - w}))
           << "K=" << k << " f,i,w=" << f << "," << i << "," << w;
     }
   }
@@ -188,7 +193,9 @@ TEST(ClosedForm, AsynchronousDepthHidesLatency) {
 TEST(ClosedForm, PipeDreamIsAboutTwiceAsFastAsGPipe) {
   const UniformTimes times{.forward_ns = 1000, .backward_ns = 2000};
   Shape shape{.stages = 4, .microbatches = 4};
-  const auto per_microbatch = [&] { return static_cast<double>(makespan_ns(uniform_experiment("gpipe", shape, times))) / 4 / 3000; };
+  const auto per_microbatch = [&] {
+    return static_cast<double>(makespan_ns(uniform_experiment("gpipe", shape, times))) / 4 / 3000;
+  };
   EXPECT_DOUBLE_EQ(per_microbatch(), 1.75);
   shape.checkpoint = Checkpoint::always;
   EXPECT_NEAR(per_microbatch(), 2.083, 0.0005);
@@ -198,10 +205,15 @@ TEST(ClosedForm, PipeDreamIsAboutTwiceAsFastAsGPipe) {
 
 TEST(ClosedForm, DataParallelEndsWithTheRingAllReduce) {
   for (std::int32_t ranks = 1; ranks <= 8; ++ranks) {
-    const Program program = *generate("data-parallel", {.stages = 1, .microbatches = ranks, .replicas = {ranks}});
-    const CostTable costs{.stages = {{.forward_ns = 1000, .backward_ns = 2000, .weights = 840'000, .gradients = 840'000}}, .edges = {}};
-    const Ns ring = 2 * (ranks - 1) * 840'000 / ranks + 2 * (ranks - 1) * 50;  // 1 GB/s: one byte a nanosecond
-    EXPECT_EQ(makespan_ns(experiment_of(program, costs, uniform_links(ranks, 1e9, 50))), 3000 + ring) << ranks;
+    const Program program =
+        *generate("data-parallel", {.stages = 1, .microbatches = ranks, .replicas = {ranks}});
+    const CostTable costs{
+        .stages = {{.forward_ns = 1000, .backward_ns = 2000, .weights = 840'000, .gradients = 840'000}},
+        .edges = {}};
+    const Ns ring =
+        2 * (ranks - 1) * 840'000 / ranks + 2 * (ranks - 1) * 50;  // 1 GB/s: one byte a nanosecond
+    EXPECT_EQ(makespan_ns(experiment_of(program, costs, uniform_links(ranks, 1e9, 50))), 3000 + ring)
+        << ranks;
   }
 }
 

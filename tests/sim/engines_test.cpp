@@ -27,9 +27,9 @@ std::string difference(const Timeline& expected, const Timeline& actual) {
     const Span& e = expected.spans[i];
     const Span& a = actual.spans[i];
     if (e == a) continue;
-    return "rank " + std::to_string(e.rank) + " " + to_text(e.action) + ": expected " + std::to_string(e.start_ns) +
-           ".." + std::to_string(e.end_ns) + ", got " + to_text(a.action) + " " + std::to_string(a.start_ns) + ".." +
-           std::to_string(a.end_ns);
+    return "rank " + std::to_string(e.rank) + " " + to_text(e.action) + ": expected " +
+           std::to_string(e.start_ns) + ".." + std::to_string(e.end_ns) + ", got " + to_text(a.action) + " " +
+           std::to_string(a.start_ns) + ".." + std::to_string(a.end_ns);
   }
   return expected.makespan_ns == actual.makespan_ns ? "" : "different makespans";
 }
@@ -69,9 +69,11 @@ TEST(Engines, AgreeOnEveryGeneratorUnderEveryChannelModel) {
     for (const std::int32_t stages : {1, 2, 3}) {
       for (const std::int32_t microbatches : {1, 2, 4}) {
         for (const ChannelModel model : kChannelModels) {
-          const auto program = schedule.generate({.stages = stages, .microbatches = microbatches, .iterations = 2});
+          const auto program =
+              schedule.generate({.stages = stages, .microbatches = microbatches, .iterations = 2});
           if (!program) continue;
-          SCOPED_TRACE(testing::Message() << schedule.name << " K=" << stages << " M=" << microbatches << " " << to_text(model));
+          SCOPED_TRACE(testing::Message()
+                       << schedule.name << " K=" << stages << " M=" << microbatches << " " << to_text(model));
           const Experiment experiment = uneven(*program, {.model = model});
           ASSERT_FALSE(find_hang(experiment.program, experiment.channels, experiment.costs));
           expect_agreement(experiment);
@@ -88,8 +90,9 @@ TEST(Engines, AgreeWithBlockingCapacityAndEagerMessages) {
                                          ChannelOptions{.capacity = 2, .eager_bytes = 7},
                                          ChannelOptions{.model = ChannelModel::rank, .eager_bytes = 7}}) {
     for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1"}) {
-      SCOPED_TRACE(testing::Message() << name << " " << to_text(channels.model) << " blocking " << channels.blocking
-                                      << " capacity " << channels.capacity << " eager " << channels.eager_bytes);
+      SCOPED_TRACE(testing::Message()
+                   << name << " " << to_text(channels.model) << " blocking " << channels.blocking
+                   << " capacity " << channels.capacity << " eager " << channels.eager_bytes);
       const Experiment experiment = uneven(*generate(name, {.stages = 3, .microbatches = 4}), channels);
       if (find_hang(experiment.program, experiment.channels, experiment.costs)) continue;
       expect_agreement(experiment);

@@ -41,7 +41,9 @@ std::vector<RankMemory> memory(const Experiment& experiment) {
   return memory_of(*critical_path(experiment), experiment, {});
 }
 
-Bytes peak(const RankMemory& memory, MemoryCategory category) { return memory.peaks[static_cast<std::size_t>(category)]; }
+Bytes peak(const RankMemory& memory, MemoryCategory category) {
+  return memory.peaks[static_cast<std::size_t>(category)];
+}
 
 TEST(Memory, GPipeKeepsEveryMicrobatchOnEveryRank) {
   for (std::int32_t k = 1; k <= 5; ++k) {
@@ -59,7 +61,8 @@ TEST(Memory, GPipeWithRecomputeKeepsInputsAndOneMicrobatch) {
     for (std::int32_t k = 1; k <= 5; ++k) {
       for (std::int32_t m = 1; m <= 9; ++m) {
         const auto ranks = memory(with_memory(
-            "gpipe", {.stages = k, .microbatches = m, .checkpoint = Checkpoint::always, .recompute = timing}));
+            "gpipe",
+            {.stages = k, .microbatches = m, .checkpoint = Checkpoint::always, .recompute = timing}));
         for (std::size_t r = 0; r < ranks.size(); ++r) {
           EXPECT_EQ(peak(ranks[r], MemoryCategory::activations), m * (r == 0 ? kInput : kActivation) + kKept);
         }
@@ -69,7 +72,8 @@ TEST(Memory, GPipeWithRecomputeKeepsInputsAndOneMicrobatch) {
 }
 
 TEST(Memory, ExceptLastKeepsTheLastMicrobatchWhole) {
-  const auto ranks = memory(with_memory("gpipe", {.stages = 2, .microbatches = 4, .checkpoint = Checkpoint::except_last}));
+  const auto ranks =
+      memory(with_memory("gpipe", {.stages = 2, .microbatches = 4, .checkpoint = Checkpoint::except_last}));
   // The last microbatch's activations and three inputs, and one recomputed microbatch beside them.
   EXPECT_EQ(peak(ranks[1], MemoryCategory::activations), kKept + 3 * kActivation + kKept);
 }
@@ -79,7 +83,8 @@ TEST(Memory, OneFOneBKeepsOneMicrobatchPerLaterStageAndItsOwn) {
     for (std::int32_t m = 1; m <= 9; ++m) {
       const auto ranks = memory(with_memory("1f1b", {.stages = k, .microbatches = m}));
       for (std::int32_t r = 0; r < k; ++r) {
-        EXPECT_EQ(peak(ranks[static_cast<std::size_t>(r)], MemoryCategory::activations), std::min(m, k - r) * kKept);
+        EXPECT_EQ(peak(ranks[static_cast<std::size_t>(r)], MemoryCategory::activations),
+                  std::min(m, k - r) * kKept);
       }
     }
   }
@@ -93,13 +98,15 @@ TEST(Memory, PipeDreamStashesAWeightVersionForEveryMinibatchInFlight) {
       const std::int32_t in_flight = k - r;
       EXPECT_EQ(peak(rank, MemoryCategory::activations), in_flight * kKept);
       EXPECT_EQ(peak(rank, MemoryCategory::weights), kWeights);
-      EXPECT_EQ(peak(rank, MemoryCategory::weight_versions), (in_flight - 1) * kWeights) << "the newest one is in weights";
+      EXPECT_EQ(peak(rank, MemoryCategory::weight_versions), (in_flight - 1) * kWeights)
+          << "the newest one is in weights";
     }
   }
 }
 
 TEST(Memory, LatestWeightsNeedNoStash) {
-  for (const RankMemory& rank : memory(with_memory("1f1b-rr", {.stages = 4, .microbatches = 12, .weights = WeightPolicy::latest}))) {
+  for (const RankMemory& rank :
+       memory(with_memory("1f1b-rr", {.stages = 4, .microbatches = 12, .weights = WeightPolicy::latest}))) {
     EXPECT_EQ(peak(rank, MemoryCategory::weight_versions), 0);
   }
 }
@@ -110,7 +117,8 @@ TEST(Memory, SplitBackwardGivesBackAPartAtI) {
   const RankMemory rank = memory(experiment).front();
   std::vector<std::pair<Ns, Bytes>> activations;
   for (const MemorySample& sample : rank.samples) {
-    activations.emplace_back(sample.time_ns, sample.bytes[static_cast<std::size_t>(MemoryCategory::activations)]);
+    activations.emplace_back(sample.time_ns,
+                             sample.bytes[static_cast<std::size_t>(MemoryCategory::activations)]);
   }
   // F 0..10, I 10..20, W 20..30
   EXPECT_EQ(activations, (std::vector<std::pair<Ns, Bytes>>{{0, 1000}, {20, 600}, {30, 0}}));
@@ -163,7 +171,8 @@ TEST(Memory, ADeviceThatIsTooSmallIsReported) {
   experiment.cluster = *uniform_cluster({.devices = 2, .memory_bytes = 2 * kWeights + 3 * kKept});
   const auto fits = simulate(experiment, {});
   EXPECT_TRUE(fits->ranks[0].memory.out_of_memory()) << "a send buffer does not fit";
-  experiment.cluster = *uniform_cluster({.devices = 2, .memory_bytes = 2 * kWeights + 3 * kKept + 2 * kActivation});
+  experiment.cluster =
+      *uniform_cluster({.devices = 2, .memory_bytes = 2 * kWeights + 3 * kKept + 2 * kActivation});
   EXPECT_FALSE(simulate(experiment, {})->ranks[0].memory.out_of_memory());
 }
 
@@ -177,7 +186,8 @@ TEST(Memory, ZeroCostStagesHoldOneMicrobatchAtATimeInProgramOrder) {
 
 TEST(Memory, IsBackAtTheWeightsInTheEnd) {
   for (const ScheduleInfo& schedule : schedule_table()) {
-    for (const RankMemory& rank : memory(with_memory(std::string(schedule.name), {.stages = 3, .microbatches = 6}))) {
+    for (const RankMemory& rank :
+         memory(with_memory(std::string(schedule.name), {.stages = 3, .microbatches = 6}))) {
       MemoryByCategory left = rank.samples.back().bytes;
       left[static_cast<std::size_t>(MemoryCategory::weights)] = 0;
       EXPECT_EQ(total_bytes(left), 0) << schedule.name;

@@ -1,5 +1,5 @@
-// The schedules of torch.distributed.pipelining as CSV: read, simulated to the stated makespans and peaks in unit
-// times, written back equal, and made again by our own generators and lowering. The files are PyTorch's
+// The schedules of torch.distributed.pipelining as CSV: read, simulated to the stated makespans and peaks in
+// unit times, written back equal, and made again by our own generators and lowering. The files are PyTorch's
 // own and are read where they stand; a few lines are carried over below.
 
 #include <algorithm>
@@ -35,14 +35,20 @@ std::string read(const std::filesystem::path& path) {
 
 /// F = I = W = 1, B = 2, an overlapped pair 3.
 Experiment in_unit_times(const Program& program) {
-  const StageCost unit{.forward_ns = 1, .backward_ns = 2, .backward_input_ns = 1, .backward_weight_ns = 1, .overlapped_pair_ns = 3, .kept = 1};
+  const StageCost unit{.forward_ns = 1,
+                       .backward_ns = 2,
+                       .backward_input_ns = 1,
+                       .backward_weight_ns = 1,
+                       .overlapped_pair_ns = 3,
+                       .kept = 1};
   return experiment_of(program, {.stages = {program.placement.stages.size(), unit}, .edges = {}},
                        uniform_links(program.rank_count(), kUnlimitedBandwidth, 0));
 }
 
 int transfers(const Program& program) {
   int count = 0;
-  for (const auto& list : program.ranks) count += static_cast<int>(std::ranges::count_if(list, [](const Action& a) { return is_send(a.kind); }));
+  for (const auto& list : program.ranks)
+    count += static_cast<int>(std::ranges::count_if(list, [](const Action& a) { return is_send(a.kind); }));
   return count;
 }
 
@@ -65,10 +71,13 @@ TEST_F(PyTorchFiles, SimulateToTheStatedMakespansPeaksAndTransfers) {
       const auto program = parse_pytorch_csv(read(kFolder / (name + form)), name);
       ASSERT_TRUE(program) << program.error();
       const Experiment experiment = in_unit_times(*program);
-      const Result result = summarize(*critical_path(experiment), {.program = experiment.program, .costs = experiment.costs});
-      EXPECT_EQ(static_cast<double>(result.makespan_ns), test_case.at("unit_makespan_F1_I1_W1_B2_FB3").get<double>());
+      const Result result =
+          summarize(*critical_path(experiment), {.program = experiment.program, .costs = experiment.costs});
+      EXPECT_EQ(static_cast<double>(result.makespan_ns),
+                test_case.at("unit_makespan_F1_I1_W1_B2_FB3").get<double>());
       const auto peaks = test_case.at("peak_live_activations_per_rank").get<std::vector<std::int64_t>>();
-      for (const RankReport& rank : result.ranks) EXPECT_EQ(rank.peak_live_activations, peaks.at(static_cast<std::size_t>(rank.rank)));
+      for (const RankReport& rank : result.ranks)
+        EXPECT_EQ(rank.peak_live_activations, peaks.at(static_cast<std::size_t>(rank.rank)));
       EXPECT_EQ(transfers(experiment.program), test_case.at("p2p_transfers").get<int>());
       ++cases;
     }
@@ -113,12 +122,13 @@ TEST(PyTorchForm, TheLoweringOfItsOwnUnitTestWithoutBlanks) {
 TEST(PyTorchForm, Interleaved1F1BWithFullyShardedStagesAsPrintedInAnIssueOfIts) {
   // pytorch/pytorch#172668: two ranks, two chunks, two microbatches.
   const Program program = *generate("Interleaved1F1B", {.stages = 2, .microbatches = 2, .virtual_stages = 2});
-  EXPECT_EQ(to_pytorch_csv(*lower(insert_reduce_grad(insert_unshard_reshard(program)))),
-            "0UNSHARD,2UNSHARD,0F0,0SEND_F0,2RECV_F0,0F1,0SEND_F1,2RECV_F1,2F0,2SEND_F0,2F1,2SEND_F1,2RECV_B0,2B0,"
-            "2SEND_B0,2RECV_B1,2B1,2SEND_B1,2REDUCE_GRAD,2RESHARD,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
-            "1UNSHARD,3UNSHARD,1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,3RECV_F0,3F0,3RECV_F1,3B0,3SEND_B0,"
-            "1RECV_B0,3F1,3B1,3SEND_B1,1RECV_B1,3REDUCE_GRAD,3RESHARD,1B0,1SEND_B0,1B1,1SEND_B1,1REDUCE_GRAD,"
-            "1RESHARD\n");
+  EXPECT_EQ(
+      to_pytorch_csv(*lower(insert_reduce_grad(insert_unshard_reshard(program)))),
+      "0UNSHARD,2UNSHARD,0F0,0SEND_F0,2RECV_F0,0F1,0SEND_F1,2RECV_F1,2F0,2SEND_F0,2F1,2SEND_F1,2RECV_B0,2B0,"
+      "2SEND_B0,2RECV_B1,2B1,2SEND_B1,2REDUCE_GRAD,2RESHARD,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
+      "1UNSHARD,3UNSHARD,1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,3RECV_F0,3F0,3RECV_F1,3B0,3SEND_B0,"
+      "1RECV_B0,3F1,3B1,3SEND_B1,1RECV_B1,3REDUCE_GRAD,3RESHARD,1B0,1SEND_B0,1B1,1SEND_B1,1REDUCE_GRAD,"
+      "1RESHARD\n");
 }
 
 }  // namespace

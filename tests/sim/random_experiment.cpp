@@ -28,7 +28,8 @@ class RandomProgram {
       const Program compute = program();
       const auto lowered = lower(compute);
       if (!lowered) continue;  // an overlapped pair whose second leaf needs the first
-      Experiment made = experiment_of(*lowered, costs(*lowered), uniform_links(lowered->rank_count(), 1e9 * pick(1, 4), pick(0, 30)));
+      Experiment made = experiment_of(*lowered, costs(*lowered),
+                                      uniform_links(lowered->rank_count(), 1e9 * pick(1, 4), pick(0, 30)));
       made.channels = channels();
       if (!find_hang(made.program, made.channels, made.costs)) return made;
     }
@@ -47,7 +48,8 @@ class RandomProgram {
     program.recompute = chance(50) ? RecomputeTiming::late : RecomputeTiming::early;
     program.ranks.resize(static_cast<std::size_t>(pick(1, 4)));
     const std::int32_t stages = pick(1, 5);
-    for (std::int32_t stage = 0; stage < stages; ++stage) program.placement.stages.push_back(placement(program));
+    for (std::int32_t stage = 0; stage < stages; ++stage)
+      program.placement.stages.push_back(placement(program));
     if (chance(30)) add_edges(program, stages);
     emit_in_random_order(program);
     overlap_some(program);
@@ -92,31 +94,39 @@ class RandomProgram {
       for (std::size_t s = 0; s < stages; ++s) {
         for (std::size_t m = 0; m < units; ++m) {
           const auto all = [&](const std::vector<std::int32_t>& others, const auto& there) {
-            return std::ranges::all_of(others, [&](std::int32_t o) { return bool(there[static_cast<std::size_t>(o)][m]); });
+            return std::ranges::all_of(
+                others, [&](std::int32_t o) { return bool(there[static_cast<std::size_t>(o)][m]); });
           };
           const auto stage = static_cast<std::int32_t>(s);
           const auto unit = static_cast<std::int32_t>(m);
           const bool gradient_there = f[s][m] && all(neighbours.successors[s], b);
           if (!f[s][m]) {
-            if (all(neighbours.predecessors[s], f)) ready.push_back({.kind = ActionKind::forward, .stage = stage, .microbatch = unit});
+            if (all(neighbours.predecessors[s], f))
+              ready.push_back({.kind = ActionKind::forward, .stage = stage, .microbatch = unit});
           } else if (recompute[s][m] && !recomputed[s][m]) {
-            if (program.recompute == RecomputeTiming::early || gradient_there) ready.push_back({.kind = ActionKind::recompute, .stage = stage, .microbatch = unit});
+            if (program.recompute == RecomputeTiming::early || gradient_there)
+              ready.push_back({.kind = ActionKind::recompute, .stage = stage, .microbatch = unit});
           } else if (!b[s][m]) {
-            if (gradient_there) ready.push_back({.kind = split[s][m] ? ActionKind::backward_input : ActionKind::backward, .stage = stage, .microbatch = unit});
+            if (gradient_there)
+              ready.push_back({.kind = split[s][m] ? ActionKind::backward_input : ActionKind::backward,
+                               .stage = stage,
+                               .microbatch = unit});
           } else if (split[s][m] && !done[s][m]) {
             ready.push_back({.kind = ActionKind::backward_weight, .stage = stage, .microbatch = unit});
           }
         }
       }
       if (ready.empty()) return;
-      const Action action = ready[static_cast<std::size_t>(pick(0, static_cast<std::int32_t>(ready.size()) - 1))];
+      const Action action =
+          ready[static_cast<std::size_t>(pick(0, static_cast<std::int32_t>(ready.size()) - 1))];
       const auto s = static_cast<std::size_t>(action.stage);
       const auto m = static_cast<std::size_t>(action.microbatch);
       if (action.kind == ActionKind::forward) f[s][m] = true;
       if (action.kind == ActionKind::recompute) recomputed[s][m] = true;
       if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_input) b[s][m] = true;
       if (action.kind == ActionKind::backward_weight) done[s][m] = true;
-      program.ranks[static_cast<std::size_t>(program.placement.rank_of(action.stage, action.microbatch))].push_back(action);
+      program.ranks[static_cast<std::size_t>(program.placement.rank_of(action.stage, action.microbatch))]
+          .push_back(action);
     }
   }
 
@@ -157,7 +167,8 @@ class RandomProgram {
                               .weights = pick(0, 100),
                               .gradients = pick(0, 100)});
     }
-    for (const StageEdge& edge : stage_edges(program)) costs.edges.push_back({edge, pick(0, 60), pick(0, 60)});
+    for (const StageEdge& edge : stage_edges(program))
+      costs.edges.push_back({edge, pick(0, 60), pick(0, 60)});
     return costs;
   }
 

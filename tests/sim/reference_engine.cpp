@@ -20,12 +20,12 @@ namespace {
 
 struct Item {
   std::int32_t rank = 0;
-  std::int32_t position = 0;   // in the rank's list over all iterations
+  std::int32_t position = 0;  // in the rank's list over all iterations
   std::int32_t iteration = 0;
-  std::int32_t group = 0;      // position of the first leaf of its overlapped group
+  std::int32_t group = 0;  // position of the first leaf of its overlapped group
   Action action;
   Ns start = 0;
-  Ns released = 0;             // transfers: when the channel is free again; others: end
+  Ns released = 0;  // transfers: when the channel is free again; others: end
   Ns end = 0;
 };
 
@@ -56,7 +56,8 @@ class Reference {
     std::int32_t position = 0;
     for (std::int32_t iteration = 0; iteration < p_.iterations; ++iteration) {
       for (std::size_t i = 0; i < list.size(); ++i, ++position) {
-        Item item{.rank = rank, .position = position, .iteration = iteration, .group = position, .action = list[i]};
+        Item item{
+            .rank = rank, .position = position, .iteration = iteration, .group = position, .action = list[i]};
         if (i > 0 && list[i - 1].overlaps_next) item.group = items_.back().group;
         if (item.action.microbatch != kNoMicrobatch) item.action.microbatch += iteration * p_.unit_count();
         if (is_compute(item.action.kind) && item.action.kind != ActionKind::step) {
@@ -81,11 +82,13 @@ class Reference {
   }
 
   Ns start_of(const Item& item) const {
-    if (is_transfer(item.action.kind)) return start_of_transfer(other_end_or_self(item, true), other_end_or_self(item, false));
+    if (is_transfer(item.action.kind))
+      return start_of_transfer(other_end_or_self(item, true), other_end_or_self(item, false));
     if (is_collective(item.action.kind)) return start_of_collective(item);
     Ns start = after_program_order(item);
     for (const Item& other : items_) {
-      if (is_compute(item.action.kind) && leaf_of_group_waits_for(item, other)) start = std::max(start, other.end);
+      if (is_compute(item.action.kind) && leaf_of_group_waits_for(item, other))
+        start = std::max(start, other.end);
     }
     return start;
   }
@@ -95,8 +98,8 @@ class Reference {
   Ns after_program_order(const Item& item) const {
     Ns start = 0;
     for (const Item& other : items_) {
-      const bool counts = is_compute(other.action.kind) ||
-                          (e_.channels.blocking && is_transfer(other.action.kind));
+      const bool counts =
+          is_compute(other.action.kind) || (e_.channels.blocking && is_transfer(other.action.kind));
       const bool earlier = other.rank == item.rank && other.position < item.group;
       const bool behind_barrier =
           p_.barrier && other.iteration < item.iteration && is_compute(other.action.kind);
@@ -135,8 +138,9 @@ class Reference {
   const Item& other_end_or_self(const Item& item, bool want_send) const {
     if (is_send(item.action.kind) == want_send) return item;
     for (const Item& other : items_) {
-      const bool same_direction = (item.action.kind == ActionKind::send_forward || item.action.kind == ActionKind::recv_forward) ==
-                                  (other.action.kind == ActionKind::send_forward || other.action.kind == ActionKind::recv_forward);
+      const bool same_direction =
+          (item.action.kind == ActionKind::send_forward || item.action.kind == ActionKind::recv_forward) ==
+          (other.action.kind == ActionKind::send_forward || other.action.kind == ActionKind::recv_forward);
       if (is_transfer(other.action.kind) && is_send(other.action.kind) == want_send && same_direction &&
           other.action.stage == item.action.peer && other.action.peer == item.action.stage &&
           other.action.microbatch == item.action.microbatch) {
@@ -190,11 +194,16 @@ class Reference {
     const auto low = [](const Item& i) { return std::min(i.action.stage, i.action.peer); };
     const auto high = [](const Item& i) { return std::max(i.action.stage, i.action.peer); };
     switch (e_.channels.model) {
-      case ChannelModel::rank: return true;
-      case ChannelModel::pair: return same_peer;
-      case ChannelModel::direction: return activation(a) == activation(b);
-      case ChannelModel::directed: return same_peer && is_send(a.action.kind) == is_send(b.action.kind);
-      case ChannelModel::boundary: return activation(a) == activation(b) && low(a) == low(b) && high(a) == high(b);
+      case ChannelModel::rank:
+        return true;
+      case ChannelModel::pair:
+        return same_peer;
+      case ChannelModel::direction:
+        return activation(a) == activation(b);
+      case ChannelModel::directed:
+        return same_peer && is_send(a.action.kind) == is_send(b.action.kind);
+      case ChannelModel::boundary:
+        return activation(a) == activation(b) && low(a) == low(b) && high(a) == high(b);
     }
     return true;
   }
@@ -208,7 +217,8 @@ class Reference {
     if (e_.channels.capacity == 0) return 0;
     std::vector<const Item*> earlier;
     for (const Item& other : items_) {
-      if (other.rank == recv.rank && other.position < recv.position && is_recv(other.action.kind) && same_queue(other, recv)) {
+      if (other.rank == recv.rank && other.position < recv.position && is_recv(other.action.kind) &&
+          same_queue(other, recv)) {
         earlier.push_back(&other);
       }
     }
@@ -216,8 +226,8 @@ class Reference {
     if (earlier.size() < n) return 0;
     const Item& holder = *earlier[earlier.size() - n];
     for (const Item& consumer : items_) {
-      if (consumer.rank == recv.rank && consumer.position > holder.position && is_compute(consumer.action.kind) &&
-          waits_for(consumer, holder)) {
+      if (consumer.rank == recv.rank && consumer.position > holder.position &&
+          is_compute(consumer.action.kind) && waits_for(consumer, holder)) {
         return consumer.end;
       }
     }
@@ -232,7 +242,8 @@ class Reference {
       if (!same_collective(member, item)) continue;
       start = std::max(start, after_program_order(member));
       for (const Item& other : items_) {
-        if (other.rank == member.rank && other.position < member.position && is_collective(other.action.kind)) {
+        if (other.rank == member.rank && other.position < member.position &&
+            is_collective(other.action.kind)) {
           start = std::max(start, other.end);
         }
       }
@@ -242,12 +253,13 @@ class Reference {
 
   /// The k-th collective of a group matches the k-th on every member.
   bool same_collective(const Item& a, const Item& b) const {
-    return a.action.kind == b.action.kind && a.action.stage == b.action.stage && occurrence(a) == occurrence(b);
+    return a.action.kind == b.action.kind && a.action.stage == b.action.stage &&
+           occurrence(a) == occurrence(b);
   }
   std::ptrdiff_t occurrence(const Item& item) const {
     return std::ranges::count_if(items_, [&](const Item& other) {
-      return other.rank == item.rank && other.position < item.position && other.action.kind == item.action.kind &&
-             other.action.stage == item.action.stage;
+      return other.rank == item.rank && other.position < item.position &&
+             other.action.kind == item.action.kind && other.action.stage == item.action.stage;
     });
   }
 
@@ -271,7 +283,9 @@ class Reference {
     return total;
   }
 
-  Ns latency_of(const Item& item) const { return is_transfer(item.action.kind) ? route_of(item).latency_ns : 0; }
+  Ns latency_of(const Item& item) const {
+    return is_transfer(item.action.kind) ? route_of(item).latency_ns : 0;
+  }
 
   Route route_of(const Item& end) const {
     const Item& send = other_end_or_self(end, true);

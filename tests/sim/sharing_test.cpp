@@ -35,7 +35,8 @@ TEST(MaxMinShare, TheParkingLotIsFair) {
 }
 
 TEST(MaxMinShare, AnUnlimitedLinkDoesNotLimit) {
-  const Rates rates = max_min_share(Rates{std::numeric_limits<double>::infinity(), 4}, Routes{{0}, {0, 1}, {}});
+  const Rates rates =
+      max_min_share(Rates{std::numeric_limits<double>::infinity(), 4}, Routes{{0}, {0, 1}, {}});
   EXPECT_TRUE(std::isinf(rates[0]));
   EXPECT_EQ(rates[1], 4);
   EXPECT_TRUE(std::isinf(rates[2]));
@@ -53,14 +54,18 @@ Experiment two_pipelines_over_one_link(Ns second_forward_ns) {
   EXPECT_TRUE(program) << program.error();
   ClusterBuilder builder("bottleneck");
   std::vector<std::int32_t> devices;
-  for (const char* name : {"a", "b", "c", "d"}) devices.push_back(builder.add_device({.name = name, .memory_bytes = {}}));
+  for (const char* name : {"a", "b", "c", "d"})
+    devices.push_back(builder.add_device({.name = name, .memory_bytes = {}}));
   const std::int32_t left = builder.add_switch("left");
   const std::int32_t right = builder.add_switch("right");
-  for (const int i : {0, 1}) builder.add_duplex_link(devices[static_cast<std::size_t>(i)], left, kUnlimitedBandwidth, 0);
-  for (const int i : {2, 3}) builder.add_duplex_link(devices[static_cast<std::size_t>(i)], right, kUnlimitedBandwidth, 0);
+  for (const int i : {0, 1})
+    builder.add_duplex_link(devices[static_cast<std::size_t>(i)], left, kUnlimitedBandwidth, 0);
+  for (const int i : {2, 3})
+    builder.add_duplex_link(devices[static_cast<std::size_t>(i)], right, kUnlimitedBandwidth, 0);
   builder.add_duplex_link(left, right, 1e9, 0);
   CostTable costs;
-  for (const Ns forward : {Ns{10}, second_forward_ns, Ns{0}, Ns{0}}) costs.stages.push_back({.forward_ns = forward});
+  for (const Ns forward : {Ns{10}, second_forward_ns, Ns{0}, Ns{0}})
+    costs.stages.push_back({.forward_ns = forward});
   costs.edges = {{{0, 2}, 100, 0}, {{1, 3}, 100, 0}};
   return experiment_of(*program, costs, *builder.build());
 }
@@ -92,10 +97,13 @@ TEST(EventEngine, AShareLastsOnlyAsLongAsBothTransfersDo) {
 
 TEST(EventEngine, AGradientReductionSlowsTheBackwardPassThatItOverlaps) {
   const Program program = *generate("1f1b-rr", {.stages = 2, .microbatches = 8, .replicas = {2, 1}});
-  CostTable costs{.stages = {{.forward_ns = 100, .backward_ns = 200, .gradients = 1000}, {.forward_ns = 50, .backward_ns = 100}}, .edges = {}};
+  CostTable costs{.stages = {{.forward_ns = 100, .backward_ns = 200, .gradients = 1000},
+                             {.forward_ns = 50, .backward_ns = 100}},
+                  .edges = {}};
   costs.edges = {{{0, 1}, 400, 400}};
   // All three devices on one switch: reductions and activations leave rank 0 over the same link.
-  const Cluster star = *two_level_cluster({.nodes = 1, .devices_per_node = 3, .intra_bytes_per_second = 1e9, .memory_bytes = {}});
+  const Cluster star = *two_level_cluster(
+      {.nodes = 1, .devices_per_node = 3, .intra_bytes_per_second = 1e9, .memory_bytes = {}});
   const Experiment experiment = experiment_of(program, costs, star);
   EXPECT_TRUE(links_are_shared(experiment));
   EXPECT_GE(event_simulation(experiment)->makespan_ns, critical_path(experiment)->makespan_ns);

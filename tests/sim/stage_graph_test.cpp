@@ -37,7 +37,8 @@ TEST(StageGraph, TheBranchesOfADiamondRunAtTheSameTime) {
       "penstock program 1\nschedule diamond\nmicrobatches 1\nedges 0>1 0>2 1>3 2>3\n"
       "stage 0: rank 0\nstage 1: rank 1\nstage 2: rank 2\nstage 3: rank 3\n"
       "rank 0: 0F0 0B0 0STEP\nrank 1: 1F0 1B0 1STEP\nrank 2: 2F0 2B0 2STEP\nrank 3: 3F0 3B0 3STEP\n");
-  const Experiment experiment = experiment_of(diamond, costs_of(diamond), uniform_links(4, kUnlimitedBandwidth, 1));
+  const Experiment experiment =
+      experiment_of(diamond, costs_of(diamond), uniform_links(4, kUnlimitedBandwidth, 1));
   EXPECT_EQ(makespan_ns(experiment), 3 * 30 + 4 * 1);
   EXPECT_EQ(*critical_path(experiment), reference_engine(experiment));
   EXPECT_EQ(to_text(lower(diamond)->ranks[0][1]), "0SEND_F0");

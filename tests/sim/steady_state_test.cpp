@@ -45,7 +45,8 @@ TEST(SteadyState, MorePassesTakeAMultipleOfThePeriodLonger) {
 }
 
 TEST(SteadyState, ALongerStreamTakesAMultipleOfThePeriodLonger) {
-  for (const std::vector<std::int32_t>& replicas : {std::vector<std::int32_t>{1, 1, 1, 1}, {2, 1}, {2, 2}, {3, 1, 2}}) {
+  for (const std::vector<std::int32_t>& replicas :
+       {std::vector<std::int32_t>{1, 1, 1, 1}, {2, 1}, {2, 2}, {3, 1, 2}}) {
     const auto stages = static_cast<std::int32_t>(replicas.size());
     const Shape shape{.stages = stages, .microbatches = 240, .replicas = replicas};
     const auto period = steady_period(uneven("1f1b-rr", shape), Engine::critical_path);
@@ -63,7 +64,8 @@ TEST(SteadyState, ALongerStreamTakesAMultipleOfThePeriodLonger) {
 
 TEST(SteadyState, ABarrierKeepsPassesFromOverlapping) {
   Experiment experiment = uneven("zb-h1", {.stages = 2, .microbatches = 4});
-  experiment.costs.stages[1].backward_weight_ns = 500;  // the last rank is still busy when the first could go on
+  experiment.costs.stages[1].backward_weight_ns =
+      500;  // the last rank is still busy when the first could go on
   const auto free = steady_period(experiment, Engine::critical_path);
   experiment.program.barrier = true;
   const auto held = steady_period(experiment, Engine::critical_path);
@@ -76,8 +78,8 @@ TEST(SteadyState, ATooShortStreamShowsNoPeriod) {
   EXPECT_FALSE(steady_period(uneven("1f1b-rr", {.stages = 4, .microbatches = 4}), Engine::critical_path));
 }
 
-// GNMT-8 on four balanced stages (its profile's cut at 25.868 ms, PipeDream's released profiles): one minibatch in
-// flight takes the sum of the stages, four hide all but the slowest.
+// GNMT-8 on four balanced stages (its profile's cut at 25.868 ms, PipeDream's released profiles): one
+// minibatch in flight takes the sum of the stages, four hide all but the slowest.
 TEST(SteadyState, DepthFourReachesTheSlowestStage) {
   const Program one = *generate("1f1b-rr", {.stages = 4, .microbatches = 40, .warmup = {0, 0, 0, 0}});
   const Program four = *generate("1f1b-rr", {.stages = 4, .microbatches = 60});
