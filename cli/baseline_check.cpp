@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -24,15 +25,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-fs::path directory_of(const std::string& baseline) {
-  const fs::path directory = fs::path(baseline).parent_path();
-  return directory.empty() ? "." : directory;
-}
+fs::path directory_of(const std::string& baseline) { return fs::path(baseline).parent_path(); }
 
 /// The name of `scenario` in a baseline file: relative to that file, with '/'.
 std::string entry_name(const std::string& scenario, const fs::path& directory) {
   std::error_code error;
-  const fs::path relative = fs::proximate(scenario, directory, error);
+  const fs::path relative = fs::proximate(scenario, directory.empty() ? "." : directory, error);
   return (error ? fs::path(scenario) : relative).generic_string();
 }
 
@@ -146,10 +144,8 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
   }
   const std::vector<OutputForm> forms = {{".json", [&] { return json_of(verdicts); }},
                                          {".txt", [&] { return text_of(verdicts); }}};
-  if (auto written = write_files(output.files, forms); !written) return tl::unexpected(written.error());
-  if (auto written = write_stdout(output.json ? json_of(verdicts) : text_of(verdicts)); !written) {
-    return tl::unexpected(written.error());
-  }
+  const std::string text = output.json ? json_of(verdicts) : text_of(verdicts);
+  if (auto written = write_answer(output, forms, text); !written) return tl::unexpected(written.error());
   return std::ranges::any_of(verdicts, &BaselineVerdict::failed) ? ExitCode::check_failed : ExitCode::ok;
 }
 

@@ -113,7 +113,7 @@ ChannelVerdict check_channels(const Experiment& experiment) {
 }
 
 std::string to_text(const ChannelVerdict& verdict) {
-  if (!verdict.valid()) return fmt::format("{}: invalid\n{}\n", verdict.name, verdict.error);
+  if (!verdict.valid()) return fmt::format("invalid: {}\n", verdict.error);
   const auto weakest = verdict.weakest_safe();
   std::string text =
       fmt::format("{}: valid ({}, ranks {}, stages {}, microbatches {})\n\n{}\nweakest safe channel{}: {}\n",

@@ -57,10 +57,9 @@ Outcome check_one(const CheckFlags& flags) {
   if (!verdict) return tl::unexpected(verdict.error());
   const std::vector<OutputForm> forms = {{".json", [&] { return to_json(*verdict); }},
                                          {".txt", [&] { return to_text(*verdict); }}};
-  if (auto written = write_files(flags.output.files, forms); !written) return tl::unexpected(written.error());
-  if (auto written = write_stdout(flags.output.json ? to_json(*verdict) : to_text(*verdict)); !written) {
+  const std::string text = flags.output.json ? to_json(*verdict) : to_text(*verdict);
+  if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
-  }
   return verdict->passed() ? ExitCode::ok : ExitCode::check_failed;
 }
 

@@ -45,7 +45,8 @@ std::string wrapped(const std::string& text, std::size_t width) {
 void wrap_descriptions(CLI::App& root) {
   constexpr std::size_t kWidth = 76;
   for (CLI::App* app : root.get_subcommands({})) {
-    for (CLI::Option* option : app->get_options()) option->description(wrapped(option->get_description(), kWidth));
+    for (CLI::Option* option : app->get_options())
+      option->description(wrapped(option->get_description(), kWidth));
   }
 }
 
@@ -90,6 +91,13 @@ std::string unexpected_arguments(const CLI::App& root) {
   return "expected a command";
 }
 
+/// What CLI11 says, except where that is hard to read.
+std::string reason_of(const CLI::ParseError& error) {
+  std::string text = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) return text;
+  return fmt::format("{}: expected one value", text.substr(0, text.find(": ")));
+}
+
 std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   const bool left_over = !root.remaining(true).empty();
   const CLI::App& app = app_in_use(root);
@@ -97,7 +105,7 @@ std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   const bool no_command = &app == &root && !left_over;
   const std::string what = left_over    ? unexpected_arguments(root)
                            : no_command ? "expected a command"
-                                        : error.what();
+                                        : reason_of(error);
   return fmt::format("penstock{}: {} (`penstock{} --help` lists all)", where, what, where);
 }
 
@@ -120,9 +128,9 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   root.get_formatter()->column_width(32);
   root.require_subcommand(1);
   root.footer(std::string(kFooter));
-  const std::vector<Command> commands = {simulate_command(root), sweep_command(root),
-                                         show_command(root),     check_command(root),
-                                         convert_command(root),  schedules_command(root)};
+  const std::vector<Command> commands = {simulate_command(root), sweep_command(root),    show_command(root),
+                                         check_command(root),    convert_command(root),  run_command(root),
+                                         compare_command(root),  schedules_command(root)};
   wrap_descriptions(root);
   try {
     root.parse(argc, argv);

@@ -5,7 +5,7 @@
 
 #include "cli/outcome.hpp"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
 
@@ -23,5 +23,7 @@ Command check_command(CLI::App& root);
 Command simulate_command(CLI::App& root);
 Command sweep_command(CLI::App& root);
 Command convert_command(CLI::App& root);
+Command run_command(CLI::App& root);
+Command compare_command(CLI::App& root);
 
 }  // namespace penstock

@@ -44,7 +44,8 @@ using Text = tl::expected<std::string, std::string>;
 bool is_sharded_or_lowered(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, [](const Action& action) {
-      return is_transfer(action.kind) || action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
+      return is_transfer(action.kind) || action.kind == ActionKind::unshard ||
+             action.kind == ActionKind::reshard;
     });
   });
 }
@@ -101,13 +102,14 @@ std::string program_json(const Program& program, std::string_view format, const 
   return document.dump(2) + '\n';
 }
 
-tl::expected<void, Failure> print_program(const Program& program, const ConvertFlags& flags) {
-  const Text text = flags.format == "csv" ? to_pytorch_csv(program) : Text(to_text(program));
-  if (!text) return bad_input(text.error());
-  return write_stdout(flags.output.json ? program_json(program, flags.format, *text) : *text);
+/// What is printed. With -o it is nothing, unless JSON is asked for: the program is the answer.
+Text printed(const Program& program, const ConvertFlags& flags) {
+  if (!flags.output.files.empty() && !flags.output.json) return "";
+  Text text = flags.format == "csv" ? to_pytorch_csv(program) : Text(to_text(program));
+  if (!text || !flags.output.json) return text;
+  return program_json(program, flags.format, *text);
 }
 
-/// With -o nothing is printed: the program is the answer.
 Outcome run_convert(const ConvertFlags& flags) {
   if (auto known = check_output_files(flags.output.files, {".psched", ".csv"}); !known) {
     return tl::unexpected(known.error());
@@ -116,9 +118,10 @@ Outcome run_convert(const ConvertFlags& flags) {
   if (!program) return tl::unexpected(program.error());
   const std::vector<OutputForm> forms = {{".psched", [&] { return Text(to_text(*program)); }},
                                          {".csv", [&] { return to_pytorch_csv(*program); }}};
-  if (auto written = write_files(flags.output.files, forms); !written) return tl::unexpected(written.error());
-  if (!flags.output.files.empty() && !flags.output.json) return ExitCode::ok;
-  if (auto written = print_program(*program, flags); !written) return tl::unexpected(written.error());
+  const Text text = printed(*program, flags);
+  if (!text) return bad_input(text.error());
+  if (auto written = write_answer(flags.output, forms, *text); !written)
+    return tl::unexpected(written.error());
   return ExitCode::ok;
 }
 

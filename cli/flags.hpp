@@ -13,7 +13,7 @@
 #include "schedules/channel.hpp"
 #include "sim/engines.hpp"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
 #include "cli/flags.hpp"
@@ -28,7 +29,7 @@ tl::expected<std::vector<Override>, Failure> overrides_of(const std::vector<std:
   std::vector<Override> overrides;
   for (const std::string& text : settings) {
     auto change = parse_override(text);
-    if (!change) return bad_input(fmt::format("--set {}: {}", text, change.error()));
+    if (!change) return bad_input(change.error());
     overrides.push_back(*std::move(change));
   }
   return overrides;
@@ -48,14 +49,17 @@ tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
   return {};
 }
 
+/// Without a file the flags, or --set, must say the whole shape.
 tl::expected<void, Failure> require_shape(const InputFlags& flags, const Scenario& scenario) {
-  if (!flags.file.empty()) return {};
-  const bool complete = !scenario.schedule.empty() && flags.pp_size && flags.num_microbatches;
-  if (complete || !flags.settings.empty()) return {};
+  if (!flags.file.empty() || scenario.program) return {};
+  std::vector<std::string_view> missing;
+  if (scenario.schedule.empty()) missing.emplace_back("--schedule NAME");
+  if (!flags.pp_size && flags.settings.empty()) missing.emplace_back("--pp-size K");
+  if (!flags.num_microbatches && flags.settings.empty()) missing.emplace_back("--num-microbatches M");
+  if (missing.empty()) return {};
   return bad_input(
-      "expected a scenario or program file, or --schedule NAME --pp-size K --num-microbatches M; got neither "
-      "(`--help` "
-      "has examples)");
+      fmt::format("expected a scenario or program file, or else {} as well (`--help` has examples)",
+                  fmt::join(missing, " ")));
 }
 
 /// Both sizes mean the same here: the flag's one counts.

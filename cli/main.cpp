@@ -10,7 +10,8 @@
 #include "cli/output.hpp"
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): a closed pipe is an error of write() then
+  // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write() then
   try {
     return static_cast<int>(penstock::run_command_line(argc, argv));
   } catch (const std::exception& fault) {

@@ -18,6 +18,7 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 
 namespace penstock {
@@ -114,6 +115,15 @@ tl::expected<void, Failure> write_files(const std::vector<std::string>& files,
     if (auto written = write_file(file, *content); !written) return written;
   }
   return {};
+}
+
+tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
+                                         std::string_view text) {
+  if (auto written = write_files(flags.files, forms); !written) return written;
+  for (const std::string& file : flags.files) {
+    if (!flags.quiet) write_stderr(fmt::format("wrote {}", file));
+  }
+  return write_stdout(text);
 }
 
 tl::expected<void, Failure> write_stdout(std::string_view text) {

@@ -8,6 +8,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 
 namespace penstock {
@@ -32,6 +33,11 @@ tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::s
 /// Writes each file in the form that its suffix asks for. Requires check_output_files().
 tl::expected<void, Failure> write_files(const std::vector<std::string>& files,
                                         const std::vector<OutputForm>& forms);
+
+/// An answer: first the files of -o, with a note on stderr for each unless --quiet, then `text` on standard
+/// output.
+tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
+                                         std::string_view text);
 
 /// Error: standard output is closed or full.
 tl::expected<void, Failure> write_stdout(std::string_view text);

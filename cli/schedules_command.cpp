@@ -53,10 +53,8 @@ Outcome list_schedules(const OutputFlags& output) {
     return tl::unexpected(known.error());
   const std::vector<OutputForm> forms = {{".json", [] { return schedules_json(); }},
                                          {".txt", [] { return schedules_text(); }}};
-  if (auto written = write_files(output.files, forms); !written) return tl::unexpected(written.error());
-  if (auto written = write_stdout(output.json ? schedules_json() : schedules_text()); !written) {
-    return tl::unexpected(written.error());
-  }
+  const std::string text = output.json ? schedules_json() : schedules_text();
+  if (auto written = write_answer(output, forms, text); !written) return tl::unexpected(written.error());
   return ExitCode::ok;
 }
 

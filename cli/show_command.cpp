@@ -50,6 +50,7 @@ std::int32_t default_width() {
     if (error == std::errc() && width > 0) return width;
   }
   winsize size{};
+  // NOLINTNEXTLINE(misc-include-cleaner): <sys/ioctl.h> has it
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
 }
 
@@ -96,12 +97,9 @@ Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {
   plain.color = "never";
   const ResultJsonOptions json = {.timeline = true};
   const auto forms = result_forms(*result, json, picture(*result, plain));
-  if (auto written = write_files(flags.output.files, forms); !written) return tl::unexpected(written.error());
-  if (auto written =
-          write_stdout(flags.output.json ? result_to_json(*result, json) : picture(*result, flags));
-      !written) {
+  const std::string text = flags.output.json ? result_to_json(*result, json) : picture(*result, flags);
+  if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
-  }
   return ExitCode::ok;
 }
 

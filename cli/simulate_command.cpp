@@ -20,7 +20,6 @@
 #include "report/result_figures.hpp"
 #include "report/result_json.hpp"
 #include "report/result_table.hpp"
-#include "scenarios/scenario.hpp"
 #include "sim/simulate.hpp"
 
 namespace penstock {
@@ -49,9 +48,8 @@ tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
 tl::expected<void, Failure> write_result(const Result& result, const SimulateFlags& flags) {
   const ResultJsonOptions json = {.timeline = flags.timeline};
   const std::string table = result_to_table(result);
-  if (auto written = write_files(flags.output.files, result_forms(result, json, table)); !written)
-    return written;
-  return write_stdout(flags.output.json ? result_to_json(result, json) : table);
+  return write_answer(flags.output, result_forms(result, json, table),
+                      flags.output.json ? result_to_json(result, json) : table);
 }
 
 Outcome run_simulate(const SimulateFlags& flags) {

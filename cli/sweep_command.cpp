@@ -24,6 +24,7 @@
 #include "cli/sweep_summary.hpp"
 #include "report/html_report.hpp"
 #include "report/sweep.hpp"
+#include "scenarios/batch.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/sweep.hpp"
 
@@ -119,9 +120,9 @@ Outcome run_sweep(const SweepFlags& flags) {
                                          {".json", [&] { return sweep_json(swept); }},
                                          {".html", [&] { return sweep_to_html(swept); }},
                                          {".txt", [&] { return sweep_table(swept); }}};
-  if (auto written = write_files(flags.output.files, forms); !written) return tl::unexpected(written.error());
   const std::string text = flags.output.json ? sweep_json(swept) : sweep_summary(swept, flags.output.files);
-  if (auto written = write_stdout(text); !written) return tl::unexpected(written.error());
+  if (auto written = write_answer(flags.output, forms, text); !written)
+    return tl::unexpected(written.error());
   return ExitCode::ok;
 }
 
@@ -145,7 +146,8 @@ Command sweep_command(CLI::App& root) {
       ->type_name("NUMBERS");
   add_choice(*app, "--hold", flags->hold,
              {.words = {"global-batch", "micro-batch"},
-              .help = "the size that stays while M changes: global-batch or micro-batch (default: the global batch where one "
+              .help = "the size that stays while M changes: global-batch or micro-batch (default: the global "
+                      "batch where one "
                       "is given)",
               .group = group,
               .type_name = "SIZE"});

@@ -65,7 +65,7 @@ for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
     const y = +data.axis, first = Math.ceil(shift / plot * makespan / step - 1e-9);
     let out = '';
     for (let i = first; i * step <= makespan * (shift + plot / scale) / plot * (1 + 1e-9); ++i) {
-      const x = left + (i * step / makespan * plot - shift) * scale, text = i ? +(i * step / unit).toPrecision(9) + ' ' + name : '0';
+      const x = left + (i * step / makespan * plot - shift) * scale, text = i ? +(i * step / unit).toPrecision(12) + ' ' + name : '0';
       out += `<line x1="${x}" x2="${x}" y1="${y}" y2="${y + 5}" stroke="#555"/>` +
         `<text x="${x}" y="${y + 18}" text-anchor="middle">${text}</text>`;
     }

@@ -1,6 +1,5 @@
 #include "report/result_json.hpp"
 
-#include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,14 +9,13 @@
 #include "report/timeline.hpp"
 #include "schedules/action.hpp"
 
-// Writes the document; result_json_reader.cpp reads it.
+// Writes the document; result_json_reader.cpp reads it. nlohmann-json prints null for a double that is not
+// finite.
 
 namespace penstock {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 void append_categories(Json& object, const MemoryByCategory& memory) {
   for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
@@ -73,17 +71,17 @@ Json program_json(const ProgramReport& program) {
 }
 
 Json bubble_json(const BubbleReport& bubble) {
-  return {{"idle_over_total", finite_or_null(bubble.idle_over_total)},
-          {"idle_over_ideal", finite_or_null(bubble.idle_over_ideal)},
-          {"longest_span_rate", finite_or_null(bubble.longest_span_rate)}};
+  return {{"idle_over_total", bubble.idle_over_total},
+          {"idle_over_ideal", bubble.idle_over_ideal},
+          {"longest_span_rate", bubble.longest_span_rate}};
 }
 
 Json throughput_json(const ThroughputReport& throughput) {
   const auto& steady = throughput.steady_samples_per_second;
-  return {{"samples_per_second", finite_or_null(throughput.samples_per_second)},
-          {"steady_samples_per_second", steady ? finite_or_null(*steady) : Json(nullptr)},
-          {"samples", finite_or_null(throughput.samples)},
-          {"samples_per_update", finite_or_null(throughput.samples_per_update)}};
+  return {{"samples_per_second", throughput.samples_per_second},
+          {"steady_samples_per_second", steady ? Json(*steady) : Json(nullptr)},
+          {"samples", throughput.samples},
+          {"samples_per_update", throughput.samples_per_update}};
 }
 
 Json span_json(const Span& span) {

@@ -17,6 +17,7 @@
 
 #include "report/axis.hpp"
 #include "report/escaping.hpp"
+#include "report/legend_svg.hpp"
 #include "report/palette.hpp"
 #include "report/timeline.hpp"
 #include "report/timeline_boxes.hpp"
@@ -35,7 +36,6 @@ constexpr double kRowHeight = 24;
 constexpr double kRowGap = 6;
 constexpr double kBarHeight = 4;
 constexpr double kTitleHeight = 26;
-constexpr double kLegendHeight = 22;
 constexpr double kAxisHeight = 34;
 constexpr double kRightMargin = 24;
 constexpr double kLeastStepWidth = 2;
@@ -44,7 +44,10 @@ constexpr std::string_view kNoOutline = " stroke=\"none\"";
 constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
 constexpr double kLeastBarWidth = 0.8;
 constexpr double kDigitWidth = 6.6;
+constexpr Colour kIdleColour = {0xe9, 0xe9, 0xe9};
 constexpr double kPalest = 0.5;  // how far the last stage of a rank is mixed with white
+
+using Ranks = std::vector<std::vector<ComputeBox>>;
 
 /// Where things are, in pixels.
 struct Layout {
@@ -52,6 +55,7 @@ struct Layout {
   double height = 0;
   double left = 0;
   double plot_width = 0;
+  LegendPlace legend;
   double rows_top = 0;
   double row_pitch = 0;
   double axis_top = 0;
@@ -72,14 +76,41 @@ std::vector<TimelineRow> bars_of(const Timeline& timeline, const TimelineSvgOpti
   return {rows.begin(), rows.end()};
 }
 
-Layout layout_of(const Timeline& timeline, const TimelineSvgOptions& options, std::size_t bars) {
+std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
+  std::set<ActionKind> kinds;
+  for (const Span& span : timeline.spans) {
+    const bool bar = std::ranges::find(bars, row_of(span.action.kind)) != bars.end();
+    if (is_compute(span.action.kind) || (bar && span.end_ns > span.start_ns)) kinds.insert(span.action.kind);
+  }
+  return kinds;
+}
+
+/// The kinds that are drawn, idling, and the shades where a rank has several stages.
+std::vector<LegendEntry> legend_entries(const Timeline& timeline, const std::vector<TimelineRow>& bars,
+                                        const Ranks& ranks) {
+  std::vector<LegendEntry> entries;
+  for (const ActionKind kind : drawn_kinds(timeline, bars)) {
+    entries.push_back({std::string(description_of(kind)), colour_of(kind), kind == ActionKind::recompute});
+  }
+  entries.push_back({"idle", kIdleColour});
+  const bool shaded =
+      std::ranges::any_of(ranks, [](const auto& boxes) { return stages_of(boxes).size() > 1; });
+  if (shaded) {
+    entries.push_back({"paler: later stage of the rank", lightened(colour_of(ActionKind::forward), kPalest)});
+  }
+  return entries;
+}
+
+Layout layout_of(const Timeline& timeline, const TimelineSvgOptions& options, std::size_t bars,
+                 const std::vector<LegendEntry>& legend) {
   Layout layout;
   layout.makespan_ns = timeline.makespan_ns;
   layout.width = std::max(200, options.width);
   const std::size_t digits = std::to_string(std::max(0, timeline.rank_count - 1)).size();
   layout.left = 46 + 7 * static_cast<double>(digits);
   layout.plot_width = layout.width - layout.left - kRightMargin;
-  layout.rows_top = (options.title.empty() ? 8 : kTitleHeight) + kLegendHeight;
+  layout.legend = {layout.left, options.title.empty() ? 8 : kTitleHeight, layout.width - 8};
+  layout.rows_top = layout.legend.top + legend_height(legend, layout.legend) + 4;
   layout.row_pitch = kRowHeight + kRowGap + static_cast<double>(bars) * (kBarHeight + 1);
   layout.axis_top = layout.row_top(static_cast<std::size_t>(timeline.rank_count)) - 2;
   layout.height = layout.axis_top + kAxisHeight;
@@ -222,33 +253,6 @@ void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<T
   }
 }
 
-std::string legend_svg(const std::set<ActionKind>& kinds, const Layout& layout, bool shaded) {
-  std::string svg = "<g class=\"legend\">\n";
-  double x = layout.left;
-  const double y = layout.rows_top - kLegendHeight;
-  const auto add = [&](std::string_view text, Colour fill, bool hatched) {
-    const double needed = 17 + 5.6 * static_cast<double>(text.size()) + 16;
-    if (x + needed > layout.width) return;
-    fmt::format_to(std::back_inserter(svg),
-                   "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"12\" height=\"12\" fill=\"{}\"/>", x, y,
-                   to_hex(fill));
-    if (hatched) {
-      fmt::format_to(
-          std::back_inserter(svg),
-          "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"12\" height=\"12\" fill=\"url(#penstock-hatch)\"/>", x, y);
-    }
-    fmt::format_to(std::back_inserter(svg), "<text x=\"{:.2f}\" y=\"{:.2f}\">{}</text>\n", x + 17, y + 10,
-                   text);
-    x += needed;
-  };
-  for (const ActionKind kind : kinds)
-    add(description_of(kind), colour_of(kind), kind == ActionKind::recompute);
-  add("idle", Colour{0xe9, 0xe9, 0xe9}, false);
-  if (shaded)
-    add("paler: later stage of the rank", lightened(colour_of(ActionKind::forward), kPalest), false);
-  return svg + "</g>\n";
-}
-
 std::string axis_svg(const Layout& layout) {
   std::string svg = "<g class=\"axis\">\n";
   const int most = std::max(2, static_cast<int>(layout.plot_width / 90));
@@ -291,20 +295,11 @@ std::string rank_labels_svg(const Layout& layout, std::size_t ranks) {
     const double top = layout.row_top(rank);
     fmt::format_to(std::back_inserter(svg),
                    "<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"end\">rank {}</text>"
-                   "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"#e9e9e9\"/>\n",
+                   "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"/>\n",
                    layout.left - 8, top + kRowHeight / 2 + 4, rank, layout.left, top, layout.plot_width,
-                   kRowHeight);
+                   kRowHeight, to_hex(kIdleColour));
   }
   return svg;
-}
-
-std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
-  std::set<ActionKind> kinds;
-  for (const Span& span : timeline.spans) {
-    const bool bar = std::ranges::find(bars, row_of(span.action.kind)) != bars.end();
-    if (is_compute(span.action.kind) || (bar && span.end_ns > span.start_ns)) kinds.insert(span.action.kind);
-  }
-  return kinds;
 }
 
 Ns time_of_pixels(const Layout& layout, double pixels) {
@@ -332,8 +327,9 @@ std::optional<double> least_bar_distance(const Layout& layout, const TimelineSvg
 
 std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options) {
   const std::vector<TimelineRow> bars = bars_of(timeline, options);
-  const Layout layout = layout_of(timeline, options, bars.size());
-  const auto ranks = compute_boxes(timeline);
+  const Ranks ranks = compute_boxes(timeline);
+  const std::vector<LegendEntry> legend = legend_entries(timeline, bars, ranks);
+  const Layout layout = layout_of(timeline, options, bars.size(), legend);
   const auto rows = drawn_boxes(ranks, budget_of(layout, options, bars.size()));
   BoxText text;
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {
@@ -343,9 +339,7 @@ std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& 
   add_bars(text, spans, bars, layout,
            least_bar_distance(layout, options, spans.size(), bars.size() * ranks.size()));
 
-  const bool shaded =
-      std::ranges::any_of(ranks, [](const auto& boxes) { return stages_of(boxes).size() > 1; });
-  std::string svg = head_svg(layout, options) + legend_svg(drawn_kinds(timeline, bars), layout, shaded);
+  std::string svg = head_svg(layout, options) + legend_svg(legend, layout.legend);
   svg += rank_labels_svg(layout, ranks.size());
   svg += fmt::format(
       "<g clip-path=\"url(#penstock-plot)\">\n<g class=\"zoom\" transform=\"translate({0:.2f},0)\" "

@@ -65,7 +65,7 @@ std::string format_tick(Ns tick_ns, Ns last_ns) {
   for (const TimeUnit& unit : kTimeUnits) {
     if (magnitude(last_ns) >= unit.unit_ns) chosen = unit;
   }
-  return fmt::format("{:.9g} {}", static_cast<double>(tick_ns) / static_cast<double>(chosen.unit_ns),
+  return fmt::format("{:.12g} {}", static_cast<double>(tick_ns) / static_cast<double>(chosen.unit_ns),
                      chosen.name);
 }
 

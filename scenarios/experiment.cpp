@@ -15,6 +15,7 @@
 
 #include "scenarios/batch.hpp"
 #include "scenarios/cluster_spec.hpp"
+#include "scenarios/generated_program.hpp"
 #include "scenarios/model.hpp"
 #include "scenarios/scenario.hpp"
 #include "scenarios/stage_costs.hpp"
@@ -64,13 +65,7 @@ tl::expected<ResolvedBatch, std::string> batch_in_force(const Scenario& scenario
 
 tl::expected<Program, std::string> compute_program(const Scenario& scenario, const ResolvedBatch& batch) {
   if (scenario.program) return *scenario.program;
-  if (scenario.schedule.empty()) {
-    return tl::unexpected(
-        std::string("schedule.name is missing: expected the name of a schedule such as gpipe"));
-  }
-  Shape shape = scenario.shape;
-  shape.microbatches = batch.microbatches;
-  return generate(scenario.schedule, shape);
+  return generated_program(scenario, batch);
 }
 
 /// Puts the edges that the model states into the program.
@@ -129,10 +124,7 @@ tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario) {
   if (!batch) return tl::unexpected(bad_input(scenario, batch.error()));
   auto program = lowered_program(scenario, *batch);
   if (!program) return tl::unexpected(program.error());
-  const std::int64_t slices = std::max(1, program->slices);  // each costs its share of the microbatch
-  const Scaling scaling{.own = scenario.batch.own_micro_batch_size * slices,
-                        .wanted = batch->micro_batch_size};
-  auto costs = cost_table(scenario, *program, scaling);
+  auto costs = cost_table(scenario, *program, batch->micro_batch_size);
   if (!costs) return tl::unexpected(bad_input(scenario, costs.error()));
   auto cluster = build_cluster(scenario.cluster, program->rank_count());
   if (!cluster) return tl::unexpected(bad_input(scenario, cluster.error()));

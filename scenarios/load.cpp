@@ -107,10 +107,12 @@ std::size_t longest_list(const Parts& parts) {
 
 /// K where the file does not state it: as many as its lists have entries.
 std::int32_t default_stages(const Parts& parts) {
-  const auto virtual_stages = static_cast<std::size_t>(parts.schedule.shape.virtual_stages);
   const Shape& shape = parts.schedule.shape;
-  const std::size_t stages = std::max(
-      {std::size_t{1}, longest_list(parts) / virtual_stages, shape.replicas.size(), shape.warmup.size()});
+  const ScheduleInfo* schedule = find_schedule(parts.schedule.name);
+  const auto chunks =
+      static_cast<std::size_t>(schedule == nullptr ? shape.virtual_stages : chunks_of(*schedule, shape));
+  const std::size_t stages =
+      std::max({std::size_t{1}, longest_list(parts) / chunks, shape.replicas.size(), shape.warmup.size()});
   return static_cast<std::int32_t>(stages);
 }
 

@@ -19,6 +19,7 @@
 #include "scenarios/schema.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/generators.hpp"
+#include "schedules/nearest_name.hpp"
 #include "schedules/program.hpp"
 #include "schedules/program_text.hpp"
 #include "schedules/pytorch_csv.hpp"
@@ -102,6 +103,9 @@ Shape read_shape(const MappingReader& reader) {
   shape.reduction = reader.choice("reduction", kReductions).value_or(shape.reduction);
   shape.update = reader.choice("update", kUpdates).value_or(shape.update);
   shape.barrier = reader.flag("barrier").value_or(false);
+  shape.group_size = static_cast<std::int32_t>(reader.integer("group_size", {.least = 1}).value_or(0));
+  shape.slices = static_cast<std::int32_t>(reader.integer("slices", {.least = 1}).value_or(1));
+  shape.memory_limit = reader.bytes_per_stage("memory_limit").values;
   return shape;
 }
 
@@ -110,7 +114,9 @@ std::string read_name(const MappingReader& reader) {
   if (!name || find_schedule(*name) != nullptr) return name.value_or("");
   std::vector<std::string_view> known;
   for (const ScheduleInfo& schedule : schedule_table()) known.push_back(schedule.name);
-  reader.complain("name", unknown_word(fmt::format("schedule \"{}\"", *name), *name, known));
+  reader.complain(
+      "name", fmt::format("unknown schedule \"{}\"; did you mean {}? `penstock schedules` lists all", *name,
+                          nearest_name(*name, known)));
   return "";
 }
 
@@ -150,13 +156,11 @@ SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
 }  // namespace
 
 SchedulePart read_schedule(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 21> kKeys = {
-      "name",       "stages",  "microbatches", "virtual_stages", "replicas", "warmup",   "depth",
-      "checkpoint", "routing", "recompute",    "backward_order", "weights",  "program",  "replica_sync",
-      "reduction",  "update",  "barrier",      "channel",        "blocking", "capacity", "eager"};
-  if (const Node* limit = node.find("memory_limit")) {
-    problem.note(*limit, "schedule.memory_limit", "not supported yet: no schedule here takes it");
-  }
+  static constexpr std::array<Word, 24> kKeys = {
+      "name",         "stages",     "microbatches", "virtual_stages", "replicas",     "warmup",
+      "depth",        "checkpoint", "routing",      "weights",        "recompute",    "backward_order",
+      "reduction",    "program",    "group_size",   "slices",         "replica_sync", "update",
+      "memory_limit", "barrier",    "channel",      "blocking",       "capacity",     "eager"};
   const MappingReader reader(node, "schedule", kKeys, problem);
   if (problem.found()) return {};
   if (reader.has("program")) return read_program_part(reader, problem);

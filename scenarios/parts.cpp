@@ -52,10 +52,8 @@ std::string alternatives(std::string_view part) {
     for (const Preset& preset : presets()) words.push_back(preset.name);
     return fmt::format("a mapping, a preset ({}) or a file", fmt::join(words, ", "));
   }
-  if (part == "schedule") {
-    for (const ScheduleInfo& schedule : schedule_table()) words.push_back(schedule.name);
-    return fmt::format("a mapping, a schedule ({}) or a file", fmt::join(words, ", "));
-  }
+  if (part == "schedule")
+    return "a mapping, the name of a schedule (`penstock schedules` lists them) or a file";
   return "a mapping or a file";
 }
 

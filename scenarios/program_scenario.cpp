@@ -32,7 +32,10 @@ tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesyst
   const std::string name = path.string();
   if (!names_program(name)) return load_scenario(path, overrides);
   if (const auto text = read_text_file(path, name); !text) return tl::unexpected(text.error());
-  return parse_scenario(fmt::format("schedule: {{program: {}}}", yaml_scalar(name)), name, "", overrides);
+  auto scenario =
+      parse_scenario(fmt::format("schedule: {{program: {}}}", yaml_scalar(name)), "", "", overrides);
+  if (scenario) scenario->file = name;
+  return scenario;
 }
 
 }  // namespace penstock

@@ -211,6 +211,12 @@ UnscaledStages unscaled_stages(const LayerGraph& graph, const Scenario& scenario
 
 // --- scaling --------------------------------------------------------------------------------------------
 
+/// Figures hold for `own` samples and are wanted for `wanted`.
+struct Scaling {
+  std::int64_t own = 1;
+  std::int64_t wanted = 1;
+};
+
 /// Scales figures and remembers whether one went beyond 64 bits.
 class Scaler {
  public:
@@ -291,7 +297,7 @@ std::int64_t state_bytes_per_weight_byte(Optimizer optimizer) {
 }
 
 tl::expected<CostTable, std::string> cost_table(const Scenario& scenario, const Program& program,
-                                                Scaling scaling) {
+                                                std::int64_t micro_batch_size) {
   UnscaledStages stages;
   if (const auto* figures = std::get_if<StageFigures>(&scenario.model)) {
     stages = unscaled_stages(*figures, scenario.optimizer, program.stage_count());
@@ -301,7 +307,8 @@ tl::expected<CostTable, std::string> cost_table(const Scenario& scenario, const 
     return unit_costs(program);
   }
   if (!stages) return tl::unexpected(stages.error());
-  return scaled_table(*stages, program, scaling);
+  const std::int64_t own = scenario.batch.own_micro_batch_size * program.slices;
+  return scaled_table(*stages, program, {.own = own, .wanted = micro_batch_size});
 }
 
 }  // namespace penstock

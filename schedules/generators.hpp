@@ -3,12 +3,15 @@
 // own. Adding a schedule = one file, one row in generators.cpp, one golden picture.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "schedules/action.hpp"
+#include "schedules/cost_table.hpp"
 #include "schedules/program.hpp"
 
 namespace penstock {
@@ -46,8 +49,9 @@ struct Shape {
   std::int32_t virtual_stages = 1;  ///< v >= 1 model chunks a rank
   std::int32_t iterations = 1;      ///< >= 1
   bool barrier = false;
-  std::vector<std::int32_t> replicas;  ///< one a stage, or one for all; empty: 1 each
-  std::vector<std::int32_t> warmup;    ///< forwards before the first backward, one a stage; empty: the rule's own
+  std::vector<std::int32_t> replicas{};  ///< one a stage, or one for all; empty: 1 each
+  std::vector<std::int32_t>
+      warmup{};  ///< forwards before the first backward, one a stage; empty: the rule's own
   BackwardOrder backward_order = BackwardOrder::fifo;
   Checkpoint checkpoint = Checkpoint::never;
   RecomputeTiming recompute = RecomputeTiming::early;
@@ -56,6 +60,14 @@ struct Shape {
   ReplicaSync replica_sync = ReplicaSync::on;
   Reduction reduction = Reduction::overlapped;
   UpdateRule update = UpdateRule::minibatch;
+  std::int32_t group_size = 0;  ///< microbatches that pass a chunk before the next one; 0: PyTorch's rounds
+  std::int32_t slices = 1;      ///< q >= 1 slices of a microbatch's sequence
+
+  // What the schedules that weigh costs read (zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v); others ignore it.
+  std::optional<CostTable> costs{};  ///< of all model stages; absent: F, I and W take equally long
+  std::vector<Ns> transfer_ns{};     ///< from stage s to s+1 or back, one an edge or one for all; empty: 0
+  std::vector<Bytes>
+      memory_limit{};  ///< most `kept` bytes of a rank, one a rank or one for all; empty: the rule's own
 
   friend bool operator==(const Shape&, const Shape&) = default;
 };
@@ -72,6 +84,8 @@ struct ScheduleInfo {
   std::string_view constraint;            ///< which shapes it takes, in words
   std::vector<std::string_view> options;  ///< keys of Shape beyond stages, microbatches, iterations, barrier
   bool asynchronous = false;              ///< a microbatch is a minibatch with its own update
+  std::int32_t chunks = 0;                ///< v where the rule fixes it; 0: Shape::virtual_stages says it
+  bool weighs_costs = false;              ///< reads Shape::costs and Shape::transfer_ns
   Generated (*generate)(const Shape&) = nullptr;
   /// Most live activations that the schedule claims on a rank (an upper bound).
   std::int64_t (*peak_activations)(const Shape&, std::int32_t rank) = nullptr;
@@ -83,11 +97,15 @@ std::span<const ScheduleInfo> schedule_table();
 /// The row that `name` or an alias of it names; case, '-' and '_' are ignored. Null when there is none.
 const ScheduleInfo* find_schedule(std::string_view name);
 
+/// v, the model chunks a rank that `schedule` has for `shape`: the model has stages * v stages.
+std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape);
+
 /// Generates `name` for `shape`. Errors: an unknown name (the nearest known one is offered), an option
 /// that the schedule does not take, a shape that its rule refuses, or one of more than 2^40 compute actions.
 Generated generate(std::string_view name, const Shape& shape);
 
-// The generators themselves; generate() above checks what is common to them.
+// The generators themselves; generate() above checks what is common to them. Those with a fixed
+// number of chunks do not look at virtual_stages.
 Generated naive(const Shape& shape);
 Generated gpipe(const Shape& shape);
 Generated one_f_one_b(const Shape& shape);
@@ -95,5 +113,23 @@ Generated one_f_one_b_rr(const Shape& shape);
 Generated data_parallel(const Shape& shape);
 Generated interleaved(const Shape& shape);
 Generated zb_h1(const Shape& shape);
+Generated zb_h2(const Shape& shape);
+Generated eager_one_f_one_b(const Shape& shape);
+Generated seq_one_f_one_b(const Shape& shape);
+Generated looped_bfs(const Shape& shape);
+Generated interleaved_zero_bubble(const Shape& shape);
+Generated zbv_zero_bubble(const Shape& shape);
+Generated dual_pipe(const Shape& shape);
+Generated dual_pipe_v(const Shape& shape);
+Generated chimera(const Shape& shape);
+Generated gems(const Shape& shape);
+Generated hanayo(const Shape& shape);
+Generated pipedream_2bw(const Shape& shape);
+Generated zb_1p(const Shape& shape);
+Generated zb_2p(const Shape& shape);
+Generated zb_v(const Shape& shape);
+Generated v_half(const Shape& shape);
+Generated v_min(const Shape& shape);
+Generated one_f_one_b_v(const Shape& shape);
 
 }  // namespace penstock

@@ -14,16 +14,59 @@
 
 namespace penstock {
 
-Program looped_program(std::string schedule, const Shape& shape) {
+namespace {
+
+Program program_of(std::string schedule, const Shape& shape) {
   Program program{.schedule = std::move(schedule),
                   .microbatches = shape.microbatches,
                   .iterations = shape.iterations,
                   .barrier = shape.barrier};
+  program.ranks.resize(static_cast<std::size_t>(shape.stages));
+  return program;
+}
+
+}  // namespace
+
+Program looped_program(std::string schedule, const Shape& shape) {
+  Program program = program_of(std::move(schedule), shape);
   for (std::int32_t stage = 0; stage < shape.stages * shape.virtual_stages; ++stage) {
     program.placement.stages.push_back({.ranks = {stage % shape.stages}});
   }
-  program.ranks.resize(static_cast<std::size_t>(shape.stages));
   return program;
+}
+
+Program zigzag_program(std::string schedule, const Shape& shape, std::int32_t chunks) {
+  Program program = program_of(std::move(schedule), shape);
+  for (std::int32_t stage = 0; stage < shape.stages * chunks; ++stage) {
+    const std::int32_t place = stage % shape.stages;
+    const bool down = stage / shape.stages % 2 == 0;
+    program.placement.stages.push_back({.ranks = {down ? place : shape.stages - 1 - place}});
+  }
+  return program;
+}
+
+Program bidirectional_program(std::string schedule, const Shape& shape,
+                              const std::vector<std::int32_t>& route) {
+  Program program = program_of(std::move(schedule), shape);
+  for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
+    const std::int32_t mirror = shape.stages - 1 - stage;
+    if (stage == mirror) {
+      program.placement.stages.push_back({.ranks = {stage}});
+    } else {
+      program.placement.stages.push_back({.ranks = {stage, mirror}, .route = route});
+    }
+  }
+  return program;
+}
+
+void append_reductions(Program& program) {
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    const std::vector<std::int32_t>& ranks = program.placement.stages[static_cast<std::size_t>(stage)].ranks;
+    if (ranks.size() == 1) continue;
+    for (const std::int32_t rank : ranks) {
+      program.ranks[static_cast<std::size_t>(rank)].push_back(whole_stage(ActionKind::reduce_grad, stage));
+    }
+  }
 }
 
 void append_steps(Program& program) {
@@ -45,7 +88,7 @@ void insert_recompute(Program& program, const Shape& shape) {
     for (const Action& action : list) {
       const bool first_backward =
           action.kind == ActionKind::backward || action.kind == ActionKind::backward_input;
-      if (first_backward && action.microbatch != kept) {
+      if (first_backward && action.microbatch / program.slices != kept) {
         with_recompute.push_back(
             compute(ActionKind::recompute, action.stage, action.microbatch, action.weight_version));
       }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "schedules/action.hpp"
 #include "schedules/generators.hpp"
@@ -24,6 +25,22 @@ inline Action whole_stage(ActionKind kind, std::int32_t stage) { return {.kind =
 
 /// A program with empty lists whose stage c*K + r is chunk c of rank r ("loop" placement).
 Program looped_program(std::string schedule, const Shape& shape);
+
+/// The same for stages that go down the ranks and back up, chunk by chunk: chunk c of rank r is stage
+/// c*K + r where c is even and c*K + K-1-r where it is odd. Two chunks are a V.
+Program zigzag_program(std::string schedule, const Shape& shape, std::int32_t chunks = 2);
+
+/// A program with empty lists whose stage s is on ranks s and K-1-s (once where they are the same). `route`
+/// says of each microbatch, numbered modulo its size, whether it goes down the ranks (0) or up (1).
+Program bidirectional_program(std::string schedule, const Shape& shape,
+                              const std::vector<std::int32_t>& route);
+
+/// Puts one REDUCE_GRAD for every stage that several ranks hold at the end of their lists, in ascending
+/// stage order.
+void append_reductions(Program& program);
+
+/// Fills the lists of a hand-made zero-bubble schedule, ZB-H1 for a depth of 1 and ZB-H2 for 2 (zb_h1.cpp).
+void append_hand_made_zero_bubble(Program& program, const Shape& shape, std::int32_t depth);
 
 /// Puts one STEP for every stage of a rank at the end of its list, in ascending stage order.
 void append_steps(Program& program);

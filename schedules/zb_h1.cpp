@@ -9,6 +9,7 @@
 // The authors' code asks for M >= 2K; with fewer microbatches the same rule just runs out of forwards.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "schedules/action.hpp"
@@ -18,23 +19,28 @@
 
 namespace penstock {
 
-Generated zb_h1(const Shape& shape) {
-  Program program = looped_program("zb-h1", shape);
+/// Rank r runs depth * (K-1-r) warm-up forwards and delays each W by depth * r microbatches.
+void append_hand_made_zero_bubble(Program& program, const Shape& shape, std::int32_t depth) {
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
     auto& list = program.ranks[static_cast<std::size_t>(rank)];
     std::int32_t next_forward = 0;
     std::int32_t next_weight = 0;
-    const std::int32_t warmup = std::min(shape.microbatches, shape.stages - 1 - rank);
+    const std::int32_t warmup = std::min(shape.microbatches, depth * (shape.stages - 1 - rank));
     while (next_forward < warmup) list.push_back(forward(rank, next_forward++));
     for (std::int32_t m = 0; m < shape.microbatches; ++m) {
       if (next_forward < shape.microbatches) list.push_back(forward(rank, next_forward++));
       list.push_back(compute(ActionKind::backward_input, rank, m));
-      if (m >= rank) list.push_back(compute(ActionKind::backward_weight, rank, next_weight++));
+      if (m >= depth * rank) list.push_back(compute(ActionKind::backward_weight, rank, next_weight++));
     }
     while (next_weight < shape.microbatches) {
       list.push_back(compute(ActionKind::backward_weight, rank, next_weight++));
     }
   }
+}
+
+Generated zb_h1(const Shape& shape) {
+  Program program = looped_program("zb-h1", shape);
+  append_hand_made_zero_bubble(program, shape, 1);
   append_steps(program);
   insert_recompute(program, shape);
   return program;

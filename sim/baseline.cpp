@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -166,6 +165,7 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
 
 std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesystem::path& directory) {
   std::vector<BaselineVerdict> verdicts;
+  verdicts.reserve(baseline.entries.size());
   for (const BaselineEntry& entry : baseline.entries) {
     verdicts.push_back(verdict_of(entry, baseline.tolerance, directory));
   }

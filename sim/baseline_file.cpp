@@ -106,7 +106,7 @@ std::map<ChannelModel, bool> read_hangs(BaselineReader& reader, const Json& entr
   for (const auto& [key, value] : found->items()) {
     const auto model = channel_model_of_text(key);
     if (!model || !value.is_boolean()) {
-      reader.note(path + "hangs." + key, "a channel model with true or false", &value);
+      reader.note(fmt::format("{}hangs.{}", path, key), "a channel model with true or false", &value);
       return hangs;
     }
     hangs[*model] = value.get<bool>();
@@ -147,7 +147,9 @@ BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t 
 Baseline read_document(BaselineReader& reader, const Json& document) {
   Baseline baseline;
   const auto version = reader.member<std::int64_t>(document, "", "schema_version", "1", is_count);
-  if (version != kSchemaVersion) reader.note("schema_version", "1", &document["schema_version"]);
+  if (reader.problem().empty() && version != kSchemaVersion) {
+    reader.note("schema_version", "1", &document.at("schema_version"));
+  }
   baseline.tolerance = read_tolerance(reader, document);
   const auto entries = document.find("entries");
   if (entries == document.end() || !entries->is_array()) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "report/metrics.hpp"
@@ -101,20 +102,42 @@ tl::expected<Result, Hang> simulate(const Experiment& experiment, const Simulate
 
 namespace {
 
-/// The period of a stream of the scenario that is long enough to show one.
-std::optional<double> steady_rate_of_longer_stream(const Scenario& scenario, const Experiment& experiment,
-                                                   Engine engine) {
+/// The first rank whose device is too small for the experiment, in words.
+std::optional<std::string> too_small(const Experiment& experiment, Engine engine) {
+  const auto timeline = run_engine(experiment, engine);
+  if (!timeline) return std::nullopt;
+  const std::vector<RankMemory> memories = memory_of(*timeline, experiment, {.samples = false});
+  for (std::size_t rank = 0; rank < memories.size(); ++rank) {
+    if (!memories[rank].out_of_memory()) continue;
+    return fmt::format("rank {} needs {} of {} bytes", rank, memories[rank].peak_bytes,
+                       *memories[rank].capacity);
+  }
+  return std::nullopt;
+}
+
+/// Takes the steady rate from a stream of the scenario that is long enough to show a period. A stream that
+/// fills the pipeline beyond a device's memory has no rate that anybody could reach, which a note says.
+void add_steady_rate_of_longer_stream(Result& result, const Scenario& scenario, const Experiment& experiment,
+                                      Engine engine) {
   const std::int32_t wanted = 12 * dependency_depth(experiment.program) + 64;
   Scenario longer = scenario;
   std::int32_t factor = wanted / experiment.program.microbatches + 1;
   for (int attempt = 0; attempt < 3; ++attempt, factor *= 4) {
     longer.shape.iterations = scenario.shape.iterations * factor;
     const auto prepared = prepare(longer);
-    if (!prepared) return std::nullopt;
+    if (!prepared) return;
     const auto period = steady_period(*prepared, engine);
-    if (period && period->period_ns > 0) return samples_per_second(*period, prepared->samples_per_microbatch);
+    if (!period || period->period_ns == 0) continue;
+    if (const auto reason = too_small(*prepared, engine)) {
+      result.notes.push_back(
+          fmt::format("no steady rate: {} minibatches fit, but a stream that fills the pipeline does not: {}",
+                      experiment.program.microbatches, *reason));
+      return;
+    }
+    result.throughput.steady_samples_per_second =
+        samples_per_second(*period, prepared->samples_per_microbatch);
+    return;
   }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -130,8 +153,7 @@ tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
   if (!result) return tl::unexpected(SimulateError{result.error().message, true, result.error()});
   const bool stream = experiment->program.update == UpdateRule::microbatch && !scenario.program;
   if (stream && options.steady == SteadyState::find && !result->throughput.steady_samples_per_second) {
-    result->throughput.steady_samples_per_second =
-        steady_rate_of_longer_stream(scenario, *experiment, resolve(*experiment, options.engine));
+    add_steady_rate_of_longer_stream(*result, scenario, *experiment, resolve(*experiment, options.engine));
   }
   return std::move(*result);
 }

@@ -29,14 +29,16 @@ TEST(Metrics, TheThreeBubbleFiguresOf1F1B) {
 
 TEST(Metrics, TheLongestSpanLeavesALateStartOut) {
   // ZB-H1 with F = I = W: the last rank starts late and ends with the others.
-  const Result result = summarized(uniform_experiment("zb-h1", {.stages = 2, .microbatches = 4}, {.forward_ns = 1, .backward_ns = 2}));
+  const Result result = summarized(
+      uniform_experiment("zb-h1", {.stages = 2, .microbatches = 4}, {.forward_ns = 1, .backward_ns = 2}));
   EXPECT_EQ(result.makespan_ns, 13);
   EXPECT_DOUBLE_EQ(result.bubble.idle_over_total, 1.0 / 13);
   EXPECT_DOUBLE_EQ(result.bubble.longest_span_rate, 1.0 / 13);
 }
 
 TEST(Metrics, NothingToDoIsNoBubble) {
-  Experiment experiment = uniform_experiment("gpipe", {.stages = 2, .microbatches = 2}, {.forward_ns = 0, .backward_ns = 0});
+  Experiment experiment =
+      uniform_experiment("gpipe", {.stages = 2, .microbatches = 2}, {.forward_ns = 0, .backward_ns = 0});
   const Result result = summarized(experiment);
   EXPECT_EQ(result.makespan_ns, 0);
   EXPECT_EQ(result.bubble, BubbleReport{});
@@ -45,7 +47,8 @@ TEST(Metrics, NothingToDoIsNoBubble) {
 
 TEST(Metrics, ExposedCommunicationIsIdleTimeWhileAnAwaitedMessageIsUnderWay) {
   // F on rank 0 ends at 1, the activation arrives at 6; B on rank 1 ends at 9, the gradient arrives at 14.
-  const Result result = summarized(uniform_experiment("naive", {.stages = 2, .microbatches = 1}, {.latency_ns = 5}));
+  const Result result =
+      summarized(uniform_experiment("naive", {.stages = 2, .microbatches = 1}, {.latency_ns = 5}));
   EXPECT_EQ(result.ranks[0].idle_ns, 16 - 3);
   EXPECT_EQ(result.ranks[0].exposed_communication_ns, 5) << "the rest of the gap rank 1 computes";
   EXPECT_EQ(result.ranks[1].exposed_communication_ns, 5);
@@ -53,8 +56,9 @@ TEST(Metrics, ExposedCommunicationIsIdleTimeWhileAnAwaitedMessageIsUnderWay) {
 
 TEST(Metrics, AReductionThatTheStepWaitsForIsExposed) {
   const Program program = *generate("data-parallel", {.stages = 1, .microbatches = 2, .replicas = {2}});
-  const Experiment experiment = experiment_of(program, {.stages = {{.forward_ns = 10, .backward_ns = 20, .gradients = 100}}, .edges = {}},
-                                              uniform_links(2, 1e9, 0));
+  const Experiment experiment = experiment_of(
+      program, {.stages = {{.forward_ns = 10, .backward_ns = 20, .gradients = 100}}, .edges = {}},
+      uniform_links(2, 1e9, 0));
   const Result result = summarized(experiment);
   EXPECT_EQ(result.makespan_ns, 130);
   EXPECT_EQ(result.ranks[0].exposed_communication_ns, 100);
@@ -62,13 +66,17 @@ TEST(Metrics, AReductionThatTheStepWaitsForIsExposed) {
 }
 
 TEST(Metrics, SamplesCountAllReplicasAndIterations) {
-  const Result result = summarized(uniform_experiment("data-parallel", {.stages = 2, .microbatches = 6, .iterations = 3, .replicas = {3}}, {}), 4);
+  const Result result =
+      summarized(uniform_experiment("data-parallel",
+                                    {.stages = 2, .microbatches = 6, .iterations = 3, .replicas = {3}}, {}),
+                 4);
   EXPECT_EQ(result.throughput.samples, 6 * 4 * 3);
   EXPECT_EQ(result.throughput.samples_per_update, 24);
 }
 
 TEST(Metrics, AnAsynchronousUpdateCoversOneMinibatchOfEveryReplica) {
-  const Result result = summarized(uniform_experiment("1f1b-rr", {.stages = 2, .microbatches = 8, .replicas = {2, 1}}, {}), 4);
+  const Result result =
+      summarized(uniform_experiment("1f1b-rr", {.stages = 2, .microbatches = 8, .replicas = {2, 1}}, {}), 4);
   EXPECT_EQ(result.throughput.samples, 32);
   EXPECT_EQ(result.throughput.samples_per_update, 8);
 }
@@ -80,7 +88,8 @@ TEST(Metrics, AnOverlappedPairIsBusyOnce) {
       "pair.psched");
   ASSERT_TRUE(program) << program.error();
   const Experiment experiment = experiment_of(
-      *program, {.stages = {{.forward_ns = 10, .backward_ns = 20, .overlapped_pair_ns = 22}}, .edges = {}}, uniform_links(1, 1e9, 0));
+      *program, {.stages = {{.forward_ns = 10, .backward_ns = 20, .overlapped_pair_ns = 22}}, .edges = {}},
+      uniform_links(1, 1e9, 0));
   const Result result = summarized(experiment);
   EXPECT_EQ(result.makespan_ns, 10 + 22 + 20);
   EXPECT_EQ(result.ranks[0].busy_ns, 52);
@@ -94,8 +103,9 @@ TEST(Holdings, AtOneInstantReleasesComeBeforeCharges) {
 }
 
 TEST(Holdings, WhatComesAndGoesAtOneInstantIsCountedInProgramOrder) {
-  const std::vector<Holding> one_after_the_other = {{.from_ns = 5, .until_ns = 5, .charged_by = 0, .released_by = 1},
-                                                    {.from_ns = 5, .until_ns = 5, .charged_by = 2, .released_by = 3}};
+  const std::vector<Holding> one_after_the_other = {
+      {.from_ns = 5, .until_ns = 5, .charged_by = 0, .released_by = 1},
+      {.from_ns = 5, .until_ns = 5, .charged_by = 2, .released_by = 3}};
   EXPECT_EQ(peak_amount(one_after_the_other), 1);
   const std::vector<Holding> nested = {{.from_ns = 5, .until_ns = 5, .charged_by = 0, .released_by = 3},
                                        {.from_ns = 5, .until_ns = 5, .charged_by = 1, .released_by = 2}};

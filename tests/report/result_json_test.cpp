@@ -167,6 +167,10 @@ TEST(ResultJson, NamesThePathTheExpectedAndTheFound) {
   EXPECT_EQ(
       error_of(changed_document([](Json& d) { d["ranks"][0]["memory"]["at_peak"]["weights"] = 1.5; })),
       "r.json: ranks[0].memory.at_peak.weights: expected an integer from 0 to 9223372036854775807, got 1.5");
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d["ranks"][0]["sent_bytes"] = -1; })),
+            "r.json: ranks[0].sent_bytes: expected an integer from 0 to 9223372036854775807, got -1");
+  EXPECT_EQ(error_of(changed_document([](Json& d) { d["program"]["stages"] = 4294967297; })),
+            "r.json: program.stages: expected an integer from 0 to 2147483647, got 4294967297");
   EXPECT_EQ(error_of(changed_document([](Json& d) { d["notes"] = {"a", 1}; })),
             "r.json: notes: expected a list of strings, got [\"a\",1]");
   EXPECT_EQ(

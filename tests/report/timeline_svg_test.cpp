@@ -116,7 +116,16 @@ TEST(TimelineSvg, AnInstantStepIsAThinLineInsideThePlot) {
   timeline.spans = {sample::span_of(0, {.kind = ActionKind::forward, .stage = 0, .microbatch = 0}, 0, 10),
                     sample::span_of(0, {.kind = ActionKind::step, .stage = 0}, 10, 10)};
   const std::string svg = timeline_to_svg(timeline, {.width = 277});
-  EXPECT_NE(svg.find("<rect x=\"198.00\" y=\"30.00\" width=\"2.00\""), std::string::npos);
+  EXPECT_NE(svg.find("<rect x=\"198.00\" y=\"48.00\" width=\"2.00\""), std::string::npos);
+}
+
+TEST(TimelineSvg, TheLegendHasEveryKindHoweverNarrowThePicture) {
+  const Timeline timeline = pipeline({.ranks = 2, .microbatches = 2, .transfer_ns = 500'000});
+  for (const std::int32_t width : {200, 400, 2000}) {
+    const std::string svg = timeline_to_svg(timeline, {.width = width, .communication = true});
+    for (const char* const entry : {">forward<", ">receive gradient<", ">idle<"})
+      EXPECT_EQ(occurrences(svg, entry), 1U);
+  }
 }
 
 TEST(TimelineSvg, CommunicationIsDrawnOnlyWhenAskedFor) {
@@ -152,6 +161,17 @@ TEST(TimelineBoxes, HugeTimesDoNotOverflow) {
   const auto rows =
       drawn_boxes({{box(0, 0, kLatest / 2), box(1, kLatest / 2, kLatest)}}, {.most_elements = 1});
   EXPECT_EQ(rows.size(), 1U);
+}
+
+TEST(Palette, LighteningMixesWithWhite) {
+  EXPECT_EQ(to_hex(lightened({0, 100, 200}, 0.5)), "#80b2e4");
+  EXPECT_EQ(to_hex(lightened({0, 100, 200}, 0)), "#0064c8");
+  EXPECT_EQ(to_hex(lightened({0, 100, 200}, 1)), "#ffffff");
+}
+
+TEST(Palette, NumbersAreWhiteOnForwardsAndDarkOnBackwards) {
+  EXPECT_EQ(to_hex(text_colour_on(colour_of(ActionKind::forward))), "#ffffff");
+  EXPECT_EQ(to_hex(text_colour_on(colour_of(ActionKind::backward))), "#1a1a1a");
 }
 
 TEST(ChartSvg, LooksAsTheGolden) {

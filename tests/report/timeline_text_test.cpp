@@ -114,6 +114,15 @@ TEST(TimelineText, LinesKeepToTheWidth) {
   EXPECT_LE(longest_line(timeline_to_text(timeline, {.columns = -3})), 40U);
 }
 
+TEST(TimelineText, TickLabelsThatWouldTouchAreLeftOut) {
+  Timeline timeline = {1, Ns{8'000'000'000'000'000'000}, {}};
+  timeline.spans = {sample::span_of(0, action(ActionKind::forward, 0, 0), 0, timeline.makespan_ns)};
+  timeline.spans.push_back(sample::span_of(0, action(ActionKind::backward, 0, 0), 123, 124));
+  const std::string text = timeline_to_text(timeline, {.columns = 53});
+  EXPECT_NE(text.find("\n        0          2000000000 s          6000000000 s\n"), std::string::npos)
+      << text;
+}
+
 TEST(TimelineText, NothingThatTakesTimeIsSaidSo) {
   EXPECT_EQ(timeline_to_text({}), "0 ranks, 0 actions: nothing takes time, so there is nothing to draw\n");
   const Timeline instant = pipeline({.ranks = 2, .microbatches = 1, .forward_ns = 0, .backward_ns = 0});

@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "read_scenario.hpp"
+#include "scenarios/scenario.hpp"
+#include "schedules/cost_table.hpp"
 #include "schedules/lower.hpp"
+#include "schedules/program.hpp"
 
 namespace penstock {
 namespace {
@@ -263,6 +266,31 @@ TEST(Prepare, TakesScenariosThatFlagsMade) {
   EXPECT_EQ(experiment.samples_per_microbatch, 1);
   scenario.schedule = "1f2b";
   EXPECT_FALSE(prepare(scenario));
+}
+
+TEST(Prepare, GivesCostsToTheSchedulesThatWeighThem) {
+  const std::string text = R"(
+model: {stages: {forward: 1 ms, backward_input: 1 ms, backward_weight: 1 ms, kept: 4 B, activation: 8 B}}
+cluster: {bandwidth: 1 GB/s}
+schedule: {name: zb-1p, stages: 3, microbatches: 6}
+)";
+  const Program balanced = prepared(text).program;
+  EXPECT_EQ(prepared(text).program, balanced);
+  EXPECT_NE(prepared(text, {{"model.stages.forward", "[1 ms, 3 ms, 1 ms]"}}).program, balanced);
+  EXPECT_NE(prepared(text, {{"cluster.latency", "2 ms"}}).program, balanced);
+  EXPECT_NE(prepared(text, {{"schedule.memory_limit", "4 B"}}).program, balanced);
+  EXPECT_FALSE(prepare(read_scenario(text, {{"schedule.memory_limit", "3 B"}})))
+      << "not even one microbatch fits";
+}
+
+TEST(Prepare, GivesEachSliceItsShareOfTheMicrobatch) {
+  const Experiment experiment = prepared(
+      "model: {stages: {forward: 6 ms, backward: 4 ms, kept: 8 B, overhead: 1 us}}\n"
+      "schedule: {name: seq-1f1b, stages: 2, microbatches: 2, slices: 2}\ntraining: {micro_batch_size: 3}");
+  EXPECT_EQ(experiment.program.slices, 2);
+  EXPECT_EQ(experiment.costs.stages[0].forward_ns, 3'001'000);
+  EXPECT_EQ(experiment.costs.stages[0].kept, 4);
+  EXPECT_TRUE(experiment.notes.empty());
 }
 
 TEST(Prepare, IsPure) {

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <map>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -62,7 +61,8 @@ TEST(LibraryFiles, AreThese) {
   EXPECT_EQ(library_files(),
             (std::vector<std::string>{"gnmt-cluster-a", "gpipe-transformer-k2", "gpipe-transformer-k4",
                                       "gpipe-transformer-k8", "pipedream-fig2-naive", "pipedream-fig3-gpipe",
-                                      "pipedream-fig4-1f1b", "pipedream-fig8-1f1b-rr", "vgg16-cluster-a"}));
+                                      "pipedream-fig4-1f1b", "pipedream-fig8-1f1b-rr", "vgg16-cluster-a",
+                                      "vgg16-cluster-a-15-1"}));
 }
 
 TEST(LibraryModels, AreThePublishedProfilesLayerByLayer) {
@@ -79,7 +79,7 @@ TEST(LibraryModels, KeepTheBatchOfTheirProfile) {
 }
 
 TEST(LibraryVgg16, PutsTheFullyConnectedLayersOnOneWorkerOfSixteen) {
-  const Experiment experiment = prepared(loaded("vgg16-cluster-a"));
+  const Experiment experiment = prepared(loaded("vgg16-cluster-a-15-1"));
   EXPECT_EQ(experiment.program.rank_count(), 16);
   EXPECT_EQ(experiment.costs.stages[1].weights, 411'058'176 + 67'125'248 + 16'388'000);
   EXPECT_EQ(experiment.costs.edges[0].activation, 12'845'056 / 2);

@@ -11,6 +11,16 @@
 #include <vector>
 
 #include "read_scenario.hpp"
+#include "scenarios/cluster_spec.hpp"
+#include "scenarios/model.hpp"
+#include "scenarios/partition.hpp"
+#include "scenarios/scenario.hpp"
+#include "schedules/action.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/program.hpp"
+#include "topology/cluster.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 namespace {
@@ -92,9 +102,9 @@ TEST(LoadCluster, UniformTakesItsParameters) {
                                 .flops_per_second = 15.7e12};
   const std::string parameters =
       "devices: 4, bandwidth: 25 GB/s, latency: 4 us, memory: 80 GiB, flops: 15.7 TFLOP/s";
-  for (const std::string preset : {"preset: uniform, ", ""}) {
-    const Scenario scenario = read_scenario("cluster: {" + preset + parameters + "}");
-    EXPECT_EQ(std::get<UniformCluster>(scenario.cluster.shape), expected) << preset;
+  for (const std::string& text :
+       {"cluster: {preset: uniform, " + parameters + "}", "cluster: {" + parameters + "}"}) {
+    EXPECT_EQ(std::get<UniformCluster>(read_scenario(text).cluster.shape), expected) << text;
   }
 }
 
@@ -161,7 +171,8 @@ TEST(LoadSchedule, TakesEveryOptionOfTheShape) {
   const Scenario scenario = read_scenario(R"(
 schedule: {name: 1F1B_RR, stages: 3, microbatches: 8, virtual_stages: 2, replicas: [2, 1, 1], depth: [3, 2, 1],
            backward_order: lifo, checkpoint: except_last, recompute: late, routing: global, weights: vertical_sync,
-           replica_sync: off, reduction: at_end, update: microbatch, barrier: true}
+           replica_sync: off, reduction: at_end, update: microbatch, barrier: true,
+           group_size: 4, slices: 2, memory_limit: [1 KiB, 2 KiB]}
 training: {iterations: 5}
 )");
   EXPECT_EQ(scenario.schedule, "1F1B_RR");
@@ -181,6 +192,9 @@ training: {iterations: 5}
   expected.replica_sync = ReplicaSync::off;
   expected.reduction = Reduction::at_end;
   expected.update = UpdateRule::microbatch;
+  expected.group_size = 4;
+  expected.slices = 2;
+  expected.memory_limit = {1024, 2048};
   EXPECT_EQ(scenario.shape, expected);
 }
 
@@ -217,18 +231,32 @@ TEST(LoadSchedule, AProgramFileStandsForOne) {
             ChannelModel::rank);
 }
 
-TEST(LoadSchedule, StagesDefaultToTheLongestList) {
-  const auto stages = [](const std::string& text) { return read_scenario(text).shape.stages; };
-  EXPECT_EQ(stages("schedule: gpipe"), 1);
-  EXPECT_EQ(stages("model: {stages: {forward: [1 ms, 2 ms, 1 ms], backward: 1 ms}}"), 3);
-  EXPECT_EQ(stages("model: {stages: {forward: 1 ms, backward: 1 ms, kept: [1 B, 2 B]}}"), 2);
-  EXPECT_EQ(stages("model: {stages: {forward: [1 ms, 1 ms, 1 ms, 1 ms], backward: 1 ms}}\n"
-                   "schedule: {name: interleaved, virtual_stages: 2}"),
+std::int32_t stages_of(const std::string& text) { return read_scenario(text).shape.stages; }
+
+TEST(LoadSchedule, StagesDefaultToTheLongestListOfTheModel) {
+  EXPECT_EQ(stages_of("schedule: gpipe"), 1);
+  EXPECT_EQ(stages_of("model: {stages: {forward: [1 ms, 2 ms, 1 ms], backward: 1 ms}}"), 3);
+  EXPECT_EQ(stages_of("model: {stages: {forward: 1 ms, backward: 1 ms, kept: [1 B, 2 B]}}"), 2);
+  EXPECT_EQ(stages_of("model: {stages: {forward: [1 ms, 1 ms, 1 ms, 1 ms], backward: 1 ms}}\n"
+                      "schedule: {name: interleaved, virtual_stages: 2}"),
             2);
-  EXPECT_EQ(stages("schedule: {name: 1f1b-rr, replicas: [2, 1]}"), 2);
-  EXPECT_EQ(stages("partition: [3, 5]"), 3);
+}
+
+TEST(LoadSchedule, StagesDefaultToOnePerEntryOfReplicasAndOneMoreThanCuts) {
+  EXPECT_EQ(stages_of("schedule: {name: 1f1b-rr, replicas: [2, 1]}"), 2);
+  EXPECT_EQ(stages_of("partition: [3, 5]"), 3);
+}
+
+TEST(LoadSchedule, StagesCountTheChunksThatTheScheduleFixes) {
+  EXPECT_EQ(stages_of("model: {stages: {forward: [1 ms, 1 ms, 1 ms, 1 ms], backward: 1 ms}}\n"
+                      "schedule: {name: zbv-zero-bubble}"),
+            2);
+}
+
+TEST(LoadSchedule, StagesThatAreGivenStand) {
   EXPECT_EQ(
-      stages("model: {stages: {forward: [1 ms, 2 ms], backward: 1 ms}}\nschedule: {name: gpipe, stages: 3}"),
+      stages_of(
+          "model: {stages: {forward: [1 ms, 2 ms], backward: 1 ms}}\nschedule: {name: gpipe, stages: 3}"),
       3);
 }
 

@@ -7,12 +7,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <ios>
 #include <string>
 #include <vector>
 
-#include "read_scenario.hpp"
 #include "scenarios/document.hpp"
+#include "scenarios/experiment.hpp"
+#include "scenarios/load.hpp"
 
 namespace penstock {
 namespace {

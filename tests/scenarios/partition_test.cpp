@@ -12,6 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/model.hpp"
+#include "schedules/action.hpp"
+
 namespace penstock {
 namespace {
 

@@ -5,13 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "reference_profile.hpp"
+#include "scenarios/model.hpp"
 #include "scenarios/partition.hpp"
+#include "schedules/action.hpp"
 
 namespace penstock {
 namespace {
@@ -40,6 +43,7 @@ std::string refusal_of(const std::string& text) {
 
 std::vector<std::string> names(const LayerGraph& graph) {
   std::vector<std::string> result;
+  result.reserve(graph.layers.size());
   for (const Layer& layer : graph.layers) result.push_back(layer.name);
   return result;
 }

@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
+
+#include "schedules/action.hpp"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// Draws a program as the papers do: one row a rank, one column of three characters a time slot, every
-// compute action one slot long. Links are free.
+// Draws a program as the papers do: one row a rank, one column a time slot, every compute action or
+// overlapped pair one slot long. Links are free.
 
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// "rank 0   F0 F1       B0 B1". Stage numbers are shown where ranks hold several stages. STEPs and
-/// collectives take no slot and are not drawn.
+/// "rank 0   F0 F1       B0 B1"; a pair is "F2&B0". Stage numbers are shown where ranks hold several stages.
+/// STEPs and collectives take no slot and are not drawn.
 std::vector<std::string> picture(const Program& compute_program);
 
 }  // namespace penstock

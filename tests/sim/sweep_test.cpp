@@ -120,5 +120,16 @@ TEST(Sweep, AnAsynchronousScheduleTakesTheGlobalBatchAsItsMinibatch) {
   }
 }
 
+// One minibatch fits into 20 MB beside weights and gradients, the four of a full pipeline do not.
+TEST(Sweep, AnAsynchronousStreamThatWouldNotFitHasNoSteadyRate) {
+  Scenario tight = scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
+  const Sweep swept = sweep(
+      tight,
+      {.schedules = {"1f1b-rr"}, .stages = {4}, .microbatches = {1, 16}, .held = HeldBatch::micro_batch});
+  EXPECT_EQ(swept.rows[0].status, SweepStatus::ok);
+  EXPECT_FALSE(swept.rows[0].steady_samples_per_second);
+  EXPECT_EQ(swept.rows[1].status, SweepStatus::out_of_memory);
+}
+
 }  // namespace
 }  // namespace penstock

@@ -1,0 +1,75 @@
+#pragma once
+// The transport between workers that are threads of one process; it can emulate links.
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "backend/clock.hpp"
+#include "backend/payload.hpp"
+#include "backend/transport.hpp"
+#include "schedules/action.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/flat_program.hpp"
+
+namespace penstock {
+
+/// How long emulated links take, by message of a FlatProgram; empty vectors mean 0 everywhere.
+struct LinkPace {
+  std::vector<Ns> hold;     ///< occupies the channel; of a collective its whole duration
+  std::vector<Ns> latency;  ///< added after that, holds nothing
+};
+
+/// Hands payloads over by pointer. A message holds its channel for pace.hold from the moment when it can
+/// start, and has arrived pace.latency later; the receiver sleeps until then. Its queues are those that
+/// `flat` was laid out with, so that any channel model, capacity and eager size can be had.
+class InProcessTransport : public Transport {
+ public:
+  /// `flat`, laid out for `channels`, and `clock` must outlive it.
+  InProcessTransport(const FlatProgram& flat, const ChannelOptions& channels, LinkPace pace,
+                     const Clock& clock);
+
+  ChannelOptions channels() const override { return channels_; }
+  void send(std::int32_t message, Payload payload) override;
+  void expect(std::int32_t message) override;
+  void release(std::int32_t position) override;
+  void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
+  void wait(std::int32_t message, std::int32_t rank) override;
+  Payload take(std::int32_t message) override;
+  std::vector<SharedPayload> collect(std::int32_t message) override;
+  void stop() override;
+  MessageTime time_of(std::int32_t message) const override;
+
+ private:
+  struct Member {
+    std::int32_t rank = 0;
+    SharedPayload contribution;
+  };
+  struct State {
+    std::int32_t pending = 0;  // what must happen before it can start, as in FlatMessage
+    std::int32_t collected = 0;
+    MessageTime time;
+    Payload payload;
+    std::vector<Member> members;  // of a collective, by ascending rank
+  };
+
+  State& state(std::int32_t message) { return states_[static_cast<std::size_t>(message)]; }
+  void settle(std::int32_t message, Ns time);
+  void start(std::int32_t message);
+  void start_next_collectives(std::int32_t message);
+  void wake(std::int32_t rank) { changed_[static_cast<std::size_t>(rank)].notify_all(); }
+
+  const FlatProgram& flat_;
+  ChannelOptions channels_;
+  LinkPace pace_;
+  const Clock& clock_;
+
+  mutable std::mutex mutex_;                      // guards everything below
+  std::vector<std::condition_variable> changed_;  // by rank
+  std::vector<State> states_;                     // by message
+  std::vector<std::int32_t> startable_;
+  bool stopped_ = false;
+};
+
+}  // namespace penstock

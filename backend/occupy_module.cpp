@@ -1,0 +1,84 @@
+#include "backend/occupy_module.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/clock.hpp"
+#include "backend/executor.hpp"
+#include "backend/payload.hpp"
+#include "backend/stage_module.hpp"
+#include "schedules/action.hpp"
+#include "schedules/cost_table.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock {
+namespace {
+
+/// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit.
+std::uint64_t mixed(std::uint64_t bits) {
+  bits += 0x9e3779b97f4a7c15ULL;
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebULL;
+  return bits ^ (bits >> 31);
+}
+
+/// Even in [0, 1), from the seed and the action.
+double draw(std::uint64_t seed, const Action& action) {
+  std::uint64_t bits = mixed(seed);
+  bits = mixed(bits ^ static_cast<std::uint64_t>(action.kind));
+  bits = mixed(bits ^ static_cast<std::uint64_t>(action.stage));
+  bits = mixed(bits ^ static_cast<std::uint64_t>(action.microbatch));
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+}  // namespace
+
+Ns group_duration_ns(const CostTable& costs, std::span<const Action> group) {
+  if (group.size() == 2) return pair_duration_ns(costs, group[0], group[1]);
+  Ns sum = 0;
+  for (const Action& action : group) {
+    sum += duration_ns(costs.stages[static_cast<std::size_t>(action.stage)], action.kind);
+  }
+  return sum;
+}
+
+void OccupyModule::occupy(const ComputeCall& call) const {
+  if (!call.first_of_group) return;
+  const Ns stated = group_duration_ns(costs_, call.group);
+  const double factor = 1 + jitter_.fraction * (2 * draw(jitter_.seed, call.action) - 1);
+  const Ns held = jitter_.fraction == 0 ? stated : std::llround(static_cast<double>(stated) * factor);
+  if (held > 0) clock_.hold_for(held, call.stop);
+}
+
+std::vector<Payload> OccupyModule::forward(const ComputeCall& call, std::vector<Payload>) {
+  occupy(call);
+  return std::vector<Payload>(call.outputs);
+}
+
+std::vector<Payload> OccupyModule::backward(const ComputeCall& call, std::vector<Payload>) {
+  occupy(call);
+  return std::vector<Payload>(call.outputs);
+}
+
+std::vector<Payload> OccupyModule::backward_input(const ComputeCall& call, std::vector<Payload>) {
+  occupy(call);
+  return std::vector<Payload>(call.outputs);
+}
+
+StageModules occupy_modules(const Program& program, const CostTable& costs, const Clock& clock,
+                            const Jitter& jitter) {
+  StageModules modules(static_cast<std::size_t>(program.rank_count()));
+  for (auto& of_rank : modules) of_rank.resize(static_cast<std::size_t>(program.stage_count()));
+  for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
+    for (const std::int32_t rank : program.placement.stages[stage].ranks) {
+      modules[static_cast<std::size_t>(rank)][stage] = std::make_unique<OccupyModule>(costs, clock, jitter);
+    }
+  }
+  return modules;
+}
+
+}  // namespace penstock

@@ -1,0 +1,78 @@
+// From a name to a program that an engine can run.
+
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "bench/sizes.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/channel_check.hpp"
+#include "schedules/digest.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/lower.hpp"
+#include "schedules/program_text.hpp"
+#include "schedules/validate.hpp"
+
+namespace penstock {
+namespace {
+
+void generate_program(benchmark::State& state) {
+  const Shape shape = shape_of(state);
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(generate("1f1b", shape));
+  clock.report(*generate("1f1b", shape));
+}
+BENCHMARK(generate_program)->Apply(pipeline_sizes);
+
+void validate_program(benchmark::State& state) {
+  const Program program = experiment_of(state).program;
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(validate(program));
+  clock.report(program);
+}
+BENCHMARK(validate_program)->Apply(pipeline_sizes);
+
+void lower_program(benchmark::State& state) {
+  const Program program = *generate("1f1b", shape_of(state));
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(lower(program));
+  clock.report(program);
+}
+BENCHMARK(lower_program)->Apply(pipeline_sizes);
+
+void flatten_program(benchmark::State& state) {
+  const Experiment experiment = experiment_of(state);
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(flatten(experiment.program, experiment.costs, {}));
+  clock.report(experiment.program);
+}
+BENCHMARK(flatten_program)->Apply(pipeline_sizes);
+
+void check_one_channel_model(benchmark::State& state) {
+  const Experiment experiment = experiment_of(state);
+  const ChannelOptions channels = {.model = ChannelModel::rank};
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(find_hang(experiment.program, channels, experiment.costs));
+  clock.report(experiment.program);
+}
+BENCHMARK(check_one_channel_model)->Apply(pipeline_sizes);
+
+void write_and_read_text(benchmark::State& state) {
+  const Program program = experiment_of(state).program;
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(parse_program(to_text(program), "bench"));
+  clock.report(program);
+}
+BENCHMARK(write_and_read_text)->Apply(pipeline_sizes);
+
+void digest_of_program(benchmark::State& state) {
+  const Program program = experiment_of(state).program;
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(digest(program));
+  clock.report(program);
+}
+BENCHMARK(digest_of_program)->Apply(pipeline_sizes);
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,63 @@
+#pragma once
+// The programs that are measured, and the figure that all benchmarks report.
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
+
+#include "schedules/action.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/program.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+
+/// 1F1B on state.range(0) stages with state.range(1) microbatches.
+inline Shape shape_of(const benchmark::State& state) {
+  return {.stages = static_cast<std::int32_t>(state.range(0)),
+          .microbatches = static_cast<std::int32_t>(state.range(1))};
+}
+
+inline std::int64_t compute_actions(const Program& program) {
+  std::int64_t count = 0;
+  for (const auto& actions : program.ranks) {
+    count += std::ranges::count_if(actions, [](const Action& action) { return is_compute(action.kind); });
+  }
+  return count;
+}
+
+/// Counts the processor time of a benchmark's loop; made right before it.
+class ActionClock {
+ public:
+  explicit ActionClock(benchmark::State& state) : state_(state), begin_(std::clock()) {}
+
+  /// Sets the counters: `actions` of the program, and ns/action, the nanoseconds that each of them took.
+  void report(const Program& program) {
+    const double spent_ns = 1e9 * static_cast<double>(std::clock() - begin_) / CLOCKS_PER_SEC;
+    const auto actions = static_cast<double>(compute_actions(program));
+    state_.counters["actions"] = actions;
+    state_.counters["ns/action"] = spent_ns / static_cast<double>(state_.iterations()) / actions;
+  }
+
+ private:
+  benchmark::State& state_;
+  std::clock_t begin_;
+};
+
+inline Experiment experiment_of(const benchmark::State& state) {
+  return uniform_experiment("1f1b", shape_of(state),
+                            {.forward_ns = 1'000'000, .backward_ns = 2'000'000, .latency_ns = 4'000});
+}
+
+/// Small, medium and large: 64 stages with 512 microbatches are 65,600 compute actions.
+inline void pipeline_sizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Args({4, 8})
+      ->Args({16, 64})
+      ->Args({64, 512})
+      ->ArgNames({"K", "M"})
+      ->Unit(benchmark::kMicrosecond);
+}
+
+}  // namespace penstock

@@ -1,0 +1,164 @@
+// penstock run: executes one program and measures it.
+
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "backend/in_process_transport.hpp"
+#include "backend/thread_run.hpp"
+#include "cli/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "cli/result_output.hpp"
+#include "report/result.hpp"
+#include "report/result_json.hpp"
+#include "report/result_table.hpp"
+#include "scenarios/experiment.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/rendezvous_walk.hpp"
+#include "sim/engines.hpp"
+#include "sim/memory.hpp"
+#include "sim/message_costs.hpp"
+
+namespace penstock {
+namespace {
+
+struct RunFlags {
+  InputFlags input;
+  ChannelFlags channels;
+  OutputFlags output;
+  std::string backend = "cpu-thread";
+  std::int32_t warmup = 1;
+  std::int32_t repeats = 5;
+  double time_scale = 1;
+  double jitter = 0;
+  std::uint64_t seed = 1;
+  double deadline_seconds = 0;
+  bool timeline = false;
+};
+
+/// Memory is not measured where nothing is stored: it is the cost table's, at the measured times.
+void add_memory(Result& result, const Experiment& experiment, const RunFlags& flags) {
+  auto memories =
+      memory_of(result.timeline, experiment, {.samples = wants_memory_samples(flags.output.files)});
+  for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+    result.ranks[rank].memory = std::move(memories[rank]);
+    if (rank < experiment.cluster.devices().size())
+      result.ranks[rank].device = experiment.cluster.devices()[rank].name;
+  }
+  result.notes.emplace_back("memory: the bytes that the costs say, at the measured times");
+}
+
+tl::expected<Result, Failure> measured(const Experiment& experiment, const RunFlags& flags) {
+  const ThreadRunOptions options = {
+      .warmup = flags.warmup,
+      .repeats = flags.repeats,
+      .time_scale = flags.time_scale,
+      .jitter = {.fraction = flags.jitter, .seed = flags.seed},
+      .deadline = std::chrono::nanoseconds(std::llround(flags.deadline_seconds * 1e9))};
+  const auto pace = [&](const FlatProgram& flat) {
+    WalkDurations durations = walk_durations(experiment, flat);
+    return LinkPace{.hold = std::move(durations.hold), .latency = std::move(durations.latency)};
+  };
+  auto result = run_on_threads(experiment, pace, options);
+  if (!result) {
+    return tl::unexpected(Failure{result.error().invalid ? ExitCode::check_failed : ExitCode::internal_error,
+                                  std::move(result.error().message)});
+  }
+  if (links_are_shared(experiment)) {
+    result->notes.emplace_back(
+        "links are emulated for each message alone: their sharing of bandwidth is left out");
+  }
+  add_memory(*result, experiment, flags);
+  return *std::move(result);
+}
+
+Outcome run_run(const RunFlags& flags) {
+  if (flags.backend != "cpu-thread") {
+    return tl::unexpected(
+        Failure{ExitCode::not_available,
+                fmt::format("run: the {} backend is not built; --backend cpu-thread is", flags.backend)});
+  }
+  if (auto known = check_output_files(flags.output.files, result_suffixes()); !known) {
+    return tl::unexpected(known.error());
+  }
+  const auto scenario = scenario_of(flags.input, flags.channels);
+  if (!scenario) return tl::unexpected(scenario.error());
+  const auto experiment = prepared(*scenario);
+  if (!experiment) return tl::unexpected(experiment.error());
+  const auto result = measured(*experiment, flags);
+  if (!result) return tl::unexpected(result.error());
+  const ResultJsonOptions json = {.timeline = flags.timeline};
+  const std::string table = result_to_table(*result);
+  if (auto written = write_answer(flags.output, result_forms(*result, json, table),
+                                  flags.output.json ? result_to_json(*result, json) : table);
+      !written) {
+    return tl::unexpected(written.error());
+  }
+  return ExitCode::ok;
+}
+
+void add_measuring_flags(CLI::App& app, RunFlags& flags) {
+  const std::string group = "Measuring";
+  add_choice(app, "--backend", flags.backend,
+             {.words = {"cpu-thread", "cpu-process", "cuda-local", "nccl"},
+              .help = "cpu-thread (default): a thread a rank, actions occupy it for their time",
+              .group = group,
+              .type_name = "NAME"});
+  app.add_option("--warmup", flags.warmup, "runs of the whole program that do not count (default 1)")
+      ->check(CLI::Range(0, 1'000'000).description(""))
+      ->group(group)
+      ->type_name("N");
+  app.add_option("--repeats", flags.repeats, "runs that count; the median is the result (default 5)")
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->group(group)
+      ->type_name("N");
+  app.add_option(
+         "--time-scale", flags.time_scale,
+         "hold everything X times as long and divide the times by X: threads are exact from about 2 ms")
+      ->check(CLI::Range(1e-9, 1e9).description(""))
+      ->group(group)
+      ->type_name("X");
+  app.add_option("--jitter", flags.jitter, "vary durations evenly by this fraction either way (default 0)")
+      ->check(CLI::Range(0.0, 1.0).description(""))
+      ->group(group)
+      ->type_name("FRACTION");
+  app.add_option("--seed", flags.seed, "of the jitter (default 1)")->group(group)->type_name("N");
+  app.add_option("--deadline", flags.deadline_seconds,
+                 "seconds after which an action that does not end fails the run (default: ten times the "
+                 "longest, at least 10)")
+      ->check(CLI::Range(1e-3, 1e7).description(""))
+      ->group(group)
+      ->type_name("SECONDS");
+}
+
+}  // namespace
+
+Command run_command(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("run", "Execute a program and measure it.");
+  const auto flags = std::make_shared<RunFlags>();
+  add_input_file(*app, flags->input.file);
+  add_shape_flags(*app, flags->input);
+  add_channel_flags(*app, flags->channels);
+  add_measuring_flags(*app, *flags);
+  add_output_flags(*app, flags->output, std::string(kResultSuffixes));
+  app->add_flag("--timeline", flags->timeline, "JSON holds every action with its start and end")
+      ->group("Output");
+  app->footer(
+      "Examples:\n"
+      "  penstock run --schedule 1f1b --pp-size 4 --num-microbatches 8 --time-scale 3\n"
+      "  penstock run gnmt.yaml --backend cpu-thread --repeats 9 --timeline -o measured.json");
+  return {app, [flags] { return run_run(*flags); }};
+}
+
+}  // namespace penstock

@@ -1,0 +1,37 @@
+#include "report/walk_timeline.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "report/timeline.hpp"
+#include "schedules/action.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/program.hpp"
+#include "schedules/rendezvous_walk.hpp"
+
+namespace penstock {
+
+Timeline timeline_of(const FlatProgram& flat, const Placement& placement, const Walk& times) {
+  Timeline timeline{.rank_count = flat.rank_count, .spans = {}};
+  timeline.spans.reserve(flat.ops.size());
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+    const auto begin = static_cast<std::size_t>(flat.rank_begin[static_cast<std::size_t>(rank)]);
+    const auto end = static_cast<std::size_t>(flat.rank_begin[static_cast<std::size_t>(rank) + 1]);
+    for (std::size_t p = begin; p < end; ++p) {
+      if (flat.ops[p] == FlatOp::barrier) continue;
+      const Action& action = flat.actions[p];
+      const auto message = static_cast<std::size_t>(flat.message[p]);
+      const bool moves = flat.message[p] != kNone;
+      timeline.spans.push_back({.rank = rank,
+                                .action = action,
+                                .replica = placement.replica_on(action.stage, rank),
+                                .start_ns = moves ? times.message_start[message] : times.start[p],
+                                .end_ns = moves ? times.message_end[message] : times.end[p]});
+      timeline.makespan_ns = std::max(timeline.makespan_ns, timeline.spans.back().end_ns);
+    }
+  }
+  return timeline;
+}
+
+}  // namespace penstock

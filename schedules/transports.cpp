@@ -1,0 +1,39 @@
+#include "schedules/transports.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "schedules/channel.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::array kTransports = {
+    TransportInfo{.name = "in-process",
+                  .summary = "between threads of one process; emulates the cluster's links",
+                  .channels = {.model = ChannelModel::directed}},
+};
+
+std::string plain(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c != '-' && c != '_') letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return letters;
+}
+
+}  // namespace
+
+std::span<const TransportInfo> transport_table() { return kTransports; }
+
+const TransportInfo* find_transport(std::string_view name) {
+  const auto* const found = std::ranges::find_if(
+      kTransports, [&](const TransportInfo& row) { return plain(row.name) == plain(name); });
+  return found == kTransports.end() ? nullptr : found;
+}
+
+}  // namespace penstock

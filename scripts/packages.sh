@@ -1,0 +1,33 @@
+# shellcheck shell=bash disable=SC2034
+# The Debian packages that Penstock needs, and their installation. Sourced by demo.sh and test.sh.
+
+build_packages=(
+  cmake ninja-build g++ pkg-config
+  libboost-dev libboost-graph-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev
+  libpugixml-dev libtbb-dev libexpected-dev libssl-dev
+)
+test_packages=(
+  "${build_packages[@]}"
+  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang-format-19 clang-tidy-19 git
+)
+
+# Installs those of the named packages that are missing; asks nobody and calls apt-get only then.
+install_missing() {
+  local package missing=()
+  for package in "$@"; do
+    [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
+      missing+=("$package")
+  done
+  if ((${#missing[@]} == 0)); then return; fi
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || {
+      echo "missing packages: ${missing[*]}; run as root, or install sudo" >&2
+      return 1
+    }
+    as_root=(sudo)
+  fi
+  echo "== installing: ${missing[*]}"
+  "${as_root[@]}" apt-get update -q
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+}

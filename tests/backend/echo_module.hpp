@@ -1,0 +1,71 @@
+#pragma once
+// One stage of the echo model as the executor drives it. Fails loudly at whatever it should not be asked.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backend/executor.hpp"
+#include "backend/stage_module.hpp"
+#include "schedules/program.hpp"
+#include "tests/backend/echo_model.hpp"
+
+namespace penstock {
+
+enum class Gathering : std::uint8_t { never_needed, needed };
+
+class EchoModule : public StageModule {
+ public:
+  EchoModule(std::int32_t stage, Gathering gathering)
+      : gathering_(gathering), versions_{{0, echo::first_weights(stage)}} {}
+
+  std::vector<Payload> forward(const ComputeCall& call, std::vector<Payload> inputs) override;
+  std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload> gradients) override;
+  std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload> gradients) override;
+  void backward_weight(const ComputeCall& call) override;
+  void recompute(const ComputeCall& call) override;
+  void step(const ComputeCall& call) override;
+  void drop_version(std::int32_t version) override;
+  Payload contribution(ActionKind collective) override;
+  void accept(ActionKind collective, std::span<const SharedPayload> contributions) override;
+  void reshard() override { gathered_ = false; }
+
+  /// The gradient of each STEP so far.
+  const std::vector<echo::Weights>& steps() const { return steps_; }
+  const echo::Weights& newest() const { return versions_.rbegin()->second; }
+  std::size_t most_versions() const { return most_versions_; }
+  /// Microbatches whose activations or gradients are still held.
+  std::size_t held() const { return held_.size(); }
+  const echo::Weights& left_over() const { return gradient_; }
+
+ private:
+  struct Held {
+    std::vector<echo::Number> inputs;
+    std::optional<echo::Number> x;  // the activations
+    echo::Number y = 0;
+    echo::Number gradient = 0;  // between I and W
+  };
+  const echo::Weights& weights(const ComputeCall& call) const;
+  void activate(const ComputeCall& call, Held& held) const;
+  std::vector<Payload> input_gradients(const ComputeCall& call, Held& held, std::vector<Payload> gradients);
+  void add_gradient(std::int32_t microbatch);
+
+  Gathering gathering_;
+  bool gathered_ = false;
+  std::map<std::int32_t, echo::Weights> versions_;
+  std::size_t most_versions_ = 1;
+  std::map<std::int32_t, Held> held_;
+  echo::Weights gradient_;
+  std::optional<echo::Weights> reduced_;
+  std::vector<echo::Weights> steps_;
+};
+
+/// One on each rank for each stage that it holds.
+StageModules echo_modules(const Program& program);
+
+/// The echo module of a stage on a rank.
+const EchoModule& echo_of(const StageModules& modules, std::int32_t rank, std::int32_t stage);
+
+}  // namespace penstock

@@ -1,0 +1,85 @@
+#include "tests/backend/execution.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/clock.hpp"
+#include "backend/executor.hpp"
+#include "backend/in_process_transport.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/cost_table.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/lower.hpp"
+#include "schedules/program.hpp"
+#include "schedules/program_text.hpp"
+#include "schedules/validate.hpp"
+#include "tests/backend/echo_module.hpp"
+#include "tests/backend/sequential_training.hpp"
+
+namespace penstock {
+
+Program read_program(const std::string& text) {
+  const auto program = parse_program(text, "test.psched");
+  if (!program) throw std::runtime_error(program.error());
+  return lowered(*program);
+}
+
+Program lowered(const Program& program) {
+  auto done = lower(program);
+  if (!done) throw std::runtime_error(done.error());
+  return *std::move(done);
+}
+
+CostTable free_costs(const Program& program, Bytes bytes) {
+  CostTable costs{.stages = std::vector<StageCost>(program.placement.stages.size()), .edges = {}};
+  for (const StageEdge& edge : stage_edges(program)) costs.edges.push_back({edge, bytes, bytes});
+  return costs;
+}
+
+EchoRun run_echo(const Program& program, const ChannelOptions& channels, Bytes message_bytes) {
+  const FlatProgram flat = flatten(program, free_costs(program, message_bytes),
+                                   {.channels = channels, .iterations = program.iterations});
+  const SteadyClock clock;
+  InProcessTransport transport(flat, channels, {}, clock);
+  EchoRun run{.modules = echo_modules(program), .timeline = {}, .error = {}};
+  auto timeline = execute({.program = program,
+                           .flat = flat,
+                           .modules = run.modules,
+                           .transport = transport,
+                           .clock = clock,
+                           .deadline = std::chrono::seconds(20)});
+  if (timeline) {
+    run.timeline = *std::move(timeline);
+  } else {
+    run.error = timeline.error().message;
+  }
+  return run;
+}
+
+std::string difference(const Program& program, const StageModules& modules,
+                       const std::vector<echo::Gradients>& expected) {
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    for (const std::int32_t rank : program.placement.stages[static_cast<std::size_t>(stage)].ranks) {
+      const EchoModule& module = echo_of(modules, rank, stage);
+      const auto& steps = expected[static_cast<std::size_t>(rank)][static_cast<std::size_t>(stage)];
+      const std::string where = fmt::format("rank {}, stage {}: ", rank, stage);
+      if (module.steps().size() != steps.size()) {
+        return where + fmt::format("{} steps, expected {}", module.steps().size(), steps.size());
+      }
+      for (std::size_t k = 0; k < steps.size(); ++k) {
+        if (module.steps()[k] != steps[k]) return where + fmt::format("the gradient of step {} differs", k);
+      }
+      if (module.held() != 0) return where + fmt::format("{} microbatches are still held", module.held());
+      if (module.left_over() != echo::Weights{}) return where + "a gradient was never used";
+    }
+  }
+  return "";
+}
+
+}  // namespace penstock

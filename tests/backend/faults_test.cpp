@@ -1,0 +1,283 @@
+// What happens when a worker fails or a peer is stuck: everybody ends, and the error says where.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <tl/expected.hpp>
+
+#include "backend/clock.hpp"
+#include "backend/executor.hpp"
+#include "backend/in_process_transport.hpp"
+#include "backend/occupy_module.hpp"
+#include "backend/transport.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/generators.hpp"
+#include "tests/backend/execution.hpp"
+
+namespace penstock {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+enum class Fault : std::uint8_t { throws, is_stuck };
+
+/// Fails at the n-th F or B that it is asked for, counted over both.
+class FaultyModule : public StageModule {
+ public:
+  FaultyModule(Fault fault, int at) : fault_(fault), left_(at) {}
+
+  std::vector<Payload> forward(const ComputeCall& call, std::vector<Payload>) override { return run(call); }
+  std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload>) override { return run(call); }
+  std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload>) override {
+    return run(call);
+  }
+  void backward_weight(const ComputeCall&) override {}
+  void recompute(const ComputeCall&) override {}
+  void step(const ComputeCall&) override {}
+  void drop_version(std::int32_t) override {}
+  Payload contribution(ActionKind) override { return nullptr; }
+  void accept(ActionKind, std::span<const SharedPayload>) override {}
+  void reshard() override {}
+
+ private:
+  std::vector<Payload> run(const ComputeCall& call) {
+    if (left_-- == 0) fail(call.stop);
+    return std::vector<Payload>(call.outputs);
+  }
+
+  void fail(const std::stop_token& stop) const {
+    if (fault_ == Fault::throws) throw std::runtime_error("the weights are gone");
+    while (!stop.stop_requested()) std::this_thread::sleep_for(milliseconds(1));
+  }
+
+  Fault fault_;
+  int left_;
+};
+
+/// Loses one message.
+class LossyTransport : public Transport {
+ public:
+  LossyTransport(Transport& inner, std::int32_t lost) : inner_(inner), lost_(lost) {}
+
+  ChannelOptions channels() const override { return inner_.channels(); }
+  void send(std::int32_t message, Payload payload) override {
+    if (message != lost_) inner_.send(message, std::move(payload));
+  }
+  void expect(std::int32_t message) override { inner_.expect(message); }
+  void release(std::int32_t position) override { inner_.release(position); }
+  void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override {
+    if (message != lost_ || rank != 1) inner_.join(message, rank, std::move(contribution));
+  }
+  void wait(std::int32_t message, std::int32_t rank) override { inner_.wait(message, rank); }
+  Payload take(std::int32_t message) override { return inner_.take(message); }
+  std::vector<SharedPayload> collect(std::int32_t message) override { return inner_.collect(message); }
+  void stop() override { inner_.stop(); }
+  MessageTime time_of(std::int32_t message) const override { return inner_.time_of(message); }
+
+ private:
+  Transport& inner_;
+  std::int32_t lost_;
+};
+
+std::ptrdiff_t thread_count() {
+  std::thread([] {}).join();  // a sanitizer starts a thread of its own with the first one
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+/// A thread that has been joined may be seen for a moment longer.
+bool has_at_most(std::ptrdiff_t threads) {
+  for (int attempt = 0; attempt < 2000; ++attempt) {
+    if (thread_count() <= threads) return true;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return false;
+}
+
+/// A program with modules, of which one is at fault, and the error that it ends with.
+class FaultyRun {
+ public:
+  explicit FaultyRun(const Program& program, Ns forward_ns = 0)
+      : program_(program),
+        costs_(with_forward(free_costs(program), forward_ns)),
+        flat_(flatten(program_, costs_, {.channels = {}, .iterations = program_.iterations})),
+        transport_(flat_, {}, {}, clock_),
+        modules_(occupy_modules(program_, costs_, clock_, {})) {}
+
+  FaultyRun& with_fault(std::int32_t rank, Fault fault, int at) {
+    for (auto& module : modules_[static_cast<std::size_t>(rank)]) {
+      if (module) module = std::make_unique<FaultyModule>(fault, at);
+    }
+    return *this;
+  }
+
+  const FlatProgram& flat() const { return flat_; }
+
+  ExecutionError error(milliseconds deadline, std::int32_t lost = kNone) {
+    LossyTransport transport(transport_, lost);
+    const std::ptrdiff_t threads_before = thread_count();
+    const auto begin = steady_clock::now();
+    auto timeline = execute({.program = program_,
+                             .flat = flat_,
+                             .modules = modules_,
+                             .transport = transport,
+                             .clock = clock_,
+                             .deadline = deadline});
+    took_ = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+    EXPECT_TRUE(has_at_most(threads_before));
+    if (!timeline) return std::move(timeline.error());
+    ADD_FAILURE() << "the run ended well";
+    return {};
+  }
+
+  milliseconds took() const { return took_; }
+
+ private:
+  static CostTable with_forward(CostTable costs, Ns forward_ns) {
+    for (StageCost& cost : costs.stages) cost.forward_ns = forward_ns;
+    return costs;
+  }
+
+  Program program_;
+  CostTable costs_;
+  SteadyClock clock_;
+  FlatProgram flat_;
+  InProcessTransport transport_;
+  StageModules modules_;
+  milliseconds took_{};
+};
+
+Program one_f_one_b_of(std::int32_t stages) {
+  return lowered(*generate("1f1b", {.stages = stages, .microbatches = 8}));
+}
+
+/// The message that a rank's action waits for or moves.
+std::int32_t message_of(const FlatProgram& flat, std::int32_t rank, const std::string& action) {
+  for (std::int32_t p = flat.rank_begin[static_cast<std::size_t>(rank)]; p < flat.position_count(); ++p) {
+    if (to_text(flat.actions[static_cast<std::size_t>(p)]) == action)
+      return flat.message[static_cast<std::size_t>(p)];
+  }
+  ADD_FAILURE() << "no action " << action;
+  return kNone;
+}
+
+TEST(Faults, AWorkerThatThrowsEndsAllOthers) {
+  FaultyRun run(one_f_one_b_of(4));
+  const ExecutionError error = run.with_fault(1, Fault::throws, 0).error(std::chrono::seconds(20));
+  EXPECT_EQ(error.rank, 1);
+  EXPECT_EQ(error.action, "1F0");
+  EXPECT_TRUE(error.message.starts_with("rank 1: 1F0: the weights are gone")) << error.message;
+  EXPECT_LT(run.took(), std::chrono::seconds(5));
+}
+
+TEST(Faults, AStuckWorkerIsFoundByItsDeadlineAndNamedWithItsPeer) {
+  FaultyRun run(one_f_one_b_of(2));
+  const ExecutionError error = run.with_fault(0, Fault::is_stuck, 0).error(milliseconds(200));
+  EXPECT_EQ(error.rank, 0);
+  EXPECT_EQ(error.peer, 1);
+  EXPECT_EQ(error.message, "rank 0: 0F0: still running after 0.2 s; rank 1 waits for it at 1F0");
+  EXPECT_GE(run.took(), milliseconds(200));
+  EXPECT_LT(run.took(), std::chrono::seconds(5));
+}
+
+TEST(Faults, AStuckWorkerIsFoundWhileOthersGetOn) {
+  Shape shape{.stages = 1, .microbatches = 800};
+  shape.replicas = {2};
+  shape.replica_sync = ReplicaSync::off;
+  FaultyRun run(lowered(*generate("data-parallel", shape)), 10'000'000);  // 4 s on rank 1
+  const ExecutionError error = run.with_fault(0, Fault::is_stuck, 3).error(milliseconds(200));
+  EXPECT_EQ(error.rank, 0);
+  EXPECT_EQ(error.peer, -1);
+  EXPECT_LT(run.took(), std::chrono::seconds(3));
+}
+
+TEST(Faults, AMessageThatNeverComesNamesActionAndPeer) {
+  FaultyRun run(one_f_one_b_of(2));
+  const ExecutionError error = run.error(milliseconds(200), message_of(run.flat(), 0, "0SEND_F0"));
+  EXPECT_EQ(error.rank, 1);
+  EXPECT_EQ(error.action, "1F0");
+  EXPECT_EQ(error.peer, 0);
+  EXPECT_EQ(error.message, "rank 1: 1F0: waited 0.2 s for 1RECV_F0 from rank 0, which stands at 0B0");
+}
+
+TEST(Faults, AMemberThatNeverJoinsIsNamedAsThePeer) {
+  Shape shape{.stages = 1, .microbatches = 4};
+  shape.replicas = {2};
+  FaultyRun run(lowered(*generate("data-parallel", shape)));
+  const ExecutionError error = run.error(milliseconds(200), message_of(run.flat(), 0, "0REDUCE_GRAD"));
+  EXPECT_NE(error.message.find("0STEP: waited 0.2 s for 0REDUCE_GRAD from rank"), std::string::npos)
+      << error.message;
+}
+
+TEST(Faults, ALongWaitIsNoFaultWhileOthersGetOn) {
+  const Program program = lowered(*generate("naive", {.stages = 3, .microbatches = 1}));
+  CostTable costs = free_costs(program);
+  for (StageCost& cost : costs.stages) cost.forward_ns = cost.backward_ns = 120'000'000;
+  const SteadyClock clock;
+  const FlatProgram flat = flatten(program, costs, {.channels = {}, .iterations = 1});
+  InProcessTransport transport(flat, {}, {}, clock);
+  StageModules modules = occupy_modules(program, costs, clock, {});
+  const auto timeline = execute({.program = program,
+                                 .flat = flat,
+                                 .modules = modules,
+                                 .transport = transport,
+                                 .clock = clock,
+                                 .deadline = milliseconds(300)});
+  EXPECT_TRUE(timeline) << timeline.error().message;
+}
+
+TEST(Faults, ALongOccupationEndsWhenAnotherWorkerFails) {
+  const Program program = lowered(*generate("1f1b", {.stages = 2, .microbatches = 4}));
+  CostTable costs = free_costs(program);
+  costs.stages[0].forward_ns = 1'000'000;
+  costs.stages[0].backward_ns = 1'000'000;
+  const SteadyClock clock;
+  const FlatProgram flat = flatten(program, costs, {.channels = {}, .iterations = 1});
+  InProcessTransport transport(flat, {}, {}, clock);
+  CostTable long_costs = costs;
+  long_costs.stages[0].forward_ns = 3'600'000'000'000;
+  StageModules modules = occupy_modules(program, costs, clock, {});
+  modules[0][0] = std::make_unique<OccupyModule>(long_costs, clock, Jitter{});
+  const auto begin = steady_clock::now();
+  const auto timeline = execute({.program = program,
+                                 .flat = flat,
+                                 .modules = modules,
+                                 .transport = transport,
+                                 .clock = clock,
+                                 .deadline = milliseconds(300)});
+  EXPECT_FALSE(timeline);
+  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(Faults, HundredsOfFailuresAtRandomMomentsLeaveNothingBehind) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 300; ++i) {
+    const auto stages = static_cast<std::int32_t>(2 + random() % 3);
+    const auto rank = static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(stages));
+    const auto at = static_cast<int>(random() % 16);
+    const Fault fault = random() % 8 == 0 ? Fault::is_stuck : Fault::throws;
+    SCOPED_TRACE(testing::Message() << "case " << i);
+    FaultyRun run(one_f_one_b_of(stages));
+    const milliseconds deadline(fault == Fault::throws ? 20'000 : 100);
+    const ExecutionError error = run.with_fault(rank, fault, at).error(deadline);
+    EXPECT_TRUE(error.rank == rank || fault == Fault::is_stuck) << error.message;
+    EXPECT_NE(error.action, "");
+    EXPECT_LT(run.took(), std::chrono::seconds(5));
+  }
+}
+
+}  // namespace
+}  // namespace penstock

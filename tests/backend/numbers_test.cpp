@@ -1,0 +1,263 @@
+// Every schedule computes what one thread computes that knows nothing of schedules.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "report/metrics.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/channel_check.hpp"
+#include "schedules/fsdp.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/program.hpp"
+#include "schedules/program_text.hpp"
+#include "tests/backend/echo_module.hpp"
+#include "tests/backend/execution.hpp"
+#include "tests/backend/sequential_training.hpp"
+#include "tests/sim/random_experiment.hpp"
+
+namespace penstock {
+namespace {
+
+/// The same gradients on every rank that holds a stage.
+std::vector<echo::Gradients> on_all_ranks(const Program& program, const echo::Gradients& gradients) {
+  return {static_cast<std::size_t>(program.rank_count()), gradients};
+}
+
+bool is_chain(const Program& program) {
+  Program chain = program;
+  chain.edges.clear();
+  return stage_edges(program) == stage_edges(chain);
+}
+
+void expect_exact(const Program& program, const std::vector<echo::Gradients>& expected,
+                  const ChannelOptions& channels = {}, Bytes message_bytes = 0) {
+  const EchoRun run = run_echo(program, channels, message_bytes);
+  ASSERT_EQ(run.error, "") << to_text(program);
+  EXPECT_EQ(difference(program, run.modules, expected), "") << to_text(program);
+}
+
+/// Runs two iterations of one shape; false when the generator refuses it.
+bool computes_what_one_thread_does(const ScheduleInfo& schedule, const Shape& shape) {
+  const auto program = generate(schedule.name, shape);
+  if (!program) return false;
+  const Program complete = lowered(*program);
+  expect_exact(complete, echo::gradients_of(complete));
+  if (complete.update == UpdateRule::minibatch && is_chain(complete)) {
+    const auto unsplit =
+        echo::train_by_minibatch(complete.stage_count(), complete.unit_count(), complete.iterations);
+    expect_exact(complete, on_all_ranks(complete, unsplit));
+  }
+  return true;
+}
+
+TEST(Numbers, EveryGeneratorComputesTheGradientsOfTheUnsplitModel) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    std::string ran;
+    std::string refused;
+    for (const std::int32_t stages : {1, 2, 4}) {
+      for (const std::int32_t microbatches : {1, 2, 4, 8}) {
+        for (const std::int32_t chunks : {1, 2, 4}) {
+          if (chunks > 1 && std::ranges::find(schedule.options, "virtual_stages") == schedule.options.end()) {
+            continue;
+          }
+          const std::string name = " K" + std::to_string(stages) + "M" + std::to_string(microbatches) +
+                                   (chunks == 1 ? "" : "v" + std::to_string(chunks));
+          SCOPED_TRACE(std::string(schedule.name) + name);
+          const bool accepted = computes_what_one_thread_does(
+              schedule,
+              {.stages = stages, .microbatches = microbatches, .virtual_stages = chunks, .iterations = 2});
+          (accepted ? ran : refused) += name;
+        }
+      }
+    }
+    EXPECT_NE(ran, "") << schedule.name;
+    std::cout << "  " << schedule.name << ": ran" << ran << "; refused" << refused << '\n';
+  }
+}
+
+TEST(Numbers, RandomProgramsUnderRandomChannelsComputeWhatTheirListsSay) {
+  for (std::uint32_t seed = 1; seed <= 300; ++seed) {
+    const Experiment experiment = random_experiment(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    expect_exact(experiment.program, echo::gradients_of(experiment.program), experiment.channels, 6);
+    if (HasFailure()) return;
+  }
+}
+
+// --- versions of weights (PipeDream, SOSP'19, section 3.3) ----------------------------------------------
+
+Program asynchronous(WeightPolicy weights) {
+  return lowered(*generate("1f1b-rr", {.stages = 4, .microbatches = 12, .weights = weights}));
+}
+
+/// w(t+1) = w(t) - gradient of f(w_1(t-n+1), w_2(t-n+2), ..., w_n(t)).
+std::int32_t stashed(std::int32_t stage, std::int32_t microbatch) {
+  return std::max(0, microbatch - 3 + stage);
+}
+std::int32_t of_input_stage(std::int32_t, std::int32_t microbatch) { return std::max(0, microbatch - 3); }
+std::int32_t newest(std::int32_t, std::int32_t microbatch) { return microbatch; }
+
+TEST(Numbers, WeightStashingUsesTheForwardsVersionInTheBackward) {
+  const Program program = asynchronous(WeightPolicy::stash);
+  expect_exact(program, on_all_ranks(program, echo::train_by_microbatch(4, 12, stashed, stashed)));
+}
+
+TEST(Numbers, VerticalSyncUsesTheInputStagesVersionEverywhere) {
+  const Program program = asynchronous(WeightPolicy::vertical_sync);
+  expect_exact(program,
+               on_all_ranks(program, echo::train_by_microbatch(4, 12, of_input_stage, of_input_stage)));
+}
+
+TEST(Numbers, WithoutStashingTheGradientsAreOthers) {
+  const Program program = asynchronous(WeightPolicy::latest);
+  expect_exact(program, on_all_ranks(program, echo::train_by_microbatch(4, 12, stashed, newest)));
+  const EchoRun run = run_echo(program);
+  EXPECT_EQ(difference(program, run.modules,
+                       on_all_ranks(program, echo::train_by_microbatch(4, 12, stashed, stashed))),
+            "rank 0, stage 0: the gradient of step 1 differs");
+}
+
+TEST(Numbers, AVersionIsHeldUntilItsLastUseAndNoLonger) {
+  for (const WeightPolicy weights :
+       {WeightPolicy::stash, WeightPolicy::vertical_sync, WeightPolicy::latest}) {
+    const Program program = asynchronous(weights);
+    const EchoRun run = run_echo(program);
+    const CostTable costs = free_costs(program);
+    const Result result = summarize(run.timeline, {.program = program, .costs = costs});
+    for (std::int32_t rank = 0; rank < 4; ++rank) {
+      // A STEP makes the next version before the one that it replaces is dropped.
+      const auto held = static_cast<std::int32_t>(echo_of(run.modules, rank, rank).most_versions());
+      const std::int32_t counted = result.ranks[static_cast<std::size_t>(rank)].weight_versions;
+      EXPECT_TRUE(held == counted || held == counted + 1) << rank << ": " << held << ", " << counted;
+    }
+  }
+}
+
+TEST(Numbers, ReplicasReduceTheirGradients) {
+  for (const std::vector<std::int32_t>& replicas :
+       {std::vector<std::int32_t>{2, 1}, {3, 1}, {3, 2}, {4, 2, 2}, {2, 2}}) {
+    Shape shape{.stages = static_cast<std::int32_t>(replicas.size()), .microbatches = 24};
+    shape.replicas = replicas;
+    const auto generated = generate("1f1b-rr", shape);
+    ASSERT_TRUE(generated) << generated.error();
+    const Program program = lowered(*generated);
+    expect_exact(program, echo::gradients_of(program));
+    const EchoRun run = run_echo(program);
+    for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+      const auto& ranks = program.placement.stages[static_cast<std::size_t>(stage)].ranks;
+      for (const std::int32_t rank : ranks) {
+        EXPECT_EQ(echo_of(run.modules, rank, stage).newest(),
+                  echo_of(run.modules, ranks.front(), stage).newest());
+      }
+    }
+  }
+}
+
+TEST(Numbers, ReplicasThatDoNotReduceGoApart) {
+  Shape shape{.stages = 2, .microbatches = 8};
+  shape.replicas = {2, 1};
+  shape.replica_sync = ReplicaSync::off;
+  const Program program = lowered(*generate("1f1b-rr", shape));
+  expect_exact(program, echo::gradients_of(program));
+  const EchoRun run = run_echo(program);
+  EXPECT_NE(echo_of(run.modules, 0, 0).newest(), echo_of(run.modules, 1, 0).newest());
+}
+
+// --- what else the IR can say ---------------------------------------------------------------------------
+
+TEST(Numbers, RecomputationChangesNothing) {
+  for (const char* name : {"gpipe", "1f1b"}) {
+    for (const Checkpoint checkpoint : {Checkpoint::always, Checkpoint::except_last}) {
+      for (const RecomputeTiming timing : {RecomputeTiming::early, RecomputeTiming::late}) {
+        const Program program = lowered(
+            *generate(name, {.stages = 4, .microbatches = 8, .checkpoint = checkpoint, .recompute = timing}));
+        expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(4, 8, 1)));
+      }
+    }
+  }
+}
+
+TEST(Numbers, ADiamondAndASkipConnectionReachEveryStage) {
+  for (const char* text :
+       {"penstock program 1\nschedule diamond\nmicrobatches 2\niterations 3\nedges 0>1 0>2 1>3 2>3\n"
+        "stage 0: rank 0\nstage 1: rank 1\nstage 2: rank 2\nstage 3: rank 3\n"
+        "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 1F1 1B0 1B1 1STEP\n"
+        "rank 2: 2F0 2F1 2I0 2I1 2W0 2W1 2STEP\nrank 3: 3F0 3B0 3F1 3B1 3STEP\n",
+        "penstock program 1\nschedule skip\nmicrobatches 2\nedges 0>1 0>2 1>2\n"
+        "stage 0: rank 0\nstage 1: rank 1\nstage 2: rank 0\n"
+        "rank 0: 0F0 0F1 2F0 2B0 2F1 2B1 0B0 0B1 0STEP 2STEP\nrank 1: 1F0 1F1 1B0 1B1 1STEP\n"}) {
+    const Program program = read_program(text);
+    expect_exact(program, echo::gradients_of(program));
+  }
+}
+
+TEST(Numbers, AnOverlappedPairComputesBothLeaves) {
+  const Program program = read_program(
+      "penstock program 1\nschedule paired\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
+      "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 (1F1;1B0)OVERLAP_F_B 1B1 1STEP\n");
+  expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(2, 2, 1)));
+}
+
+TEST(Numbers, SlicesOfAMicrobatchAreUnitsOfTheirOwn) {
+  Shape shape{.stages = 4, .microbatches = 4};
+  shape.slices = 2;
+  const auto generated = generate("seq-1f1b", shape);
+  ASSERT_TRUE(generated) << generated.error();
+  const Program program = lowered(*generated);
+  expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(4, 8, 1)));
+}
+
+TEST(Numbers, ShardedStagesAreGatheredBeforeTheyAreUsed) {
+  Shape shape{.stages = 3, .microbatches = 4, .iterations = 2};
+  shape.replicas = {2};
+  const auto generated = generate("data-parallel", shape);
+  ASSERT_TRUE(generated) << generated.error();
+  Program sharded = insert_reduce_grad(insert_unshard_reshard(*generated, 2));
+  sharded.sharding = 3;
+  const Program program = lowered(sharded);
+  expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(3, 4, 2)));
+}
+
+TEST(Numbers, BarriersSeparateIterations) {
+  const Program program =
+      lowered(*generate("1f1b", {.stages = 3, .microbatches = 4, .iterations = 3, .barrier = true}));
+  const EchoRun run = run_echo(program);
+  ASSERT_EQ(run.error, "");
+  EXPECT_EQ(difference(program, run.modules, on_all_ranks(program, echo::train_by_minibatch(3, 4, 3))), "");
+  Ns last_of_first = 0;
+  Ns first_of_second = run.timeline.makespan_ns;
+  for (const Span& span : run.timeline.spans) {
+    if (!has_microbatch(span.action.kind) || !is_compute(span.action.kind)) continue;
+    if (span.action.microbatch < 4) last_of_first = std::max(last_of_first, span.end_ns);
+    if (span.action.microbatch >= 4) first_of_second = std::min(first_of_second, span.start_ns);
+  }
+  EXPECT_LE(last_of_first, first_of_second);
+}
+
+TEST(Numbers, EveryChannelModelCarriesThem) {
+  int ran = 0;
+  for (const ChannelModel model : kChannelModels) {
+    for (const ChannelOptions& channels :
+         {ChannelOptions{.model = model}, ChannelOptions{.model = model, .blocking = true},
+          ChannelOptions{.model = model, .capacity = 1}, ChannelOptions{.model = model, .eager_bytes = 64}}) {
+      for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1"}) {
+        const Program program = lowered(*generate(name, {.stages = 4, .microbatches = 8}));
+        if (find_hang(program, channels, free_costs(program, 8))) continue;
+        SCOPED_TRACE(testing::Message() << name << " " << to_text(model) << channels.blocking);
+        expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(program.stage_count(), 8, 1)),
+                     channels, 8);
+        ++ran;
+      }
+    }
+  }
+  EXPECT_GT(ran, 50);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,224 @@
+#include "tests/backend/sequential_training.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "schedules/action.hpp"
+#include "schedules/program.hpp"
+#include "tests/backend/echo_model.hpp"
+
+namespace penstock::echo {
+namespace {
+
+std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+/// Weights that F and B of a microbatch use on each stage of a chain.
+using ChainWeights = std::vector<Weights>;
+
+/// Gradients of one microbatch through a chain.
+std::vector<Weights> one_microbatch(std::int32_t microbatch, const ChainWeights& forward,
+                                    const ChainWeights& backward) {
+  std::vector<Number> inputs;
+  Number y = input(microbatch);
+  for (const Weights& weights : forward) {
+    inputs.push_back(y);
+    y = weights.a * y + weights.b;
+  }
+  std::vector<Weights> gradients(forward.size());
+  Number g = y - target(microbatch);
+  for (std::size_t stage = forward.size(); stage-- > 0;) {
+    gradients[stage] = {g * inputs[stage], g};
+    g *= backward[stage].a;
+  }
+  return gradients;
+}
+
+ChainWeights untrained(std::int32_t stages) {
+  ChainWeights weights;
+  for (std::int32_t stage = 0; stage < stages; ++stage) weights.push_back(first_weights(stage));
+  return weights;
+}
+
+}  // namespace
+
+Gradients train_by_minibatch(std::int32_t stages, std::int32_t microbatches, std::int32_t minibatches) {
+  ChainWeights weights = untrained(stages);
+  Gradients all(index(stages));
+  for (std::int32_t minibatch = 0; minibatch < minibatches; ++minibatch) {
+    std::vector<Weights> sum(index(stages));
+    for (std::int32_t m = minibatch * microbatches; m < (minibatch + 1) * microbatches; ++m) {
+      const auto gradients = one_microbatch(m, weights, weights);
+      for (std::size_t stage = 0; stage < sum.size(); ++stage) sum[stage] += gradients[stage];
+    }
+    for (std::size_t stage = 0; stage < sum.size(); ++stage) {
+      weights[stage] -= sum[stage];
+      all[stage].push_back(sum[stage]);
+    }
+  }
+  return all;
+}
+
+Gradients train_by_microbatch(std::int32_t stages, std::int32_t microbatches, const VersionRule& of_forward,
+                              const VersionRule& of_backward) {
+  std::vector<ChainWeights> versions = {untrained(stages)};
+  Gradients all(index(stages));
+  for (std::int32_t m = 0; m < microbatches; ++m) {
+    ChainWeights forward;
+    ChainWeights backward;
+    for (std::int32_t stage = 0; stage < stages; ++stage) {
+      forward.push_back(versions[index(of_forward(stage, m))][index(stage)]);
+      backward.push_back(versions[index(of_backward(stage, m))][index(stage)]);
+    }
+    const auto gradients = one_microbatch(m, forward, backward);
+    versions.push_back(versions.back());
+    for (std::size_t stage = 0; stage < gradients.size(); ++stage) {
+      versions.back()[stage] -= gradients[stage];
+      all[stage].push_back(gradients[stage]);
+    }
+  }
+  return all;
+}
+
+namespace {
+
+/// The lists of a program as facts: who computes what with which version, and what each STEP covers.
+struct Facts {
+  struct Step {
+    std::vector<std::int32_t> microbatches;
+    bool reduced = false;
+  };
+  using StageOnRank = std::pair<std::int32_t, std::int32_t>;   // stage, rank
+  using OfMicrobatch = std::pair<std::int32_t, std::int32_t>;  // stage, microbatch
+  std::map<OfMicrobatch, std::int32_t> rank;
+  std::map<OfMicrobatch, std::int32_t> forward_version;
+  std::map<OfMicrobatch, std::int32_t> backward_version;  // of B or I
+  std::map<StageOnRank, std::vector<Step>> steps;
+};
+
+Facts facts_of(const Program& program) {
+  Facts facts;
+  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    std::map<std::int32_t, Facts::Step> open;     // gradients that no REDUCE_GRAD or STEP has taken
+    std::map<std::int32_t, Facts::Step> reduced;  // taken by a REDUCE_GRAD, not by a STEP
+    for (std::int32_t iteration = 0; iteration < program.iterations; ++iteration) {
+      std::map<std::int32_t, std::int32_t> before;  // STEPs of a stage before this iteration
+      for (const auto& [key, steps] : facts.steps) {
+        if (key.second == rank) before[key.first] = static_cast<std::int32_t>(steps.size());
+      }
+      for (const Action& action : program.ranks[index(rank)]) {
+        const std::int32_t stage = action.stage;
+        const std::int32_t m = action.microbatch + iteration * program.unit_count();
+        const std::int32_t version = action.weight_version + before[stage];
+        if (action.kind == ActionKind::forward) {
+          facts.rank[{stage, m}] = rank;
+          facts.forward_version[{stage, m}] = version;
+        }
+        if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_input) {
+          facts.backward_version[{stage, m}] = version;
+        }
+        if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) {
+          open[stage].microbatches.push_back(m);
+        }
+        if (action.kind == ActionKind::reduce_grad) {
+          auto& taken = reduced[stage];
+          taken.reduced = true;
+          for (const std::int32_t taken_m : open[stage].microbatches) taken.microbatches.push_back(taken_m);
+          open.erase(stage);
+        }
+        if (action.kind == ActionKind::step) {
+          auto& source = reduced.contains(stage) ? reduced : open;
+          facts.steps[{stage, rank}].push_back(std::exchange(source[stage], {}));
+          source.erase(stage);
+        }
+      }
+    }
+  }
+  return facts;
+}
+
+/// Every number by its definition, remembered.
+class OnDemand {
+ public:
+  explicit OnDemand(const Program& program)
+      : program_(program), facts_(facts_of(program)), neighbours_(stage_neighbours(program)) {}
+
+  std::vector<Gradients> run() {
+    std::vector<Gradients> all(index(program_.rank_count()), Gradients(index(program_.stage_count())));
+    for (const auto& [key, steps] : facts_.steps) {
+      for (std::size_t k = 0; k < steps.size(); ++k) {
+        all[index(key.second)][index(key.first)].push_back(step_gradient(key.first, key.second, k));
+      }
+    }
+    return all;
+  }
+
+ private:
+  Weights weights(std::int32_t stage, std::int32_t rank, std::int32_t version) {
+    if (version == 0) return first_weights(stage);
+    const auto [entry, fresh] = weights_.try_emplace({stage, rank, version});
+    if (!fresh) return entry->second;
+    Weights value = weights(stage, rank, version - 1);
+    value -= step_gradient(stage, rank, index(version - 1));
+    return weights_[{stage, rank, version}] = value;
+  }
+
+  Weights step_gradient(std::int32_t stage, std::int32_t rank, std::size_t k) {
+    Weights sum;
+    const bool reduced = facts_.steps.at({stage, rank})[k].reduced;
+    for (const std::int32_t member : program_.placement.stages[index(stage)].ranks) {
+      if (member != rank && !reduced) continue;
+      for (const std::int32_t m : facts_.steps.at({stage, member})[k].microbatches) {
+        const Number g = output_gradient(stage, m);
+        sum += {g * stage_input(stage, m), g};
+      }
+    }
+    return sum;
+  }
+
+  Number stage_input(std::int32_t stage, std::int32_t m) {
+    const auto& givers = neighbours_.predecessors[index(stage)];
+    if (givers.empty()) return input(m);
+    Number x = 0;
+    for (std::size_t i = 0; i < givers.size(); ++i) x += factor(i) * output(givers[i], m);
+    return x;
+  }
+
+  Number output(std::int32_t stage, std::int32_t m) {
+    if (const auto known = outputs_.find({stage, m}); known != outputs_.end()) return known->second;
+    const Weights w = weights(stage, facts_.rank.at({stage, m}), facts_.forward_version.at({stage, m}));
+    return outputs_[{stage, m}] = w.a * stage_input(stage, m) + w.b;
+  }
+
+  Number output_gradient(std::int32_t stage, std::int32_t m) {
+    if (const auto known = gradients_.find({stage, m}); known != gradients_.end()) return known->second;
+    Number g = neighbours_.successors[index(stage)].empty() ? output(stage, m) - target(m) : 0;
+    for (const std::int32_t taker : neighbours_.successors[index(stage)]) {
+      const Weights w = weights(taker, facts_.rank.at({taker, m}), facts_.backward_version.at({taker, m}));
+      g += factor_of(stage, taker) * w.a * output_gradient(taker, m);
+    }
+    return gradients_[{stage, m}] = g;
+  }
+
+  Number factor_of(std::int32_t giver, std::int32_t taker) const {
+    std::size_t i = 0;
+    while (neighbours_.predecessors[index(taker)][i] != giver) ++i;
+    return factor(i);
+  }
+
+  const Program& program_;
+  Facts facts_;
+  StageNeighbours neighbours_;
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Weights> weights_;
+  std::map<std::pair<std::int32_t, std::int32_t>, Number> outputs_;
+  std::map<std::pair<std::int32_t, std::int32_t>, Number> gradients_;
+};
+
+}  // namespace
+
+std::vector<Gradients> gradients_of(const Program& program) { return OnDemand(program).run(); }
+
+}  // namespace penstock::echo

@@ -1,0 +1,298 @@
+// A CI holds its schedules to a committed baseline: worse fails, better is only said.
+
+#include "sim/baseline.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pugixml.hpp>
+
+#include "schedules/channel.hpp"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr const char* kOneFOneB = "schedule: {name: 1f1b, stages: 4, microbatches: 8}\n";
+constexpr const char* kNaive = "schedule: {name: naive, stages: 4, microbatches: 8}\n";
+constexpr const char* kZeroBubble = "schedule: {name: zb-h1, stages: 4, microbatches: 8}\n";
+
+// With one queue between the ranks SEND_F1 waits for RECV_B0 and the other way round.
+constexpr const char* kCrossed =
+    "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
+    "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
+    "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n";
+constexpr const char* kStraight =
+    "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
+    "rank 0: 0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0 0RECV_B1 0B1 0STEP\n"
+    "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n";
+constexpr const char* kWithoutBackward =
+    "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
+    "rank 0: 0F0 0F1 0B0 0STEP\nrank 1: 1F0 1B0 1F1 1B1 1STEP\n";
+
+class BaselineTest : public testing::Test {
+ protected:
+  BaselineTest()
+      : directory_(fs::path(testing::TempDir()) / fmt::format("penstock-baseline-{}", ::getpid())) {
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+  }
+  ~BaselineTest() override { fs::remove_all(directory_); }
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ / name, std::ios::binary) << text;
+  }
+
+  /// A baseline of the files as they are now.
+  Baseline baseline_of(const std::vector<std::string>& files) const {
+    Baseline baseline;
+    for (const std::string& file : files) baseline.entries.push_back({file, std::nullopt});
+    auto measured = updated(baseline, directory_);
+    EXPECT_TRUE(measured) << measured.error();
+    return measured.value_or(baseline);
+  }
+
+  BaselineVerdict verdict_on(const Baseline& baseline) const {
+    const auto verdicts = compare(baseline, directory_);
+    EXPECT_EQ(verdicts.size(), 1U);
+    return verdicts.at(0);
+  }
+
+  fs::path directory_;
+};
+
+TEST_F(BaselineTest, AnUnchangedScheduleHasNoFindings) {
+  write("a.yaml", kOneFOneB);
+  const BaselineVerdict verdict = verdict_on(baseline_of({"a.yaml"}));
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  EXPECT_FALSE(verdict.failed());
+}
+
+TEST_F(BaselineTest, RemembersTheFiguresOfTheSimulation) {
+  write("a.yaml", kOneFOneB);
+  const BaselineFigures figures = baseline_of({"a.yaml"}).entries.at(0).figures.value();
+  EXPECT_TRUE(figures.valid);
+  EXPECT_EQ(figures.hangs.size(), kChannelModels.size());
+  EXPECT_EQ(figures.digest.size(), 64U);
+  EXPECT_EQ(figures.run->makespan_ns, 33'000'000);  // (M + K - 1) * 3 ms
+  EXPECT_DOUBLE_EQ(figures.run->idle_over_total, 3.0 / 11);
+  EXPECT_EQ(figures.run->peak_bytes, 4);
+}
+
+TEST_F(BaselineTest, AWorseScheduleFails) {
+  write("a.yaml", kOneFOneB);
+  const Baseline baseline = baseline_of({"a.yaml"});
+  write("a.yaml", kNaive);
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_TRUE(verdict.failed());
+  EXPECT_THAT(verdict.findings,
+              ElementsAre(BaselineFinding{"makespan_ns", "33000000", "96000000 (+190.9 %)", true},
+                          BaselineFinding{"idle_over_total", "0.2727272727272727", "0.75", true},
+                          BaselineFinding{"peak_bytes", "4", "1 (-75 %)", false}));
+}
+
+TEST_F(BaselineTest, ABetterScheduleIsReportedAndPasses) {
+  write("a.yaml", kOneFOneB);
+  const Baseline baseline = baseline_of({"a.yaml"});
+  write("a.yaml", kZeroBubble);
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_FALSE(verdict.failed());
+  EXPECT_EQ(verdict.findings.at(0),
+            (BaselineFinding{"makespan_ns", "33000000", "27000000 (-18.18 %)", false}));
+}
+
+TEST_F(BaselineTest, AFigureWithinItsToleranceIsReportedAndPasses) {
+  write("a.yaml", kOneFOneB);
+  Baseline baseline = baseline_of({"a.yaml"});
+  baseline.entries.at(0).figures->run->makespan_ns = 32'000'000;
+  baseline.tolerance.makespan = 0.04;  // 33 / 32 is 3.1 % more
+  EXPECT_FALSE(verdict_on(baseline).failed());
+  EXPECT_EQ(verdict_on(baseline).findings.size(), 1U);
+  baseline.tolerance.makespan = 0.03;
+  EXPECT_TRUE(verdict_on(baseline).failed());
+}
+
+TEST_F(BaselineTest, TheToleranceOfTheBubbleIsAbsolute) {
+  write("a.yaml", kOneFOneB);
+  Baseline baseline = baseline_of({"a.yaml"});
+  baseline.entries.at(0).figures->run->idle_over_total -= 0.01;
+  baseline.tolerance.bubble = 0.011;
+  EXPECT_FALSE(verdict_on(baseline).failed());
+  baseline.tolerance.bubble = 0.009;
+  EXPECT_TRUE(verdict_on(baseline).failed());
+}
+
+TEST_F(BaselineTest, APeakFromNothingFailsWithoutAPercentage) {
+  write("a.yaml", kOneFOneB);
+  Baseline baseline = baseline_of({"a.yaml"});
+  baseline.entries.at(0).figures->run->peak_bytes = 0;
+  EXPECT_THAT(verdict_on(baseline).findings, ElementsAre(BaselineFinding{"peak_bytes", "0", "4", true}));
+}
+
+TEST_F(BaselineTest, AnotherProgramMattersOnlyWhereTheDigestIsHeld) {
+  write("a.yaml", kOneFOneB);
+  Baseline baseline = baseline_of({"a.yaml"});
+  baseline.entries.at(0).figures->digest = "0123";
+  EXPECT_FALSE(verdict_on(baseline).failed());
+  baseline.tolerance.digest = true;
+  EXPECT_TRUE(verdict_on(baseline).failed());
+  EXPECT_EQ(verdict_on(baseline).findings.at(0).figure, "digest");
+}
+
+TEST_F(BaselineTest, ANewHangFailsUnderEveryChannelModelThatHasIt) {
+  write("a.psched", kStraight);
+  const Baseline baseline = baseline_of({"a.psched"});
+  write("a.psched", kCrossed);
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_TRUE(verdict.failed());
+  EXPECT_EQ(verdict.findings.at(0), (BaselineFinding{"hangs under rank", "false", "true", true}));
+  EXPECT_EQ(verdict.findings.at(1), (BaselineFinding{"hangs under pair", "false", "true", true}));
+}
+
+TEST_F(BaselineTest, AHangThatIsGoneIsReportedAndPasses) {
+  write("a.psched", kCrossed);
+  const Baseline baseline = baseline_of({"a.psched"});
+  write("a.psched", kStraight);
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_EQ(verdict.findings.at(0), (BaselineFinding{"hangs under rank", "true", "false", false}));
+  EXPECT_FALSE(verdict.findings.at(0).failed);
+}
+
+TEST_F(BaselineTest, AProgramThatHangsUnderItsOwnChannelsHasNoFiguresOfARun) {
+  write("a.psched", kCrossed);
+  write("a.yaml", "schedule: {program: a.psched, channel: pair}\n");
+  const Baseline hanging = baseline_of({"a.yaml"});
+  EXPECT_FALSE(hanging.entries.at(0).figures->run);
+  EXPECT_FALSE(verdict_on(hanging).failed()) << "it hung before, too";
+  write("a.yaml", "schedule: {program: a.psched}\n");
+  const Baseline running = baseline_of({"a.yaml"});
+  write("a.yaml", "schedule: {program: a.psched, channel: pair}\n");
+  EXPECT_THAT(
+      verdict_on(running).findings,
+      ElementsAre(AllOf(Field(&BaselineFinding::figure, "runs"), Field(&BaselineFinding::failed, true),
+                        Field(&BaselineFinding::actual, StartsWith("false: hangs under pair")))));
+}
+
+TEST_F(BaselineTest, AProgramThatBecameInvalidFailsWithTheRuleThatItBreaks) {
+  write("a.psched", kStraight);
+  const Baseline baseline = baseline_of({"a.psched"});
+  write("a.psched", kWithoutBackward);
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_TRUE(verdict.failed());
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.at(0).figure, "valid");
+  EXPECT_THAT(verdict.findings.at(0).actual, HasSubstr("0B1 is missing"));
+}
+
+TEST_F(BaselineTest, AMissingFileIsAnError) {
+  write("a.yaml", kOneFOneB);
+  const Baseline baseline = baseline_of({"a.yaml"});
+  fs::remove(directory_ / "a.yaml");
+  EXPECT_TRUE(verdict_on(baseline).failed());
+  EXPECT_THAT(verdict_on(baseline).error.value_or(""), HasSubstr("a.yaml: the file does not exist"));
+  EXPECT_FALSE(updated(baseline, directory_));
+}
+
+TEST_F(BaselineTest, AnEntryWithoutFiguresIsAnError) {
+  write("a.yaml", kOneFOneB);
+  EXPECT_THAT(verdict_on({.tolerance = {}, .entries = {{"a.yaml", std::nullopt}}}).error.value_or(""),
+              HasSubstr("without figures"));
+}
+
+TEST_F(BaselineTest, ReadsBackWhatItWrote) {
+  write("a.yaml", kOneFOneB);
+  write("a.psched", kCrossed);
+  write("b.psched", kWithoutBackward);
+  Baseline baseline = baseline_of({"a.yaml", "a.psched", "b.psched"});
+  baseline.tolerance = {.makespan = 0.01, .bubble = 0.001, .peak_bytes = 0.5, .digest = true};
+  baseline.entries.push_back({"listed.yaml", std::nullopt});
+  const auto again = parse_baseline(to_json(baseline), "base.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(*again, baseline);
+  EXPECT_EQ(to_json(*again), to_json(baseline));
+}
+
+struct WrongFile {
+  std::string text;
+  std::string message;
+};
+
+class WrongBaseline : public testing::TestWithParam<WrongFile> {};
+
+TEST_P(WrongBaseline, IsRefusedWithItsPlace) {
+  const auto baseline = parse_baseline(GetParam().text, "base.json");
+  ASSERT_FALSE(baseline);
+  EXPECT_EQ(baseline.error(), GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, WrongBaseline,
+    testing::Values(
+        WrongFile{"[]", "base.json: expected a baseline, a JSON object"},
+        WrongFile{"{}", "base.json: schema_version: expected 1, got nothing"},
+        WrongFile{R"({"schema_version": 1})", "base.json: entries: expected a list, got nothing"},
+        WrongFile{R"({"schema_version": 1, "entries": [3]})",
+                  "base.json: entries[0]: expected an object, got 3"},
+        WrongFile{R"({"schema_version": 1, "entries": [{"scenario": ""}]})",
+                  R"(base.json: entries[0].scenario: expected the name of a file, got "")"},
+        WrongFile{R"({"schema_version": 1, "tolerance": {"makespan": -1}, "entries": []})",
+                  "base.json: tolerance.makespan: expected a number of at least 0, such as 0.01, got -1"},
+        WrongFile{
+            R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {"pairs": true}}]})",
+            "base.json: entries[0].hangs.pairs: expected a channel model with true or false, got true"},
+        WrongFile{
+            R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {}, "digest": "", "makespan_ns": 1.5}]})",
+            "base.json: entries[0].makespan_ns: expected a whole number of at least 0, got 1.5"}));
+
+TEST(BaselineFile, SaysWhereItIsNoJson) {
+  const auto baseline = parse_baseline("{\n  \"schema_version\": 1,\n}\n", "base.json");
+  ASSERT_FALSE(baseline);
+  EXPECT_THAT(baseline.error(), StartsWith("base.json: is no JSON: at line 3, column 1"));
+}
+
+TEST(BaselineFile, SaysThatAnEmptyFileIsEmpty) {
+  const fs::path file = fs::path(testing::TempDir()) / fmt::format("penstock-empty-{}.json", ::getpid());
+  std::ofstream(file).flush();
+  const auto baseline = read_baseline(file);
+  ASSERT_FALSE(baseline);
+  EXPECT_THAT(baseline.error(), HasSubstr("the file is empty"));
+  fs::remove(file);
+}
+
+TEST(Junit, IsWellFormedWhateverTheNamesHold) {
+  const std::vector<BaselineVerdict> verdicts = {
+      {.scenario = "good.yaml", .findings = {}, .error = {}},
+      {.scenario = "better.yaml", .findings = {{"makespan_ns", "2", "1", false}}, .error = {}},
+      {.scenario = "<worse> & \"quoted\".yaml", .findings = {{"makespan_ns", "1", "2", true}}, .error = {}},
+      {.scenario = "gone.yaml", .findings = {}, .error = "the file\x01 does <not> exist"}};
+  pugi::xml_document document;
+  const std::string text = to_junit(verdicts);
+  ASSERT_TRUE(document.load_string(text.c_str())) << text;
+  const pugi::xml_node suite = document.child("testsuites").child("testsuite");
+  EXPECT_EQ(suite.attribute("tests").as_int(), 4);
+  EXPECT_EQ(suite.attribute("failures").as_int(), 1);
+  EXPECT_EQ(suite.attribute("errors").as_int(), 1);
+  const auto test = [&](const char* name) { return suite.find_child_by_attribute("testcase", "name", name); };
+  EXPECT_TRUE(test("good.yaml").first_child().empty());
+  EXPECT_STREQ(test("better.yaml").first_child().name(), "system-out");
+  EXPECT_STREQ(test("<worse> & \"quoted\".yaml").first_child().name(), "failure");
+  EXPECT_STREQ(test("gone.yaml").child("error").text().get(), "the file? does <not> exist");
+  EXPECT_THAT(text, Not(HasSubstr("&#")));
+}
+
+}  // namespace
+}  // namespace penstock
