@@ -63,10 +63,25 @@ Outcome check_one(const CheckFlags& flags) {
   return verdict->passed() ? ExitCode::ok : ExitCode::check_failed;
 }
 
+/// True when a flag says what only one experiment can have.
+bool states_an_experiment(const CheckFlags& flags) {
+  const InputFlags& input = flags.input;
+  const bool shape = !input.schedule.empty() || !input.settings.empty() || input.pp_size ||
+                     input.num_microbatches || input.virtual_stages || input.micro_batch_size ||
+                     input.global_batch_size || input.iterations;
+  const ChannelFlags& channels = flags.channels;
+  return shape || !channels.channel.empty() || channels.blocking || channels.capacity ||
+         !channels.eager.empty();
+}
+
 Outcome run_check(const CheckFlags& flags) {
   if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
     return tl::unexpected(known.error());
   if (flags.baseline.file.empty()) return check_one(flags);
+  if (states_an_experiment(flags)) {
+    return bad_input(
+        "check: --baseline compares files as they are: leave the flags of schedule and channels out");
+  }
   return check_baseline(flags.baseline, flags.inputs, flags.output);
 }
 

@@ -75,7 +75,9 @@ std::string counts_text(const Sweep& sweep) {
 std::string best_text(const Sweep& sweep) {
   const std::vector<SweepRow> best = best_per_schedule(sweep);
   if (best.empty()) return "\nno point ran and fits in memory\n";
-  return "\nbest of each schedule by steady samples/s\n" + table_to_text(sweep_rows(best));
+  return "\nbest of each schedule by steady samples/s (by those of the run where there is no steady "
+         "figure)\n" +
+         table_to_text(sweep_rows(best));
 }
 
 }  // namespace

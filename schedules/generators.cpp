@@ -17,6 +17,8 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "schedules/action.hpp"
+#include "schedules/cost_table.hpp"
 #include "schedules/nearest_name.hpp"
 #include "schedules/program_parts.hpp"
 
@@ -71,7 +73,7 @@ std::int32_t group_size(const Shape& shape) {
 std::int64_t interleaved_peak(const Shape& shape, std::int32_t rank) {
   const std::int64_t group = group_size(shape);
   return std::min(all_chunks_of_all_microbatches(shape, rank),
-                  (shape.virtual_stages - 1) * group + 2 * (shape.stages - 1 - rank) + 1);
+                  (shape.virtual_stages - 1) * group + std::int64_t{2} * (shape.stages - 1 - rank) + 1);
 }
 
 std::int64_t interleaved_zero_bubble_peak(const Shape& shape, std::int32_t rank) {
@@ -88,7 +90,7 @@ std::int64_t zb_h2_peak(const Shape& shape, std::int32_t) {
 }
 
 std::int64_t zbv_peak(const Shape& shape, std::int32_t) {
-  return 2 * std::min(shape.microbatches, shape.stages);
+  return std::int64_t{2} * std::min(shape.microbatches, shape.stages);
 }
 std::int64_t dual_pipe_peak(const Shape& shape, std::int32_t) { return shape.stages + 1; }
 std::int64_t dual_pipe_v_peak(const Shape& shape, std::int32_t) { return 2 * shape.stages + 1; }
@@ -152,6 +154,8 @@ std::int64_t one_f_one_b_v_peak(const Shape& shape, std::int32_t) {
   return std::min(2 * std::int64_t{shape.microbatches}, 2 * (2 * std::int64_t{shape.stages} / 3 + 1));
 }
 
+// One row a schedule: long, but a table.
+// NOLINTNEXTLINE(readability-function-size)
 const std::vector<ScheduleInfo>& table() {
   static const std::vector<ScheduleInfo> rows = {
       {.name = "naive",
@@ -426,6 +430,7 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
 /// Refuses what no machine could hold before anything is allocated.
 tl::expected<void, std::string> check_size(const Shape& shape) {
   constexpr double kMostActions = 1LL << 40;
+  constexpr double kMostNumberedActions = 1LL << 29;  // up to four list entries each, in 32 bits
   constexpr double kMostNumber = std::numeric_limits<std::int32_t>::max();
   const double model_stages = static_cast<double>(shape.stages) * shape.virtual_stages;
   const double microbatches = static_cast<double>(shape.microbatches) * shape.iterations * shape.slices;
@@ -436,6 +441,12 @@ tl::expected<void, std::string> check_size(const Shape& shape) {
                     "actions, more than "
                     "2^40, or a number above 2^31; take fewer",
                     model_stages, shape.microbatches, shape.iterations, actions));
+  }
+  if (actions > kMostNumberedActions) {
+    return tl::unexpected(fmt::format(
+        "a shape of {:.3g} compute actions is too large: the engines number at most 2^29 of them; take fewer "
+        "stages, microbatches or iterations",
+        actions));
   }
   return {};
 }

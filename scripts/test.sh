@@ -50,10 +50,10 @@ install_check() {
     "$prefix/bin/penstock" --version
 }
 
-# Counts what CTest counted: passed are those that neither failed nor were skipped.
+# Counts what CTest's report says: passed are those that neither failed nor were skipped.
 count_tests() {
   local suite total failures skipped
-  suite=$(grep -m1 -o '<testsuite [^>]*' -- "$1" | tr '\n' ' ')
+  suite=$(tr '\n\t' '  ' <"$1" | grep -m1 -o '<testsuite [^>]*')
   number() { sed -n "s/.* $1=\"\([0-9]*\)\".*/\1/p" <<<"$suite"; }
   total=$(number tests) failures=$(number failures) skipped=$(($(number skipped) + $(number disabled)))
   failed=$((failed + failures))
@@ -69,8 +69,7 @@ run_tests() {
   rm -f "$report"
   ctest --preset dev --output-junit "$report" "$@" || true
   if [[ -s $report ]]; then
-    tr '\n' ' ' <"$report" >"$report.line"
-    count_tests "$report.line"
+    count_tests "$report"
   else
     failed=$((failed + 1))
   fi
