@@ -195,8 +195,8 @@ tl::expected<Cluster, std::string> ClusterBuilder::build() const {
 std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second) {
   assert(bytes >= 0 && "no message has less than 0 bytes");
   assert(bytes_per_second > 0 && "a bandwidth is greater than 0");
-  constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  constexpr long double division_error_ns = 1e-6L;
+  const auto most = std::numeric_limits<std::int64_t>::max();
+  const long double division_error_ns = 1e-6L;
   if (bytes == 0 || std::isinf(bytes_per_second)) return 0;
   // long double: a double has too few digits for a microsecond's millionth beside hours.
   const long double exact_ns =

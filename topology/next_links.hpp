@@ -15,7 +15,7 @@ inline constexpr std::int32_t kNoLink = -1;
 
 /// a + b of non-negative times; the largest std::int64_t when it does not fit one.
 constexpr std::int64_t saturating_sum_ns(std::int64_t a, std::int64_t b) {
-  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  const auto most = std::numeric_limits<std::int64_t>::max();
   return a > most - b ? most : a + b;
 }
 

@@ -234,7 +234,7 @@ tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shap
 std::span<const Preset> presets() { return kPresets; }
 
 const Preset* find_preset(std::string_view name) {
-  constexpr std::string_view cluster = "cluster";
+  const std::string_view cluster = "cluster";
   auto wanted = key(name);
   const bool has_cluster = wanted.starts_with(cluster);
   if (has_cluster) wanted.erase(0, cluster.size());
