@@ -9,6 +9,7 @@
 
 #include "backend/clock.hpp"
 #include "backend/executor.hpp"
+#include "backend/mixed_bits.hpp"
 #include "backend/payload.hpp"
 #include "backend/stage_module.hpp"
 #include "schedules/action.hpp"
@@ -17,14 +18,6 @@
 
 namespace penstock {
 namespace {
-
-/// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit.
-std::uint64_t mixed(std::uint64_t bits) {
-  bits += 0x9e3779b97f4a7c15ULL;
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebULL;
-  return bits ^ (bits >> 31);
-}
 
 /// Even in [0, 1), from the seed and the action.
 double draw(std::uint64_t seed, const Action& action) {
@@ -36,15 +29,6 @@ double draw(std::uint64_t seed, const Action& action) {
 }
 
 }  // namespace
-
-Ns group_duration_ns(const CostTable& costs, std::span<const Action> group) {
-  if (group.size() == 2) return pair_duration_ns(costs, group[0], group[1]);
-  Ns sum = 0;
-  for (const Action& action : group) {
-    sum += duration_ns(costs.stages[static_cast<std::size_t>(action.stage)], action.kind);
-  }
-  return sum;
-}
 
 void OccupyModule::occupy(const ComputeCall& call) const {
   if (!call.first_of_group) return;

@@ -21,10 +21,6 @@ struct Jitter {
   std::uint64_t seed = 1;
 };
 
-/// How long the compute actions that run as one take together: one action, an overlapped pair, or a larger
-/// group, which takes the sum.
-Ns group_duration_ns(const CostTable& costs, std::span<const Action> group);
-
 /// Sends null payloads. Costs and clock must outlive it.
 class OccupyModule : public StageModule {
  public:

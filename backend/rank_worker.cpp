@@ -51,7 +51,7 @@ void RankWorker::run(const std::stop_token& stop) {
     stand_at(position, kNone);
     if (flat_.ops[index(position)] == FlatOp::compute) {
       run_group(position, stop);
-      position = std::max(position + 1, flat_.group_end[index(position)]);
+      position = flat_.group_end(position);
     } else {
       pass(position++);
     }
@@ -107,7 +107,7 @@ void RankWorker::pass_collective(std::int32_t position) {
 void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   wait_for_inputs(position);
   stand_at(position, kNone);
-  const std::int32_t end = std::max(position + 1, flat_.group_end[index(position)]);
+  const std::int32_t end = flat_.group_end(position);
   const std::span<const Action> group(&flat_.actions[index(position)], index(end - position));
   const Ns start_ns = execution_.clock.now_ns();
   for (std::int32_t leaf = position; leaf < end; ++leaf) {
@@ -160,7 +160,7 @@ void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
 }
 
 void RankWorker::wait_for_inputs(std::int32_t position) {
-  for (std::int32_t w = flat_.first_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+  for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
     const std::int32_t message = flat_.message[index(w)];
     wait_for(message);
     if (flat_.ops[index(w)] == FlatOp::collective) {

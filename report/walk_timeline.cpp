@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "report/timeline.hpp"
 #include "schedules/action.hpp"
@@ -16,16 +17,19 @@ Timeline timeline_of(const FlatProgram& flat, const Placement& placement, const 
   Timeline timeline{.rank_count = flat.rank_count, .spans = {}};
   timeline.spans.reserve(flat.ops.size());
   for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
-    const auto begin = static_cast<std::size_t>(flat.rank_begin[static_cast<std::size_t>(rank)]);
+    std::vector<std::int32_t> replica(placement.stages.size());
+    for (std::size_t stage = 0; stage < replica.size(); ++stage) {
+      replica[stage] = placement.replica_on(static_cast<std::int32_t>(stage), rank);
+    }
     const auto end = static_cast<std::size_t>(flat.rank_begin[static_cast<std::size_t>(rank) + 1]);
-    for (std::size_t p = begin; p < end; ++p) {
+    for (auto p = static_cast<std::size_t>(flat.rank_begin[static_cast<std::size_t>(rank)]); p < end; ++p) {
       if (flat.ops[p] == FlatOp::barrier) continue;
       const Action& action = flat.actions[p];
-      const auto message = static_cast<std::size_t>(flat.message[p]);
       const bool moves = flat.message[p] != kNone;
+      const auto message = static_cast<std::size_t>(flat.message[p]);
       timeline.spans.push_back({.rank = rank,
                                 .action = action,
-                                .replica = placement.replica_on(action.stage, rank),
+                                .replica = replica[static_cast<std::size_t>(action.stage)],
                                 .start_ns = moves ? times.message_start[message] : times.start[p],
                                 .end_ns = moves ? times.message_end[message] : times.end[p]});
       timeline.makespan_ns = std::max(timeline.makespan_ns, timeline.spans.back().end_ns);

@@ -28,43 +28,6 @@ std::optional<ActionKind> kind_of_letters(std::string_view text) {
   return static_cast<ActionKind>(found - kLetters.begin());
 }
 
-bool is_compute(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::forward:
-    case ActionKind::backward:
-    case ActionKind::backward_input:
-    case ActionKind::backward_weight:
-    case ActionKind::recompute:
-    case ActionKind::step:
-      return true;
-    case ActionKind::send_forward:
-    case ActionKind::recv_forward:
-    case ActionKind::send_backward:
-    case ActionKind::recv_backward:
-    case ActionKind::unshard:
-    case ActionKind::reshard:
-    case ActionKind::reduce_grad:
-      return false;
-  }
-  return false;
-}
-
-bool is_send(ActionKind kind) {
-  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
-}
-
-bool is_recv(ActionKind kind) {
-  return kind == ActionKind::recv_forward || kind == ActionKind::recv_backward;
-}
-
-bool is_transfer(ActionKind kind) { return is_send(kind) || is_recv(kind); }
-
-bool is_collective(ActionKind kind) { return kind == ActionKind::unshard || kind == ActionKind::reduce_grad; }
-
-bool has_microbatch(ActionKind kind) { return is_transfer(kind) || has_weight_version(kind); }
-
-bool has_weight_version(ActionKind kind) { return is_compute(kind) && kind != ActionKind::step; }
-
 std::optional<std::int32_t> chain_peer(ActionKind kind, std::int32_t stage) {
   switch (kind) {
     case ActionKind::send_forward:

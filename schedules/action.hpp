@@ -14,7 +14,8 @@ using Ns = std::int64_t;
 /// Sizes in bytes.
 using Bytes = std::int64_t;
 
-/// What an action does. The letters are PyTorch's (torch.distributed.pipelining).
+/// What an action does. The letters are PyTorch's (torch.distributed.pipelining). The order counts: those
+/// that run with a weight version come first.
 enum class ActionKind : std::uint8_t {
   forward,          // F
   backward,         // B, full backward
@@ -54,20 +55,26 @@ std::string_view letters(ActionKind kind);
 /// The kind that `text` spells, or nothing.
 std::optional<ActionKind> kind_of_letters(std::string_view text);
 
-/// F, B, I, W, R, STEP: what runs on a rank's compute queue.
-bool is_compute(ActionKind kind);
 /// SEND_F, SEND_B.
-bool is_send(ActionKind kind);
+constexpr bool is_send(ActionKind kind) {
+  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
+}
 /// RECV_F, RECV_B.
-bool is_recv(ActionKind kind);
+constexpr bool is_recv(ActionKind kind) {
+  return kind == ActionKind::recv_forward || kind == ActionKind::recv_backward;
+}
 /// SEND_F, SEND_B, RECV_F, RECV_B.
-bool is_transfer(ActionKind kind);
+constexpr bool is_transfer(ActionKind kind) { return is_send(kind) || is_recv(kind); }
 /// UNSHARD, REDUCE_GRAD: every rank that holds the stage takes part.
-bool is_collective(ActionKind kind);
-/// F, B, I, W, R, SEND and RECV name a microbatch; the others belong to the stage.
-bool has_microbatch(ActionKind kind);
+constexpr bool is_collective(ActionKind kind) {
+  return kind == ActionKind::unshard || kind == ActionKind::reduce_grad;
+}
 /// F, B, I, W, R: run with the weights of one version.
-bool has_weight_version(ActionKind kind);
+constexpr bool has_weight_version(ActionKind kind) { return kind <= ActionKind::recompute; }
+/// F, B, I, W, R, STEP: what runs on a rank's compute queue.
+constexpr bool is_compute(ActionKind kind) { return has_weight_version(kind) || kind == ActionKind::step; }
+/// F, B, I, W, R, SEND and RECV name a microbatch; the others belong to the stage.
+constexpr bool has_microbatch(ActionKind kind) { return has_weight_version(kind) || is_transfer(kind); }
 /// The stage at the other end of a SEND or RECV in a chain of stages: SEND_F and RECV_B stage + 1, RECV_F
 /// and SEND_B stage - 1. Nothing for the other kinds.
 std::optional<std::int32_t> chain_peer(ActionKind kind, std::int32_t stage);

@@ -79,7 +79,7 @@ class WaitGraph {
 
   std::vector<std::int32_t> missing_messages(std::int32_t position) const {
     std::vector<std::int32_t> missing;
-    for (std::int32_t w = flat_.first_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+    for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
       if (!passed(flat_.message[index(w)])) missing.push_back(w);
     }
     return missing;

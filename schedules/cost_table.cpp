@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <stdexcept>
 
 #include "schedules/action.hpp"
@@ -43,6 +44,15 @@ Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& s
   const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
   if (stated >= 0) return stated;
   return duration_ns(one, first.kind) + duration_ns(other, second.kind);
+}
+
+Ns group_duration_ns(const CostTable& costs, std::span<const Action> group) {
+  if (group.size() == 2) return pair_duration_ns(costs, group[0], group[1]);
+  Ns sum = 0;
+  for (const Action& action : group) {
+    sum += duration_ns(costs.stages[static_cast<std::size_t>(action.stage)], action.kind);
+  }
+  return sum;
 }
 
 Bytes transfer_bytes(const CostTable& costs, const Action& transfer) {

@@ -3,8 +3,10 @@
 // Filled by scenarios/ from times, profiles or calibrations; all figures are for one microbatch.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "schedules/action.hpp"
 #include "schedules/program.hpp"
 
 namespace penstock {
@@ -51,6 +53,8 @@ Ns duration_ns(const StageCost& cost, ActionKind kind);
 /// Duration of the overlapped pair of the two leaves: the larger overlapped_pair_ns of their stages,
 /// or the sum of the leaves where neither stage states one.
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second);
+/// Duration of a group of overlapped compute actions: of one its own, of two their pair's, of more their sum.
+Ns group_duration_ns(const CostTable& costs, std::span<const Action> group);
 /// Bytes of a SEND or RECV.
 Bytes transfer_bytes(const CostTable& costs, const Action& transfer);
 

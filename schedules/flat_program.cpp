@@ -1,5 +1,5 @@
-// Lays a lowered program out flat, in four passes: copy the lists, match SEND with RECV and collectives with
-// each other, hang waiting positions onto their consumers, thread the FIFOs.
+// Lays a lowered program out flat, in two passes: one over the lists joins SEND with RECV, collectives with
+// each other, and every position with what it waits for; one over the messages threads the FIFOs.
 
 #include "schedules/flat_program.hpp"
 #include <algorithm>
@@ -35,6 +35,17 @@ FlatOp op_of(const Action& action, const Action* before) {
   return is_collective(action.kind) ? FlatOp::collective : FlatOp::reshard;
 }
 
+/// What the scan of one rank's list remembers.
+struct RankScan {
+  std::int32_t rank = 0;
+  std::vector<std::int32_t> reduce;  // by stage: the collective that nothing waits for yet
+  std::vector<std::int32_t> unshard;
+  std::vector<std::size_t> collectives_seen;  // by stage and kind
+  std::size_t barriers_seen = 0;
+  std::int32_t last_collective = kNone;
+  std::int32_t head = kNone;  // of the group of compute actions scanned last
+};
+
 /// The first-in-first-out queues of one rank, as their last entries while its list is scanned.
 struct FifoTails {
   std::vector<std::int32_t> last;       // last message that waits for its turn, by queue
@@ -58,9 +69,9 @@ class Flattener {
   }
 
   FlatProgram run() {
-    copy_lists();
-    make_messages();
-    hang_waits();
+    reserve();
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) lay_out(rank);
+    flat_.rank_begin.push_back(flat_.position_count());
     thread_fifos();
     return std::move(flat_);
   }
@@ -77,23 +88,59 @@ class Flattener {
                                       : pair_index(transfer.peer, transfer.stage)];
   }
 
-  void copy_lists() {
-    std::size_t total = 0;
-    for (const auto& list : program_.ranks) total += list.size();
+  void reserve() {
+    std::size_t total = 0, transfers = 0;
+    bool collectives = program_.barrier && iterations_ > 1;
+    for (const auto& list : program_.ranks) {
+      total += list.size();
+      for (const Action& action : list) {
+        transfers += is_transfer(action.kind) ? 1 : 0;
+        collectives |= is_collective(action.kind);
+      }
+    }
     total =
         total * index(iterations_) + (program_.barrier ? index(iterations_ - 1) * program_.ranks.size() : 0);
     flat_.actions.reserve(total);
     flat_.ops.reserve(total);
-    flat_.group_end.assign(total, 0);
-    for (const auto& list : program_.ranks) {
-      flat_.rank_begin.push_back(flat_.position_count());
-      const std::vector<std::int32_t> steps = steps_per_pass(list);
-      for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
-        if (iteration > 0 && program_.barrier) push(Action{}, FlatOp::barrier);
-        copy_pass(list, steps, iteration);
+    flat_.message.assign(total, kNone);
+    flat_.next_wait.assign(total, kNone);
+    flat_.next_member.assign(collectives ? total : 0, kNone);
+    flat_.next_collective.assign(collectives ? total : 0, kNone);
+    flat_.messages.reserve(transfers / 2 * index(iterations_));
+    consumer_.assign(channels_.capacity > 0 ? total : 0, kNone);
+
+    const std::size_t units = index(units_) * index(iterations_);
+    activation_.assign(edges_.size() * units, kNone);
+    gradient_.assign(edges_.size() * units, kNone);
+    of_group_.resize(index(program_.stage_count()) * 2);
+    const std::size_t numbers = index(program_.stage_count()) * units;
+    forward_recv_.assign(numbers, kNone);
+    backward_recv_.assign(numbers, kNone);
+    forward_at_.assign(numbers, kNone);
+    backward_at_.assign(numbers, kNone);
+  }
+
+  // --- lists ------------------------------------------------------------------------------------
+
+  void lay_out(std::int32_t rank) {
+    const std::vector<Action>& list = program_.ranks[index(rank)];
+    const std::vector<std::int32_t> steps = steps_per_pass(list);
+    RankScan scan{.rank = rank,
+                  .reduce = std::vector<std::int32_t>(index(program_.stage_count()), kNone),
+                  .unshard = std::vector<std::int32_t>(index(program_.stage_count()), kNone),
+                  .collectives_seen = std::vector<std::size_t>(of_group_.size(), 0)};
+    flat_.rank_begin.push_back(flat_.position_count());
+    for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
+      if (iteration > 0 && program_.barrier) {
+        join_collective(push(Action{}, FlatOp::barrier), barriers_, scan.barriers_seen++);
+      }
+      const Action* before = nullptr;
+      for (const Action& action : list) {
+        const FlatOp op = op_of(action, before);
+        before = &action;
+        place(scan, push(of_iteration(action, iteration, steps), op));
       }
     }
-    flat_.rank_begin.push_back(flat_.position_count());
   }
 
   std::vector<std::int32_t> steps_per_pass(const std::vector<Action>& list) const {
@@ -104,88 +151,97 @@ class Flattener {
     return steps;
   }
 
-  void copy_pass(const std::vector<Action>& list, const std::vector<std::int32_t>& steps,
-                 std::int32_t iteration) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      Action action = list[i];
-      const FlatOp op = op_of(action, i == 0 ? nullptr : &list[i - 1]);
-      if (action.microbatch != kNoMicrobatch) action.microbatch += iteration * units_;
-      if (iteration > 0 && action.microbatch != kNoMicrobatch && is_compute(action.kind)) {
-        action.weight_version += iteration * steps[index(action.stage)];
-      }
-      push(action, op);
-      if (op == FlatOp::leaf) flat_.group_end[group_head_] = flat_.position_count();
-      if (op == FlatOp::compute) group_head_ = index(flat_.position_count()) - 1;
+  Action of_iteration(Action action, std::int32_t iteration, const std::vector<std::int32_t>& steps) const {
+    if (iteration == 0 || action.microbatch == kNoMicrobatch) return action;
+    action.microbatch += iteration * units_;
+    if (is_compute(action.kind)) action.weight_version += iteration * steps[index(action.stage)];
+    return action;
+  }
+
+  std::int32_t push(const Action& action, FlatOp op) {
+    flat_.actions.push_back(action);
+    flat_.ops.push_back(op);
+    return flat_.position_count() - 1;
+  }
+
+  /// Joins the position to its message, and to what it waits for or what waits for it.
+  void place(RankScan& scan, std::int32_t position) {
+    const Action& action = flat_.actions[index(position)];
+    switch (flat_.ops[index(position)]) {
+      case FlatOp::compute:
+        scan.head = position;
+        [[fallthrough]];
+      case FlatOp::leaf:
+        hang_onto(scan.head, action, action.kind == ActionKind::step ? scan.reduce : scan.unshard);
+        break;
+      case FlatOp::send:
+        place_send(scan.rank, position, action);
+        break;
+      case FlatOp::recv:
+        place_recv(scan.rank, position, action);
+        break;
+      case FlatOp::collective:
+        place_collective(scan, position, action);
+        break;
+      case FlatOp::reshard:
+      case FlatOp::barrier:
+        break;
     }
   }
 
-  void push(const Action& action, FlatOp op) {
-    flat_.actions.push_back(action);
-    flat_.ops.push_back(op);
+  std::size_t number_of(const Action& action) const {
+    return index(action.stage) * index(units_) * index(iterations_) + index(action.microbatch);
   }
 
   // --- messages ---------------------------------------------------------------------------------
 
-  std::size_t slot(std::int32_t edge, std::int32_t microbatch) const {
-    return index(edge) * index(units_) * index(iterations_) + index(microbatch);
+  std::int32_t new_message() {
+    flat_.messages.emplace_back();
+    return static_cast<std::int32_t>(flat_.messages.size()) - 1;
   }
 
-  void make_messages() {
-    flat_.message.assign(flat_.ops.size(), kNone);
-    flat_.next_member.assign(flat_.ops.size(), kNone);
-    std::vector<std::int32_t> activation(edges_.size() * index(units_) * index(iterations_), kNone);
-    std::vector<std::int32_t> gradient = activation;
-    std::vector<std::vector<std::int32_t>> of_group(index(program_.stage_count()) * 2);
-    std::vector<std::int32_t> barriers;
-    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-      std::vector<std::size_t> seen(of_group.size(), 0);
-      std::size_t barriers_seen = 0;
-      for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
-        const Action& action = flat_.actions[index(p)];
-        switch (flat_.ops[index(p)]) {
-          case FlatOp::send:
-          case FlatOp::recv: {
-            auto& table = carries_activation(action.kind) ? activation : gradient;
-            join_transfer(rank, p, table[slot(edge_of(action), action.microbatch)]);
-            break;
-          }
-          case FlatOp::collective: {
-            const std::size_t group = index(action.stage) * 2 + (action.kind == ActionKind::unshard ? 1 : 0);
-            join_collective(p, of_group[group], seen[group]++);
-            break;
-          }
-          case FlatOp::barrier:
-            join_collective(p, barriers, barriers_seen++);
-            break;
-          case FlatOp::compute:
-          case FlatOp::leaf:
-          case FlatOp::reshard:
-            break;
-        }
-      }
-    }
-  }
-
-  void join_transfer(std::int32_t rank, std::int32_t position, std::int32_t& message) {
+  FlatMessage& join_transfer(std::int32_t position, const Action& action) {
+    auto& table = carries_activation(action.kind) ? activation_ : gradient_;
+    std::int32_t& message =
+        table[index(edge_of(action)) * index(units_) * index(iterations_) + index(action.microbatch)];
     if (message == kNone) message = new_message();
-    FlatMessage& transfer = flat_.messages[index(message)];
     flat_.message[index(position)] = message;
-    if (flat_.ops[index(position)] == FlatOp::send) {
-      transfer.first = position;
-      transfer.from_rank = rank;
-      transfer.bytes = transfer_bytes(costs_, flat_.actions[index(position)]);
-      transfer.eager = transfer.bytes < channels_.eager_bytes;
-      ++transfer.pending;
-    } else {
-      transfer.recv = position;
-      transfer.to_rank = rank;
+    return flat_.messages[index(message)];
+  }
+
+  void place_send(std::int32_t rank, std::int32_t position, const Action& action) {
+    FlatMessage& transfer = join_transfer(position, action);
+    transfer.first = position;
+    transfer.from_rank = rank;
+    transfer.bytes = transfer_bytes(costs_, action);
+    transfer.eager = transfer.bytes < channels_.eager_bytes;
+    transfer.producer =
+        (action.kind == ActionKind::send_forward ? forward_at_ : backward_at_)[number_of(action)];
+    ++transfer.pending;
+  }
+
+  void place_recv(std::int32_t rank, std::int32_t position, const Action& action) {
+    FlatMessage& transfer = join_transfer(position, action);
+    transfer.recv = position;
+    transfer.to_rank = rank;
+    auto& list = action.kind == ActionKind::recv_forward ? forward_recv_ : backward_recv_;
+    flat_.next_wait[index(position)] = std::exchange(list[number_of(action)], position);
+  }
+
+  void place_collective(RankScan& scan, std::int32_t position, const Action& action) {
+    const bool unshards = action.kind == ActionKind::unshard;
+    const std::size_t group = index(action.stage) * 2 + (unshards ? 1 : 0);
+    join_collective(position, of_group_[group], scan.collectives_seen[group]++);
+    (unshards ? scan.unshard : scan.reduce)[index(action.stage)] = position;
+    if (scan.last_collective != kNone) {
+      flat_.next_collective[index(scan.last_collective)] = position;
+      ++flat_.messages[index(flat_.message[index(position)])].pending;
     }
+    scan.last_collective = position;
   }
 
   void join_collective(std::int32_t position, std::vector<std::int32_t>& of_group, std::size_t occurrence) {
-    if (occurrence == of_group.size()) {
-      of_group.push_back(new_message());
-    }
+    if (occurrence == of_group.size()) of_group.push_back(new_message());
     FlatMessage& collective = flat_.messages[index(of_group[occurrence])];
     flat_.message[index(position)] = of_group[occurrence];
     flat_.next_member[index(position)] = collective.first;
@@ -193,76 +249,14 @@ class Flattener {
     ++collective.pending;
   }
 
-  std::int32_t new_message() {
-    flat_.messages.emplace_back();
-    return static_cast<std::int32_t>(flat_.messages.size()) - 1;
-  }
-
   // --- waits ------------------------------------------------------------------------------------
-
-  void hang_waits() {
-    flat_.first_wait.assign(flat_.ops.size(), kNone);
-    flat_.next_wait.assign(flat_.ops.size(), kNone);
-    flat_.next_collective.assign(flat_.ops.size(), kNone);
-    flat_.consumer.assign(flat_.ops.size(), kNone);
-    const std::size_t numbers = index(program_.stage_count()) * index(units_) * index(iterations_);
-    forward_recv_.assign(numbers, kNone);
-    backward_recv_.assign(numbers, kNone);
-    forward_at_.assign(numbers, kNone);
-    backward_at_.assign(numbers, kNone);
-    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) hang_waits_of(rank);
-  }
-
-  std::size_t number_of(const Action& action) const {
-    return index(action.stage) * index(units_) * index(iterations_) + index(action.microbatch);
-  }
-
-  void hang_waits_of(std::int32_t rank) {
-    std::vector<std::int32_t> reduce(index(program_.stage_count()), kNone);  // not yet waited for
-    std::vector<std::int32_t> unshard = reduce;
-    std::int32_t last_collective = kNone;
-    std::int32_t head = kNone;
-    for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
-      const Action& action = flat_.actions[index(p)];
-      switch (flat_.ops[index(p)]) {
-        case FlatOp::compute:
-          head = p;
-          [[fallthrough]];
-        case FlatOp::leaf:
-          hang_onto(head, action, action.kind == ActionKind::step ? reduce : unshard);
-          break;
-        case FlatOp::recv: {
-          auto& list = action.kind == ActionKind::recv_forward ? forward_recv_ : backward_recv_;
-          flat_.next_wait[index(p)] = list[number_of(action)];
-          list[number_of(action)] = p;
-          break;
-        }
-        case FlatOp::send: {
-          const auto& at = action.kind == ActionKind::send_forward ? forward_at_ : backward_at_;
-          flat_.messages[index(flat_.message[index(p)])].producer = at[number_of(action)];
-          break;
-        }
-        case FlatOp::collective:
-          (action.kind == ActionKind::unshard ? unshard : reduce)[index(action.stage)] = p;
-          if (last_collective != kNone) {
-            flat_.next_collective[index(last_collective)] = p;
-            ++flat_.messages[index(flat_.message[index(p)])].pending;
-          }
-          last_collective = p;
-          break;
-        case FlatOp::reshard:
-        case FlatOp::barrier:
-          break;
-      }
-    }
-  }
 
   /// Hangs what `action`, a leaf of the group at `head`, waits for onto the group.
   void hang_onto(std::int32_t head, const Action& action, std::vector<std::int32_t>& collectives) {
     std::int32_t& collective = collectives[index(action.stage)];
     if (collective != kNone) {
-      flat_.next_wait[index(collective)] = flat_.first_wait[index(head)];
-      flat_.first_wait[index(head)] = collective;
+      flat_.next_wait[index(collective)] = flat_.next_wait[index(head)];
+      flat_.next_wait[index(head)] = collective;
       collective = kNone;
     }
     if (action.microbatch == kNoMicrobatch) return;
@@ -280,11 +274,9 @@ class Flattener {
 
   void take_recvs(std::int32_t head, std::int32_t& recvs) {
     while (recvs != kNone) {
-      const std::int32_t recv = recvs;
-      recvs = flat_.next_wait[index(recv)];
-      flat_.next_wait[index(recv)] = flat_.first_wait[index(head)];
-      flat_.first_wait[index(head)] = recv;
-      flat_.consumer[index(recv)] = head;
+      const std::int32_t recv = std::exchange(recvs, flat_.next_wait[index(recvs)]);
+      flat_.next_wait[index(recv)] = std::exchange(flat_.next_wait[index(head)], recv);
+      if (!consumer_.empty()) consumer_[index(recv)] = head;
     }
   }
 
@@ -370,7 +362,7 @@ class Flattener {
     recvs.push_back(recv);
     if (recvs.size() <= index(channels_.capacity)) return;
     if (flat_.messages[index(flat_.message[index(recv)])].eager) return;
-    const std::int32_t holder = flat_.consumer[index(recvs[recvs.size() - 1 - index(channels_.capacity)])];
+    const std::int32_t holder = consumer_[index(recvs[recvs.size() - 1 - index(channels_.capacity)])];
     if (holder == kNone) return;
     const std::int32_t id = flat_.message[index(recv)];
     FlatMessage& limited = flat_.messages[index(id)];
@@ -386,9 +378,12 @@ class Flattener {
   std::vector<StageEdge> edges_;
   std::int32_t units_;
   std::vector<std::int32_t> edge_of_pair_;
-  std::size_t group_head_ = 0;
+  std::vector<std::int32_t> activation_, gradient_;         // messages by edge and number
+  std::vector<std::vector<std::int32_t>> of_group_;         // messages of a stage's collectives, by kind
+  std::vector<std::int32_t> barriers_;                      // messages
   std::vector<std::int32_t> forward_recv_, backward_recv_;  // lists of RECVs by stage and number
   std::vector<std::int32_t> forward_at_, backward_at_;      // positions by stage and number
+  std::vector<std::int32_t> consumer_;  // by RECV: the compute position that waits for it; with a capacity
   std::vector<std::int32_t> previous_unordered_;
   FlatProgram flat_;
 };

@@ -49,19 +49,23 @@ struct FlatProgram {
   std::vector<Action> actions;  ///< numbers and versions run on over iterations
   std::vector<FlatOp> ops;
   std::vector<std::int32_t> message;  ///< of send, recv, collective and barrier positions
-  std::vector<std::int32_t>
-      group_end;  ///< only of compute positions that open a group of several leaves; else 0
-  std::vector<std::int32_t> first_wait;  ///< of compute positions: a recv or collective position to wait for
-  std::vector<std::int32_t> next_wait;   ///< further ones, threaded through recv and collective positions
-  std::vector<std::int32_t>
-      next_member;  ///< of collective and barrier positions: the same one on another rank
-  std::vector<std::int32_t> next_collective;  ///< of collective positions: the next one on that rank
-  std::vector<std::int32_t>
-      released_by_consumer;  ///< of compute positions: first message that a capacity frees
+  /// Of compute positions: the first recv or collective position to wait for; of those: the next such one.
+  std::vector<std::int32_t> next_wait;
   std::vector<FlatMessage> messages;
-  std::vector<std::int32_t> consumer;  ///< of recv positions: the compute position that waits for it
+  /// Of collective and barrier positions: the same one on another rank. Empty when the program has none.
+  std::vector<std::int32_t> next_member;
+  /// Of collective positions: the next one on that rank. Empty when the program has none.
+  std::vector<std::int32_t> next_collective;
+  /// Of compute positions: the first message that a capacity frees. Empty without a capacity.
+  std::vector<std::int32_t> released_by_consumer;
 
   std::int32_t position_count() const { return static_cast<std::int32_t>(ops.size()); }
+  /// The position behind the group of compute actions that starts at a compute position.
+  std::int32_t group_end(std::int32_t position) const {
+    std::int32_t end = position + 1;
+    while (end < position_count() && ops[static_cast<std::size_t>(end)] == FlatOp::leaf) ++end;
+    return end;
+  }
   /// The rank that a position belongs to (binary search).
   std::int32_t rank_of(std::int32_t position) const;
 };

@@ -90,13 +90,13 @@ class Walker {
 
   std::int32_t compute(std::int32_t rank, std::int32_t position) {
     Ns start = clock_[index(rank)];
-    for (std::int32_t w = flat_.first_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+    for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
       const std::int32_t id = flat_.message[index(w)];
       if (walk_.pending[index(id)] > 0) return id;
       start = std::max(start, walk_.message_end[index(id)]);
     }
     const Ns end = start + at(durations_.compute, position);
-    const std::int32_t last = std::max(position + 1, flat_.group_end[index(position)]);
+    const std::int32_t last = flat_.group_end(position);
     for (std::int32_t leaf = position; leaf < last; ++leaf) {
       walk_.start[index(leaf)] = start;
       walk_.end[index(leaf)] = end;

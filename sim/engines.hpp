@@ -9,8 +9,6 @@
 #include "report/timeline.hpp"
 #include "scenarios/experiment.hpp"
 #include "schedules/channel_check.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/rendezvous_walk.hpp"
 
 namespace penstock {
 
@@ -37,8 +35,5 @@ bool links_are_shared(const Experiment& experiment);
 tl::expected<Timeline, Hang> run_engine(const Experiment& experiment, Engine engine);
 /// What `automatic` means for this experiment; other engines mean themselves.
 Engine resolve(const Experiment& experiment, Engine engine);
-
-/// The spans of a finished walk, in program order.
-Timeline timeline_of(const Experiment& experiment, const FlatProgram& flat, const Walk& walk);
 
 }  // namespace penstock

@@ -2,7 +2,6 @@
 // ready by the rules of schedules/rendezvous_walk.hpp; once started they are flows in a FlowNetwork,
 // so their ends move whenever another flow starts or ends on a link of theirs.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,6 +14,7 @@
 #include <tl/expected.hpp>
 
 #include "report/timeline.hpp"
+#include "report/walk_timeline.hpp"
 #include "scenarios/experiment.hpp"
 #include "schedules/action.hpp"
 #include "schedules/channel_check.hpp"
@@ -134,13 +134,13 @@ class EventSimulator {
   }
 
   void begin_compute(std::int32_t rank, std::int32_t& position) {
-    for (std::int32_t w = flat_.first_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+    for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
       stands_at_[index(rank)] = flat_.message[index(w)];
       if (!arrived_[index(flat_.message[index(w)])]) return;
     }
     stands_at_[index(rank)] = kNone;
     const Ns end = now_ + durations_.compute[index(position)];
-    const std::int32_t after = std::max(position + 1, flat_.group_end[index(position)]);
+    const std::int32_t after = flat_.group_end(position);
     for (std::int32_t leaf = position; leaf < after; ++leaf) {
       walk_.start[index(leaf)] = now_;
       walk_.end[index(leaf)] = end;
@@ -272,7 +272,7 @@ tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment) {
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
-  return timeline_of(experiment, flat, EventSimulator(experiment, flat).run());
+  return timeline_of(flat, experiment.program.placement, EventSimulator(experiment, flat).run());
 }
 
 }  // namespace penstock

@@ -22,67 +22,36 @@ namespace {
 
 std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
-/// Remembers, for every ordered pair of ranks, its route and the last size that was priced.
-class TransferPrices {
- public:
-  explicit TransferPrices(const Experiment& experiment)
-      : cluster_(experiment.cluster),
-        ranks_(index(experiment.program.rank_count())),
-        prices_(ranks_ * ranks_) {}
-
-  struct Price {
-    Ns hold_ns = 0;
-    Ns latency_ns = 0;
-  };
-
-  Price of(const FlatMessage& transfer) {
-    Entry& entry = prices_[index(transfer.from_rank) * ranks_ + index(transfer.to_rank)];
-    if (!entry.known) {
-      const Route route = cluster_.route(transfer.from_rank, transfer.to_rank);
-      entry = {.known = true,
-               .bytes_per_second = route.bytes_per_second,
-               .price = {.latency_ns = route.latency_ns}};
-    }
-    if (entry.bytes != transfer.bytes) {
-      entry.bytes = transfer.bytes;
-      entry.price.hold_ns = serialization_ns(transfer.bytes, entry.bytes_per_second);
-    }
-    return entry.price;
-  }
-
- private:
-  struct Entry {
-    bool known = false;
-    double bytes_per_second = 0;
-    Bytes bytes = 0;
-    Price price;
-  };
-  const Cluster& cluster_;
-  std::size_t ranks_;
-  std::vector<Entry> prices_;
-};
-
 std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgram& flat) {
   std::vector<Ns> durations(flat.ops.size(), 0);
   for (std::size_t p = 0; p < flat.ops.size(); ++p) {
     if (flat.ops[p] != FlatOp::compute) continue;
-    const Action& first = flat.actions[p];
-    const std::int32_t end = flat.group_end[p];
-    durations[p] = duration_ns(experiment.costs.stages[index(first.stage)], first.kind);
-    if (end == 0) continue;
-    if (end == static_cast<std::int32_t>(p) + 2) {
-      durations[p] = pair_duration_ns(experiment.costs, first, flat.actions[p + 1]);
-      continue;
-    }
-    for (std::size_t leaf = p + 1; leaf < index(end); ++leaf) {
-      const Action& action = flat.actions[leaf];
-      durations[p] += duration_ns(experiment.costs.stages[index(action.stage)], action.kind);
-    }
+    const auto end = index(flat.group_end(static_cast<std::int32_t>(p)));
+    durations[p] = group_duration_ns(experiment.costs, {&flat.actions[p], end - p});
   }
   return durations;
 }
 
 }  // namespace
+
+TransferPrices::TransferPrices(const Experiment& experiment)
+    : cluster_(experiment.cluster),
+      ranks_(index(experiment.program.rank_count())),
+      entries_(ranks_ * ranks_) {}
+
+TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes) {
+  Entry& entry = entries_[index(from_rank) * ranks_ + index(to_rank)];
+  if (!entry.known) {
+    const Route route = cluster_.route(from_rank, to_rank);
+    entry = {
+        .known = true, .bytes_per_second = route.bytes_per_second, .price = {.latency_ns = route.latency_ns}};
+  }
+  if (entry.bytes != bytes) {
+    entry.bytes = bytes;
+    entry.price.hold_ns = serialization_ns(bytes, entry.bytes_per_second);
+  }
+  return entry.price;
+}
 
 CollectiveShape collective_shape(const Experiment& experiment, const Action& action) {
   const StageCost& cost = experiment.costs.stages[index(action.stage)];
@@ -106,7 +75,7 @@ WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& fl
   for (std::size_t id = 0; id < flat.messages.size(); ++id) {
     const FlatMessage& message = flat.messages[id];
     if (message.recv != kNone) {
-      const TransferPrices::Price price = prices.of(message);
+      const TransferPrices::Price price = prices.of(message.from_rank, message.to_rank, message.bytes);
       durations.hold[id] = price.hold_ns;
       durations.latency[id] = price.latency_ns;
     } else if (flat.ops[index(message.first)] == FlatOp::collective) {
