@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -29,14 +30,25 @@ constexpr std::array<Colour, kMemoryCategoryCount> kCategoryColours = {{
     {0xa6, 0x5b, 0x8e},  // transient
 }};
 
-constexpr std::array<Colour, kCurveColourCount> kCurveColours = {{{0x00, 0x72, 0xb2},
-                                                                  {0xd5, 0x5e, 0x00},
-                                                                  {0x00, 0x9e, 0x73},
-                                                                  {0xcc, 0x79, 0xa7},
-                                                                  {0x33, 0x33, 0x33},
-                                                                  {0x56, 0xb4, 0xe9},
-                                                                  {0xc9, 0x92, 0x00},
-                                                                  {0x7a, 0x4f, 0xa3}}};
+constexpr std::array<Colour, 8> kCurveColours = {{{0x00, 0x72, 0xb2},
+                                                  {0xd5, 0x5e, 0x00},
+                                                  {0x00, 0x9e, 0x73},
+                                                  {0xcc, 0x79, 0xa7},
+                                                  {0x33, 0x33, 0x33},
+                                                  {0x56, 0xb4, 0xe9},
+                                                  {0xc9, 0x92, 0x00},
+                                                  {0x7a, 0x4f, 0xa3}}};
+
+constexpr std::array<Colour, 6> kRamp = {{{0x5b, 0x2a, 0x86},
+                                          {0x2f, 0x6f, 0xc0},
+                                          {0x00, 0x9e, 0x8e},
+                                          {0x7f, 0xa8, 0x1e},
+                                          {0xe0, 0x8a, 0x1e},
+                                          {0xb8, 0x2a, 0x2a}}};
+
+std::uint8_t between(std::uint8_t from, std::uint8_t to, double share) {
+  return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
+}
 
 std::uint8_t towards_white(std::uint8_t part, double share) {
   return static_cast<std::uint8_t>(std::lround(part + (255 - part) * share));
@@ -92,7 +104,16 @@ Colour colour_of(ActionKind kind) {
 
 Colour colour_of(MemoryCategory category) { return kCategoryColours[static_cast<std::size_t>(category)]; }
 
-Colour curve_colour(std::size_t index) { return kCurveColours[index % kCurveColourCount]; }
+Colour curve_colour(std::size_t index, std::size_t count) {
+  if (count <= kCurveColours.size()) return kCurveColours[index];
+  const double at = static_cast<double>(index * (kRamp.size() - 1)) / static_cast<double>(count - 1);
+  const std::size_t step = std::min(static_cast<std::size_t>(at), kRamp.size() - 2);
+  const double share = at - static_cast<double>(step);
+  const Colour& from = kRamp[step];
+  const Colour& to = kRamp[step + 1];
+  return {between(from.red, to.red, share), between(from.green, to.green, share),
+          between(from.blue, to.blue, share)};
+}
 
 std::string_view description_of(ActionKind kind) {
   switch (kind) {

@@ -29,9 +29,9 @@ Colour text_colour_on(Colour background);
 
 Colour colour_of(ActionKind kind);
 Colour colour_of(MemoryCategory category);
-/// The k-th curve of a chart; they repeat after kCurveColourCount.
-Colour curve_colour(std::size_t index);
-inline constexpr std::size_t kCurveColourCount = 8;
+/// Curve `index` of `count` in one chart: clearly different colours for up to 8, beyond that steps of a ramp
+/// from violet to red. Requires index < count.
+Colour curve_colour(std::size_t index, std::size_t count);
 
 /// What a legend says: "forward", "backward for the input", ...
 std::string_view description_of(ActionKind kind);

@@ -83,7 +83,12 @@ Json rows_json(const std::vector<SweepRow>& rows) {
 }
 
 Cell count_cell(std::int32_t count) { return {std::to_string(count), static_cast<double>(count)}; }
-Cell quantity_cell(double quantity) { return {format_quantity(quantity), quantity}; }
+Cell quantity_cell(std::optional<double> quantity) {
+  return quantity ? Cell{format_quantity(*quantity), *quantity} : Cell{};
+}
+Cell samples_per_update_cell(const SweepRow& row) {
+  return quantity_cell(was_simulated(row) ? row.samples_per_update : row.global_batch_size);
+}
 Cell rate_cell(double rate) { return {format_rate(rate), rate}; }
 Cell ratio_cell(double ratio) { return {format_percent(ratio), ratio}; }
 
@@ -154,13 +159,13 @@ std::vector<SweepRow> best_per_schedule(const Sweep& sweep) {
 
 Table sweep_rows(const std::vector<SweepRow>& rows) {
   Table table;
-  table.columns = {"schedule",     "K",           "v",      "M",           "micro batch",
-                   "global batch", "makespan",    "bubble", "closed form", "samples/s",
-                   "steady /s",    "peak memory", "status"};
+  table.columns = {"schedule",       "K",           "v",      "M",           "micro batch",
+                   "samples/update", "makespan",    "bubble", "closed form", "samples/s",
+                   "steady /s",      "peak memory", "status"};
   for (const SweepRow& row : rows) {
     std::vector<Cell> cells = {{row.schedule, std::nullopt},        count_cell(row.stages),
                                count_cell(row.virtual_stages),      count_cell(row.microbatches),
-                               quantity_cell(row.micro_batch_size), quantity_cell(row.global_batch_size)};
+                               quantity_cell(row.micro_batch_size), samples_per_update_cell(row)};
     std::ranges::move(figure_cells(row), std::back_inserter(cells));
     cells.push_back({status_text(row), std::nullopt});
     table.rows.push_back(std::move(cells));

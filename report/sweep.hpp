@@ -24,14 +24,14 @@ enum class SweepStatus : std::uint8_t {
 std::string_view to_text(SweepStatus status);
 
 /// One point. The figures from makespan_ns on mean something for `ok` and `out_of_memory` only; they are
-/// left empty (null in JSON) otherwise.
+/// left empty (null in JSON) otherwise, as are sizes that were not given and could not be found.
 struct SweepRow {
   std::string schedule;
   std::int32_t stages = 1;          ///< K, as schedule.stages of a scenario
   std::int32_t virtual_stages = 1;  ///< v: the model has K * v stages
   std::int32_t microbatches = 1;    ///< M
-  double micro_batch_size = 1;
-  double global_batch_size = 1;
+  std::optional<double> micro_batch_size;
+  std::optional<double> global_batch_size;
   SweepStatus status = SweepStatus::ok;
   std::string reason;  ///< why it is not ok
   Ns makespan_ns = 0;

@@ -54,7 +54,7 @@ std::map<CurveKey, Rows> curves_of(const Rows& rows) {
   }
   std::map<CurveKey, Rows> curves;
   for (const SweepRow* row : rows) {
-    curves[{row->stages, row->virtual_stages, unique ? 0 : row->micro_batch_size}].push_back(row);
+    curves[{row->stages, row->virtual_stages, unique ? 0 : row->micro_batch_size.value_or(0)}].push_back(row);
   }
   for (auto& [key, curve] : curves) std::ranges::stable_sort(curve, {}, &SweepRow::microbatches);
   return curves;
@@ -89,7 +89,7 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
       AxisUnit::plain);
   std::size_t index = 0;
   for (const auto& [key, rows] : curves) {
-    ChartCurve curve = {.label = label_of(key), .colour = curve_colour(index++), .dots = true};
+    ChartCurve curve = {.label = label_of(key), .colour = curve_colour(index++, curves.size()), .dots = true};
     for (const SweepRow* row : rows) {
       if (!was_simulated(*row)) continue;
       curve.points.push_back({static_cast<double>(row->microbatches),
@@ -105,7 +105,8 @@ Chart bubble_chart(const std::map<CurveKey, Rows>& curves) {
   Chart chart = chart_against_m("Bubble", "idle over total; dashed: closed form", AxisUnit::percent);
   std::size_t index = 0;
   for (const auto& [key, rows] : curves) {
-    ChartCurve measured = {.label = label_of(key), .colour = curve_colour(index++), .dots = true};
+    ChartCurve measured = {
+        .label = label_of(key), .colour = curve_colour(index++, curves.size()), .dots = true};
     ChartCurve formula = {.label = "", .colour = lightened(measured.colour, 0.35), .dashed = true};
     for (const SweepRow* row : rows) {
       if (!was_simulated(*row)) continue;

@@ -111,6 +111,8 @@ SweepRow row_at(const Scenario& scenario, Engine engine) {
                .stages = scenario.shape.stages,
                .virtual_stages = scenario.shape.virtual_stages,
                .microbatches = static_cast<std::int32_t>(scenario.batch.microbatches.value_or(1)),
+               .micro_batch_size = {},
+               .global_batch_size = {},
                .reason = {},
                .bubble = {},
                .closed_form_bubble = {},
@@ -119,6 +121,12 @@ SweepRow row_at(const Scenario& scenario, Engine engine) {
   if (result) {
     add_figures(row, scenario, *result);
     return row;
+  }
+  if (scenario.batch.micro_batch_size) {
+    row.micro_batch_size = static_cast<double>(*scenario.batch.micro_batch_size);
+  }
+  if (scenario.batch.global_batch_size) {
+    row.global_batch_size = static_cast<double>(*scenario.batch.global_batch_size);
   }
   row.status = result.error().invalid ? SweepStatus::failed : SweepStatus::skipped;
   row.reason = first_line(result.error().message);

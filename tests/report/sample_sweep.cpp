@@ -14,6 +14,7 @@ SweepRow row_of(const std::string& schedule, std::int32_t stages, std::int32_t m
   row.schedule = schedule;
   row.stages = stages;
   row.microbatches = microbatches;
+  row.micro_batch_size = 1;
   row.global_batch_size = microbatches;
   row.makespan_ns = Ns{3'000'000} * (microbatches + stages - 1);
   const double bubble = (stages - 1.0) / (microbatches + stages - 1.0);
@@ -27,6 +28,7 @@ SweepRow row_of(const std::string& schedule, std::int32_t stages, std::int32_t m
 
 SweepRow without_figures(SweepRow row, SweepStatus status, const std::string& reason) {
   row.status = status;
+  if (status == SweepStatus::skipped) row.micro_batch_size.reset();
   row.reason = reason;
   return row;
 }

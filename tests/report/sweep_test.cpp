@@ -55,25 +55,32 @@ TEST(SweepTable, IsAsWrittenHere) {
       sweep_table(sweep),
       "small\n"
       "\n"
-      "schedule  K  v  M  micro batch  global batch  makespan   bubble  closed form  samples/s  steady /s  "
+      "schedule  K  v  M  micro batch  samples/update  makespan   bubble  closed form  samples/s  steady /s  "
       "peak memory  status\n"
-      "gpipe     1  1  1            1             1  3.000 ms   0.00 %       0.00 %    333.333               "
+      "gpipe     1  1  1            1               1  3.000 ms   0.00 %       0.00 %    333.333             "
+      "  "
       " 1.00 GiB  ok\n"
-      "gpipe     2  1  1            1             1  6.000 ms  50.00 %      50.00 %    166.667               "
+      "gpipe     2  1  1            1               1  6.000 ms  50.00 %      50.00 %    166.667             "
+      "  "
       " 1.00 GiB  ok\n"
-      "gpipe     3  1  1            1             1                                                          "
+      "gpipe     3  1  1                            1                                                        "
+      "  "
       "           skipped: 3 stages need 3 devices, there are 2\n"
-      "1f1b      1  1  1            1             1  3.000 ms   0.00 %                 333.333               "
+      "1f1b      1  1  1            1               1  3.000 ms   0.00 %                 333.333             "
+      "  "
       " 1.00 GiB  out of memory: rank 0\n"
-      "1f1b      2  1  1            1             1  6.000 ms  50.00 %                 166.667    333.333    "
+      "1f1b      2  1  1            1               1  6.000 ms  50.00 %                 166.667    333.333  "
+      "  "
       " 1.00 GiB  ok\n"
       "\n"
       "best of each schedule by steady samples/s (by those of the run where there is no steady figure)\n"
-      "schedule  K  v  M  micro batch  global batch  makespan   bubble  closed form  samples/s  steady /s  "
+      "schedule  K  v  M  micro batch  samples/update  makespan   bubble  closed form  samples/s  steady /s  "
       "peak memory  status\n"
-      "gpipe     1  1  1            1             1  3.000 ms   0.00 %       0.00 %    333.333               "
+      "gpipe     1  1  1            1               1  3.000 ms   0.00 %       0.00 %    333.333             "
+      "  "
       " 1.00 GiB  ok\n"
-      "1f1b      2  1  1            1             1  6.000 ms  50.00 %                 166.667    333.333    "
+      "1f1b      2  1  1            1               1  6.000 ms  50.00 %                 166.667    333.333  "
+      "  "
       " 1.00 GiB  ok\n"
       "\n"
       "note: times scale linearly\n");
@@ -87,7 +94,7 @@ TEST(SweepCsv, HasALineARowAndEmptyFieldsForWhatWasNotRun) {
             "idle_over_total,idle_over_ideal,longest_span_rate,closed_form_bubble,samples_per_second,"
             "steady_samples_per_second,samples_per_update,peak_bytes,peak_rank");
   EXPECT_EQ(line_of(csv, 2), "gpipe,2,1,1,1,1,ok,,6000000,0.5,1,0.25,0.5,166.66666666666666,,1,1073741824,0");
-  EXPECT_EQ(line_of(csv, 3), "gpipe,3,1,1,1,1,skipped,\"3 stages need 3 devices, there are 2\",,,,,,,,,,");
+  EXPECT_EQ(line_of(csv, 3), "gpipe,3,1,1,,1,skipped,\"3 stages need 3 devices, there are 2\",,,,,,,,,,");
   EXPECT_EQ(line_of(csv, 5),
             "1f1b,2,1,1,1,1,ok,,6000000,0.5,1,0.25,,166.66666666666666,333.3333333333333,1,1073741824,0");
 }

@@ -180,10 +180,10 @@ TEST(ChartSvg, LooksAsTheGolden) {
   chart.x_label = "microbatches M";
   chart.x_scale = AxisScale::log2;
   chart.curves = {{.label = "K = 2",
-                   .colour = curve_colour(0),
+                   .colour = curve_colour(0, 1),
                    .dots = true,
                    .points = {{1, 100}, {2, 150}, {8, 180, true}}},
-                  {.colour = curve_colour(0), .dashed = true, .points = {{1, 110}, {8, 200}}}};
+                  {.colour = curve_colour(0, 1), .dashed = true, .points = {{1, 110}, {8, 200}}}};
   const std::string svg = chart_to_svg(chart);
   EXPECT_EQ(markup_fault(svg), "");
   EXPECT_EQ(svg, sample::golden("chart.svg", svg));
