@@ -35,8 +35,12 @@ class WaitGraph {
       const FlatMessage& message = flat.messages[id];
       if (stalled.pending[id] == 0) continue;
       const auto before = static_cast<std::int32_t>(id);
-      if (message.next_at_sender != kNone) before_.emplace(message.next_at_sender, before);
-      if (message.next_at_receiver != kNone) before_.emplace(message.next_at_receiver, before);
+      if (message.next_at_sender != kNone) {
+        before_.emplace(std::pair(message.from_rank, message.next_at_sender), before);
+      }
+      if (message.next_at_receiver != kNone) {
+        before_.emplace(std::pair(message.to_rank, message.next_at_receiver), before);
+      }
     }
     for (std::int32_t p = 0; p < static_cast<std::int32_t>(flat.released_by_consumer.size()); ++p) {
       std::int32_t id = flat.released_by_consumer[index(p)];
@@ -95,11 +99,8 @@ class WaitGraph {
     std::vector<std::int32_t> waits;
     const std::int32_t id = flat_.message[index(position)];
     if (position > walk_.cursor[index(rank)]) return {walk_.cursor[index(rank)]};
-    const auto [first, last] = before_.equal_range(id);
-    for (auto entry = first; entry != last; ++entry) {
-      const FlatMessage& message = flat_.messages[index(entry->second)];
-      if (message.from_rank == rank || message.to_rank == rank) waits.push_back(end_on(rank, entry->second));
-    }
+    const auto [first, last] = before_.equal_range({rank, id});
+    for (auto entry = first; entry != last; ++entry) waits.push_back(end_on(rank, entry->second));
     if (flat_.ops[index(position)] != FlatOp::recv) return waits;
     const auto [holder, last_holder] = holders_.equal_range(id);
     for (auto entry = holder; entry != last_holder; ++entry) {
@@ -175,7 +176,8 @@ class WaitGraph {
 
   const FlatProgram& flat_;
   const Walk& walk_;
-  std::multimap<std::int32_t, std::int32_t> before_;   // message -> unfinished ones before it in a queue
+  /// Rank and message -> unfinished ones before it in its queue on that rank.
+  std::multimap<std::pair<std::int32_t, std::int32_t>, std::int32_t> before_;
   std::multimap<std::int32_t, std::int32_t> holders_;  // message -> consumers that must free capacity first
 };
 
