@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "schedules/action.hpp"
 #include "schedules/program.hpp"
 #include "tests/backend/echo_model.hpp"
+#include "tests/backend/program_facts.hpp"
 
 namespace penstock::echo {
 namespace {
@@ -85,61 +85,6 @@ Gradients train_by_microbatch(std::int32_t stages, std::int32_t microbatches, co
 
 namespace {
 
-/// The lists of a program as facts: who computes what with which version, and what each STEP covers.
-struct Facts {
-  struct Step {
-    std::vector<std::int32_t> microbatches;
-    bool reduced = false;
-  };
-  using StageOnRank = std::pair<std::int32_t, std::int32_t>;   // stage, rank
-  using OfMicrobatch = std::pair<std::int32_t, std::int32_t>;  // stage, microbatch
-  std::map<OfMicrobatch, std::int32_t> rank;
-  std::map<OfMicrobatch, std::int32_t> forward_version;
-  std::map<OfMicrobatch, std::int32_t> backward_version;  // of B or I
-  std::map<StageOnRank, std::vector<Step>> steps;
-};
-
-Facts facts_of(const Program& program) {
-  Facts facts;
-  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
-    std::map<std::int32_t, Facts::Step> open;     // gradients that no REDUCE_GRAD or STEP has taken
-    std::map<std::int32_t, Facts::Step> reduced;  // taken by a REDUCE_GRAD, not by a STEP
-    for (std::int32_t iteration = 0; iteration < program.iterations; ++iteration) {
-      std::map<std::int32_t, std::int32_t> before;  // STEPs of a stage before this iteration
-      for (const auto& [key, steps] : facts.steps) {
-        if (key.second == rank) before[key.first] = static_cast<std::int32_t>(steps.size());
-      }
-      for (const Action& action : program.ranks[index(rank)]) {
-        const std::int32_t stage = action.stage;
-        const std::int32_t m = action.microbatch + iteration * program.unit_count();
-        const std::int32_t version = action.weight_version + before[stage];
-        if (action.kind == ActionKind::forward) {
-          facts.rank[{stage, m}] = rank;
-          facts.forward_version[{stage, m}] = version;
-        }
-        if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_input) {
-          facts.backward_version[{stage, m}] = version;
-        }
-        if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) {
-          open[stage].microbatches.push_back(m);
-        }
-        if (action.kind == ActionKind::reduce_grad) {
-          auto& taken = reduced[stage];
-          taken.reduced = true;
-          for (const std::int32_t taken_m : open[stage].microbatches) taken.microbatches.push_back(taken_m);
-          open.erase(stage);
-        }
-        if (action.kind == ActionKind::step) {
-          auto& source = reduced.contains(stage) ? reduced : open;
-          facts.steps[{stage, rank}].push_back(std::exchange(source[stage], {}));
-          source.erase(stage);
-        }
-      }
-    }
-  }
-  return facts;
-}
-
 /// Every number by its definition, remembered.
 class OnDemand {
  public:
@@ -210,7 +155,7 @@ class OnDemand {
   }
 
   const Program& program_;
-  Facts facts_;
+  ProgramFacts facts_;
   StageNeighbours neighbours_;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Weights> weights_;
   std::map<std::pair<std::int32_t, std::int32_t>, Number> outputs_;

@@ -1,0 +1,163 @@
+// A module holds its parameters, a layer is given them. So each microbatch in flight has a replica of the
+// module, whose parameters are pointed at the weights of its version before its graph is made and never while
+// one is there: autograd would use the new values without a word. A replica whose graph is gone is used
+// again.
+
+#include "backend/torch/autograd_layer.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/module.h>
+
+#include "backend/torch/layer.hpp"
+
+namespace penstock::nn {
+namespace {
+
+struct Replica {
+  explicit Replica(WrappedModule made) : wrapped(std::move(made)), parameters(wrapped.module->parameters()) {}
+  WrappedModule wrapped;
+  Tensors parameters;
+};
+
+/// Replicas without a graph.
+class Pool {
+ public:
+  std::unique_ptr<Replica> take(const ModuleFactory& make) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<Replica> replica = std::move(idle_.back());
+        idle_.pop_back();
+        return replica;
+      }
+    }
+    return std::make_unique<Replica>(make());
+  }
+  void put(std::unique_ptr<Replica> replica) {
+    const std::scoped_lock lock(mutex_);
+    idle_.push_back(std::move(replica));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Replica>> idle_;
+};
+
+/// One microbatch's graph; gives its replica back behind itself.
+class Graph {
+ public:
+  Graph(std::shared_ptr<Pool> pool, std::unique_ptr<Replica> replica, Weights weights,
+        const at::Tensor& input)
+      : pool_(std::move(pool)), replica_(std::move(replica)), input_(input.detach()) {
+    for (std::size_t i = 0; i < weights.size(); ++i) replica_->parameters[i].set_data(weights[i]);
+    const c10::AutoGradMode with_gradients(true);
+    if (input_.is_floating_point()) input_.requires_grad_(true);
+    output_ = replica_->wrapped.forward(input_);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() {
+    output_.reset();
+    input_.reset();
+    pool_->put(std::move(replica_));
+  }
+
+  at::Tensor output() const { return output_.detach(); }
+
+  at::Tensor of_input(const at::Tensor& gradient) const {
+    if (!input_.requires_grad()) return {};
+    return torch::autograd::grad({output_}, {input_}, {gradient}, /*retain_graph=*/true).front();
+  }
+
+  Tensors of_weights(const at::Tensor& gradient) const {
+    return nobody_elses(differentiated(replica_->parameters, gradient));
+  }
+
+  Gradients of_all(const at::Tensor& gradient) const {
+    Tensors arguments = replica_->parameters;
+    if (input_.requires_grad()) arguments.push_back(input_);
+    Tensors weights = differentiated(arguments, gradient);
+    at::Tensor of_input;
+    if (input_.requires_grad()) {
+      of_input = weights.back();
+      weights.pop_back();
+    }
+    return {std::move(of_input), nobody_elses(std::move(weights))};
+  }
+
+ private:
+  Tensors differentiated(const Tensors& arguments, const at::Tensor& gradient) const {
+    return torch::autograd::grad({output_}, arguments, {gradient}, /*retain_graph=*/false,
+                                 /*create_graph=*/false, /*allow_unused=*/true);
+  }
+
+  /// A gradient may be, or look into, a tensor that others hold: an identity's is the output's.
+  Tensors nobody_elses(Tensors gradients) const {
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      gradients[i] = gradients[i].defined() ? gradients[i].clone() : at::zeros_like(replica_->parameters[i]);
+    }
+    return gradients;
+  }
+
+  std::shared_ptr<Pool> pool_;
+  std::unique_ptr<Replica> replica_;
+  at::Tensor input_;
+  at::Tensor output_;
+};
+
+class AutogradLayer : public Layer {
+ public:
+  explicit AutogradLayer(ModuleFactory make) : make_(std::move(make)), pool_(std::make_shared<Pool>()) {
+    std::unique_ptr<Replica> first = pool_->take(make_);
+    for (const at::Tensor& parameter : first->parameters) {
+      initial_.push_back(parameter.detach().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true));
+    }
+    pool_->put(std::move(first));
+  }
+
+  std::size_t weight_count() const override { return initial_.size(); }
+  Tensors initial_weights(at::Generator&) const override { return initial_; }
+
+  Output forward(Weights weights, const at::Tensor& input, std::uint64_t) const override {
+    auto graph = std::make_shared<Graph>(pool_, pool_->take(make_), weights, input);
+    at::Tensor output = graph->output();
+    return {std::move(output), {.tensors = {}, .parts = {}, .graph = std::move(graph)}};
+  }
+
+  Output backward_input(Weights, const at::Tensor& gradient, Record forward) const override {
+    at::Tensor of_input = std::static_pointer_cast<Graph>(forward.graph)->of_input(gradient);
+    forward.tensors = {gradient};
+    return {std::move(of_input), std::move(forward)};
+  }
+
+  Tensors backward_weight(Weights, const Record& record) const override {
+    if (initial_.empty()) return {};
+    return std::static_pointer_cast<Graph>(record.graph)->of_weights(record.tensors[0]);
+  }
+
+  Gradients backward(Weights, const at::Tensor& gradient, Record forward) const override {
+    return std::static_pointer_cast<Graph>(forward.graph)->of_all(gradient);
+  }
+
+ private:
+  ModuleFactory make_;
+  std::shared_ptr<Pool> pool_;
+  Tensors initial_;
+};
+
+}  // namespace
+
+LayerPointer autograd_layer(ModuleFactory make) { return std::make_shared<AutogradLayer>(std::move(make)); }
+
+}  // namespace penstock::nn

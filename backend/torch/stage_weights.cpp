@@ -1,0 +1,96 @@
+#include "backend/torch/stage_weights.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+
+#include "backend/torch/layer.hpp"
+#include "backend/torch/optimizer.hpp"
+
+namespace penstock::nn {
+namespace {
+
+at::Tensor laid_end_to_end(const Tensors& tensors) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape(-1));
+  return at::cat(flat);
+}
+
+Tensors without_storage(const Tensors& tensors) {
+  Tensors shapes;
+  for (const at::Tensor& tensor : tensors) {
+    shapes.push_back(at::empty_like(tensor, tensor.options().device(at::kMeta)));
+  }
+  return shapes;
+}
+
+Tensors zeros_like_all(const Tensors& tensors) {
+  Tensors zeros;
+  for (const at::Tensor& tensor : tensors) zeros.push_back(tensor.mul(0));
+  return zeros;
+}
+
+}  // namespace
+
+StageWeights::StageWeights(const Tensors& initial, const OptimizerOptions& optimizer,
+                           const std::optional<Shard>& shard)
+    : optimizer_(optimizer), shard_(shard), like_(without_storage(initial)) {
+  kept_[0] = kept_part(initial);
+}
+
+Tensors StageWeights::kept_part(const Tensors& whole) const {
+  if (!shard_ || whole.empty()) return whole;
+  const at::Tensor flat = laid_end_to_end(whole);
+  const std::int64_t length = (flat.numel() + shard_->count - 1) / shard_->count;
+  const at::Tensor filled = at::constant_pad_nd(flat, {0, length * shard_->count - flat.numel()});
+  return {filled.narrow(0, shard_->index * length, length).clone()};
+}
+
+Weights StageWeights::of(std::int32_t version) const {
+  if (shard_) {
+    if (gathered_ && gathered_->version == version) return gathered_->weights;
+    throw std::logic_error("weight version " + std::to_string(version) + " is not gathered");
+  }
+  const auto found = kept_.find(version);
+  if (found == kept_.end())
+    throw std::logic_error("weight version " + std::to_string(version) + " is not held");
+  return found->second;
+}
+
+void StageWeights::step(const Tensors& gradient) {
+  const auto& [version, weights] = *kept_.rbegin();
+  kept_[version + 1] =
+      optimizer_.step(weights, gradient.empty() ? zeros_like_all(weights) : kept_part(gradient));
+}
+
+void StageWeights::drop(std::int32_t version) {
+  if (kept_.erase(version) != 1) throw std::logic_error("dropped a weight version that is not held");
+}
+
+Tensors StageWeights::part() {
+  parting_version_ = newest();
+  return kept_.rbegin()->second;
+}
+
+void StageWeights::gather(std::span<const at::Tensor> parts) {
+  Tensors whole;
+  const at::Tensor flat = parts.empty() ? at::Tensor() : at::cat(std::vector(parts.begin(), parts.end()));
+  std::int64_t begin = 0;
+  for (const at::Tensor& shape : like_) {
+    whole.push_back(flat.narrow(0, begin, shape.numel()).view(shape.sizes()));
+    begin += shape.numel();
+  }
+  gathered_ = {.version = parting_version_, .weights = std::move(whole)};
+}
+
+}  // namespace penstock::nn

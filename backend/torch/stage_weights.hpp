@@ -1,0 +1,57 @@
+#pragma once
+// The weight versions of one stage on one rank, whole or as this rank's shard of them.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backend/torch/layer.hpp"
+#include "backend/torch/optimizer.hpp"
+
+namespace penstock::nn {
+
+/// This rank's place among those that share a stage's weights: it keeps part `index` of `count` equal parts
+/// of all weights laid end to end, the last one filled up with zeros.
+struct Shard {
+  std::int32_t index = 0;
+  std::int32_t count = 1;
+};
+
+class StageWeights {
+ public:
+  /// With a shard only that part is kept, and optimized; the whole is there between gather() and release().
+  StageWeights(const Tensors& initial, const OptimizerOptions& optimizer, const std::optional<Shard>& shard);
+
+  /// Throws std::logic_error where the version is not held, or not gathered.
+  Weights of(std::int32_t version) const;
+  std::int32_t newest() const { return kept_.rbegin()->first; }
+  /// Makes the next version. An empty gradient counts as 0.
+  void step(const Tensors& gradient);
+  void drop(std::int32_t version);
+  /// How many versions are held now.
+  std::size_t version_count() const { return kept_.size(); }
+
+  /// What this rank keeps of the newest version, which the next gather() completes.
+  Tensors part();
+  /// The parts of all members, in the order of their shards.
+  void gather(std::span<const at::Tensor> parts);
+  void release() { gathered_.reset(); }
+
+ private:
+  struct Gathered {
+    std::int32_t version = 0;
+    Tensors weights;
+  };
+  Tensors kept_part(const Tensors& whole) const;
+
+  Optimizer optimizer_;
+  std::optional<Shard> shard_;
+  Tensors like_;                          // shapes and types of the whole, without storage of its own
+  std::map<std::int32_t, Tensors> kept_;  // by version; of a shard one flat tensor
+  std::int32_t parting_version_ = 0;
+  std::optional<Gathered> gathered_;
+};
+
+}  // namespace penstock::nn

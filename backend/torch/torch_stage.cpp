@@ -1,0 +1,288 @@
+#include "backend/torch/torch_stage.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <c10/util/Exception.h>
+
+#include "backend/executor.hpp"
+#include "backend/mixed_bits.hpp"
+#include "backend/payload.hpp"
+#include "backend/stage_module.hpp"
+#include "backend/torch/layer.hpp"
+#include "backend/torch/loss.hpp"
+#include "backend/torch/stage_weights.hpp"
+#include "schedules/action.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock::nn {
+namespace {
+
+std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+const Tensors& content(const PayloadContent& payload) {
+  return dynamic_cast<const TensorPayload&>(payload).tensors;
+}
+
+const at::Tensor& tensor(const Payload& payload) { return content(*payload).front(); }
+
+Payload payload_of(at::Tensor value) { return std::make_unique<TensorPayload>(Tensors{std::move(value)}); }
+
+at::Tensor sum(const std::vector<Payload>& payloads) {
+  at::Tensor total = tensor(payloads.front());
+  for (std::size_t i = 1; i < payloads.size(); ++i) total = total.add(tensor(payloads[i]));
+  return total;
+}
+
+/// Adds to `sums`, whose tensors nobody else holds.
+Tensors added(Tensors sums, Tensors more) {
+  if (sums.empty()) return more;
+  for (std::size_t i = 0; i < more.size(); ++i) sums[i].add_(more[i]);
+  return sums;
+}
+
+Tensors added_up(std::span<const SharedPayload> contributions) {
+  Tensors sums;
+  for (const SharedPayload& contribution : contributions) {
+    const Tensors& given = content(*contribution);
+    if (sums.empty()) {
+      for (const at::Tensor& part : given) sums.push_back(part.clone());
+    } else if (!given.empty()) {
+      sums = added(std::move(sums), given);
+    }
+  }
+  return sums;
+}
+
+/// Computes with gradient mode off. LibTorch's errors lose their backtrace: the executor says where it was.
+template <class Compute>
+auto plainly(Compute compute) {
+  const at::NoGradGuard no_grad;
+  try {
+    return compute();
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(error.what_without_backtrace());
+  }
+}
+
+[[noreturn]] void refuse(const ComputeCall& call, const std::string& why) {
+  throw std::logic_error(to_text(call.action) + ": " + why);
+}
+
+}  // namespace
+
+TorchStage::TorchStage(StageDefinition definition, std::shared_ptr<const Training> training,
+                       const Place& place)
+    : definition_(std::move(definition)),
+      training_(std::move(training)),
+      place_(place),
+      weights_(std::exchange(definition_.weights, {}), training_->optimizer, place.shard) {}
+
+// --- F and R --------------------------------------------------------------------------------------------
+
+void TorchStage::join(Held& held, const std::vector<Payload>& inputs) const {
+  if (definition_.join == Join::sum || inputs.size() == 1) {
+    held.input = sum(inputs);
+    return;
+  }
+  Tensors parts;
+  parts.reserve(inputs.size());
+  for (const Payload& input : inputs) {
+    parts.push_back(tensor(input));
+    held.widths.push_back(tensor(input).size(-1));
+  }
+  held.input = at::cat(parts, -1);
+}
+
+at::Tensor TorchStage::activate(const ComputeCall& call, Held& held) {
+  const std::uint64_t seed =
+      mixed(training_->seed ^ mixed(static_cast<std::uint64_t>(call.action.microbatch)));
+  auto [value, record] =
+      definition_.layer->forward(weights_.of(call.action.weight_version), held.input, seed);
+  held.record = std::move(record);
+  return value;
+}
+
+std::vector<Payload> TorchStage::forward(const ComputeCall& call, std::vector<Payload> inputs) {
+  return plainly([&] {
+    const std::int32_t microbatch = call.action.microbatch;
+    const auto [entry, fresh] = held_.try_emplace(microbatch);
+    if (!fresh) refuse(call, "runs twice");
+    Held& held = entry->second;
+    if (inputs.empty()) {
+      held.input = training_->inputs(microbatch);
+    } else {
+      join(held, inputs);
+    }
+    const at::Tensor output = activate(call, held);
+    if (call.outputs == 0) {
+      auto [value, gradient] = loss_of(definition_.loss, output, training_->targets(microbatch));
+      losses_[microbatch] = value;
+      held.loss_gradient = gradient.mul(training_->loss_scale);
+    }
+    if (call.kept == Kept::input) held.record.reset();
+    std::vector<Payload> outputs;
+    outputs.reserve(call.outputs);
+    for (std::size_t i = 0; i < call.outputs; ++i) outputs.push_back(payload_of(output));
+    return outputs;
+  });
+}
+
+void TorchStage::recompute(const ComputeCall& call) {
+  plainly([&] {
+    Held& held = held_.at(call.action.microbatch);
+    if (held.record) refuse(call, "the activations are there already");
+    activate(call, held);
+  });
+}
+
+// --- B, I and W -----------------------------------------------------------------------------------------
+
+TorchStage::Held& TorchStage::ready_for_backward(const ComputeCall& call) {
+  const auto found = held_.find(call.action.microbatch);
+  if (found == held_.end()) refuse(call, "nothing is held of its microbatch");
+  if (!found->second.record) refuse(call, "its activations have not been recomputed");
+  return found->second;
+}
+
+/// To each stage that feeds this one, the gradient of what it gave.
+std::vector<Payload> TorchStage::given_back(const ComputeCall& call, const Held& held,
+                                            const at::Tensor& of_input) const {
+  std::vector<Payload> outputs;
+  outputs.reserve(call.outputs);
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < call.outputs; ++i) {
+    if (held.widths.empty()) {
+      outputs.push_back(payload_of(of_input));
+    } else {
+      outputs.push_back(payload_of(of_input.narrow(-1, begin, held.widths[i]).contiguous()));
+      begin += held.widths[i];
+    }
+  }
+  return outputs;
+}
+
+std::vector<Payload> TorchStage::backward(const ComputeCall& call, std::vector<Payload> gradients) {
+  return plainly([&] {
+    Held& held = ready_for_backward(call);
+    auto [of_input, of_weights] = definition_.layer->backward(
+        weights_.of(call.action.weight_version), gradients.empty() ? held.loss_gradient : sum(gradients),
+        *std::move(held.record));
+    gradient_ = added(std::move(gradient_), std::move(of_weights));
+    std::vector<Payload> outputs = given_back(call, held, of_input);
+    held_.erase(call.action.microbatch);
+    return outputs;
+  });
+}
+
+std::vector<Payload> TorchStage::backward_input(const ComputeCall& call, std::vector<Payload> gradients) {
+  return plainly([&] {
+    Held& held = ready_for_backward(call);
+    auto [of_input, record] = definition_.layer->backward_input(
+        weights_.of(call.action.weight_version), gradients.empty() ? held.loss_gradient : sum(gradients),
+        *std::move(held.record));
+    held.record = std::move(record);
+    held.input.reset();
+    held.loss_gradient.reset();
+    return given_back(call, held, of_input);
+  });
+}
+
+void TorchStage::backward_weight(const ComputeCall& call) {
+  plainly([&] {
+    const Held& held = ready_for_backward(call);
+    gradient_ = added(std::move(gradient_), definition_.layer->backward_weight(
+                                                weights_.of(call.action.weight_version), *held.record));
+    held_.erase(call.action.microbatch);
+  });
+}
+
+// --- STEP and collectives -------------------------------------------------------------------------------
+
+void TorchStage::step(const ComputeCall&) {
+  plainly([&] {
+    const Tensors gradient = reduced_ ? *std::exchange(reduced_, {}) : std::exchange(gradient_, {});
+    if (training_->observer) {
+      training_->observer({.rank = place_.rank,
+                           .stage = place_.stage,
+                           .version = weights_.newest() + 1,
+                           .gradient = gradient});
+    }
+    weights_.step(gradient);
+  });
+}
+
+Payload TorchStage::contribution(ActionKind collective) {
+  return plainly([&] {
+    return std::make_unique<TensorPayload>(collective == ActionKind::unshard ? weights_.part()
+                                                                             : std::exchange(gradient_, {}));
+  });
+}
+
+void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> contributions) {
+  plainly([&] {
+    if (collective == ActionKind::unshard) {
+      Tensors parts;
+      for (const SharedPayload& contribution : contributions) {
+        for (const at::Tensor& part : content(*contribution)) parts.push_back(part);
+      }
+      weights_.gather(parts);
+      return;
+    }
+    Tensors sums = added_up(contributions);
+    reduced_ = reduced_ ? added(*std::move(reduced_), std::move(sums)) : std::move(sums);
+  });
+}
+
+// --- results --------------------------------------------------------------------------------------------
+
+std::map<std::int32_t, double> TorchStage::losses() const {
+  std::map<std::int32_t, double> values;
+  for (const auto& [microbatch, loss] : losses_) values[microbatch] = loss.item().toDouble();
+  return values;
+}
+
+namespace {
+
+bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
+  for (const Action& action : program.ranks[index(rank)]) {
+    if (action.kind == ActionKind::unshard && action.stage == stage) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+StageModules torch_modules(const Program& program, const std::vector<StageDefinition>& definitions,
+                           const std::shared_ptr<const Training>& training) {
+  StageModules modules(index(program.rank_count()));
+  for (auto& of_rank : modules) of_rank.resize(index(program.stage_count()));
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    const std::vector<std::int32_t>& ranks = program.placement.stages[index(stage)].ranks;
+    for (const std::int32_t rank : ranks) {
+      TorchStage::Place place{.rank = rank, .stage = stage, .shard = {}};
+      if (gathers(program, rank, stage)) {
+        const auto position = std::ranges::count_if(ranks, [&](std::int32_t r) { return r < rank; });
+        place.shard = {.index = static_cast<std::int32_t>(position),
+                       .count = static_cast<std::int32_t>(ranks.size())};
+      }
+      modules[index(rank)][index(stage)] =
+          std::make_unique<TorchStage>(definitions[index(stage)], training, place);
+    }
+  }
+  return modules;
+}
+
+}  // namespace penstock::nn

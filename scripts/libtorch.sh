@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs LibTorch (the torch wheel) into build/libtorch, where cmake/libtorch.cmake finds it: about 760 MB to fetch,
+# 1.5 GB on disk. A second run does nothing. PENSTOCK_LIBTORCH=off skips it; so does a CMAKE_PREFIX_PATH that holds a
+# LibTorch. A failure leaves nothing behind that could be taken for an installation.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/packages.sh
+
+# The wheel links against these beside what a CUDA toolkit brings; cuda-toolkit pins the versions of its parts.
+torch_wheels=(torch==2.11.0 nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5)
+toolkit_wheels=('cuda-toolkit[cudart,cupti,cufile]==13.0.2')
+environment=build/libtorch
+done_mark=$environment/installed
+
+if [[ ${PENSTOCK_LIBTORCH:-} == off ]]; then
+  echo "LibTorch: not installed, PENSTOCK_LIBTORCH=off"
+  exit 0
+fi
+IFS=: read -r -a prefixes <<<"${CMAKE_PREFIX_PATH:-}"
+for prefix in "${prefixes[@]}"; do
+  for root in "$prefix" "$prefix/../.."; do
+    if [[ -n $prefix && -e $root/lib/libtorch_cpu.so ]]; then exit 0; fi
+  done
+done
+
+wanted="${torch_wheels[*]} ${toolkit_wheels[*]}"
+if [[ -f $done_mark && $(<"$done_mark") == "$wanted" ]]; then exit 0; fi
+if [[ $(uname -sm) != "Linux x86_64" ]]; then
+  echo "LibTorch: no wheel that is known to work on $(uname -sm); name one by CMAKE_PREFIX_PATH" >&2
+  exit 1
+fi
+
+echo "== installing LibTorch into $environment: $wanted"
+python3 -c 'import ensurepip, venv' 2>/dev/null || install_missing python3 python3-venv
+rm -rf "$environment"
+trap 'rm -rf "$environment"' EXIT
+python3 -m venv "$environment"
+pip_install() { "$environment/bin/pip" install --quiet --disable-pip-version-check --no-input --no-cache-dir "$@"; }
+pip_install "${toolkit_wheels[@]}"
+pip_install --no-deps "${torch_wheels[@]}"
+echo "$wanted" >"$done_mark"
+trap - EXIT

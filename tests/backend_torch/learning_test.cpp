@@ -1,0 +1,129 @@
+// A small transformer learns a rule from generated sequences, the same way under every synchronous schedule.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+
+#include "backend/torch/models.hpp"
+#include "schedules/generators.hpp"
+#include "tests/backend/program_facts.hpp"
+#include "tests/backend_torch/torch_run.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock::nn {
+namespace {
+
+constexpr std::int32_t kStages = 4;
+constexpr std::int32_t kMicrobatches = 4;
+constexpr std::int32_t kSteps = 200;
+constexpr std::int64_t kSequences = 4;  // in a microbatch
+constexpr TransformerShape kShape{.tokens = 11, .positions = 8, .width = 16, .heads = 2, .blocks = 4};
+
+/// Sequences x, 3 x + 1, 3 (3 x + 1) + 1, ... modulo the number of tokens, one token longer than the model's.
+at::Tensor sequences(std::int32_t microbatch) {
+  const at::Generator generator =
+      at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(microbatch));
+  std::vector<at::Tensor> tokens = {at::randint(0, kShape.tokens, {kSequences}, generator, at::kLong)};
+  for (std::int64_t i = 0; i < kShape.positions; ++i) {
+    tokens.push_back((tokens.back() * 3 + 1).remainder(kShape.tokens));
+  }
+  return at::stack(tokens, 1);
+}
+
+/// What unit number `number` of a run sees: one microbatch, or all of a minibatch at once.
+at::Tensor sequences_of(std::int32_t number, std::int32_t microbatches) {
+  std::vector<at::Tensor> parts;
+  for (std::int32_t i = 0; i < microbatches; ++i) parts.push_back(sequences(number * microbatches + i));
+  return at::cat(parts);
+}
+
+struct Learned {
+  std::vector<double> losses;  ///< by step: the mean over its microbatches, before the update
+  double predicted_seconds_a_step = 0;
+};
+
+/// Trains with one update a minibatch of kMicrobatches; an asynchronous schedule takes the minibatch whole.
+Learned learn(const std::string& schedule) {
+  const bool whole = find_schedule(schedule)->asynchronous;
+  Shape shape{.stages = kStages, .microbatches = kMicrobatches, .iterations = kSteps};
+  if (whole) {
+    shape.microbatches = kSteps;
+    shape.iterations = 1;
+  }
+  const std::int32_t joined = whole ? kMicrobatches : 1;
+  const Program program = complete(*generate(schedule, shape));
+  const TorchRun run = run_on_threads(
+      program, split(transformer(kShape), program.stage_count(), {.seed = 3}),
+      {.inputs = [=](std::int32_t m) { return sequences_of(m, joined).narrow(1, 0, kShape.positions); },
+       .targets = [=](std::int32_t m) { return sequences_of(m, joined).narrow(1, 1, kShape.positions); },
+       .optimizer = {.kind = OptimizerKind::adam, .learning_rate = 0.003},
+       .loss_scale = whole ? 1.0 : 1.0 / kMicrobatches,
+       .seed = 1,
+       .observer = {}});
+  EXPECT_EQ(run.error, "");
+  Learned learned{.losses = std::vector<double>(kSteps), .predicted_seconds_a_step = 0};
+  const std::int32_t a_step = kMicrobatches / joined;
+  for (const auto& [unit, loss] : run.record.losses) {
+    learned.losses[static_cast<std::size_t>(unit / a_step)] += loss / a_step;
+  }
+  constexpr Ns kForwardNs = 1'000'000;
+  const Ns makespan = makespan_ns(uniform_experiment(
+      schedule, shape, {.forward_ns = joined * kForwardNs, .backward_ns = 2 * joined * kForwardNs}));
+  learned.predicted_seconds_a_step = static_cast<double>(makespan) * 1e-9 / kSteps;
+  return learned;
+}
+
+/// Of the last 20 steps.
+double last_loss(const Learned& learned) {
+  double sum = 0;
+  for (std::size_t i = learned.losses.size() - 20; i < learned.losses.size(); ++i) sum += learned.losses[i];
+  return sum / 20;
+}
+
+void print(const std::string& schedule, const Learned& learned) {
+  std::printf("  %-8s predicted %.2f ms a step; loss at step (predicted s)", schedule.c_str(),
+              learned.predicted_seconds_a_step * 1e3);
+  for (const int step : {0, 50, 100, 150, kSteps - 1}) {
+    std::printf("  %d: %.4f (%.2f)", step, learned.losses[static_cast<std::size_t>(step)],
+                learned.predicted_seconds_a_step * step);
+  }
+  std::printf("\n");
+}
+
+TEST(Learning, IsTheSameStepByStepInEverySynchronousSchedule) {
+  const Learned naive = learn("naive");
+  print("naive", naive);
+  EXPECT_LT(last_loss(naive), 0.25 * naive.losses.front()) << "the model does not learn";
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    const Learned learned = learn(schedule);
+    print(schedule, learned);
+    for (std::size_t step = 0; step < naive.losses.size(); ++step) {
+      ASSERT_NEAR(learned.losses[step], naive.losses[step], 1e-9) << schedule << ", step " << step;
+    }
+    EXPECT_LT(learned.predicted_seconds_a_step, naive.predicted_seconds_a_step);
+  }
+}
+
+TEST(Learning, ConvergesAsynchronouslyWithTheStalenessOfItsStages) {
+  const Learned learned = learn("1f1b-rr");
+  print("1f1b-rr", learned);
+  EXPECT_LT(last_loss(learned), 0.25 * learned.losses.front());
+  const ProgramFacts facts =
+      facts_of(complete(*generate("1f1b-rr", {.stages = kStages, .microbatches = kSteps})));
+  for (const auto& [key, version] : facts.forward_version) {
+    const auto [stage, minibatch] = key;
+    EXPECT_EQ(minibatch - version, std::min(minibatch, kStages - 1 - stage));
+  }
+  EXPECT_LT(learned.predicted_seconds_a_step, learn("1f1b").predicted_seconds_a_step);
+}
+
+}  // namespace
+}  // namespace penstock::nn

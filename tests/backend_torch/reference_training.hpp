@@ -1,0 +1,39 @@
+#pragma once
+// What training must come to: one thread, the unsplit model, autograd, plain gradient descent. From a program
+// it takes only which weight version each microbatch uses on each stage, and which microbatches a STEP
+// covers.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "backend/torch/layer.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock::nn {
+
+/// The loss of a microbatch as a function of the weights of all stages.
+using LossOfWeights = std::function<at::Tensor(const std::vector<Tensors>& stages, std::int32_t microbatch)>;
+
+struct ReferenceTask {
+  std::vector<Tensors> weights;  ///< of version 0, by stage
+  LossOfWeights loss;
+  double loss_scale = 1;
+  double learning_rate = 0.1;
+};
+
+/// The STEP on `rank` that makes `version` of `stage`.
+using StepKey = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  // rank, stage, version
+
+struct TrainingRecord {
+  std::map<StepKey, Tensors> gradients;
+  std::map<std::int32_t, double> losses;  ///< by microbatch
+};
+
+/// Requires that each microbatch's backward uses the versions of its forward, or that nobody compares the
+/// gradients of one that does not.
+TrainingRecord train_unsplit(const Program& program, const ReferenceTask& task);
+
+}  // namespace penstock::nn

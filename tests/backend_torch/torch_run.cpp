@@ -1,0 +1,111 @@
+#include "tests/backend_torch/torch_run.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+
+#include "backend/clock.hpp"
+#include "backend/in_process_transport.hpp"
+#include "schedules/cost_table.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/lower.hpp"
+#include "schedules/program_text.hpp"
+#include "schedules/validate.hpp"
+#include "tests/backend_torch/near.hpp"
+
+namespace penstock::nn {
+namespace {
+
+/// What the stages that feed nobody saw, and what is left over in any of them.
+void collect(const StageModules& modules, TorchRun& run) {
+  for (const auto& of_rank : modules) {
+    for (const auto& module : of_rank) {
+      if (!module) continue;
+      const auto& stage = dynamic_cast<const TorchStage&>(*module);
+      for (const auto& [microbatch, loss] : stage.losses()) run.record.losses[microbatch] += loss;
+      if (stage.held() != 0) run.error = std::to_string(stage.held()) + " microbatches are still held";
+      if (stage.weights().version_count() != 1) run.error = "old weights are still held";
+    }
+  }
+}
+
+}  // namespace
+
+Program complete(const Program& program) {
+  if (const auto valid = validate(program); !valid) throw std::runtime_error(valid.error());
+  auto done = lower(program);
+  if (!done) throw std::runtime_error(done.error());
+  return *std::move(done);
+}
+
+Program read_program(const std::string& text) {
+  const auto program = parse_program(text, "test.psched");
+  if (!program) throw std::runtime_error(program.error());
+  return complete(*program);
+}
+
+TorchRun run_on_threads(const Program& program, const std::vector<StageDefinition>& definitions,
+                        const Training& training) {
+  at::set_num_threads(1);
+  TorchRun run;
+  std::mutex mutex;
+  auto watched = std::make_shared<Training>(training);
+  watched->observer = [&](const StepReport& step) {
+    Tensors gradient;
+    for (const at::Tensor& part : step.gradient) gradient.push_back(part.clone());
+    const std::scoped_lock lock(mutex);
+    run.record.gradients[{step.rank, step.stage, step.version}] = std::move(gradient);
+  };
+  const CostTable costs = unit_costs(program);
+  const FlatProgram flat = flatten(program, costs, {.channels = {}, .iterations = program.iterations});
+  const SteadyClock clock;
+  InProcessTransport transport(flat, {}, {}, clock);
+  StageModules modules = torch_modules(program, definitions, watched);
+  const auto timeline = execute({.program = program,
+                                 .flat = flat,
+                                 .modules = modules,
+                                 .transport = transport,
+                                 .clock = clock,
+                                 .deadline = std::chrono::seconds(60)});
+  if (!timeline) {
+    run.error = timeline.error().message;
+  } else {
+    collect(modules, run);
+  }
+  return run;
+}
+
+testing::AssertionResult near(const TrainingRecord& actual, const TrainingRecord& expected) {
+  if (actual.gradients.size() != expected.gradients.size()) {
+    return testing::AssertionFailure()
+           << actual.gradients.size() << " steps, expected " << expected.gradients.size();
+  }
+  for (const auto& [key, gradient] : expected.gradients) {
+    const auto& [rank, stage, version] = key;
+    const std::string where = "rank " + std::to_string(rank) + ", stage " + std::to_string(stage) +
+                              ", version " + std::to_string(version) + ": ";
+    const auto found = actual.gradients.find(key);
+    if (found == actual.gradients.end()) return testing::AssertionFailure() << where << "no such step";
+    if (const auto result = near(found->second, gradient); !result) {
+      return testing::AssertionFailure() << where << result.message();
+    }
+  }
+  for (const auto& [microbatch, loss] : expected.losses) {
+    const auto found = actual.losses.find(microbatch);
+    if (found == actual.losses.end() || !(std::abs(found->second - loss) <= 1e-9)) {
+      return testing::AssertionFailure() << "the loss of microbatch " << microbatch << " differs";
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+}  // namespace penstock::nn
