@@ -66,13 +66,11 @@ std::uint64_t key_of(const Action& action, bool gradient) {
   return std::uint64_t{number} << 32U | static_cast<std::uint32_t>(action.microbatch);
 }
 
-bool takes_gradient(const Action& action) {
-  return action.kind == ActionKind::backward || action.kind == ActionKind::backward_input;
-}
-
 /// What a rank's next compute action waits for, gathered while its spans are read in program order.
 class Arrivals {
  public:
+  explicit Arrivals(RecomputeTiming recompute) : recompute_(recompute) {}
+
   void add(const Span& span) {
     if (span.action.kind == ActionKind::recv_forward) transfers_[key_of(span.action, false)].push_back(&span);
     if (span.action.kind == ActionKind::recv_backward) transfers_[key_of(span.action, true)].push_back(&span);
@@ -94,6 +92,12 @@ class Arrivals {
   }
 
  private:
+  bool takes_gradient(const Action& action) const {
+    return action.kind == ActionKind::backward || action.kind == ActionKind::backward_input ||
+           (action.kind == ActionKind::recompute && recompute_ == RecomputeTiming::late);
+  }
+
+  RecomputeTiming recompute_;
   std::unordered_map<std::uint64_t, std::vector<const Span*>> transfers_;
   std::map<std::pair<ActionKind, std::int32_t>, const Span*> collectives_;
 };
@@ -112,8 +116,8 @@ Ns covered_ns(std::vector<const Span*> spans, Ns from, Ns to) {
   return covered;
 }
 
-Ns exposed_communication(Spans spans) {
-  Arrivals arrivals;
+Ns exposed_communication(Spans spans, RecomputeTiming recompute) {
+  Arrivals arrivals(recompute);
   Ns exposed = 0;
   Ns idle_since = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
@@ -200,16 +204,21 @@ std::int32_t peak_weight_versions(Spans spans) {
   return static_cast<std::int32_t>(most);
 }
 
-RankReport rank_report(std::int32_t rank, Spans spans, Ns makespan_ns, const CostTable& costs) {
+RankReport rank_report(std::int32_t rank, Spans spans, Ns makespan_ns, const MetricsInput& input) {
   RankReport report{.rank = rank, .device = {}, .memory = {}};
   report.busy_ns = activity(spans).busy_ns;
   report.idle_ns = makespan_ns - report.busy_ns;
-  report.exposed_communication_ns = exposed_communication(spans);
+  report.exposed_communication_ns = exposed_communication(spans, input.program.recompute);
   report.peak_live_activations = peak_live_activations(spans);
   report.weight_versions = peak_weight_versions(spans);
   for (const Span& span : spans) {
-    if (is_send(span.action.kind)) report.sent_bytes += transfer_bytes(costs, span.action);
-    if (is_recv(span.action.kind)) report.received_bytes += transfer_bytes(costs, span.action);
+    if (is_send(span.action.kind)) report.sent_bytes += transfer_bytes(input.costs, span.action);
+    if (is_recv(span.action.kind)) report.received_bytes += transfer_bytes(input.costs, span.action);
+    if (is_collective(span.action.kind)) {
+      const Bytes bytes = ring_bytes(input.program, input.costs, span.action);
+      report.sent_bytes += bytes;
+      report.received_bytes += bytes;
+    }
   }
   return report;
 }
@@ -271,7 +280,7 @@ Result summarize(Timeline timeline, const MetricsInput& input) {
   std::int32_t rank = 0;
   for (const Spans& spans : by_rank(timeline)) {
     activities.push_back(activity(spans));
-    result.ranks.push_back(rank_report(rank++, spans, timeline.makespan_ns, input.costs));
+    result.ranks.push_back(rank_report(rank++, spans, timeline.makespan_ns, input));
   }
   result.bubble = bubble_of(result.ranks, activities, timeline.makespan_ns);
   result.throughput = throughput_of(input.program, input.samples_per_microbatch, timeline.makespan_ns);

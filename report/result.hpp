@@ -65,7 +65,7 @@ struct RankReport {
   std::int64_t peak_live_activations =
       0;  ///< microbatch activations alive at once, from F's start to the end of B (or W)
   std::int32_t weight_versions = 1;  ///< most versions of one stage alive at once
-  Bytes sent_bytes = 0;
+  Bytes sent_bytes = 0;              ///< its SENDs, and its part of collectives in a ring
   Bytes received_bytes = 0;
   RankMemory memory;
 

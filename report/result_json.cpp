@@ -93,6 +93,11 @@ Json span_json(const Span& span) {
   return object;
 }
 
+/// Null where no sample is known.
+Json per_sample(Bytes bytes, double samples) {
+  return samples > 0 ? Json(static_cast<double>(bytes) / samples) : Json(nullptr);
+}
+
 }  // namespace
 
 std::string result_to_json(const Result& result, const ResultJsonOptions& options) {
@@ -109,7 +114,9 @@ std::string result_to_json(const Result& result, const ResultJsonOptions& option
   for (const RankReport& rank : result.ranks) document["ranks"].push_back(rank_json(rank, options));
   document["links"] = Json::array();
   for (const LinkTraffic& link : result.links) {
-    document["links"].push_back({{"link", link.link}, {"bytes", link.bytes}});
+    document["links"].push_back({{"link", link.link},
+                                 {"bytes", link.bytes},
+                                 {"bytes_per_sample", per_sample(link.bytes, result.throughput.samples)}});
   }
   document["notes"] = result.notes;
   if (options.timeline) {

@@ -67,6 +67,20 @@ Bytes transfer_bytes(const CostTable& costs, const Action& transfer) {
   return activation ? found->activation : found->gradient;
 }
 
+Bytes collective_bytes(const CostTable& costs, const Action& collective) {
+  const StageCost& cost = costs.stages[static_cast<std::size_t>(collective.stage)];
+  return collective.kind == ActionKind::unshard ? cost.weights : cost.gradients;
+}
+
+Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& collective) {
+  const auto& members = program.placement.stages[static_cast<std::size_t>(collective.stage)].ranks;
+  const auto ranks = static_cast<Bytes>(members.size());
+  const bool reduces_everywhere = collective.kind == ActionKind::reduce_grad && program.sharding < 2;
+  const Bytes steps = (reduces_everywhere ? 2 : 1) * (ranks - 1);
+  const Bytes bytes = collective_bytes(costs, collective);
+  return steps * (bytes / ranks) + (steps * (bytes % ranks) + ranks - 1) / ranks;
+}
+
 CostTable unit_costs(const Program& program) {
   constexpr Ns kMillisecond = 1'000'000;
   const StageCost unit{.forward_ns = kMillisecond,

@@ -54,10 +54,10 @@ TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to
 }
 
 CollectiveShape collective_shape(const Experiment& experiment, const Action& action) {
-  const StageCost& cost = experiment.costs.stages[index(action.stage)];
-  if (action.kind == ActionKind::unshard) return {Collective::all_gather, cost.weights};
+  const Bytes bytes = collective_bytes(experiment.costs, action);
+  if (action.kind == ActionKind::unshard) return {Collective::all_gather, bytes};
   const bool scatters = experiment.program.sharding >= 2;
-  return {scatters ? Collective::reduce_scatter : Collective::all_reduce, cost.gradients};
+  return {scatters ? Collective::reduce_scatter : Collective::all_reduce, bytes};
 }
 
 RingCost collective_cost(const Experiment& experiment, const Action& action) {

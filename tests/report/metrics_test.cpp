@@ -65,6 +65,30 @@ TEST(Metrics, AReductionThatTheStepWaitsForIsExposed) {
   EXPECT_EQ(result.ranks[0].busy_ns, 30);
 }
 
+TEST(Metrics, ARecomputationThatWaitsForTheGradientExposesItsTransfer) {
+  // Rank 0 has nothing to do from the end of its F to the arrival of the gradient 5 ns after rank 1's B.
+  const Experiment experiment = uniform_experiment(
+      "gpipe",
+      {.stages = 2, .microbatches = 1, .checkpoint = Checkpoint::always, .recompute = RecomputeTiming::late},
+      {.forward_ns = 10, .backward_ns = 20, .latency_ns = 5});
+  const Result result =
+      summarize(*critical_path(experiment), {.program = experiment.program, .costs = experiment.costs});
+  EXPECT_EQ(result.ranks[0].exposed_communication_ns, 5);
+}
+
+TEST(Metrics, CollectivesCountAsSentAndReceived) {
+  Experiment experiment =
+      uniform_experiment("data-parallel", {.stages = 2, .microbatches = 4, .replicas = {4}},
+                         {.forward_ns = 1, .backward_ns = 2});
+  experiment.costs.stages[0].gradients = 1000;
+  experiment.costs.stages[1].gradients = 10;
+  const Result result =
+      summarize(*critical_path(experiment), {.program = experiment.program, .costs = experiment.costs});
+  // An all-reduce of n bytes over 4 ranks sends 2 * 3/4 n from each: 1500 and 15.
+  EXPECT_EQ(result.ranks[3].sent_bytes, 1515);
+  EXPECT_EQ(result.ranks[3].received_bytes, 1515);
+}
+
 TEST(Metrics, SamplesCountAllReplicasAndIterations) {
   const Result result =
       summarized(uniform_experiment("data-parallel",
