@@ -96,8 +96,10 @@ Command check_command(CLI::App& root) {
   add_shape_flags(*app, flags->input);
   add_channel_flags(*app, flags->channels);
   const std::string group = "Baseline (regression of schedules in a CI)";
-  app->add_option("--baseline", flags->baseline.file,
-                  "compare with the figures in FILE: exit 1 when one is worse than its tolerance allows")
+  app->add_option(
+         "--baseline", flags->baseline.file,
+         "compare with the figures in FILE: exit 1 when one is worse than the file's `tolerance` allows, or "
+         "when the work has changed; `digest: true` there holds the program itself")
       ->group(group)
       ->type_name("FILE");
   app->add_flag("--update", flags->baseline.update,

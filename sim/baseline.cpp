@@ -21,9 +21,11 @@
 #include "report/units.hpp"
 #include "scenarios/experiment.hpp"
 #include "scenarios/program_scenario.hpp"
+#include "schedules/action.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/channel_check.hpp"
 #include "schedules/digest.hpp"
+#include "schedules/program.hpp"
 #include "sim/simulate.hpp"
 
 namespace penstock {
@@ -39,6 +41,14 @@ std::map<ChannelModel, bool> hangs_of(const Experiment& experiment) {
     hangs[model] = find_hang(experiment.program, options, experiment.costs).has_value();
   }
   return hangs;
+}
+
+std::int64_t forwards_of(const Program& program) {
+  std::int64_t forwards = 0;
+  for (const auto& list : program.ranks) {
+    forwards += std::ranges::count(list, ActionKind::forward, &Action::kind);
+  }
+  return forwards * program.iterations;
 }
 
 RunFigures run_figures(const Result& result) {
@@ -139,7 +149,9 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
     invalid.problem = experiment.error().message;
     return invalid;
   }
-  Measurement now{.figures = {.hangs = hangs_of(*experiment), .digest = digest(experiment->program)},
+  Measurement now{.figures = {.hangs = hangs_of(*experiment),
+                              .digest = digest(experiment->program),
+                              .forwards = forwards_of(experiment->program)},
                   .problem = {}};
   const auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});
   if (result) {
@@ -156,8 +168,12 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
   differences.flag("valid", expected.valid, now.figures.valid, now.figures.valid, now.problem);
   if (!now.figures.valid) return differences.take();
   compare_hangs(differences, expected, now);
-  if (tolerance.digest && expected.digest != now.figures.digest) {
-    differences.add("digest", expected.digest, now.figures.digest, true);
+  if (expected.digest != now.figures.digest) {
+    differences.add("digest", expected.digest, now.figures.digest, tolerance.digest);
+  }
+  if (expected.valid && expected.forwards != now.figures.forwards) {
+    differences.add("forwards", fmt::format("{}", expected.forwards), fmt::format("{}", now.figures.forwards),
+                    true);
   }
   compare_runs(differences, expected, now, tolerance);
   return differences.take();
@@ -177,7 +193,10 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
   Baseline now = baseline;
   for (BaselineEntry& entry : now.entries) {
     auto measurement = measure(directory / entry.scenario);
-    if (!measurement) return tl::unexpected(measurement.error());
+    if (!measurement) {
+      return tl::unexpected(measurement.error() +
+                            "\nif it is gone for good, take its entry out of the baseline");
+    }
     entry.figures = std::move(measurement->figures);
   }
   return now;

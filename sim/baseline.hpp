@@ -2,6 +2,7 @@
 // Regression of schedules in a CI without GPUs: a committed file of figures for a list of scenarios, and the
 // comparison with what they are now. baseline_file.cpp reads and writes the file.
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -14,8 +15,8 @@
 
 namespace penstock {
 
-/// How much worse a figure may become. Getting better is reported but never fails; the digest is compared
-/// only where `digest` says so.
+/// How much worse a figure may become. Getting better is reported but never fails; another digest is
+/// reported, and fails where `digest` says so; another amount of work always fails.
 struct BaselineTolerance {
   double makespan = 0;    ///< fraction of the baseline's: 0.01 is one percent
   double bubble = 0;      ///< absolute, on idle_over_total
@@ -39,6 +40,7 @@ struct BaselineFigures {
   bool valid = true;
   std::map<ChannelModel, bool> hangs{};  ///< with the scenario's other channel options; empty when invalid
   std::string digest{};                  ///< of the lowered program; empty when invalid
+  std::int64_t forwards = 0;             ///< F actions of all ranks and iterations: the amount of work
   std::optional<RunFigures> run{};       ///< absent: invalid, or hanging under its own channels
 
   friend bool operator==(const BaselineFigures&, const BaselineFigures&) = default;

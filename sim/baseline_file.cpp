@@ -8,6 +8,7 @@
 //         "scenario": "pipedream-fig3-gpipe.yaml",
 //         "valid": true,
 //         "digest": "9f...",
+//         "forwards": 16,
 //         "hangs": {"rank": false, "pair": false, "direction": false, "directed": false, "boundary": false},
 //         "makespan_ns": 21000000,
 //         "idle_over_total": 0.42857142857142855,
@@ -120,10 +121,11 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
   if (!figures.valid) return figures;
   figures.hangs = read_hangs(reader, entry, path);
   figures.digest = reader.member<std::string>(entry, path, "digest", "a string", is_text);
-  if (!entry.contains("makespan_ns")) return figures;
   const auto count = [&](const char* key) {
     return reader.member<std::int64_t>(entry, path, key, "a whole number of at least 0", is_count);
   };
+  if (entry.contains("forwards")) figures.forwards = count("forwards");  // older files have none: --update
+  if (!entry.contains("makespan_ns")) return figures;
   figures.run = RunFigures{.makespan_ns = count("makespan_ns"),
                            .idle_over_total = reader.member<double>(entry, path, "idle_over_total",
                                                                     "a number of at least 0", is_ratio),
@@ -167,6 +169,7 @@ Json json_of(const BaselineEntry& entry) {
   json["valid"] = entry.figures->valid;
   if (!entry.figures->valid) return json;
   json["digest"] = entry.figures->digest;
+  json["forwards"] = entry.figures->forwards;
   json["hangs"] = Json::object();
   for (const auto& [model, hangs] : entry.figures->hangs) json["hangs"][std::string(to_text(model))] = hangs;
   if (!entry.figures->run) return json;

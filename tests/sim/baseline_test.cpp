@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
@@ -100,7 +101,8 @@ TEST_F(BaselineTest, AWorseScheduleFails) {
   const BaselineVerdict verdict = verdict_on(baseline);
   EXPECT_TRUE(verdict.failed());
   EXPECT_THAT(verdict.findings,
-              ElementsAre(BaselineFinding{"makespan_ns", "33000000", "96000000 (+190.9 %)", true},
+              ElementsAre(Field(&BaselineFinding::figure, "digest"),
+                          BaselineFinding{"makespan_ns", "33000000", "96000000 (+190.9 %)", true},
                           BaselineFinding{"idle_over_total", "0.2727272727272727", "0.75", true},
                           BaselineFinding{"peak_bytes", "4", "1 (-75 %)", false}));
 }
@@ -111,7 +113,7 @@ TEST_F(BaselineTest, ABetterScheduleIsReportedAndPasses) {
   write("a.yaml", kZeroBubble);
   const BaselineVerdict verdict = verdict_on(baseline);
   EXPECT_FALSE(verdict.failed());
-  EXPECT_EQ(verdict.findings.at(0),
+  EXPECT_EQ(verdict.findings.at(1),
             (BaselineFinding{"makespan_ns", "33000000", "27000000 (-18.18 %)", false}));
 }
 
@@ -143,14 +145,23 @@ TEST_F(BaselineTest, APeakFromNothingFailsWithoutAPercentage) {
   EXPECT_THAT(verdict_on(baseline).findings, ElementsAre(BaselineFinding{"peak_bytes", "0", "4", true}));
 }
 
-TEST_F(BaselineTest, AnotherProgramMattersOnlyWhereTheDigestIsHeld) {
+TEST_F(BaselineTest, AnotherProgramIsReportedAndFailsOnlyWhereTheDigestIsHeld) {
   write("a.yaml", kOneFOneB);
   Baseline baseline = baseline_of({"a.yaml"});
   baseline.entries.at(0).figures->digest = "0123";
   EXPECT_FALSE(verdict_on(baseline).failed());
+  EXPECT_EQ(verdict_on(baseline).findings.at(0).figure, "digest");
   baseline.tolerance.digest = true;
   EXPECT_TRUE(verdict_on(baseline).failed());
   EXPECT_EQ(verdict_on(baseline).findings.at(0).figure, "digest");
+}
+
+TEST_F(BaselineTest, LessWorkIsNoImprovement) {
+  write("a.yaml", kOneFOneB);
+  const Baseline baseline = baseline_of({"a.yaml"});
+  write("a.yaml", "schedule: {name: 1f1b, stages: 4, microbatches: 2}\n");
+  EXPECT_TRUE(verdict_on(baseline).failed());
+  EXPECT_THAT(verdict_on(baseline).findings, Contains(BaselineFinding{"forwards", "32", "8", true}));
 }
 
 TEST_F(BaselineTest, ANewHangFailsUnderEveryChannelModelThatHasIt) {
@@ -255,7 +266,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {"pairs": true}}]})",
             "base.json: entries[0].hangs.pairs: expected a channel model with true or false, got true"},
         WrongFile{
-            R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {}, "digest": "", "makespan_ns": 1.5}]})",
+            R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {}, "digest": "", "forwards": 4, "makespan_ns": 1.5}]})",
             "base.json: entries[0].makespan_ns: expected a whole number of at least 0, got 1.5"}));
 
 TEST(BaselineFile, SaysWhereItIsNoJson) {
