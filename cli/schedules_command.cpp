@@ -1,7 +1,9 @@
 // penstock schedules: the table of schedules.
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +16,7 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/schedule_table.hpp"
 #include "schedules/generators.hpp"
 
 namespace penstock {
@@ -48,12 +51,36 @@ std::string schedules_json() {
   return Json{{"schema_version", 1}, {"kind", "schedules"}, {"schedules", rows}}.dump(2) + '\n';
 }
 
-Outcome list_schedules(const OutputFlags& output) {
-  if (auto known = check_output_files(output.files, {".json", ".txt"}); !known)
-    return tl::unexpected(known.error());
-  const std::vector<OutputForm> forms = {{".json", [] { return schedules_json(); }},
-                                         {".txt", [] { return schedules_text(); }}};
-  const std::string text = output.json ? schedules_json() : schedules_text();
+struct SchedulesFlags {
+  OutputFlags output;
+  bool figures = false;
+  bool gallery = false;
+  Shape shape{.stages = 4, .microbatches = 8, .virtual_stages = 2, .slices = 2};
+};
+
+/// The forms of what the flags ask for; the first is the one for the terminal.
+std::vector<OutputForm> forms_of(const SchedulesFlags& flags) {
+  const Shape shape = flags.shape;
+  if (flags.gallery) return {{".md", [shape] { return schedule_gallery_markdown(shape); }}};
+  if (flags.figures) {
+    return {{".txt", [shape] { return schedule_table_text(shape); }},
+            {".md", [shape] { return schedule_table_markdown(shape); }}};
+  }
+  return {{".txt", [] { return schedules_text(); }}, {".json", [] { return schedules_json(); }}};
+}
+
+Outcome list_schedules(const SchedulesFlags& flags) {
+  const OutputFlags& output = flags.output;
+  const std::vector<OutputForm> forms = forms_of(flags);
+  std::vector<std::string_view> suffixes;
+  suffixes.reserve(forms.size());
+  for (const OutputForm& form : forms) suffixes.push_back(form.suffix);
+  if (auto known = check_output_files(output.files, suffixes); !known) return tl::unexpected(known.error());
+  if (output.json && (flags.figures || flags.gallery)) {
+    return bad_input(
+        "schedules: --json lists names and options; --figures and --gallery print text and Markdown");
+  }
+  const std::string text = output.json ? schedules_json() : *forms.front().write();
   if (auto written = write_answer(output, forms, text); !written) return tl::unexpected(written.error());
   return ExitCode::ok;
 }
@@ -62,10 +89,30 @@ Outcome list_schedules(const OutputFlags& output) {
 
 Command schedules_command(CLI::App& root) {
   CLI::App* app = root.add_subcommand("schedules", "List the schedules: names, shapes and options.");
-  const auto output = std::make_shared<OutputFlags>();
-  add_output_flags(*app, *output, ".json .txt");
-  app->footer("Examples:\n  penstock schedules\n  penstock schedules --json | jq '.schedules[].name'");
-  return {app, [output] { return list_schedules(*output); }};
+  const auto flags = std::make_shared<SchedulesFlags>();
+  const std::string group = "Comparison of all schedules";
+  auto* figures =
+      app->add_flag("--figures", flags->figures, "their bubbles, memory and traffic on one shape");
+  auto* gallery = app->add_flag("--gallery", flags->gallery, "their timelines on one shape, as Markdown");
+  figures->group(group)->excludes(gallery);
+  gallery->group(group);
+  const auto add_count = [&](const std::string& name, std::int32_t& count, const std::string& help) {
+    app->add_option(name, count, help)
+        ->check(CLI::Range(1, 1024).description(""))
+        ->group(group)
+        ->type_name("N");
+  };
+  add_count("--pp-size", flags->shape.stages, "K (default 4)");
+  add_count("--num-microbatches", flags->shape.microbatches, "M (default 8)");
+  add_count("--virtual-stages", flags->shape.virtual_stages, "v, where a schedule takes it (default 2)");
+  add_count("--slices", flags->shape.slices, "q, where a schedule takes it (default 2)");
+  add_output_flags(*app, flags->output, ".json .txt .md");
+  app->footer(
+      "Examples:\n"
+      "  penstock schedules\n"
+      "  penstock schedules --figures --pp-size 8 --num-microbatches 32\n"
+      "  penstock schedules --json | jq '.schedules[].name'");
+  return {app, [flags] { return list_schedules(*flags); }};
 }
 
 }  // namespace penstock

@@ -1,0 +1,66 @@
+// The README's table and the gallery are what the simulator says today. PENSTOCK_UPDATE_GOLDENS=1 writes
+// them.
+
+#include "cli/schedule_table.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "schedules/generators.hpp"
+
+namespace penstock {
+namespace {
+
+const std::filesystem::path kRoot = PENSTOCK_SOURCE_DIR;
+const Shape kShape = {.stages = 4, .microbatches = 8, .virtual_stages = 2, .slices = 2};
+
+std::string read(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// Compares, or with PENSTOCK_UPDATE_GOLDENS writes.
+void expect_file(const std::filesystem::path& file, const std::string& expected) {
+  if (std::getenv("PENSTOCK_UPDATE_GOLDENS") != nullptr) {
+    std::ofstream(file, std::ios::binary) << expected;
+    GTEST_SKIP() << file << " written";
+  }
+  EXPECT_EQ(read(file), expected) << "PENSTOCK_UPDATE_GOLDENS=1 writes " << file;
+}
+
+TEST(ScheduleTable, OfTheReadmeIsUpToDate) {
+  const std::string begin = "<!-- made by `penstock schedules --figures` -->\n";
+  const std::string end = "<!-- end -->\n";
+  const std::string readme = read(kRoot / "README.md");
+  const auto from = readme.find(begin);
+  const auto to = readme.find(end);
+  ASSERT_NE(from, std::string::npos);
+  ASSERT_NE(to, std::string::npos);
+  expect_file(kRoot / "README.md",
+              readme.substr(0, from + begin.size()) + schedule_table_markdown(kShape) + readme.substr(to));
+}
+
+TEST(ScheduleTable, TheGalleryIsUpToDate) {
+  expect_file(kRoot / "schedules" / "GALLERY.md", schedule_gallery_markdown(kShape));
+}
+
+TEST(ScheduleTable, LeavesOutWhatTheShapeForbids) {
+  const std::string odd = schedule_table_text({.stages = 3, .microbatches = 4, .virtual_stages = 2});
+  EXPECT_EQ(odd.find("\nchimera "), std::string::npos) << "needs an even K";
+  EXPECT_NE(odd.find("\ngpipe "), std::string::npos);
+}
+
+TEST(ScheduleTable, OneRankHasNoBubble) {
+  const std::string one = schedule_table_text({.stages = 1, .microbatches = 1});
+  EXPECT_NE(one.find("\n1f1b "), std::string::npos);
+  EXPECT_EQ(one.find("27.27 %"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock
