@@ -17,6 +17,7 @@
 #include "scenarios/document.hpp"
 #include "scenarios/reader.hpp"
 #include "scenarios/schema.hpp"
+#include "schedules/nearest_name.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
@@ -43,10 +44,9 @@ ClusterSpec read_uniform(const Node& node, Problem& problem) {
 
 /// A two-level cluster: the preset's figures where the mapping gives none.
 ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string name, Problem& problem) {
-  static constexpr std::array<std::string_view, 9> kKeys = {
-      "preset",          "nodes",         "devices_per_node",
-      "intra_bandwidth", "intra_latency", "inter_bandwidth",
-      "inter_latency",   "memory",        "flops"};
+  static constexpr std::array<std::string_view, 10> kKeys = {
+      "preset",          "nodes",         "devices_per_node", "intra_bandwidth", "intra_latency",
+      "inter_bandwidth", "inter_latency", "memory",           "flops",           "device_order"};
   const MappingReader reader(node, "cluster", kKeys, problem);
   const Range devices{.least = 1, .most = kMostDevices};
   shape.nodes = static_cast<std::int32_t>(reader.integer("nodes", devices).value_or(shape.nodes));
@@ -58,13 +58,17 @@ ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string 
   shape.inter_latency_ns = reader.duration("inter_latency").value_or(shape.inter_latency_ns);
   if (reader.has("memory")) shape.memory_bytes = reader.limit("memory");
   shape.flops_per_second = reader.flops("flops").value_or(shape.flops_per_second);
+  shape.device_order = reader.integers("device_order", {.least = 0, .most = kMostDevices});
   return {.shape = std::move(shape), .name = std::move(name)};
 }
 
-std::string known_presets() {
-  std::string names = "uniform, two-level";
-  for (const Preset& preset : presets()) names += fmt::format(", {}", preset.name);
-  return names;
+std::string unknown_preset(const Node& node) {
+  std::vector<std::string_view> names = {"uniform", "two-level"};
+  for (const Preset& preset : presets()) names.push_back(preset.name);
+  const std::string hint = node.kind == Node::Kind::scalar
+                               ? fmt::format("; did you mean {}?", nearest_name(node.text, names))
+                               : "";
+  return fmt::format("expected one of {}, got {}{}", listed(names), describe(node), hint);
 }
 
 // --- explicit clusters ----------------------------------------------------------------------------------
@@ -170,8 +174,7 @@ ClusterSpec read_cluster(const Node& node, Problem& problem) {
   if (const Preset* preset = find_preset(preset_node->text)) {
     return read_two_level(node, preset->shape, std::string(preset->name), problem);
   }
-  problem.note(*preset_node, "cluster.preset",
-               fmt::format("expected one of {}, got {}", known_presets(), describe(*preset_node)));
+  problem.note(*preset_node, "cluster.preset", unknown_preset(*preset_node));
   return {};
 }
 

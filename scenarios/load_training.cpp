@@ -13,9 +13,11 @@
 
 #include "scenarios/document.hpp"
 #include "scenarios/partition.hpp"
+#include "scenarios/plan_options.hpp"
 #include "scenarios/reader.hpp"
 #include "scenarios/scenario.hpp"
 #include "scenarios/schema.hpp"
+#include "schedules/action.hpp"
 
 namespace penstock {
 namespace {
@@ -25,6 +27,68 @@ using Word = std::string_view;
 constexpr std::array kOptimizers = {
     std::pair{Word{"sgd"}, Optimizer::sgd}, std::pair{Word{"momentum"}, Optimizer::momentum},
     std::pair{Word{"rmsprop"}, Optimizer::rmsprop}, std::pair{Word{"adam"}, Optimizer::adam}};
+
+constexpr std::array kRules = {std::pair{Word{"balanced"}, Partition::Rule::balanced},
+                               std::pair{Word{"block"}, Partition::Rule::block},
+                               std::pair{Word{"pipedream"}, Partition::Rule::pipedream}};
+constexpr std::array kObjectives = {std::pair{Word{"maximum"}, PlanObjective::maximum},
+                                    std::pair{Word{"sum"}, PlanObjective::sum}};
+constexpr std::array kTransfers = {std::pair{Word{"counted"}, CutTransfers::counted},
+                                   std::pair{Word{"free"}, CutTransfers::free}};
+
+Partition read_rule(const Node& node, Problem& problem) {
+  for (const auto& [word, rule] : kRules) {
+    if (node.text == word) return {.rule = rule};
+  }
+  problem.note(node, "partition",
+               "expected balanced, block, pipedream or a list of cuts such as [4, 9] (layers before each "
+               "cut), got " +
+                   describe(node));
+  return {};
+}
+
+/// `unlimited` is a limit, too; left out, the devices' memory is.
+std::optional<Bytes> read_memory_limit(const MappingReader& reader) {
+  if (!reader.has("memory_limit")) return std::nullopt;
+  return reader.limit("memory_limit").value_or(std::numeric_limits<Bytes>::max());
+}
+
+/// `{rule: pipedream, objective: sum, ...}`.
+Partition read_partition_mapping(const Node& node, Problem& problem) {
+  static constexpr std::array<Word, 5> kKeys = {"rule", "objective", "straight", "cut_transfers",
+                                                "memory_limit"};
+  const MappingReader reader(node, "partition", kKeys, problem);
+  if (problem.found()) return {};
+  const auto rule = reader.choice("rule", kRules);
+  if (!reader.has("rule")) reader.complain("rule", "expected balanced, block or pipedream, got nothing");
+  for (const Word key : {"objective", "straight", "cut_transfers", "memory_limit"}) {
+    if (reader.has(key) && rule != Partition::Rule::pipedream)
+      reader.complain(key, "belongs to rule: pipedream; leave it out");
+  }
+  return {
+      .rule = rule.value_or(Partition::Rule::unset),
+      .cuts = {},
+      .plan = {.objective = reader.choice("objective", kObjectives).value_or(PlanObjective::maximum),
+               .form = reader.flag("straight").value_or(false) ? PlanForm::straight : PlanForm::replicated,
+               .transfers = reader.choice("cut_transfers", kTransfers).value_or(CutTransfers::counted),
+               .memory_limit = read_memory_limit(reader)}};
+}
+
+Partition read_cuts(const Node& node, Problem& problem) {
+  Partition partition{.rule = Partition::Rule::cuts};
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const auto cut = integer_of(node.items[i], {.least = 1});
+    if (!cut) problem.note(node.items[i], fmt::format("partition.{}", i), cut.error());
+    partition.cuts.push_back(static_cast<std::int32_t>(cut.value_or(0)));
+    const bool ascends = i == 0 || partition.cuts[i - 1] < partition.cuts[i];
+    if (cut && !ascends) {
+      problem.note(
+          node.items[i], fmt::format("partition.{}", i),
+          fmt::format("expected ascending cuts, got {} after {}", partition.cuts[i], partition.cuts[i - 1]));
+    }
+  }
+  return partition;
+}
 
 }  // namespace
 
@@ -41,32 +105,16 @@ TrainingPart read_training(const Node& node, Problem& problem) {
 }
 
 Partition read_partition(const Node& node, Problem& problem) {
-  if (node.kind == Node::Kind::scalar && node.text == "balanced") {
-    return {.rule = Partition::Rule::balanced, .cuts = {}};
+  switch (node.kind) {
+    case Node::Kind::mapping:
+      return read_partition_mapping(node, problem);
+    case Node::Kind::list:
+      return read_cuts(node, problem);
+    case Node::Kind::scalar:
+    case Node::Kind::nothing:
+      return read_rule(node, problem);
   }
-  if (node.kind == Node::Kind::scalar && node.text == "pipedream") {
-    problem.note(node, "partition", "pipedream is not supported yet; expected balanced or a list of cuts");
-    return {};
-  }
-  if (node.kind != Node::Kind::list) {
-    problem.note(
-        node, "partition",
-        "expected balanced or a list of cuts such as [4, 9] (layers before each cut), got " + describe(node));
-    return {};
-  }
-  Partition partition{.rule = Partition::Rule::cuts, .cuts = {}};
-  for (std::size_t i = 0; i < node.items.size(); ++i) {
-    const auto cut = integer_of(node.items[i], {.least = 1});
-    if (!cut) problem.note(node.items[i], fmt::format("partition.{}", i), cut.error());
-    partition.cuts.push_back(static_cast<std::int32_t>(cut.value_or(0)));
-    const bool ascends = i == 0 || partition.cuts[i - 1] < partition.cuts[i];
-    if (cut && !ascends) {
-      problem.note(
-          node.items[i], fmt::format("partition.{}", i),
-          fmt::format("expected ascending cuts, got {} after {}", partition.cuts[i], partition.cuts[i - 1]));
-    }
-  }
-  return partition;
+  return {};
 }
 
 }  // namespace penstock

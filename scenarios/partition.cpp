@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/block_partition.hpp"
 #include "scenarios/model.hpp"
 #include "schedules/action.hpp"
 
@@ -106,6 +107,10 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
   switch (partition.rule) {
     case Partition::Rule::balanced:
       return balanced_cuts(graph, stages);
+    case Partition::Rule::block:
+      return block_cuts(graph, stages);
+    case Partition::Rule::pipedream:
+      return tl::unexpected(std::string("partition: pipedream has to be planned before layers are cut"));
     case Partition::Rule::cuts:
       if (auto checked = check_cuts(partition.cuts, layers, stages); !checked)
         return tl::unexpected(checked.error());
@@ -114,8 +119,7 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
       if (stages == 1) return std::vector<std::int32_t>{};
       return tl::unexpected(
           fmt::format("partition: the model is layers and the program has {} stages: expected `partition: "
-                      "balanced` or the list of "
-                      "cuts between them, got nothing",
+                      "balanced`, block or pipedream, or the list of cuts between them, got nothing",
                       stages));
   }
   return std::vector<std::int32_t>{};

@@ -8,20 +8,28 @@
 #include <vector>
 
 #include "scenarios/model.hpp"
+#include "scenarios/plan_options.hpp"
 
 namespace penstock {
 
 /// The rule, as a scenario states it.
 struct Partition {
-  enum class Rule : std::uint8_t { unset, balanced, cuts };
+  enum class Rule : std::uint8_t {
+    unset,
+    balanced,   // balanced_cuts()
+    block,      // block_cuts() of block_partition.hpp
+    pipedream,  // the plan of planned_scenario.hpp, which leaves cuts behind
+    cuts,
+  };
   Rule rule = Rule::unset;
-  std::vector<std::int32_t> cuts;  ///< for Rule::cuts: number of layers before each cut, ascending
+  std::vector<std::int32_t> cuts{};  ///< for Rule::cuts: number of layers before each cut, ascending
+  PlanOptions plan{};                ///< for Rule::pipedream
 
   friend bool operator==(const Partition&, const Partition&) = default;
 };
 
-/// The cuts into `stages` stages. Errors: more stages than layers, no rule for more than one stage, cuts
-/// that are not stages - 1 ascending numbers between 1 and the number of layers - 1.
+/// The cuts into `stages` stages. Errors: more stages than layers, no rule for more than one stage or one
+/// that is a plan, cuts that are not stages - 1 ascending numbers between 1 and the number of layers - 1.
 tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph& graph,
                                                                 const Partition& partition,
                                                                 std::int32_t stages);

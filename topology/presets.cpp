@@ -9,11 +9,13 @@
 #include "topology/presets.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -161,6 +163,20 @@ FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_nod
       kMostRouteEntries, nodes, devices_per_node);
 }
 
+/// Refuses an order that is not empty and does not name each device once.
+FieldError order_error(const TwoLevelCluster& shape) {
+  if (shape.device_order.empty()) return std::nullopt;
+  std::vector<std::int32_t> order = shape.device_order;
+  std::ranges::sort(order);
+  const std::int32_t devices = shape.nodes * shape.devices_per_node;
+  bool names_each_once = std::ssize(order) == devices;
+  for (std::int32_t d = 0; names_each_once && d < devices; ++d)
+    names_each_once = order[static_cast<std::size_t>(d)] == d;
+  if (names_each_once) return std::nullopt;
+  return fmt::format("device_order must name each of the devices 0 to {} once, found [{}]", devices - 1,
+                     fmt::join(shape.device_order, ", "));
+}
+
 FieldError error_of(const UniformCluster& shape) {
   return first_of({count_error("devices", shape.devices),
                    bandwidth_error("bytes_per_second", shape.bytes_per_second),
@@ -169,14 +185,16 @@ FieldError error_of(const UniformCluster& shape) {
 }
 
 FieldError error_of(const TwoLevelCluster& shape) {
-  const auto fields =
+  auto fields =
       first_of({count_error("nodes", shape.nodes), count_error("devices_per_node", shape.devices_per_node),
                 bandwidth_error("intra_bytes_per_second", shape.intra_bytes_per_second),
                 latency_error("intra_latency_ns", shape.intra_latency_ns),
                 bandwidth_error("inter_bytes_per_second", shape.inter_bytes_per_second),
                 latency_error("inter_latency_ns", shape.inter_latency_ns), memory_error(shape.memory_bytes),
                 flops_error(shape.flops_per_second)});
-  return fields ? fields : two_level_size_error(shape.nodes, shape.devices_per_node);
+  if (fields) return fields;
+  auto size = two_level_size_error(shape.nodes, shape.devices_per_node);
+  return size ? size : order_error(shape);
 }
 
 /// `name` in the form in which names are compared.
@@ -213,14 +231,18 @@ tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shap
   const auto inter_down_ns = shape.inter_latency_ns - inter_up_ns;
   ClusterBuilder builder(shape.name);
   std::vector<std::int32_t> servers;
-  for (std::int32_t node = 0; node < shape.nodes; ++node) {
-    const auto server = servers.emplace_back(builder.add_switch(fmt::format("node{}", node)));
-    for (std::int32_t i = 0; i < shape.devices_per_node; ++i) {
-      const auto device = builder.add_device(
-          {fmt::format("node{}/gpu{}", node, i), shape.memory_bytes, shape.flops_per_second});
-      builder.add_link(device, server, shape.intra_bytes_per_second, intra_up_ns);
-      builder.add_link(server, device, shape.intra_bytes_per_second, intra_down_ns);
-    }
+  servers.reserve(static_cast<std::size_t>(shape.nodes));
+  for (std::int32_t node = 0; node < shape.nodes; ++node)
+    servers.push_back(builder.add_switch(fmt::format("node{}", node)));
+  for (std::int32_t d = 0; d < shape.nodes * shape.devices_per_node; ++d) {
+    const auto number = shape.device_order.empty() ? d : shape.device_order[static_cast<std::size_t>(d)];
+    const auto node = number / shape.devices_per_node;
+    const auto server = servers[static_cast<std::size_t>(node)];
+    const auto device =
+        builder.add_device({fmt::format("node{}/gpu{}", node, number % shape.devices_per_node),
+                            shape.memory_bytes, shape.flops_per_second});
+    builder.add_link(device, server, shape.intra_bytes_per_second, intra_up_ns);
+    builder.add_link(server, device, shape.intra_bytes_per_second, intra_down_ns);
   }
   if (shape.nodes == 1) return builder.build();
   const auto central = builder.add_switch("central");

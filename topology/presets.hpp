@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "topology/cluster.hpp"
 
@@ -40,6 +41,8 @@ struct TwoLevelCluster {
   std::optional<std::int64_t> memory_bytes = std::nullopt;  ///< > 0; absent: unlimited
   double flops_per_second = 0;                              ///< >= 0; 0: unknown
   std::string name = "two-level";                           ///< of the cluster
+  /// Device d of the cluster is number device_order[d] server by server; empty: in that order.
+  std::vector<std::int32_t> device_order{};
 
   friend bool operator==(const TwoLevelCluster&, const TwoLevelCluster&) = default;
 };

@@ -133,6 +133,23 @@ TEST(TwoLevelCluster, OfOneDeviceHasOneFreeRoute) {
   EXPECT_EQ(two_level_cluster({}).value().route(0, 0), Route{});
 }
 
+TEST(TwoLevelCluster, NumbersItsDevicesInAStatedOrder) {
+  const TwoLevelCluster shape{.nodes = 2,
+                              .devices_per_node = 2,
+                              .intra_bytes_per_second = 9e9,
+                              .inter_bytes_per_second = 1e9,
+                              .device_order = {0, 2, 1, 3}};
+  const auto cluster = two_level_cluster(shape).value();
+  EXPECT_EQ(cluster.devices()[1].name, "node1/gpu0");
+  EXPECT_EQ(cluster.route(0, 1).bytes_per_second, 1e9);
+  EXPECT_EQ(cluster.route(0, 2).bytes_per_second, 9e9);
+  for (const auto& order : {std::vector<std::int32_t>{0, 1, 2}, {0, 1, 2, 4}, {0, 1, 1, 3}, {-1, 0, 1, 2}}) {
+    auto wrong = shape;
+    wrong.device_order = order;
+    EXPECT_FALSE(two_level_cluster(wrong)) << testing::PrintToString(order);
+  }
+}
+
 TEST(TwoLevelCluster, NamesTheFieldThatIsOutOfRange) {
   const std::string prefix = "two-level cluster: ";
   EXPECT_EQ(error_of(TwoLevelCluster{.nodes = 0}), prefix + "nodes must be at least 1, found 0");

@@ -1,0 +1,24 @@
+#pragma once
+// What `penstock plan` prints.
+
+#include <string>
+#include <vector>
+
+#include "scenarios/plan_options.hpp"
+#include "sim/plan_evaluation.hpp"
+
+namespace penstock {
+
+/// Everything that is printed about one plan.
+struct PlanReport {
+  std::string scenario;  ///< the file
+  PlanOptions options;
+  std::vector<std::string> layers;  ///< names of the scenario's layers
+  PlanEvaluation evaluation;
+  std::vector<PlanEvaluation> front;
+};
+
+std::string plan_to_text(const PlanReport& report);
+std::string plan_to_json(const PlanReport& report);
+
+}  // namespace penstock

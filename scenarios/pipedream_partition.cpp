@@ -1,0 +1,231 @@
+// Fills the tables of pipedream_levels.hpp and reads the plan back: the stages of the highest level, and
+// inside each of them, level by level, the stages of one component, which all components of the stage share.
+
+#include "scenarios/pipedream_partition.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/layer_graph_downsets.hpp"
+#include "scenarios/model.hpp"
+#include "scenarios/pipedream_levels.hpp"
+#include "scenarios/plan_options.hpp"
+#include "schedules/action.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kMostDownsets = 4096;
+constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // 256 MiB
+
+// --- from levels to devices -----------------------------------------------------------------------------
+
+/// A pipeline of one level with the first device of each of its copies.
+struct Pipeline {
+  std::size_t level = 0;
+  std::vector<LevelStage> stages;
+  std::vector<std::int32_t> first_devices;
+  WorkAhead ahead;
+};
+
+class PlanReader {
+ public:
+  PlanReader(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
+             PipeDreamLevels& programme)
+      : downsets_(downsets), levels_(levels), programme_(programme) {}
+
+  std::vector<PlannedStage> read(const LevelStage& whole) {
+    const std::size_t highest = levels_.size() - 1;
+    flatten({.level = highest,
+             .stages = programme_.stages(highest, whole, {}),
+             .first_devices = {0},
+             .ahead = {}});
+    return std::move(stages_);
+  }
+
+ private:
+  void flatten(const Pipeline& pipeline) {
+    std::int32_t component = 0;
+    for (const LevelStage& stage : pipeline.stages) {
+      const std::vector<std::int32_t> firsts = components_of(pipeline, stage, component);
+      component += stage.replicas;
+      if (pipeline.level == 0) {
+        stages_.push_back(planned(stage, firsts));
+        continue;
+      }
+      const std::size_t below = pipeline.level - 1;
+      const LevelStage whole{
+          .from = stage.from, .to = stage.to, .replicas = levels_[below].components, .later = 0};
+      const WorkAhead ahead = programme_.ahead_of(pipeline.level, stage, pipeline.ahead);
+      flatten({.level = below,
+               .stages = programme_.stages(below, whole, ahead),
+               .first_devices = firsts,
+               .ahead = ahead});
+    }
+  }
+
+  /// The first device of each of the stage's components, so ordered that minibatch g keeps to one component
+  /// in all stages inside it.
+  std::vector<std::int32_t> components_of(const Pipeline& pipeline, const LevelStage& stage,
+                                          std::int32_t component) const {
+    std::int32_t devices = 1;
+    for (std::size_t below = 0; below < pipeline.level; ++below) devices *= levels_[below].components;
+    std::vector<std::int32_t> firsts;
+    for (std::int32_t replica = 0; replica < stage.replicas; ++replica) {
+      for (const std::int32_t first : pipeline.first_devices)
+        firsts.push_back(first + (component + replica) * devices);
+    }
+    return firsts;
+  }
+
+  PlannedStage planned(const LevelStage& stage, const std::vector<std::int32_t>& devices) const {
+    const Downset& after = downsets_[stage.to];
+    Downset before = downsets_[stage.from];
+    if (stage.from == 0) before.members.assign(before.members.size(), 0);  // its layers cost nothing
+    return {.layers = layers_between(before, after),
+            .devices = devices,
+            .in_flight = 1,
+            .compute_ns = after.time_ns - before.time_ns,
+            .weights = after.weights - before.weights,
+            .cut = after.alive,
+            .held = after.outputs - before.outputs};
+  }
+
+  std::span<const Downset> downsets_;
+  std::span<const BandwidthLevel> levels_;
+  PipeDreamLevels& programme_;
+  std::vector<PlannedStage> stages_;
+};
+
+/// Minibatches in flight follow from the devices of a stage and of those behind it, and bytes from them.
+std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
+                                                     const LayerGraph& graph, std::int64_t state_bytes) {
+  std::size_t here_and_later = 0;
+  for (std::size_t s = stages.size(); s-- > 0;) {
+    PlannedStage& stage = stages[s];
+    const std::size_t replicas = stage.devices.size();
+    here_and_later += replicas;
+    stage.in_flight = static_cast<std::int32_t>((here_and_later + replicas - 1) / replicas);
+    stage.compute_ns += 2 * graph.overhead_ns;
+    Downset layers;
+    layers.outputs = stage.held;
+    layers.weights = stage.weights;
+    stage.held = held_bytes({}, layers, stage.in_flight, state_bytes);
+  }
+  return stages;
+}
+
+/// All layers on all components of the highest level, or on as many as a plan can use. A straight pipeline of
+/// fewer layers than devices leaves some idle anyway and so takes whatever number is best.
+std::optional<LevelStage> best_use(PipeDreamLevels& programme, std::span<const Downset> downsets,
+                                   std::span<const BandwidthLevel> levels, const PlanOptions& options) {
+  std::int64_t devices = 1;
+  for (const BandwidthLevel& level : levels) devices *= level.components;
+  const bool leaves_devices_idle =
+      options.form == PlanForm::straight && downsets.back().size - downsets.front().size < devices;
+  const std::size_t highest = levels.size() - 1;
+  std::optional<LevelStage> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int32_t components = levels[highest].components; components > 0; --components) {
+    if (best && !leaves_devices_idle) break;
+    const LevelStage whole{.from = 0, .to = downsets.size() - 1, .replicas = components, .later = 0};
+    const double period = programme.period_ns(highest, whole, {});
+    if (period >= least) continue;
+    least = period;
+    best = whole;
+  }
+  return best;
+}
+
+// --- errors ---------------------------------------------------------------------------------------------
+
+using Checked = tl::expected<void, std::string>;
+
+Downset alone(const Layer& layer) {
+  Downset set;
+  set.outputs = layer.output;
+  set.weights = layer.weights;
+  return set;
+}
+
+/// Refuses a graph with a layer that no device can hold, even alone and with one minibatch in flight.
+Checked check_layers(const LayerGraph& graph, Bytes limit, std::int64_t state_bytes) {
+  const Layer* largest = nullptr;
+  Bytes most = limit;
+  for (const Layer& layer : graph.layers) {
+    const Bytes held = held_bytes({}, alone(layer), 1, state_bytes);
+    if (held <= most) continue;
+    largest = &layer;
+    most = held;
+  }
+  if (largest == nullptr) return {};
+  return tl::unexpected(fmt::format(
+      "the layer {} is larger than a device: alone and with one minibatch in flight it needs {} bytes "
+      "(activations {}, weights {}, gradients {}, optimizer state {}), a device has {}; take a smaller "
+      "minibatch, split the layer, or take devices with more memory",
+      largest->name, most, largest->output, largest->weights, largest->weights,
+      held_bytes({}, alone(*largest), 0, state_bytes) - largest->weights, limit));
+}
+
+Checked check_size(std::size_t downsets, std::span<const BandwidthLevel> levels) {
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    const std::size_t targets = level + 1 == levels.size() ? 1 : downsets;
+    const std::size_t entries = downsets * targets * static_cast<std::size_t>(levels[level].components);
+    if (entries <= kMostTableEntries) continue;
+    return tl::unexpected(fmt::format(
+        "planning {} downsets of layers over {} components of {} bandwidth level{} takes a table of {} "
+        "entries, more than {}: merge layers, or take fewer devices",
+        downsets, levels[level].components, levels.size(), levels.size() == 1 ? "" : "s", entries,
+        kMostTableEntries));
+  }
+  return {};
+}
+
+}  // namespace
+
+tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
+                                                      std::span<const BandwidthLevel> levels,
+                                                      const PlanOptions& options,
+                                                      std::int64_t state_bytes_per_weight_byte) {
+  if (graph.layers.empty()) return tl::unexpected(std::string("the model has no layers to plan"));
+  const std::int64_t state_bytes = state_bytes_per_weight_byte;
+  const auto downsets = downsets_of(graph, kMostDownsets);
+  if (!downsets) return tl::unexpected(downsets.error());
+  if (auto fits = check_size(downsets->size(), levels); !fits) return tl::unexpected(fits.error());
+  if (options.memory_limit) {
+    if (auto fit = check_layers(graph, *options.memory_limit, state_bytes); !fit)
+      return tl::unexpected(fit.error());
+  }
+  PipeDreamLevels programme(*downsets, levels, options,
+                            {.state_bytes_per_weight_byte = state_bytes, .overhead_ns = graph.overhead_ns});
+  if (const auto whole = best_use(programme, *downsets, levels, options)) {
+    auto stages = PlanReader(*downsets, levels, programme).read(*whole);
+    return PipelinePlan{.period_ns = programme.period_ns(levels.size() - 1, *whole, {}),
+                        .stages = with_minibatches_in_flight(std::move(stages), graph, state_bytes)};
+  }
+  return tl::unexpected(fmt::format(
+      "no plan keeps what a device holds within {} bytes, though each layer fits one alone; take a smaller "
+      "minibatch, more devices, or devices with more memory",
+      options.memory_limit.value_or(0)));
+}
+
+double bytes_per_minibatch(const PipelinePlan& plan) {
+  double bytes = 0;
+  for (const PlannedStage& stage : plan.stages) {
+    const auto replicas = static_cast<double>(stage.devices.size());
+    bytes += 2 * static_cast<double>(stage.cut);
+    bytes += 2 * (replicas - 1) / replicas * static_cast<double>(stage.weights);
+  }
+  return bytes;
+}
+
+}  // namespace penstock

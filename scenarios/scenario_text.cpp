@@ -1,0 +1,173 @@
+#include "scenarios/scenario_text.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/cluster_spec.hpp"
+#include "scenarios/model.hpp"
+#include "scenarios/partition.hpp"
+#include "scenarios/scenario.hpp"
+#include "scenarios/units.hpp"
+#include "schedules/action.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/generators.hpp"
+#include "topology/cluster.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+/// `text` as a scalar; in quotes unless it is plainly a name ("Conv2d-4").
+std::string scalar(std::string_view text) {
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
+  const bool has_digit = std::ranges::any_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  const bool starts_with_letter = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
+  if (starts_with_letter && has_digit && std::ranges::all_of(text, is_plain)) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string bandwidth(double bytes_per_second) {
+  return bytes_per_second == kUnlimitedBandwidth ? "unlimited" : fmt::format("{} B/s", bytes_per_second);
+}
+
+std::string memory(std::optional<Bytes> bytes) {
+  return bytes ? fmt::format("{} B", *bytes) : std::string("unlimited");
+}
+
+/// ", flops: ..." where a device's rate is known.
+std::string flops(double flops_per_second) {
+  return flops_per_second == 0 ? std::string() : fmt::format(", flops: {} FLOP/s", flops_per_second);
+}
+
+// --- the parts ------------------------------------------------------------------------------------------
+
+std::string layer_line(const LayerGraph& graph, std::size_t index) {
+  const Layer& layer = graph.layers[index];
+  std::string line = fmt::format("    - {{name: {}, forward: {}, backward: {}, output: {} B, weights: {} B",
+                                 scalar(layer.name), duration_text(layer.forward_ns),
+                                 duration_text(layer.backward_ns), layer.output, layer.weights);
+  const auto before = static_cast<std::int32_t>(index) - 1;
+  const std::vector<std::int32_t> usual =
+      index == 0 ? std::vector<std::int32_t>{} : std::vector<std::int32_t>{before};
+  if (layer.inputs != usual) {
+    std::vector<std::string> names;
+    names.reserve(layer.inputs.size());
+    for (const std::int32_t input : layer.inputs)
+      names.push_back(scalar(graph.layers[static_cast<std::size_t>(input)].name));
+    line += fmt::format(", inputs: [{}]", fmt::join(names, ", "));
+  }
+  return line + "}\n";
+}
+
+std::string model_text(const LayerGraph& graph, std::int64_t batch) {
+  std::string text = fmt::format("model:\n  batch: {}\n", batch);
+  if (graph.overhead_ns != 0) text += fmt::format("  overhead: {}\n", duration_text(graph.overhead_ns));
+  text += "  layers:\n";
+  for (std::size_t index = 0; index < graph.layers.size(); ++index) text += layer_line(graph, index);
+  return text;
+}
+
+using Text = tl::expected<std::string, std::string>;
+
+struct ClusterText {
+  std::string preset;
+
+  Text operator()(const UniformCluster& shape) const {
+    return fmt::format(
+        "cluster: {{preset: uniform, devices: {}, bandwidth: {}, latency: {}, memory: {}{}}}\n",
+        shape.devices, bandwidth(shape.bytes_per_second), duration_text(shape.latency_ns),
+        memory(shape.memory_bytes), flops(shape.flops_per_second));
+  }
+  Text operator()(const TwoLevelCluster& shape) const {
+    std::string text = fmt::format(
+        "cluster:\n  preset: {}\n  nodes: {}\n  devices_per_node: {}\n  intra_bandwidth: {}\n"
+        "  intra_latency: {}\n  inter_bandwidth: {}\n  inter_latency: {}\n  memory: {}\n",
+        preset, shape.nodes, shape.devices_per_node, bandwidth(shape.intra_bytes_per_second),
+        duration_text(shape.intra_latency_ns), bandwidth(shape.inter_bytes_per_second),
+        duration_text(shape.inter_latency_ns), memory(shape.memory_bytes));
+    if (shape.flops_per_second != 0) text += fmt::format("  flops: {} FLOP/s\n", shape.flops_per_second);
+    if (!shape.device_order.empty())
+      text += fmt::format("  device_order: [{}]\n", fmt::join(shape.device_order, ", "));
+    return text;
+  }
+  Text operator()(const Cluster& /*cluster*/) const {
+    return tl::unexpected(
+        std::string("a cluster given link by link cannot be written into a scenario: take the table or JSON, "
+                    "or a preset"));
+  }
+};
+
+std::string channels_text(const ChannelOptions& channels) {
+  const ChannelOptions usual;
+  std::string text;
+  if (channels.model != usual.model) text += fmt::format("  channel: {}\n", to_text(channels.model));
+  if (channels.blocking) text += "  blocking: true\n";
+  if (channels.capacity != usual.capacity) text += fmt::format("  capacity: {}\n", channels.capacity);
+  if (channels.eager_bytes != usual.eager_bytes) text += fmt::format("  eager: {} B\n", channels.eager_bytes);
+  return text;
+}
+
+std::string schedule_text(const Scenario& scenario) {
+  const Shape& shape = scenario.shape;
+  std::string text = fmt::format(
+      "schedule:\n  name: {}\n  stages: {}\n  replicas: [{}]\n  microbatches: {}\n", scenario.schedule,
+      shape.stages, fmt::join(shape.replicas, ", "), scenario.batch.microbatches.value_or(1));
+  if (shape.routing == Routing::global) text += "  routing: global\n";
+  return text + channels_text(scenario.channels);
+}
+
+std::string_view name_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::sgd:
+      return "sgd";
+    case Optimizer::momentum:
+      return "momentum";
+    case Optimizer::rmsprop:
+      return "rmsprop";
+    case Optimizer::adam:
+      return "adam";
+  }
+  return "";
+}
+
+std::string comment_lines(std::string_view comment) {
+  std::string lines;
+  while (!comment.empty()) {
+    const std::size_t end = std::min(comment.find('\n'), comment.size());
+    lines += fmt::format("# {}\n", comment.substr(0, end));
+    comment.remove_prefix(std::min(end + 1, comment.size()));
+  }
+  return lines;
+}
+
+}  // namespace
+
+tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario, std::string_view comment) {
+  const auto* graph = std::get_if<LayerGraph>(&scenario.model);
+  if (graph == nullptr || scenario.partition.rule != Partition::Rule::cuts) {
+    return tl::unexpected(std::string("only a scenario of layers with cuts between them can be written"));
+  }
+  auto cluster = std::visit(ClusterText{scenario.cluster.name}, scenario.cluster.shape);
+  if (!cluster) return cluster;
+  std::string text = comment_lines(comment) + model_text(*graph, scenario.batch.own_micro_batch_size);
+  text += *cluster + schedule_text(scenario);
+  if (!scenario.partition.cuts.empty())
+    text += fmt::format("partition: [{}]\n", fmt::join(scenario.partition.cuts, ", "));
+  return text + fmt::format("training: {{micro_batch_size: {}, optimizer: {}}}\n",
+                            scenario.batch.micro_batch_size.value_or(1), name_of(scenario.optimizer));
+}
+
+}  // namespace penstock

@@ -1,0 +1,23 @@
+#pragma once
+// The slow, obvious planner that PipeDream's programme is compared with: tries every plan.
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "scenarios/model.hpp"
+#include "scenarios/pipedream_levels.hpp"
+#include "scenarios/plan_options.hpp"
+
+namespace penstock {
+
+/// The least period of all plans that use every component (in a straight pipeline, no level is straight
+/// with fewer), infinity when none fits. Exponential in the layers.
+double brute_force_period_ns(const LayerGraph& graph, const std::vector<BandwidthLevel>& levels,
+                             const PlanOptions& options);
+
+/// `count` layers of random times and sizes, about half of them branching off earlier than the previous one.
+LayerGraph random_layers(std::mt19937& random, std::int32_t count);
+double random_bandwidth(std::mt19937& random);
+
+}  // namespace penstock

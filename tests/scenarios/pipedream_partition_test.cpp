@@ -1,0 +1,356 @@
+// PipeDream's partitioner against the released optimizer's published results, a brute force over all plans
+// of small graphs, and its corner cases.
+
+#include "scenarios/pipedream_partition.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "scenarios/model.hpp"
+#include "scenarios/plan_options.hpp"
+#include "schedules/action.hpp"
+#include "tests/scenarios/brute_force_plan.hpp"
+#include "tests/scenarios/library_model.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+PipelinePlan planned(const LayerGraph& graph, const std::vector<BandwidthLevel>& levels,
+                     const PlanOptions& options = {}) {
+  auto plan = plan_pipeline(graph, levels, options);
+  EXPECT_TRUE(plan) << plan.error();
+  return plan.value_or(PipelinePlan{});
+}
+
+std::string refusal(const LayerGraph& graph, const std::vector<BandwidthLevel>& levels,
+                    const PlanOptions& options) {
+  const auto plan = plan_pipeline(graph, levels, options);
+  return plan ? "no error" : plan.error();
+}
+
+std::vector<std::size_t> replicas_of(const PipelinePlan& plan) {
+  std::vector<std::size_t> replicas;
+  for (const PlannedStage& stage : plan.stages) replicas.push_back(stage.devices.size());
+  return replicas;
+}
+
+std::vector<std::int32_t> in_flight_of(const PipelinePlan& plan) {
+  std::vector<std::int32_t> counts;
+  for (const PlannedStage& stage : plan.stages) counts.push_back(stage.in_flight);
+  return counts;
+}
+
+/// A chain of layers of the given times, each with an output of 100 bytes and weights of 10.
+LayerGraph chain(const std::vector<Ns>& times) {
+  LayerGraph graph;
+  for (const Ns time : times) {
+    const auto index = static_cast<std::int32_t>(graph.layers.size());
+    graph.layers.push_back({.name = "l" + std::to_string(index),
+                            .forward_ns = time / 3,
+                            .backward_ns = time - time / 3,
+                            .output = 100,
+                            .weights = 10,
+                            .inputs = index == 0 ? std::vector<std::int32_t>{} : std::vector{index - 1}});
+  }
+  return graph;
+}
+
+// --- published results ----------------------------------------------------------------------------------
+
+/// One run of the released optimizer (msr-fiddle/pipedream, commit 7db6a1c3,
+/// optimizer/optimizer_graph_hierarchical.py) on the profiles of that repository.
+struct Published {
+  const char* name;
+  const char* model;
+  std::int32_t workers;
+  double bytes_per_second;
+  PlanForm form;
+  CutTransfers transfers;
+  double period_seconds;
+};
+
+constexpr Published kPublished[] = {
+    {"Vgg16On4", "vgg16", 4, 1e9, PlanForm::replicated, CutTransfers::counted, 0.205520896},
+    {"Vgg16On4FreeCuts", "vgg16", 4, 1e9, PlanForm::replicated, CutTransfers::free, 0.175732624},
+    {"Vgg16On4FreeCutsStraight", "vgg16", 4, 1e9, PlanForm::straight, CutTransfers::free, 0.21645},
+    {"Vgg16On4Straight", "vgg16", 4, 1e9, PlanForm::straight, CutTransfers::counted, 0.411041792},
+    {"Vgg16On4At10GStraight", "vgg16", 4, 1e10, PlanForm::straight, CutTransfers::counted, 0.23559},
+    {"Vgg16On16", "vgg16", 16, 1.25e9, PlanForm::replicated, CutTransfers::counted, 0.05479489083076923},
+    {"AlexNetOn4", "alexnet", 4, 1e9, PlanForm::replicated, CutTransfers::counted, 0.03421714133333334},
+    {"AlexNetOn4At10G", "alexnet", 4, 1e10, PlanForm::replicated, CutTransfers::counted, 0.022186},
+    {"AlexNetOn16", "alexnet", 16, 1e9, PlanForm::replicated, CutTransfers::counted, 0.018874368},
+    {"AlexNetOn16At1250M", "alexnet", 16, 1.25e9, PlanForm::replicated, CutTransfers::counted, 0.0150994944},
+    {"GnmtOn4", "gnmt", 4, 1e9, PlanForm::replicated, CutTransfers::counted, 0.025868},
+    {"GnmtOn4Straight", "gnmt", 4, 1e9, PlanForm::straight, CutTransfers::counted, 0.025868},
+    {"ResNet50On4", "resnet50", 4, 1e9, PlanForm::replicated, CutTransfers::counted, 0.162880924},
+};
+
+class PublishedPlan : public testing::TestWithParam<Published> {};
+
+TEST_P(PublishedPlan, HasTheSamePeriod) {
+  const Published& row = GetParam();
+  const PipelinePlan plan = planned(
+      library_model(row.model), {{.components = row.workers, .bytes_per_second = row.bytes_per_second}},
+      {.objective = PlanObjective::sum, .form = row.form, .transfers = row.transfers});
+  EXPECT_NEAR(plan.period_ns * 1e-9, row.period_seconds, 1e-9 * row.period_seconds);
+}
+
+INSTANTIATE_TEST_SUITE_P(ReleasedOptimizer, PublishedPlan, testing::ValuesIn(kPublished),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+TEST(PipeDreamPartition, FindsABetterStraightResNetThanTheReleasedOptimizer) {
+  // It prints 0.258149 s, because it counts some tensors that no later layer reads as crossing a cut.
+  const PipelinePlan plan = planned(library_model("resnet50"), {{.components = 4, .bytes_per_second = 1e9}},
+                                    {.objective = PlanObjective::sum, .form = PlanForm::straight});
+  EXPECT_LE(plan.period_ns * 1e-9, 0.258149);
+  EXPECT_NEAR(plan.period_ns * 1e-9, 0.25690112, 1e-9 * 0.25690112);
+}
+
+TEST(PipeDreamPartition, FindsThePublishedConfigurations) {
+  const PlanOptions sum{.objective = PlanObjective::sum};
+  const auto configuration = [&](const char* model, std::int32_t workers, double bytes_per_second) {
+    return replicas_of(
+        planned(library_model(model), {{.components = workers, .bytes_per_second = bytes_per_second}}, sum));
+  };
+  EXPECT_EQ(configuration("vgg16", 4, 1e9), (std::vector<std::size_t>{3, 1}));
+  EXPECT_EQ(configuration("vgg16", 16, 1.25e9), (std::vector<std::size_t>{13, 2, 1}));
+  EXPECT_EQ(configuration("alexnet", 4, 1e9), (std::vector<std::size_t>{3, 1}));
+  EXPECT_EQ(configuration("alexnet", 16, 1.25e9), (std::vector<std::size_t>{15, 1}));
+  EXPECT_EQ(configuration("gnmt", 4, 1e9), (std::vector<std::size_t>{1, 1, 1, 1}));
+  EXPECT_EQ(configuration("resnet50", 4, 1e9), (std::vector<std::size_t>{2, 2}));
+}
+
+// --- brute force ----------------------------------------------------------------------------------------
+
+struct Cluster {
+  const char* name;
+  std::vector<std::int32_t> components;
+};
+
+TEST(PipeDreamPartition, IsTheBestOfAllPlansOfSmallGraphs) {
+  const Cluster clusters[] = {{"one level", {1}},     {"one level", {2}},     {"one level", {3}},
+                              {"one level", {4}},     {"one level", {5}},     {"one level", {6}},
+                              {"two levels", {2, 2}}, {"two levels", {3, 2}}, {"two levels", {2, 3}}};
+  std::mt19937 random(20260101);
+  for (const Cluster& cluster : clusters) {
+    for (int sample = 0; sample < 24; ++sample) {
+      const LayerGraph graph = random_layers(random, 1 + sample % 8);
+      std::vector<BandwidthLevel> levels;
+      for (const std::int32_t components : cluster.components)
+        levels.push_back({.components = components, .bytes_per_second = random_bandwidth(random)});
+      for (const PlanObjective objective : {PlanObjective::maximum, PlanObjective::sum}) {
+        const PlanOptions options{.objective = objective};
+        const double best = brute_force_period_ns(graph, levels, options);
+        EXPECT_NEAR(planned(graph, levels, options).period_ns, best, 1e-12 * best)
+            << cluster.name << " of " << testing::PrintToString(cluster.components) << ", sample " << sample
+            << (objective == PlanObjective::sum ? ", sum" : ", maximum");
+      }
+    }
+  }
+}
+
+TEST(PipeDreamPartition, IsTheBestOfAllStraightPipelines) {
+  std::mt19937 random(7);
+  for (int sample = 0; sample < 40; ++sample) {
+    const LayerGraph graph = random_layers(random, 4 + sample % 5);
+    const std::vector<BandwidthLevel> levels = {
+        {.components = 1 + sample % 4, .bytes_per_second = random_bandwidth(random)}};
+    const PlanOptions options{.form = PlanForm::straight};
+    const double best = brute_force_period_ns(graph, levels, options);
+    EXPECT_NEAR(planned(graph, levels, options).period_ns, best, 1e-12 * best) << "sample " << sample;
+  }
+}
+
+/// The least period on as many components of the highest level as any plan can use.
+double least_on_most_components(const LayerGraph& graph, std::vector<BandwidthLevel> levels,
+                                const PlanOptions& options) {
+  for (; levels.back().components > 0; --levels.back().components) {
+    const double best = brute_force_period_ns(graph, levels, options);
+    if (best != kUnlimited) return best;
+  }
+  return kUnlimited;
+}
+
+TEST(PipeDreamPartition, IsTheBestOfAllPlansWithinTheMemory) {
+  std::mt19937 random(11);
+  int refused = 0;
+  for (int sample = 0; sample < 60; ++sample) {
+    const LayerGraph graph = random_layers(random, 2 + sample % 6);
+    const std::vector<BandwidthLevel> levels =
+        sample % 2 == 0 ? std::vector<BandwidthLevel>{{.components = 4, .bytes_per_second = 1e9}}
+                        : std::vector<BandwidthLevel>{{.components = 2, .bytes_per_second = 1e9},
+                                                      {.components = 2, .bytes_per_second = 3e8}};
+    const PlanOptions options{.memory_limit = 200 + 80 * (sample % 10)};
+    const double best = least_on_most_components(graph, levels, options);
+    const auto plan = plan_pipeline(graph, levels, options);
+    if (best == kUnlimited) {
+      ++refused;
+      EXPECT_FALSE(plan) << "sample " << sample;
+    } else {
+      ASSERT_TRUE(plan) << plan.error();
+      EXPECT_NEAR(plan->period_ns, best, 1e-12 * best) << "sample " << sample;
+      for (const PlannedStage& stage : plan->stages) EXPECT_LE(stage.held, *options.memory_limit);
+    }
+  }
+  EXPECT_GT(refused, 5);
+  EXPECT_LT(refused, 55);
+}
+
+// --- what a plan says -----------------------------------------------------------------------------------
+
+/// A layer that is cheap to replicate, then one that is not; nothing to send between them.
+LayerGraph light_then_heavy() {
+  LayerGraph graph = chain({30, 10});
+  graph.layers[0].output = graph.layers[0].weights = 0;
+  graph.layers[1].weights = 1000;
+  return graph;
+}
+
+TEST(PipeDreamPartition, CountsMinibatchesInFlightAsTheSchedulesWarmUpDoes) {
+  const PipelinePlan plan = planned(light_then_heavy(), {{.components = 4, .bytes_per_second = 1e9}});
+  EXPECT_EQ(replicas_of(plan), (std::vector<std::size_t>{3, 1}));
+  EXPECT_EQ(in_flight_of(plan), (std::vector<std::int32_t>{2, 1}));  // warm-up (1, 0)
+  EXPECT_DOUBLE_EQ(plan.period_ns, 10);
+  EXPECT_EQ(in_flight_of(planned(chain({10, 10, 10, 10}), {{.components = 4, .bytes_per_second = kUnlimited}},
+                                 {.form = PlanForm::straight})),
+            (std::vector<std::int32_t>{4, 3, 2, 1}));
+}
+
+TEST(PipeDreamPartition, KeepsAMinibatchInsideOneComponentOfATwoLevelCluster) {
+  // Two servers of 4 devices, of which each runs 3-1 inside: minibatch g stays on server g % 2.
+  const PipelinePlan plan = planned(light_then_heavy(), {{.components = 4, .bytes_per_second = 1e9},
+                                                         {.components = 2, .bytes_per_second = kUnlimited}});
+  ASSERT_EQ(replicas_of(plan), (std::vector<std::size_t>{6, 2}));
+  EXPECT_EQ(plan.stages[0].devices, (std::vector<std::int32_t>{0, 4, 1, 5, 2, 6}));
+  EXPECT_EQ(plan.stages[1].devices, (std::vector<std::int32_t>{3, 7}));
+  EXPECT_DOUBLE_EQ(plan.period_ns, 5);
+}
+
+TEST(PipeDreamPartition, TakesOneReplicatedStageWhereSplittingGainsNothing) {
+  EXPECT_EQ(replicas_of(planned(chain({30, 10}), {{.components = 4, .bytes_per_second = kUnlimited}})),
+            (std::vector<std::size_t>{4}));
+}
+
+TEST(PipeDreamPartition, SendsTheBytesOfThePapersExamples) {
+  // VGG-16 on 4 with 64 samples (half the profile's): 12.971 MB a sample data-parallel, 1.427 MB in 3-1 with
+  // the cut in front of the first fully connected layer (node35).
+  const LayerGraph vgg = library_model("vgg16");
+  PlannedStage all{.layers = {}, .devices = {0, 1, 2, 3}};
+  PlannedStage convolutions{.layers = {}, .devices = {0, 1, 2}};
+  PlannedStage rest{.layers = {}, .devices = {3}};
+  for (std::size_t layer = 0; layer < vgg.layers.size(); ++layer) {
+    all.weights += vgg.layers[layer].weights;
+    (layer < 33 ? convolutions : rest).weights += vgg.layers[layer].weights;
+  }
+  convolutions.cut = vgg.layers[32].output / 2;
+  EXPECT_NEAR(bytes_per_minibatch({.period_ns = 0, .stages = {all}}) / 64, 12.971e6, 500);
+  EXPECT_NEAR(bytes_per_minibatch({.period_ns = 0, .stages = {convolutions, rest}}) / 64, 1.427e6, 1000);
+}
+
+// --- corner cases ---------------------------------------------------------------------------------------
+
+TEST(PipeDreamPartition, ReplicatesASingleLayer) {
+  const PipelinePlan plan = planned(chain({12}), {{.components = 4, .bytes_per_second = kUnlimited}});
+  EXPECT_EQ(replicas_of(plan), (std::vector<std::size_t>{4}));
+  EXPECT_EQ(plan.stages.front().layers, (std::vector<std::int32_t>{0}));
+  EXPECT_DOUBLE_EQ(plan.period_ns, 3);
+}
+
+TEST(PipeDreamPartition, LeavesWorkersIdleInAStraightPipelineOfFewerLayers) {
+  const PlanOptions straight{.form = PlanForm::straight};
+  const PipelinePlan one_level =
+      planned(chain({4, 5, 6}), {{.components = 8, .bytes_per_second = kUnlimited}}, straight);
+  EXPECT_EQ(replicas_of(one_level), (std::vector<std::size_t>{1, 1, 1}));
+  EXPECT_DOUBLE_EQ(one_level.period_ns, 6);
+  const PipelinePlan two_levels = planned(
+      chain({4, 5, 6}),
+      {{.components = 4, .bytes_per_second = kUnlimited}, {.components = 2, .bytes_per_second = kUnlimited}},
+      straight);
+  EXPECT_EQ(replicas_of(two_levels), (std::vector<std::size_t>{1, 1, 1}));
+}
+
+TEST(PipeDreamPartition, KeepsAShortStraightPipelineOnOneServer) {
+  const PipelinePlan plan =
+      planned(chain({4, 5}),
+              {{.components = 4, .bytes_per_second = kUnlimited}, {.components = 2, .bytes_per_second = 1}},
+              {.form = PlanForm::straight});
+  ASSERT_EQ(plan.stages.size(), 2);
+  EXPECT_EQ(plan.stages[1].devices, (std::vector<std::int32_t>{1}));
+  EXPECT_DOUBLE_EQ(plan.period_ns, 5);
+}
+
+TEST(PipeDreamPartition, SharesMoreWorkersThanLayersAmongTheLayers) {
+  const PipelinePlan plan = planned(chain({10, 50}), {{.components = 6, .bytes_per_second = kUnlimited}});
+  const std::vector<std::size_t> replicas = replicas_of(plan);
+  EXPECT_EQ(std::accumulate(replicas.begin(), replicas.end(), std::size_t{0}), 6);
+  EXPECT_DOUBLE_EQ(plan.period_ns, 10);
+}
+
+TEST(PipeDreamPartition, NamesALayerThatFitsNowhere) {
+  LayerGraph graph = chain({1, 2, 3});
+  graph.layers[1].weights = 4000;
+  EXPECT_EQ(
+      refusal(graph, {{.components = 8, .bytes_per_second = 1e9}}, {.memory_limit = 5000}),
+      "the layer l1 is larger than a device: alone and with one minibatch in flight it needs 8100 bytes "
+      "(activations 100, weights 4000, gradients 4000, optimizer state 0), a device has 5000; take a "
+      "smaller minibatch, split the layer, or take devices with more memory");
+}
+
+TEST(PipeDreamPartition, RefusesWhatFitsOnlyLayerByLayer) {
+  EXPECT_EQ(refusal(chain({1, 2, 3}), {{.components = 2, .bytes_per_second = 1e9}}, {.memory_limit = 130}),
+            "no plan keeps what a device holds within 130 bytes, though each layer fits one alone; take a "
+            "smaller minibatch, more devices, or devices with more memory");
+}
+
+TEST(PipeDreamPartition, TakesAGraphThatIsNotConnected) {
+  // Two chains of two layers that share nothing: each is a stage, and nothing crosses the cut.
+  LayerGraph graph = chain({3, 4, 5, 2});
+  graph.layers[2].inputs = {};
+  const PipelinePlan plan = planned(graph, {{.components = 2, .bytes_per_second = 1e3}});
+  EXPECT_DOUBLE_EQ(plan.period_ns, 7);
+  ASSERT_EQ(plan.stages.size(), 2);
+  EXPECT_EQ(plan.stages[0].cut, 0);
+}
+
+TEST(PipeDreamPartition, PutsLayersThatCostNothingIntoTheFirstStage) {
+  LayerGraph graph = chain({3, 0, 5});
+  graph.layers[1] = {
+      .name = "handle", .forward_ns = 0, .backward_ns = 0, .output = 0, .weights = 0, .inputs = {}};
+  graph.layers[2].inputs = {0, 1};
+  const PipelinePlan plan =
+      planned(graph, {{.components = 2, .bytes_per_second = kUnlimited}}, {.form = PlanForm::straight});
+  ASSERT_EQ(plan.stages.size(), 2);
+  EXPECT_EQ(plan.stages[0].layers, (std::vector<std::int32_t>{0, 1}));
+}
+
+TEST(PipeDreamPartition, TakesLayersOfWhichNoneCostsAnything) {
+  LayerGraph graph = chain({0, 0});
+  for (Layer& layer : graph.layers) layer.output = layer.weights = 0;
+  const PipelinePlan plan = planned(graph, {{.components = 2, .bytes_per_second = 1e9}});
+  EXPECT_EQ(plan.period_ns, 0);
+}
+
+TEST(PipeDreamPartition, RefusesAGraphThatIsTooWide) {
+  LayerGraph graph = chain(std::vector<Ns>(20, 1));
+  for (Layer& layer : graph.layers) layer.inputs = {};
+  const std::string message = refusal(graph, {{.components = 2, .bytes_per_second = 1e9}}, {});
+  EXPECT_NE(message.find("more than 4096 downsets"), std::string::npos) << message;
+}
+
+TEST(PipeDreamPartition, AddsTheOverheadOfEveryForwardAndBackward) {
+  LayerGraph graph = chain({10, 10});
+  graph.overhead_ns = 3;
+  EXPECT_DOUBLE_EQ(planned(graph, {{.components = 2, .bytes_per_second = kUnlimited}}).period_ns, 13);
+}
+
+}  // namespace
+}  // namespace penstock
