@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -109,6 +110,15 @@ std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   return fmt::format("penstock{}: {} (`penstock{} --help` lists all)", where, what, where);
 }
 
+/// "--flag=", which the parser would give the next argument as its value.
+std::string_view flag_without_value(std::span<const char* const> arguments) {
+  for (const std::string_view argument : arguments) {
+    if (argument == "--") break;
+    if (argument.starts_with("--") && argument.find('=') == argument.size() - 1) return argument;
+  }
+  return {};
+}
+
 ExitCode report(const Failure& failure) {
   write_stderr("penstock: " + failure.message);
   return failure.code;
@@ -128,10 +138,16 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   root.get_formatter()->column_width(32);
   root.require_subcommand(1);
   root.footer(std::string(kFooter));
-  const std::vector<Command> commands = {simulate_command(root), sweep_command(root),    show_command(root),
-                                         check_command(root),    convert_command(root),  run_command(root),
-                                         compare_command(root),  schedules_command(root)};
+  const std::vector<Command> commands = {simulate_command(root), sweep_command(root),   show_command(root),
+                                         check_command(root),    convert_command(root), plan_command(root),
+                                         run_command(root),      compare_command(root), diff_command(root),
+                                         schedules_command(root)};
   wrap_descriptions(root);
+  const auto flag = flag_without_value({argv, static_cast<std::size_t>(argc)});
+  if (!flag.empty()) {
+    write_stderr(fmt::format("penstock: {}: expected a value behind \"=\", got nothing", flag));
+    return ExitCode::bad_input;
+  }
   try {
     root.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -23,7 +23,9 @@ Command check_command(CLI::App& root);
 Command simulate_command(CLI::App& root);
 Command sweep_command(CLI::App& root);
 Command convert_command(CLI::App& root);
+Command plan_command(CLI::App& root);
 Command run_command(CLI::App& root);
 Command compare_command(CLI::App& root);
+Command diff_command(CLI::App& root);
 
 }  // namespace penstock

@@ -1,0 +1,57 @@
+// What changes between two results, on pipelines small enough to see.
+
+#include "report/result_diff.hpp"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/metrics.hpp"
+#include "report/result.hpp"
+#include "sim/engines.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+Result result_of(const char* schedule, Ns latency_ns) {
+  const Experiment experiment =
+      uniform_experiment(schedule, {.stages = 2, .microbatches = 2}, {.latency_ns = latency_ns});
+  return summarize(*critical_path(experiment), {.program = experiment.program, .costs = experiment.costs});
+}
+
+TEST(ResultDiff, OfAResultWithItselfIsEmpty) {
+  const ResultDiff diff = diff_results(result_of("gpipe", 0), result_of("gpipe", 0));
+  EXPECT_TRUE(diff.empty());
+  EXPECT_EQ(to_text(diff, 10), "");
+}
+
+// latency 0: 9 ns, latency 1: 11 ns. Rank 1 does all one later, rank 0 its backwards two later.
+TEST(ResultDiff, ShowsWhatALinkMovesAndByHowMuch) {
+  const ResultDiff diff = diff_results(result_of("gpipe", 0), result_of("gpipe", 1));
+  ASSERT_FALSE(diff.figures.rows.empty());
+  EXPECT_EQ(diff.figures.rows[0][0].text, "makespan");
+  EXPECT_EQ(diff.figures.rows[0][1].value, 9);
+  EXPECT_EQ(diff.figures.rows[0][2].value, 11);
+  EXPECT_EQ(diff.figures.rows[0][3].text, "+22.22 %");
+  EXPECT_EQ(diff.moved.front(), (MovedAction{1, "1F0", 1, 2, 2, 3}));
+  EXPECT_THAT(to_text(diff, 1), testing::HasSubstr("  rank 1 1F0: 1 ns .. 2 ns -> 2 ns .. 3 ns\n  and "));
+}
+
+TEST(ResultDiff, CountsActionsThatOnlyOneHas) {
+  const ResultDiff diff = diff_results(result_of("1f1b", 0), result_of("zb-h1", 0));
+  EXPECT_EQ(diff.only_before, 4) << "the Bs, which are I and W afterwards";
+  EXPECT_EQ(diff.only_after, 8);
+}
+
+TEST(ResultDiff, WithoutTimelinesComparesFiguresOnly) {
+  Result before = result_of("gpipe", 0);
+  before.timeline.spans.clear();
+  const ResultDiff diff = diff_results(before, result_of("gpipe", 1));
+  EXPECT_FALSE(diff.figures.rows.empty());
+  EXPECT_TRUE(diff.moved.empty());
+}
+
+}  // namespace
+}  // namespace penstock
