@@ -143,7 +143,10 @@ Generated one_f_one_b_rr(const Shape& shape) {
         "microbatches: {} minibatches do not divide among the replicas: {}; the nearest that work: {}",
         minibatches, stages.error(), nearest(shape, replicas, minibatches)));
   }
-  Program program{.schedule = "1f1b-rr", .microbatches = minibatches, .update = UpdateRule::microbatch};
+  Program program{.schedule = "1f1b-rr",
+                  .microbatches = minibatches,
+                  .mixed_versions = shape.weights == WeightPolicy::latest,
+                  .update = UpdateRule::microbatch};
   Versions input;
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     const ReplicaMinibatches& mine = (*stages)[index(stage)];

@@ -65,6 +65,7 @@ struct Program {
   std::int32_t slices = 1;        ///< q; slice i of microbatch m is unit m*q + i
   std::int32_t iterations = 1;    ///< how often the lists are run; numbers and versions run on
   bool barrier = false;           ///< ranks wait for each other between iterations
+  bool mixed_versions = false;  ///< a backward may use other weights than its F (PipeDream without stashing)
   UpdateRule update = UpdateRule::minibatch;
   RecomputeTiming recompute = RecomputeTiming::early;
   std::int32_t sharding = 0;  ///< ZeRO stage 0..3 over each stage's replica group

@@ -36,8 +36,8 @@ class ProgramParser {
     std::string_view word;
     Done (ProgramParser::*read)(TextCursor&);
   };
-  static constexpr std::size_t kOnceOnly = 10;  ///< the first so many keywords stand once in a file
-  static const std::array<Keyword, 12> kKeywords;
+  static constexpr std::size_t kOnceOnly = 11;  ///< the first so many keywords stand once in a file
+  static const std::array<Keyword, 13> kKeywords;
 
   Done read_line(std::string_view line);
   Done read_keyword(TextCursor& line);
@@ -52,6 +52,7 @@ class ProgramParser {
     return read_count(line).map([this](std::int32_t count) { program_.slices = count; });
   }
   Done read_barrier(TextCursor& line);
+  Done read_versions(TextCursor& line);
   Done read_update(TextCursor& line);
   Done read_recompute(TextCursor& line);
   Done read_sharding(TextCursor& line);
@@ -74,12 +75,13 @@ class ProgramParser {
   Program program_;
 };
 
-constexpr std::array<ProgramParser::Keyword, 12> ProgramParser::kKeywords = {{
+constexpr std::array<ProgramParser::Keyword, 13> ProgramParser::kKeywords = {{
     {"schedule", &ProgramParser::read_schedule},
     {"microbatches", &ProgramParser::read_microbatches},
     {"iterations", &ProgramParser::read_iterations},
     {"slices", &ProgramParser::read_slices},
     {"barrier", &ProgramParser::read_barrier},
+    {"versions", &ProgramParser::read_versions},
     {"update", &ProgramParser::read_update},
     {"recompute", &ProgramParser::read_recompute},
     {"sharding", &ProgramParser::read_sharding},
@@ -188,6 +190,11 @@ Done ProgramParser::read_barrier(TextCursor& line) {
   (void)line;
   program_.barrier = true;
   return {};
+}
+
+Done ProgramParser::read_versions(TextCursor& line) {
+  return read_choice(line, std::array{std::string_view("mixed")}, [](std::string_view word) { return word; })
+      .map([this](std::string_view) { program_.mixed_versions = true; });
 }
 
 Done ProgramParser::read_update(TextCursor& line) {

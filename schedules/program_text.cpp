@@ -75,6 +75,7 @@ void ProgramWriter::add_options(const Program& program) {
     add(program.slices);
   }
   if (program.barrier) add("\nbarrier");
+  if (program.mixed_versions) add("\nversions mixed");
   if (program.update != defaults.update) {
     add("\nupdate ");
     add(word_of(program.update));

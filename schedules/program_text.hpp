@@ -8,6 +8,7 @@
 //   iterations 3              this and the following options only where they are not the default
 //   slices 2
 //   barrier
+//   versions mixed            a backward may use other weights than its F
 //   update microbatch         or double_buffered
 //   recompute late
 //   sharding 2

@@ -135,7 +135,9 @@ tl::expected<void, std::string> validate(const Program& program) {
   if (Checked stage_actions = check_stage_actions(program); !stage_actions) return stage_actions;
   auto table = tabulate_units(program);
   if (!table) return tl::unexpected(std::move(table.error()));
-  return check_order(program, *table).and_then([&] { return check_transfers(program, *table); });
+  return check_order(program, *table).and_then([&] { return check_versions(program); }).and_then([&] {
+    return check_transfers(program, *table);
+  });
 }
 
 }  // namespace penstock

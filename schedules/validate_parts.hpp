@@ -53,6 +53,8 @@ Checked check_stage_actions(const Program& program);
 tl::expected<UnitTable, std::string> tabulate_units(const Program& program);
 /// F, R, B or I, W in order, also between stages of one rank.
 Checked check_order(const Program& program, const UnitTable& table);
+/// A backward and a recomputation use the weights that their F used, unless the program says otherwise.
+Checked check_versions(const Program& program);
 /// SEND and RECV, where the program has any.
 Checked check_transfers(const Program& program, const UnitTable& table);
 

@@ -199,6 +199,33 @@ tl::expected<UnitTable, std::string> tabulate_units(const Program& program) {
   return table;
 }
 
+Checked check_versions(const Program& program) {
+  if (program.mixed_versions) return {};
+  const auto units = static_cast<std::size_t>(program.unit_count());
+  const auto cell = [&](const Action& action) {
+    return static_cast<std::size_t>(action.stage) * units + static_cast<std::size_t>(action.microbatch);
+  };
+  std::vector<std::int32_t> of_forward(program.placement.stages.size() * units, 0);
+  for (const std::vector<Action>& actions : program.ranks) {
+    for (const Action& action : actions) {
+      if (action.kind == ActionKind::forward) of_forward[cell(action)] = action.weight_version;
+    }
+  }
+  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    const std::vector<Action>& actions = program.ranks[static_cast<std::size_t>(rank)];
+    for (std::size_t position = 0; position < actions.size(); ++position) {
+      const Action& action = actions[position];
+      if (!has_weight_version(action.kind) || action.weight_version == of_forward[cell(action)]) continue;
+      return broken_at(
+          program, rank, position, action,
+          fmt::format("runs with weight version {}, must run with the {} of its F; a program that "
+                      "wants both says `versions mixed`",
+                      action.weight_version, of_forward[cell(action)]));
+    }
+  }
+  return {};
+}
+
 Checked check_order(const Program& program, const UnitTable& table) {
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     for (std::int32_t unit = 0; unit < table.units; ++unit) {

@@ -24,6 +24,7 @@ constexpr const char* kEverything =
     "iterations 2\n"
     "slices 2\n"
     "barrier\n"
+    "versions mixed\n"
     "update microbatch\n"
     "recompute late\n"
     "sharding 2\n"
@@ -46,6 +47,7 @@ TEST(ProgramText, EveryFieldReadsBackByteForByte) {
   EXPECT_EQ(program->iterations, 2);
   EXPECT_EQ(program->slices, 2);
   EXPECT_TRUE(program->barrier);
+  EXPECT_TRUE(program->mixed_versions);
   EXPECT_EQ(program->update, UpdateRule::microbatch);
   EXPECT_EQ(program->recompute, RecomputeTiming::late);
   EXPECT_EQ(program->sharding, 2);
@@ -123,6 +125,7 @@ class RandomProgram {
     program.slices = chance(2) ? 1 : number(1, 9);
     program.iterations = chance(2) ? 1 : number(1, 9);
     program.barrier = chance(3);
+    program.mixed_versions = chance(3);
     program.update = static_cast<UpdateRule>(number(0, 2));
     program.recompute = static_cast<RecomputeTiming>(number(0, 1));
     program.sharding = number(0, 3);

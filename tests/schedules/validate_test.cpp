@@ -81,8 +81,16 @@ TEST(Validate, AcceptsBothHalvesOfABackwardInOneGroup) {
 
 TEST(Validate, AcceptsAVersionOfEachStepBeforeIt) {
   EXPECT_EQ(error_of(parsed("microbatches 2\nupdate microbatch\nstage 0: rank 0\n"
-                            "rank 0: 0F0 0F1 0B0 0STEP 0B1@1 0STEP\n")),
+                            "rank 0: 0F0 0B0 0STEP 0F1@1 0B1@1 0STEP\n")),
             "");
+}
+
+TEST(Validate, ABackwardUsesTheWeightsOfItsForwardUnlessTheProgramSaysOtherwise) {
+  const std::string lists = "stage 0: rank 0\nrank 0: 0F0 0F1 0B0 0STEP 0B1@1 0STEP\n";
+  EXPECT_NE(
+      error_of(parsed("microbatches 2\nupdate microbatch\n" + lists)).find("must run with the 0 of its F"),
+      std::string::npos);
+  EXPECT_EQ(error_of(parsed("microbatches 2\nversions mixed\nupdate microbatch\n" + lists)), "");
 }
 
 TEST(Validate, AcceptsBranchesAndSkips) {
