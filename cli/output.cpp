@@ -1,5 +1,7 @@
 #include "cli/output.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
@@ -67,7 +69,9 @@ const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& 
 
 bool has_suffix(std::string_view file, std::string_view suffix) {
   const std::string_view name = file.substr(file.rfind('/') + 1);
-  return name.size() > suffix.size() && name.ends_with(suffix);
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return name.size() > suffix.size() &&
+         std::ranges::equal(name.substr(name.size() - suffix.size()), suffix, same);
 }
 
 tl::expected<void, Failure> check_output_files(const std::vector<std::string>& files,

@@ -19,7 +19,7 @@ struct OutputForm {
   std::function<tl::expected<std::string, std::string>()> write;  ///< the whole content
 };
 
-/// True when the file ends in `suffix` and has a name before it.
+/// True when the file ends in `suffix`, in capital or small letters, and has a name before it.
 bool has_suffix(std::string_view file, std::string_view suffix);
 
 /// Fails when some file has none of the suffixes (they are listed) or stands in a directory that does not

@@ -68,10 +68,21 @@ std::string heading(const Result& result) {
                      format_duration_short(result.makespan_ns));
 }
 
+/// How to see what a line of `width` columns hides; empty where it hides nothing.
+std::string hint(const Result& result, std::int32_t width) {
+  constexpr std::int64_t kMostReadable = 1000;
+  const auto needed = columns_for_every_action(result.timeline, width);
+  if (!needed) return "";
+  return "\nsome columns hold several actions: " + (*needed <= kMostReadable
+                                                        ? fmt::format("--width {} shows each\n", *needed)
+                                                        : "-o FILE.html draws a picture that zooms\n");
+}
+
 std::string picture(const Result& result, const ShowFlags& flags) {
   const std::int32_t width = flags.width > 0 ? flags.width : default_width();
   return heading(result) +
-         timeline_to_text(result.timeline, {.columns = width, .ansi_colour = wants_colour(flags.color)});
+         timeline_to_text(result.timeline, {.columns = width, .ansi_colour = wants_colour(flags.color)}) +
+         hint(result, width);
 }
 
 Outcome show_actions(const Experiment& experiment, const ShowFlags& flags) {

@@ -47,9 +47,13 @@ tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
 
 tl::expected<void, Failure> write_result(const Result& result, const SimulateFlags& flags) {
   const ResultJsonOptions json = {.timeline = flags.timeline};
-  const std::string table = result_to_table(result);
-  return write_answer(flags.output, result_forms(result, json, table),
-                      flags.output.json ? result_to_json(result, json) : table);
+  // With --fail-on-oom the sentences are the failure's message.
+  const std::string answer =
+      flags.output.json
+          ? result_to_json(result, json)
+          : result_to_table(result, {.out_of_memory = flags.fail_on_oom ? OutOfMemoryLines::left_out
+                                                                        : OutOfMemoryLines::shown});
+  return write_answer(flags.output, result_forms(result, json, result_to_table(result)), answer);
 }
 
 Outcome run_simulate(const SimulateFlags& flags) {
@@ -84,7 +88,7 @@ Command simulate_command(CLI::App& root) {
   app->footer(
       "Examples:\n"
       "  penstock simulate --schedule 1f1b --pp-size 8 --num-microbatches 32\n"
-      "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --set cluster.latency=4us --json -o "
+      "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --set cluster.inter_latency=4us --json -o "
       "gnmt.html");
   return {app, [flags] { return run_simulate(*flags); }};
 }

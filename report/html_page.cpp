@@ -47,6 +47,7 @@ for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
   const box = rect => ({x: +rect.getAttribute('x'), y: +rect.getAttribute('y'), width: +rect.getAttribute('width'),
     height: +rect.getAttribute('height'), number: rect.dataset.n, fill: rect.getAttribute('fill')});
   const boxes = [...zoom.querySelectorAll('rect[data-n]')].map(box);
+  const narrowMarks = [...zoom.querySelectorAll('line[data-width]')], patterns = svg.querySelectorAll('pattern');
   let scale = 1, shift = 0, pending = false, grabbed = null;
   const ink = fill => {
     const part = i => parseInt(fill.substr(i, 2), 16);
@@ -74,6 +75,8 @@ for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
   const draw = () => {
     pending = false;
     zoom.setAttribute('transform', `translate(${left - shift * scale},0) scale(${scale},1)`);
+    for (const mark of narrowMarks) mark.setAttribute('stroke-width', Math.min(2, mark.dataset.width * scale));
+    for (const pattern of patterns) pattern.setAttribute('patternTransform', `scale(${1 / scale},1) rotate(45)`);
     labels.innerHTML = numbers();
     if (makespan > 0) axis.innerHTML = ticks();
   };
@@ -114,7 +117,7 @@ for (const table of document.querySelectorAll('table.figures')) {
   };
   const order = (a, b) => {
     if (a === '' || b === '') return (a === '') - (b === '');
-    return typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b));
+    return typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', {numeric: true});
   };
   [...table.tHead.rows[0].cells].forEach((head, column) => head.addEventListener('click', () => {
     const sign = head.dataset.sorted === 'up' ? -1 : 1;

@@ -58,7 +58,7 @@ std::string legend_svg(const std::vector<LegendEntry>& entries, const LegendPlac
   const std::vector<Position> positions = positions_of(entries, place);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     svg += square(positions[i], to_hex(entries[i].fill));
-    if (entries[i].hatched) svg += square(positions[i], "url(#penstock-hatch)");
+    if (!entries[i].pattern.empty()) svg += square(positions[i], fmt::format("url(#{})", entries[i].pattern));
     fmt::format_to(std::back_inserter(svg), "<text x=\"{:.2f}\" y=\"{:.2f}\">{}</text>\n",
                    positions[i].x + kSquare + 5, positions[i].y + 10, xml_escaped(entries[i].text));
   }

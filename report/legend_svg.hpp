@@ -3,6 +3,7 @@
 // timeline_svg.hpp.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/palette.hpp"
@@ -12,7 +13,7 @@ namespace penstock {
 struct LegendEntry {
   std::string text;
   Colour fill{};
-  bool hatched = false;  ///< with the pattern "penstock-hatch" of the picture over it
+  std::string_view pattern{};  ///< over the fill: the name of a pattern in the picture
 };
 
 /// Where the legend stands, in pixels.

@@ -64,6 +64,22 @@ Bytes highest_peak(const Result& result) {
   return peak;
 }
 
+/// Where all x axes end, so that the charts can be read against each other and the timeline.
+Ns shared_end(const Result& result) {
+  Ns end_ns = result.makespan_ns;
+  for (const RankReport& rank : result.ranks) {
+    if (!rank.memory.samples.empty()) end_ns = std::max(end_ns, rank.memory.samples.back().time_ns);
+  }
+  return end_ns;
+}
+
+/// The samples as they are drawn: from 0 on, where nothing is held before the first.
+std::vector<MemorySample> drawn_samples(const std::vector<MemorySample>& samples, Ns end_ns) {
+  std::vector<MemorySample> drawn = thinned(samples, end_ns, kSlots);
+  if (drawn.front().time_ns > 0) drawn.insert(drawn.begin(), MemorySample{});
+  return drawn;
+}
+
 /// The capacity, unless a line so far above all peaks would leave the bands flat.
 std::optional<Bytes> drawn_capacity(const RankMemory& memory, Bytes highest) {
   return memory.capacity && *memory.capacity / 2 <= highest ? memory.capacity : std::nullopt;
@@ -100,6 +116,7 @@ std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples, Ns e
 std::vector<Chart> memory_charts(const Result& result) {
   const std::vector<MemoryCategory> used = used_categories(result);
   const Bytes highest = highest_peak(result);
+  const Ns end_ns = shared_end(result);
   const auto top = static_cast<double>(shared_top(result));
   std::vector<Chart> charts;
   for (const RankReport& rank : result.ranks) {
@@ -110,8 +127,7 @@ std::vector<Chart> memory_charts(const Result& result) {
     chart.y_unit = AxisUnit::bytes;
     chart.height = 210;
     chart.least_top = top;
-    const Ns end_ns = std::max(result.makespan_ns, rank.memory.samples.back().time_ns);
-    chart.bands = bands_of(thinned(rank.memory.samples, end_ns, kSlots), used, end_ns);
+    chart.bands = bands_of(drawn_samples(rank.memory.samples, end_ns), used, end_ns);
     if (const auto drawn = drawn_capacity(rank.memory, highest)) {
       const auto capacity = static_cast<double>(*drawn);
       chart.curves.push_back(

@@ -13,8 +13,8 @@ namespace penstock {
 /// last. Several samples at one time become the largest and the last too, so no peak is lost.
 std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples, Ns end_ns, std::size_t slots);
 
-/// A chart for each rank that has samples, all with the same y axis. The capacity is drawn where it is not
-/// far above all peaks, and is in the title anyway.
+/// A chart for each rank that has samples, all with the same axes; time goes from 0 to the makespan. The
+/// capacity is drawn where it is not far above all peaks, and is in the title anyway.
 std::vector<Chart> memory_charts(const Result& result);
 
 }  // namespace penstock

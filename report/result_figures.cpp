@@ -24,9 +24,17 @@ Cell duration_cell(Ns duration_ns) {
 Cell bytes_cell(Bytes bytes) { return {format_bytes(bytes), static_cast<double>(bytes)}; }
 Cell count_cell(std::int64_t count) { return {std::to_string(count), static_cast<double>(count)}; }
 
+/// "K = 4 (8 stages)" with two stages a rank, "K = 2 stages on 3 ranks" with replicas.
+std::string stages_text(const ProgramReport& program) {
+  const std::string stages = format_count(program.stages, "stage");
+  return program.stages < program.ranks
+             ? fmt::format("K = {} on {}", stages, format_count(program.ranks, "rank"))
+             : fmt::format("K = {} ({})", pipeline_size(program), stages);
+}
+
 std::string shape_text(const ProgramReport& program) {
-  return fmt::format("K = {} ({}), M = {}, {}", program.ranks, format_count(program.stages, "stage"),
-                     program.microbatches, format_count(program.iterations, "iteration"));
+  return fmt::format("{}, M = {}, {}", stages_text(program), program.microbatches,
+                     format_count(program.iterations, "iteration"));
 }
 
 std::string bubble_text(const BubbleReport& bubble) {
@@ -54,6 +62,13 @@ std::string traffic_text(const Result& result) {
   return text;
 }
 
+/// "7.10 GiB"; "17.23 GiB > 16.00 GiB" where the device has less.
+Cell peak_cell(const RankMemory& memory) {
+  Cell cell = bytes_cell(memory.peak_bytes);
+  if (memory.out_of_memory()) cell.text += fmt::format(" > {}", format_bytes(memory.capacity.value_or(0)));
+  return cell;
+}
+
 std::string origin_text(const Result& result) {
   std::string text(to_text(result.kind));
   if (!result.engine.empty()) text += fmt::format(" by {}", result.engine);
@@ -62,6 +77,8 @@ std::string origin_text(const Result& result) {
 }
 
 }  // namespace
+
+std::int32_t pipeline_size(const ProgramReport& program) { return std::min(program.ranks, program.stages); }
 
 std::vector<Headline> headlines(const Result& result) {
   std::vector<Headline> lines;
@@ -90,7 +107,7 @@ Table rank_figures(const Result& result) {
                              duration_cell(rank.busy_ns),
                              duration_cell(rank.idle_ns),
                              duration_cell(rank.exposed_communication_ns),
-                             bytes_cell(rank.memory.peak_bytes),
+                             peak_cell(rank.memory),
                              count_cell(rank.peak_live_activations),
                              count_cell(rank.weight_versions),
                              bytes_cell(rank.sent_bytes),

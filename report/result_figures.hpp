@@ -1,6 +1,7 @@
 #pragma once
 // The figures of a Result as tables and sentences, shared by the terminal table and the HTML report.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,13 @@ struct Headline {
   friend bool operator==(const Headline&, const Headline&) = default;
 };
 
+/// K: the stages of the pipeline; of a program with several stages a rank, its ranks.
+std::int32_t pipeline_size(const ProgramReport& program);
+
 /// Schedule and shape, makespan, the three bubbles, throughput, traffic.
 std::vector<Headline> headlines(const Result& result);
-/// A row a rank: device, busy, idle, exposed communication, peak memory, live activations, versions, traffic.
+/// A row a rank: device, busy, idle, exposed communication, peak memory (beside the capacity that it is
+/// above), live activations, versions, traffic.
 Table rank_figures(const Result& result);
 /// A row a rank: each category's own peak, for the categories that some rank uses.
 Table peak_figures(const Result& result);

@@ -63,8 +63,8 @@ std::string table_section(std::string_view heading, const Table& table) {
 
 std::string result_to_html(const Result& result) {
   HtmlPage page;
-  page.title = fmt::format("{} with K = {} and M = {}, {}", result.program.schedule, result.program.ranks,
-                           result.program.microbatches, to_text(result.kind));
+  page.title = fmt::format("{} with K = {} and M = {}, {}", result.program.schedule,
+                           pipeline_size(result.program), result.program.microbatches, to_text(result.kind));
   page.body = headlines_html(result) + alarms_html(result) + timeline_html(result) + memory_html(result);
   page.body += table_section("Ranks", rank_figures(result));
   if (!used_categories(result).empty()) {

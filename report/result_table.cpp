@@ -10,7 +10,18 @@
 
 namespace penstock {
 
-std::string result_to_table(const Result& result) {
+namespace {
+
+std::string out_of_memory_text(const Result& result) {
+  std::string text;
+  for (const std::string& line : out_of_memory_lines(result))
+    text += fmt::format("out of memory: {}\n", line);
+  return text.empty() ? text : '\n' + text;
+}
+
+}  // namespace
+
+std::string result_to_table(const Result& result, const ResultTableOptions& options) {
   std::string text;
   for (const Headline& line : headlines(result)) text += fmt::format("{:<11} {}\n", line.name, line.figure);
   if (!result.ranks.empty()) text += '\n' + table_to_text(rank_figures(result));
@@ -18,9 +29,7 @@ std::string result_to_table(const Result& result) {
     text += "\npeak of each kind of memory\n" + table_to_text(peak_figures(result));
   }
   if (!result.links.empty()) text += '\n' + table_to_text(link_figures(result));
-  const auto out_of_memory = out_of_memory_lines(result);
-  if (!out_of_memory.empty()) text += '\n';
-  for (const std::string& line : out_of_memory) text += fmt::format("out of memory: {}\n", line);
+  if (options.out_of_memory == OutOfMemoryLines::shown) text += out_of_memory_text(result);
   if (!result.notes.empty()) text += '\n';
   for (const std::string& note : result.notes) text += fmt::format("note: {}\n", note);
   return text;

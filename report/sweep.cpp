@@ -84,7 +84,7 @@ Json rows_json(const std::vector<SweepRow>& rows) {
 
 Cell count_cell(std::int32_t count) { return {std::to_string(count), static_cast<double>(count)}; }
 Cell quantity_cell(std::optional<double> quantity) {
-  return quantity ? Cell{format_quantity(*quantity), *quantity} : Cell{};
+  return quantity ? Cell{format_quantity(*quantity), quantity} : Cell{};
 }
 Cell samples_per_update_cell(const SweepRow& row) {
   return quantity_cell(was_simulated(row) ? row.samples_per_update : row.global_batch_size);
@@ -144,13 +144,19 @@ std::vector<std::string> schedules_of(const Sweep& sweep) {
   return schedules;
 }
 
+bool ranks_above(const SweepRow& row, const SweepRow& other) {
+  const bool is_steady = row.steady_samples_per_second.has_value();
+  if (is_steady != other.steady_samples_per_second.has_value()) return is_steady;
+  return ranking_rate(row) > ranking_rate(other);
+}
+
 std::vector<SweepRow> best_per_schedule(const Sweep& sweep) {
   std::vector<SweepRow> best;
   for (const std::string& schedule : schedules_of(sweep)) {
     const SweepRow* winner = nullptr;
     for (const SweepRow& row : sweep.rows) {
       if (row.schedule != schedule || row.status != SweepStatus::ok) continue;
-      if (winner == nullptr || ranking_rate(row) > ranking_rate(*winner)) winner = &row;
+      if (winner == nullptr || ranks_above(row, *winner)) winner = &row;
     }
     if (winner != nullptr) best.push_back(*winner);
   }

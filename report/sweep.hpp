@@ -58,8 +58,10 @@ struct Sweep {
 bool was_simulated(const SweepRow& row);
 /// What rows are ranked by: steady samples/s, or those of the whole run where there is no steady figure.
 double ranking_rate(const SweepRow& row);
-/// For each schedule, in the order of its first row, the `ok` row with the best ranking_rate (the first
-/// on a tie). A schedule without an `ok` row is not there.
+/// True when `row` has the better ranking_rate; one with a steady figure is above any without.
+bool ranks_above(const SweepRow& row, const SweepRow& other);
+/// For each schedule, in the order of its first row, the `ok` row that no other ranks_above() (the first on a
+/// tie). A schedule without an `ok` row is not there.
 std::vector<SweepRow> best_per_schedule(const Sweep& sweep);
 /// The schedules in the order of their first rows.
 std::vector<std::string> schedules_of(const Sweep& sweep);

@@ -22,6 +22,7 @@
 #include "report/sweep.hpp"
 #include "report/table.hpp"
 #include "report/units.hpp"
+#include "schedules/action.hpp"
 
 namespace penstock {
 namespace {
@@ -193,20 +194,35 @@ std::string shapes_text(const Rows& rows) {
   return text;
 }
 
-/// The rows of a status, grouped by schedule and reason, since one reason usually explains many.
+/// What rows have in common that were left out. One reason usually explains many.
+struct LeftOut {
+  std::string schedule;
+  Bytes peak_bytes = 0;  // before the reason, which starts with a number that would be sorted as text
+  std::string reason;
+
+  friend auto operator<=>(const LeftOut&, const LeftOut&) = default;
+};
+
+/// The rows of a status, grouped; those that ran out of memory by what they need.
 std::string left_out_html(const Sweep& sweep, SweepStatus status, std::string_view heading) {
-  std::map<std::pair<std::string, std::string>, Rows> groups;
+  std::map<LeftOut, Rows> groups;
   for (const SweepRow& row : sweep.rows) {
-    if (row.status == status) groups[{row.schedule, row.reason}].push_back(&row);
+    if (row.status == status) groups[{row.schedule, row.peak_bytes, row.reason}].push_back(&row);
   }
   if (groups.empty()) return "";
+  const bool peaks = status == SweepStatus::out_of_memory;
   Table table;
   table.columns = {"schedule", "why", "points", "shapes"};
+  if (peaks) table.columns.insert(table.columns.begin() + 1, "peak memory");
   for (const auto& [key, rows] : groups) {
-    table.rows.push_back({{key.first, std::nullopt},
-                          {key.second, std::nullopt},
-                          {std::to_string(rows.size()), static_cast<double>(rows.size())},
-                          {shapes_text(rows), std::nullopt}});
+    std::vector<Cell> row = {{key.schedule, std::nullopt},
+                             {key.reason, std::nullopt},
+                             {std::to_string(rows.size()), static_cast<double>(rows.size())},
+                             {shapes_text(rows), std::nullopt}};
+    if (peaks) {
+      row.insert(row.begin() + 1, Cell{format_bytes(key.peak_bytes), static_cast<double>(key.peak_bytes)});
+    }
+    table.rows.push_back(std::move(row));
   }
   return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
 }

@@ -44,15 +44,40 @@ void join(DrawnBox& group, const ComputeBox& box) {
   ++group.count;
 }
 
-/// A rectangle with its tooltip (two for a pair), and a number where it is wide; a merged box is a group with
-/// one tooltip and a rectangle a kind.
+/// A rectangle with its tooltip (two for a pair), and a number where it is wide; a merged box is a group of
+/// one tooltip, a rectangle and its hatching.
 std::size_t elements_of(const DrawnBox& box, Ns wide_ns) {
-  if (box.merged()) return 2 + box.shares.size();
+  if (box.merged()) return 4;
   const std::size_t leaves = box.shown.partner ? 2 : 1;
   return leaves * (box.end_ns - box.start_ns >= wide_ns ? 3 : 2);
 }
 
+/// A mark with its tooltip.
+constexpr std::size_t kElementsPerStep = 2;
+
+std::size_t elements_of(const DrawnRow& row, Ns wide_ns) {
+  std::size_t elements = kElementsPerStep * row.steps.size();
+  for (const DrawnBox& box : row.boxes) elements += elements_of(box, wide_ns);
+  return elements;
+}
+
+/// The boxes of a row that take time, and its steps that are marks. A short step is both.
+struct SplitRow {
+  std::vector<ComputeBox> boxes;
+  std::vector<ComputeBox> steps;
+};
+
+SplitRow split(const std::vector<ComputeBox>& boxes, Ns step_ns) {
+  SplitRow row;
+  for (const ComputeBox& box : boxes) {
+    if (duration_of(box) > 0) row.boxes.push_back(box);
+    if (box.action.kind == ActionKind::step && duration_of(box) < step_ns) row.steps.push_back(box);
+  }
+  return row;
+}
+
 std::string times_text(Ns start_ns, Ns end_ns) {
+  if (start_ns == end_ns) return "at " + format_duration(start_ns);
   return fmt::format("{} to {} ({})", format_duration(start_ns), format_duration(end_ns),
                      format_duration(end_ns - start_ns));
 }
@@ -80,17 +105,21 @@ std::vector<DrawnBox> merge_narrow(const std::vector<ComputeBox>& boxes, Ns leas
   return merged;
 }
 
-std::vector<std::vector<DrawnBox>> drawn_boxes(const std::vector<std::vector<ComputeBox>>& ranks,
-                                               const DrawingBudget& budget) {
-  std::vector<std::vector<DrawnBox>> rows;
+std::vector<DrawnRow> drawn_rows(const std::vector<std::vector<ComputeBox>>& ranks,
+                                 const DrawingBudget& budget) {
+  std::vector<SplitRow> split_rows;
+  Ns latest = 0;
+  for (const auto& boxes : ranks) {
+    split_rows.push_back(split(boxes, budget.step_ns));
+    if (!boxes.empty()) latest = std::max(latest, boxes.back().end_ns);
+  }
+  std::vector<DrawnRow> rows;
   for (Ns least = std::max<Ns>(1, budget.least_ns);; least *= 2) {
     rows.clear();
     std::size_t elements = 0;
-    Ns latest = 0;
-    for (const auto& boxes : ranks) {
-      rows.push_back(merge_narrow(boxes, least));
-      for (const DrawnBox& box : rows.back()) elements += elements_of(box, budget.wide_ns);
-      if (!boxes.empty()) latest = std::max(latest, boxes.back().end_ns);
+    for (const SplitRow& row : split_rows) {
+      rows.push_back({merge_narrow(row.boxes, least), merge_narrow(row.steps, least)});
+      elements += elements_of(rows.back(), budget.wide_ns);
     }
     const bool one_a_row = least > latest || least > std::numeric_limits<Ns>::max() / 2;
     if (elements <= budget.most_elements || one_a_row) return rows;

@@ -31,21 +31,28 @@ struct DrawnBox {
   bool merged() const { return count > 1; }
 };
 
+/// One rank's row. The steps are drawn over the boxes, which would hide them where they take no time.
+struct DrawnRow {
+  std::vector<DrawnBox> boxes;
+  std::vector<DrawnBox> steps;  ///< optimizer steps too short for a box of their own, one mark each
+};
+
 /// The boxes of a row, where each box that is shorter than `least_ns` is joined with its followers that are
 /// shorter too and start less than `least_ns` after it.
 std::vector<DrawnBox> merge_narrow(const std::vector<ComputeBox>& boxes, Ns least_ns);
 
-/// What a picture may cost: boxes from `wide_ns` on carry a number.
+/// What a picture may cost: boxes from `wide_ns` on carry a number, steps shorter than `step_ns` are marks.
 struct DrawingBudget {
   Ns least_ns = 1;
   Ns wide_ns = 1;
+  Ns step_ns = 1;
   std::size_t most_elements = 50'000;
 };
 
-/// merge_narrow for all ranks; `least_ns` is doubled until the XML elements are at most `most_elements` (or
-/// one box a rank is left).
-std::vector<std::vector<DrawnBox>> drawn_boxes(const std::vector<std::vector<ComputeBox>>& ranks,
-                                               const DrawingBudget& budget);
+/// merge_narrow for the boxes and for the steps of all ranks; `least_ns` is doubled until the XML elements
+/// are at most `most_elements` (or one box a rank is left).
+std::vector<DrawnRow> drawn_rows(const std::vector<std::vector<ComputeBox>>& ranks,
+                                 const DrawingBudget& budget);
 
 /// "0F3, 12.000 ms to 13.000 ms (1.000 ms), weight version 2" or "0F3 to 0B7, 12 actions, ...".
 std::string tooltip_of(const DrawnBox& box);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "report/axis.hpp"
+#include "report/box_svg.hpp"
 #include "report/escaping.hpp"
 #include "report/legend_svg.hpp"
 #include "report/palette.hpp"
@@ -38,12 +39,8 @@ constexpr double kBarHeight = 4;
 constexpr double kTitleHeight = 26;
 constexpr double kAxisHeight = 34;
 constexpr double kRightMargin = 24;
-constexpr double kLeastStepWidth = 2;
-constexpr double kLeastOutlinedWidth = 4;  // a white outline would wash out narrower boxes
-constexpr std::string_view kNoOutline = " stroke=\"none\"";
-constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
+constexpr double kLeastStepWidth = 2;  // a narrower step is a mark
 constexpr double kLeastBarWidth = 0.8;
-constexpr double kDigitWidth = 6.6;
 constexpr Colour kIdleColour = {0xe9, 0xe9, 0xe9};
 constexpr double kPalest = 0.5;  // how far the last stage of a rank is mixed with white
 
@@ -70,7 +67,9 @@ struct Layout {
 /// The thin bars that some rank has, in drawing order.
 std::vector<TimelineRow> bars_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   std::set<TimelineRow> rows;
-  for (const Span& span : timeline.spans) rows.insert(row_of(span.action.kind));
+  for (const Span& span : timeline.spans) {
+    if (span.end_ns > span.start_ns) rows.insert(row_of(span.action.kind));
+  }
   rows.erase(TimelineRow::compute);
   if (!options.communication) rows.clear();
   return {rows.begin(), rows.end()};
@@ -85,13 +84,27 @@ std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<Tim
   return kinds;
 }
 
-/// The kinds that are drawn, idling, and the shades where a rank has several stages.
+/// What merged boxes look like, by the first of those with the most kinds.
+std::optional<LegendEntry> several_entry(const std::vector<DrawnRow>& rows) {
+  const DrawnBox* most = nullptr;
+  for (const DrawnRow& row : rows) {
+    for (const DrawnBox& box : row.boxes) {
+      if (box.merged() && (most == nullptr || box.shares.size() > most->shares.size())) most = &box;
+    }
+  }
+  if (most == nullptr) return std::nullopt;
+  return LegendEntry{"several actions, too narrow to draw", mixed_colour(most->shares), kSeveralPattern};
+}
+
+/// The kinds that are drawn, merged boxes, idling, and the shades where a rank has several stages.
 std::vector<LegendEntry> legend_entries(const Timeline& timeline, const std::vector<TimelineRow>& bars,
-                                        const Ranks& ranks) {
+                                        const Ranks& ranks, const std::vector<DrawnRow>& rows) {
   std::vector<LegendEntry> entries;
   for (const ActionKind kind : drawn_kinds(timeline, bars)) {
-    entries.push_back({std::string(description_of(kind)), colour_of(kind), kind == ActionKind::recompute});
+    entries.push_back({std::string(description_of(kind)), colour_of(kind),
+                       kind == ActionKind::recompute ? kRecomputePattern : ""});
   }
+  if (const auto several = several_entry(rows)) entries.push_back(*several);
   entries.push_back({"idle", kIdleColour});
   const bool shaded =
       std::ranges::any_of(ranks, [](const auto& boxes) { return stages_of(boxes).size() > 1; });
@@ -101,14 +114,20 @@ std::vector<LegendEntry> legend_entries(const Timeline& timeline, const std::vec
   return entries;
 }
 
-Layout layout_of(const Timeline& timeline, const TimelineSvgOptions& options, std::size_t bars,
-                 const std::vector<LegendEntry>& legend) {
+/// The places from left to right, which decide how many boxes can be drawn.
+Layout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   Layout layout;
   layout.makespan_ns = timeline.makespan_ns;
   layout.width = std::max(200, options.width);
   const std::size_t digits = std::to_string(std::max(0, timeline.rank_count - 1)).size();
   layout.left = 46 + 7 * static_cast<double>(digits);
   layout.plot_width = layout.width - layout.left - kRightMargin;
+  return layout;
+}
+
+/// And from top to bottom.
+Layout layout_of(Layout layout, const Timeline& timeline, const TimelineSvgOptions& options, std::size_t bars,
+                 const std::vector<LegendEntry>& legend) {
   layout.legend = {layout.left, options.title.empty() ? 8 : kTitleHeight, layout.width - 8};
   layout.rows_top = layout.legend.top + legend_height(legend, layout.legend) + 4;
   layout.row_pitch = kRowHeight + kRowGap + static_cast<double>(bars) * (kBarHeight + 1);
@@ -125,92 +144,16 @@ Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
 }
 
-/// How wide a box must be for a number of so many digits.
-double label_width(std::size_t digits) { return 5 + kDigitWidth * static_cast<double>(digits); }
-
-struct Rectangle {
-  double x = 0;
-  double y = 0;
-  double width = 0;
-  double height = 0;
-};
-
-/// The SVG text of rectangles and of the numbers above them.
-class BoxText {
- public:
-  void add_leaf(const Action& action, Colour fill, const Rectangle& at, std::string_view tooltip) {
-    const std::string label = has_microbatch(action.kind) ? std::to_string(action.microbatch) : "";
-    add_rectangle(fill, at, label.empty() ? "" : fmt::format(" data-n=\"{}\"", label), tooltip);
-    if (action.kind == ActionKind::recompute) add_hatching(at);
-    if (label.empty() || at.width < label_width(label.size())) return;
-    const std::string_view halo = action.kind == ActionKind::recompute ? kHalo : "";
-    fmt::format_to(std::back_inserter(labels_), "<text x=\"{:.2f}\" y=\"{:.2f}\" fill=\"{}\"{}>{}</text>\n",
-                   at.x + at.width / 2, at.y + at.height / 2 + 4, to_hex(text_colour_on(fill)), halo, label);
-  }
-
-  /// One below the other, as high as their share of the time.
-  void add_shares(const std::vector<KindShare>& shares, const Rectangle& at, std::string_view tooltip) {
-    Ns total_ns = 0;
-    for (const KindShare& share : shares) total_ns += share.time_ns;
-    fmt::format_to(std::back_inserter(boxes_), "<g><title>{}</title>", xml_escaped(tooltip));
-    double top = at.y;
-    for (const KindShare& share : shares) {
-      const double height =
-          total_ns > 0 ? at.height * static_cast<double>(share.time_ns) / static_cast<double>(total_ns) : 0;
-      add_rectangle(colour_of(share.kind), {at.x, top, at.width, height}, kNoOutline, "");
-      top += height;
-    }
-    boxes_ += "</g>\n";
-  }
-
-  void add_rectangle(Colour fill, const Rectangle& at, std::string_view attributes,
-                     std::string_view tooltip) {
-    fmt::format_to(std::back_inserter(boxes_),
-                   "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"{}", at.x,
-                   at.y, at.width, at.height, to_hex(fill), attributes);
-    if (at.width < kLeastOutlinedWidth && attributes != kNoOutline) boxes_ += kNoOutline;
-    if (tooltip.empty()) {
-      boxes_ += "/>";
-    } else {
-      fmt::format_to(std::back_inserter(boxes_), "><title>{}</title></rect>\n", xml_escaped(tooltip));
-    }
-  }
-
-  const std::string& boxes() const { return boxes_; }
-  const std::string& labels() const { return labels_; }
-
- private:
-  void add_hatching(const Rectangle& at) {
-    fmt::format_to(
-        std::back_inserter(boxes_),
-        "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"url(#penstock-hatch)\" "
-        "pointer-events=\"none\"/>",
-        at.x, at.y, at.width, at.height);
-  }
-
-  std::string boxes_;
-  std::string labels_;
-};
-
-/// A STEP takes no time unless told otherwise; it is drawn as a thin dark line all the same.
-Rectangle place_of(const DrawnBox& box, double top, const Layout& layout) {
-  Rectangle at = {layout.x(box.start_ns), top, layout.x(box.end_ns) - layout.x(box.start_ns), kRowHeight};
-  if (box.shown.action.kind == ActionKind::step && at.width < kLeastStepWidth) {
-    at.width = kLeastStepWidth;
-    at.x = std::min(at.x, layout.plot_width - kLeastStepWidth);
-  }
-  return at;
-}
-
-void add_compute_row(BoxText& text, const std::vector<DrawnBox>& boxes,
-                     const std::vector<std::int32_t>& stages, double top, const Layout& layout) {
-  for (const DrawnBox& box : boxes) {
-    const Rectangle at = place_of(box, top, layout);
-    if (at.width <= 0) continue;
+/// Boxes that take time, then the marks of the steps over them.
+void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::int32_t>& stages, double top,
+                     const Layout& layout) {
+  for (const DrawnBox& box : row.boxes) {
+    const Rectangle at = {layout.x(box.start_ns), top, layout.x(box.end_ns) - layout.x(box.start_ns),
+                          kRowHeight};
     const std::string tooltip = tooltip_of(box);
     const ComputeBox& shown = box.shown;
     if (box.merged()) {
-      text.add_shares(box.shares, at, tooltip);
+      text.add_merged(mixed_colour(box.shares), at, tooltip);
     } else if (!shown.partner) {
       text.add_leaf(shown.action, shade_of(shown.action, stages), at, tooltip);
     } else {
@@ -219,6 +162,13 @@ void add_compute_row(BoxText& text, const std::vector<DrawnBox>& boxes,
       text.add_leaf(*shown.partner, shade_of(*shown.partner, stages), {at.x, at.y + half, at.width, half},
                     tooltip);
     }
+  }
+  for (std::size_t i = 0; i < row.steps.size(); ++i) {
+    const double x = layout.x(row.steps[i].start_ns);
+    double room = layout.plot_width;
+    if (i > 0) room = std::min(room, x - layout.x(row.steps[i - 1].start_ns));
+    if (i + 1 < row.steps.size()) room = std::min(room, layout.x(row.steps[i + 1].start_ns) - x);
+    text.add_mark(colour_of(ActionKind::step), {x, top, 0, kRowHeight}, room, tooltip_of(row.steps[i]));
   }
 }
 
@@ -248,8 +198,7 @@ void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<T
     const auto place = static_cast<double>(std::ranges::find(bars, row) - bars.begin());
     const double top =
         layout.row_top(static_cast<std::size_t>(span.rank)) + kRowHeight + 1 + place * (kBarHeight + 1);
-    text.add_rectangle(colour_of(span.action.kind), {x, top, end - x, kBarHeight}, " fill-opacity=\"0.8\"",
-                       tooltip_of(span));
+    text.add_bar(colour_of(span.action.kind), {x, top, end - x, kBarHeight}, tooltip_of(span));
   }
 }
 
@@ -275,12 +224,11 @@ std::string head_svg(const Layout& layout, const TimelineSvgOptions& options) {
       "fill=\"#222\" "
       "data-left=\"{2:.2f}\" data-plot=\"{3:.2f}\" data-makespan=\"{4}\" data-axis=\"{5:.2f}\">\n",
       layout.width, layout.height, layout.left, layout.plot_width, layout.makespan_ns, layout.axis_top);
+  // A mark at either end of the plot is drawn whole.
   svg += fmt::format(
-      "<defs><pattern id=\"penstock-hatch\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
-      "patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"5\" fill=\"#3b6fb6\"/></pattern>"
-      "<clipPath id=\"penstock-plot\"><rect x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
+      "<defs>{}<clipPath id=\"penstock-plot\"><rect x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
       "height=\"{:.2f}\"/></clipPath></defs>\n",
-      layout.left, layout.plot_width, layout.height);
+      box_patterns_svg(), layout.left - 1, layout.plot_width + 2, layout.height);
   svg += "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
   if (!options.title.empty()) {
     svg += fmt::format("<text x=\"{:.2f}\" y=\"17\" font-size=\"14\" font-weight=\"bold\">{}</text>\n",
@@ -310,6 +258,7 @@ Ns time_of_pixels(const Layout& layout, double pixels) {
 DrawingBudget budget_of(const Layout& layout, const TimelineSvgOptions& options, std::size_t bars) {
   return {.least_ns = time_of_pixels(layout, options.least_pixels),
           .wide_ns = time_of_pixels(layout, label_width(1)),
+          .step_ns = std::max<Ns>(1, time_of_pixels(layout, kLeastStepWidth)),
           .most_elements = bars == 0 ? options.most_elements : options.most_elements / 2};
 }
 
@@ -328,9 +277,10 @@ std::optional<double> least_bar_distance(const Layout& layout, const TimelineSvg
 std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options) {
   const std::vector<TimelineRow> bars = bars_of(timeline, options);
   const Ranks ranks = compute_boxes(timeline);
-  const std::vector<LegendEntry> legend = legend_entries(timeline, bars, ranks);
-  const Layout layout = layout_of(timeline, options, bars.size(), legend);
-  const auto rows = drawn_boxes(ranks, budget_of(layout, options, bars.size()));
+  const Layout columns = columns_of(timeline, options);
+  const std::vector<DrawnRow> rows = drawn_rows(ranks, budget_of(columns, options, bars.size()));
+  const std::vector<LegendEntry> legend = legend_entries(timeline, bars, ranks, rows);
+  const Layout layout = layout_of(columns, timeline, options, bars.size(), legend);
   BoxText text;
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {
     add_compute_row(text, rows[rank], stages_of(ranks[rank]), layout.row_top(rank), layout);

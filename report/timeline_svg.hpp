@@ -20,9 +20,9 @@ struct TimelineSvgOptions {
 
 /// A complete <svg> element. Boxes carry a tooltip (action, start, end, weight version) and, where there is
 /// room, the microbatch's number. Stages of one rank have different shades. The two leaves of an overlapped
-/// pair share a box, the first above the second. Merged boxes show the kinds in them one above the other, as
-/// high as their share of the time. Attributes data-* on the <svg> and the boxes serve the zoom of
-/// html_page.hpp.
+/// pair share a box, the first above the second. Merged boxes are hatched and have the mixed colour of what
+/// is in them. Optimizer steps that take no time are dark lines over the boxes. Attributes data-* on the
+/// <svg> and the boxes serve the zoom of html_page.hpp.
 std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options = {});
 
 }  // namespace penstock

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,6 +15,7 @@
 #include "report/axis.hpp"
 #include "report/palette.hpp"
 #include "report/timeline.hpp"
+#include "report/timeline_columns.hpp"
 #include "report/timeline_rows.hpp"
 #include "report/units.hpp"
 #include "schedules/action.hpp"
@@ -35,118 +36,17 @@
 namespace penstock {
 namespace {
 
-constexpr std::int32_t kIdle = -1;
 constexpr char kIdleMark = '.';
+constexpr char kReduceMark = '+';
+constexpr char kGatherMark = '^';
+constexpr std::int64_t kLeastColumns = 40;  // of a line
 using Ranks = std::vector<std::vector<ComputeBox>>;
-
-/// How time becomes columns. `unit_ns` > 0: each unit is `columns_per_unit` columns exactly.
-struct Scale {
-  Ns makespan_ns = 0;
-  Ns unit_ns = 0;
-  std::int64_t columns_per_unit = 0;
-  std::int64_t columns = 0;
-
-  double column_of(Ns time_ns) const {
-    if (unit_ns > 0) {
-      const std::int64_t column = time_ns / unit_ns * columns_per_unit;
-      return static_cast<double>(column);
-    }
-    return static_cast<double>(time_ns) / static_cast<double>(makespan_ns) * static_cast<double>(columns);
-  }
-};
 
 Ns duration_of(const ComputeBox& box) { return box.end_ns - box.start_ns; }
 
-std::string leaf_label(const Action& action, bool with_stage) {
-  std::string label = with_stage ? std::to_string(action.stage) : "";
-  label += action.kind == ActionKind::step ? "S" : letters(action.kind);
-  if (has_microbatch(action.kind)) label += std::to_string(action.microbatch);
-  return label;
-}
-
-/// The facts about a whole timeline that decide how its boxes are labelled.
-struct Labelling {
-  bool with_stage = false;        ///< some rank holds several stages
-  std::int32_t microbatches = 0;  ///< one more than the largest number
-  std::size_t longest = 0;        ///< characters of the longest label
-  Ns shortest_ns = 0;             ///< of the boxes that take time; 0: none does
-
-  std::string label(const ComputeBox& box) const {
-    std::string text = leaf_label(box.action, with_stage);
-    if (!box.partner) return text;
-    text += ';';
-    return text + leaf_label(*box.partner, with_stage);
-  }
-};
-
-Labelling labelling_of(const Ranks& ranks) {
-  Labelling labelling;
-  for (const auto& boxes : ranks) labelling.with_stage |= stages_of(boxes).size() > 1;
-  for (const auto& boxes : ranks) {
-    for (const ComputeBox& box : boxes) {
-      if (duration_of(box) == 0) continue;
-      labelling.longest = std::max(labelling.longest, labelling.label(box).size());
-      labelling.microbatches = std::max(labelling.microbatches, box.action.microbatch + 1);
-      if (labelling.shortest_ns == 0) labelling.shortest_ns = duration_of(box);
-      labelling.shortest_ns = std::min(labelling.shortest_ns, duration_of(box));
-    }
-  }
-  return labelling;
-}
-
-Scale scale_of(const Ranks& ranks, Ns makespan_ns, const Labelling& labelling, std::int64_t available) {
-  Ns unit = makespan_ns;
-  for (const auto& boxes : ranks) {
-    for (const ComputeBox& box : boxes) unit = std::gcd(unit, std::gcd(box.start_ns, box.end_ns));
-  }
-  if (makespan_ns / unit > available) return {makespan_ns, 0, 0, available};
-  const Ns units = makespan_ns / unit;
-  const Ns shortest_units = std::max<Ns>(1, labelling.shortest_ns / unit);
-  const Ns wanted =
-      (static_cast<Ns>(labelling.longest) + shortest_units) / shortest_units;  // label and one more
-  const std::int64_t columns_per_unit =
-      std::clamp<std::int64_t>(available / units, 1, std::max<Ns>(1, wanted));
-  return {makespan_ns, unit, columns_per_unit, units * columns_per_unit};
-}
-
-/// For each column the box with the largest share of it, or kIdle where idling has more than half.
-std::vector<std::int32_t> owners(const std::vector<ComputeBox>& boxes, const Scale& scale) {
-  const auto columns = static_cast<std::size_t>(scale.columns);
-  std::vector<std::int32_t> owner(columns, kIdle);
-  std::vector<double> largest(columns, 0);
-  std::vector<double> busy(columns, 0);
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    const double from = scale.column_of(boxes[i].start_ns);
-    const double to = scale.column_of(boxes[i].end_ns);
-    for (auto column = static_cast<std::size_t>(from); column < columns && static_cast<double>(column) < to;
-         ++column) {
-      const auto left = static_cast<double>(column);
-      const double share = std::min(to, left + 1) - std::max(from, left);
-      busy[column] += share;
-      if (share <= largest[column]) continue;
-      largest[column] = share;
-      owner[column] = static_cast<std::int32_t>(i);
-    }
-  }
-  for (std::size_t column = 0; column < columns; ++column) {
-    if (busy[column] < 0.5) owner[column] = kIdle;
-  }
-  return owner;
-}
-
-/// Neighbouring columns of one owner.
-struct Run {
-  std::int32_t owner = kIdle;
-  std::size_t columns = 0;
-};
-
-std::vector<Run> runs_of(const std::vector<std::int32_t>& owner) {
-  std::vector<Run> runs;
-  for (const std::int32_t box : owner) {
-    if (runs.empty() || runs.back().owner != box) runs.push_back({box, 0});
-    ++runs.back().columns;
-  }
-  return runs;
+/// What stands before a rank's first column.
+std::string head_of(std::size_t rank, std::size_t ranks) {
+  return fmt::format("rank {:<{}}  ", rank, std::to_string(ranks - 1).size());
 }
 
 char fill_mark(const ComputeBox& box) {
@@ -190,8 +90,8 @@ char digit_of(std::int32_t number) {
   return static_cast<std::size_t>(number) < kDigits.size() ? kDigits[static_cast<std::size_t>(number)] : '*';
 }
 
-std::string ansi_start(const ComputeBox& box) {
-  const Colour background = colour_of(box.action.kind);
+std::string ansi_start(ActionKind kind) {
+  const Colour background = colour_of(kind);
   const Colour text = text_colour_on(background);
   return fmt::format("\x1b[38;2;{};{};{};48;2;{};{};{}m", text.red, text.green, text.blue, background.red,
                      background.green, background.blue);
@@ -202,34 +102,45 @@ enum class LineContent : std::uint8_t { labels, letters, stages, microbatches };
 
 class Painter {
  public:
-  Painter(const Labelling& labelling, const TimelineTextOptions& options)
-      : labelling_(labelling), options_(options) {}
+  Painter(const TextLabels& labels, const TimelineTextOptions& options)
+      : labels_(labels), options_(options) {}
 
-  std::string line(const std::vector<ComputeBox>& boxes, const std::vector<Run>& runs,
+  std::string line(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs,
                    LineContent content) const {
     std::string text;
-    for (const Run& run : runs) {
-      if (run.owner == kIdle) {
-        text += std::string(run.columns, idle_mark(content));
+    for (const ColumnRun& run : runs) {
+      if (run.owner < 0) {
+        text +=
+            coloured(std::string(run.columns, waiting_mark(run.owner, content)), collective_of(run.owner));
         continue;
       }
       const ComputeBox& box = boxes[static_cast<std::size_t>(run.owner)];
-      const std::string cells = run_text(box, run.columns, content);
-      text += options_.ansi_colour ? ansi_start(box) + cells + "\x1b[0m" : cells;
+      text += coloured(run_text(box, run.columns, content), box.action.kind);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     return text;
   }
 
  private:
-  static char idle_mark(LineContent content) {
-    return content == LineContent::labels || content == LineContent::letters ? kIdleMark : ' ';
+  static char waiting_mark(std::int32_t owner, LineContent content) {
+    if (content == LineContent::stages || content == LineContent::microbatches) return ' ';
+    if (owner == kReduceColumn) return kReduceMark;
+    return owner == kGatherColumn ? kGatherMark : kIdleMark;
+  }
+
+  static std::optional<ActionKind> collective_of(std::int32_t owner) {
+    if (owner == kReduceColumn) return ActionKind::reduce_grad;
+    return owner == kGatherColumn ? std::optional(ActionKind::unshard) : std::nullopt;
+  }
+
+  std::string coloured(const std::string& cells, std::optional<ActionKind> kind) const {
+    return options_.ansi_colour && kind ? ansi_start(*kind) + cells + "\x1b[0m" : cells;
   }
 
   std::string run_text(const ComputeBox& box, std::size_t columns, LineContent content) const {
     switch (content) {
       case LineContent::labels:
-        return box_text(box, labelling_.label(box), columns);
+        return box_text(box, labels_.label(box), columns);
       case LineContent::letters:
         return letters_text(box, columns);
       case LineContent::stages:
@@ -260,22 +171,21 @@ class Painter {
     return actions;
   }
 
-  Labelling labelling_;
+  TextLabels labels_;
   TimelineTextOptions options_;
 };
 
-bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<Run>& runs,
-                      const Labelling& labelling) {
-  return std::ranges::all_of(runs, [&](const Run& run) {
-    return run.owner == kIdle ||
-           labelling.label(boxes[static_cast<std::size_t>(run.owner)]).size() <= run.columns;
+bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs,
+                      const TextLabels& labels) {
+  return std::ranges::all_of(runs, [&](const ColumnRun& run) {
+    return run.owner < 0 || labels.label(boxes[static_cast<std::size_t>(run.owner)]).size() <= run.columns;
   });
 }
 
-std::string axis_lines(const Scale& scale, const std::string& indent) {
+std::string axis_lines(const TextScale& scale, const std::string& indent) {
   const auto columns = static_cast<std::size_t>(scale.columns);
   constexpr std::int64_t kColumnsPerTick = 10;
-  const int most = static_cast<int>(std::max<std::int64_t>(1, scale.columns / kColumnsPerTick));
+  const int most = static_cast<int>(std::max<std::int64_t>(2, scale.columns / kColumnsPerTick));
   std::string ruler(columns, '-');
   std::string labels;
   const std::vector<Ns> ticks = time_ticks(scale.makespan_ns, most);
@@ -291,7 +201,21 @@ std::string axis_lines(const Scale& scale, const std::string& indent) {
   return indent + ruler + "|\n" + indent + labels + '\n';
 }
 
-std::string legend_line(const Ranks& ranks) {
+/// The marks of collectives that some rank waits for in view.
+std::string waits_text(const std::vector<std::vector<ColumnRun>>& ranks) {
+  std::set<std::int32_t> owners;
+  for (const auto& runs : ranks) {
+    for (const ColumnRun& run : runs) owners.insert(run.owner);
+  }
+  std::string text;
+  if (owners.contains(kReduceColumn))
+    text += fmt::format("{} idle while gradients are reduced, ", kReduceMark);
+  if (owners.contains(kGatherColumn))
+    text += fmt::format("{} idle while weights are gathered, ", kGatherMark);
+  return text;
+}
+
+std::string legend_line(const Ranks& ranks, const std::vector<std::vector<ColumnRun>>& runs) {
   std::set<ActionKind> kinds;
   bool pairs = false;
   for (const auto& boxes : ranks) {
@@ -306,10 +230,15 @@ std::string legend_line(const Ranks& ranks) {
   for (const ActionKind kind : kinds)
     line += fmt::format("{} {}, ", letters(kind).substr(0, 1), description_of(kind));
   if (pairs) line += "# overlapped pair, ";
-  return line + fmt::format("{} idle", kIdleMark);
+  return line + waits_text(runs) + fmt::format("{} idle", kIdleMark);
 }
 
-std::string scale_line(const Scale& scale) {
+/// How the numbers are read.
+std::string numbers_text(const TextLabels& labels) {
+  return labels.with_stage ? "1F2 is microbatch 2 on stage 1" : "numbers are microbatches";
+}
+
+std::string scale_line(const TextScale& scale) {
   if (scale.unit_ns > 0) {
     return fmt::format("{} = {}", format_count(scale.columns_per_unit, "column"),
                        format_duration_short(scale.unit_ns));
@@ -325,56 +254,87 @@ std::string nothing_to_draw(const Timeline& timeline) {
                      format_count(static_cast<std::int64_t>(timeline.spans.size()), "action"));
 }
 
-/// The rows of all ranks, and whether letters and numbers stand on lines of their own.
-struct Body {
-  std::string text;
-  bool stacked = false;
+/// How the whole picture is laid out.
+struct Layout {
+  TextLabels labels;
+  TextScale scale;
+  std::vector<std::vector<ColumnRun>> runs;  // of each rank
+  bool stacked = false;                      // letters and numbers stand on lines of their own
 };
 
-Body draw_ranks(const Ranks& ranks, const Scale& scale, const Labelling& labelling,
-                const TimelineTextOptions& options) {
-  std::vector<std::vector<Run>> runs;
-  bool all_fit = true;
-  for (const auto& boxes : ranks) {
-    runs.push_back(runs_of(owners(boxes, scale)));
-    all_fit &= every_label_fits(boxes, runs.back(), labelling);
+/// The collectives of each rank that take time.
+std::vector<std::vector<Span>> collectives_of(const Timeline& timeline) {
+  std::vector<std::vector<Span>> ranks(static_cast<std::size_t>(timeline.rank_count));
+  for (const Span& span : timeline.spans) {
+    if (row_of(span.action.kind) == TimelineRow::collective && span.end_ns > span.start_ns)
+      ranks[static_cast<std::size_t>(span.rank)].push_back(span);
   }
-  Body body;
-  body.stacked = !all_fit && scale.unit_ns > 0;
-  std::vector<LineContent> contents = {body.stacked ? LineContent::letters : LineContent::labels};
-  if (body.stacked && labelling.with_stage) contents.push_back(LineContent::stages);
-  if (body.stacked) contents.push_back(LineContent::microbatches);
-  const Painter painter(labelling, options);
-  const std::size_t digits = std::to_string(ranks.size() - 1).size();
+  return ranks;
+}
+
+/// Requires that some box takes time.
+Layout layout_of(const Timeline& timeline, const Ranks& ranks, std::int64_t columns) {
+  Layout layout;
+  layout.labels = labels_of(ranks);
+  const auto indent = static_cast<std::int64_t>(head_of(0, ranks.size()).size());
+  layout.scale =
+      scale_of(ranks, timeline.makespan_ns, layout.labels, std::max(kLeastColumns, columns) - indent - 1);
+  const auto collectives = collectives_of(timeline);
+  bool all_fit = true;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    std::string head = fmt::format("rank {:<{}}  ", rank, digits);
+    layout.runs.push_back(runs_of(column_owners(ranks[rank], collectives[rank], layout.scale)));
+    all_fit &= every_label_fits(ranks[rank], layout.runs.back(), layout.labels);
+  }
+  layout.stacked = !all_fit && layout.scale.unit_ns > 0;
+  return layout;
+}
+
+std::string rows_text(const Ranks& ranks, const Layout& layout, const TimelineTextOptions& options) {
+  std::vector<LineContent> contents = {layout.stacked ? LineContent::letters : LineContent::labels};
+  if (layout.stacked && layout.labels.with_stage) contents.push_back(LineContent::stages);
+  if (layout.stacked) contents.push_back(LineContent::microbatches);
+  const Painter painter(layout.labels, options);
+  std::string text;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    std::string head = head_of(rank, ranks.size());
     for (const LineContent content : contents) {
-      body.text += head + painter.line(ranks[rank], runs[rank], content) + '\n';
+      text += head + painter.line(ranks[rank], layout.runs[rank], content) + '\n';
       head.assign(head.size(), ' ');
     }
   }
-  return body;
+  return text;
+}
+
+bool takes_time(const Timeline& timeline, const Ranks& ranks) {
+  return timeline.makespan_ns > 0 && labels_of(ranks).shortest_ns > 0;
 }
 
 }  // namespace
 
 std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions& options) {
   const Ranks ranks = compute_boxes(timeline);
-  const Labelling labelling = labelling_of(ranks);
-  if (timeline.makespan_ns <= 0 || labelling.shortest_ns == 0) return nothing_to_draw(timeline);
-  const std::string indent(fmt::format("rank {}  ", ranks.size() - 1).size(), ' ');
-  constexpr std::int64_t kLeastColumns = 40;
-  const std::int64_t width = std::max<std::int64_t>(kLeastColumns, options.columns);
-  const Scale scale =
-      scale_of(ranks, timeline.makespan_ns, labelling, width - static_cast<std::int64_t>(indent.size()) - 1);
-  const Body body = draw_ranks(ranks, scale, labelling, options);
-  std::string text = body.text + axis_lines(scale, indent);
-  text += fmt::format("{}{}; {}\n", indent, legend_line(ranks), scale_line(scale));
-  if (body.stacked) {
-    text += fmt::format("{}under the letters: {}microbatch (0-9, a-z, A-Z, then *)\n", indent,
-                        labelling.with_stage ? "stage, then " : "");
-  }
-  return text;
+  if (!takes_time(timeline, ranks)) return nothing_to_draw(timeline);
+  const Layout layout = layout_of(timeline, ranks, options.columns);
+  const std::string indent(head_of(0, ranks.size()).size(), ' ');
+  std::string text = rows_text(ranks, layout, options) + axis_lines(layout.scale, indent);
+  text += fmt::format("{}{}; {}", indent, legend_line(ranks, layout.runs), scale_line(layout.scale));
+  if (!layout.stacked) return text + fmt::format("; {}\n", numbers_text(layout.labels));
+  return text + fmt::format("\n{}under the letters: {}microbatch (0-9, a-z, A-Z, then *)\n", indent,
+                            layout.labels.with_stage ? "stage, then " : "");
+}
+
+std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, std::int32_t columns) {
+  const Ranks ranks = compute_boxes(timeline);
+  if (!takes_time(timeline, ranks)) return std::nullopt;
+  const Layout layout = layout_of(timeline, ranks, columns);
+  bool all_shown = true;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    all_shown &= shows_every_box(ranks[rank], layout.runs[rank]);
+  if (all_shown) return std::nullopt;
+  // A box as long as a column has at least half of one, and the earliest such box of a column gets it.
+  const Ns shortest_ns = layout.labels.shortest_ns;
+  const Ns needed = timeline.makespan_ns / shortest_ns + (timeline.makespan_ns % shortest_ns > 0 ? 1 : 0);
+  return static_cast<std::int64_t>(head_of(0, ranks.size()).size()) + 1 + needed;
 }
 
 }  // namespace penstock

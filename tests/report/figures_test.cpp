@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 
 #include "report/result.hpp"
@@ -21,37 +22,38 @@ Result sample_result(const sample::Shape& shape = {.ranks = 2, .microbatches = 2
 TEST(ResultTable, SaysEverythingInReadableUnits) {
   Result result = sample_result();
   result.ranks[0].memory.capacity = Bytes{10} << 30;
-  EXPECT_EQ(result_to_table(result),
-            "scenario    vgg16.yaml\n"
-            "schedule    1f1b, K = 2 (2 stages), M = 2, 2 iterations\n"
-            "result      measured by cpu-thread, channel model pair\n"
-            "makespan    9.000 ms\n"
-            "bubble      33.33 % of the total, 50.00 % of the ideal, 12.50 % of the longest span\n"
-            "throughput  888.889 samples/s over the run, 333.333 samples/s steady\n"
-            "samples     8, 4 per update\n"
-            "sent        512.00 MiB, 64.00 MiB per sample\n"
-            "digest      00c0ffee\n"
-            "\n"
-            "rank  device      busy      idle  exposed comm  peak memory  live act.  weight versions        "
-            "sent    received\n"
-            "   0  H100-0  6.000 ms  3.000 ms    750.000 us    10.25 GiB          2                1  256.00 "
-            "MiB  255.00 MiB\n"
-            "   1  H100-1  6.000 ms  3.000 ms    750.000 us     9.62 GiB          1                1  256.00 "
-            "MiB  255.00 MiB\n"
-            "\n"
-            "peak of each kind of memory\n"
-            "rank   weights  optimizer state  activations\n"
-            "   0  3.00 GiB         6.00 GiB     1.25 GiB\n"
-            "   1  3.00 GiB         6.00 GiB   640.00 MiB\n"
-            "\n"
-            "link       bytes  per sample\n"
-            "0>1   256.00 MiB   32.00 MiB\n"
-            "1>2   192.00 MiB   24.00 MiB\n"
-            "\n"
-            "out of memory: rank 0 (H100-0) needs 10.25 GiB and has 10.00 GiB; the peak is reached at 1.000 "
-            "ms in 0F1\n"
-            "\n"
-            "note: the profile was taken at one batch size\n");
+  EXPECT_EQ(
+      result_to_table(result),
+      "scenario    vgg16.yaml\n"
+      "schedule    1f1b, K = 2 (2 stages), M = 2, 2 iterations\n"
+      "result      measured by cpu-thread, channel model pair\n"
+      "makespan    9.000 ms\n"
+      "bubble      33.33 % of the total, 50.00 % of the ideal, 12.50 % of the longest span\n"
+      "throughput  888.889 samples/s over the run, 333.333 samples/s steady\n"
+      "samples     8, 4 per update\n"
+      "sent        512.00 MiB, 64.00 MiB per sample\n"
+      "digest      00c0ffee\n"
+      "\n"
+      "rank  device      busy      idle  exposed comm            peak memory  live act.  weight versions"
+      "        sent    received\n"
+      "   0  H100-0  6.000 ms  3.000 ms    750.000 us  10.25 GiB > 10.00 GiB          2                1"
+      "  256.00 MiB  255.00 MiB\n"
+      "   1  H100-1  6.000 ms  3.000 ms    750.000 us               9.62 GiB          1                1"
+      "  256.00 MiB  255.00 MiB\n"
+      "\n"
+      "peak of each kind of memory\n"
+      "rank   weights  optimizer state  activations\n"
+      "   0  3.00 GiB         6.00 GiB     1.25 GiB\n"
+      "   1  3.00 GiB         6.00 GiB   640.00 MiB\n"
+      "\n"
+      "link       bytes  per sample\n"
+      "0>1   256.00 MiB   32.00 MiB\n"
+      "1>2   192.00 MiB   24.00 MiB\n"
+      "\n"
+      "out of memory: rank 0 (H100-0) needs 10.25 GiB and has 10.00 GiB; the peak is reached at 1.000 "
+      "ms in 0F1\n"
+      "\n"
+      "note: the profile was taken at one batch size\n");
 }
 
 TEST(ResultTable, LeavesOutWhatIsNotThere) {
@@ -65,6 +67,29 @@ TEST(ResultTable, LeavesOutWhatIsNotThere) {
             "throughput  0.00000 samples/s over the run\n"
             "samples     0, 0 per update\n"
             "sent        0 B\n");
+}
+
+TEST(ResultTable, NamesKTheStagesOfThePipelineWhateverTheRanksHold) {
+  Result result = sample_result();
+  const auto shape = [&](std::int32_t ranks, std::int32_t stages) {
+    result.program.ranks = ranks;
+    result.program.stages = stages;
+    const std::string figure = headlines(result)[1].figure;
+    return figure.substr(0, figure.find(", M"));
+  };
+  EXPECT_EQ(shape(3, 2), "1f1b, K = 2 stages on 3 ranks");  // replicas
+  EXPECT_EQ(shape(2, 1), "1f1b, K = 1 stage on 2 ranks");
+  EXPECT_EQ(shape(4, 4), "1f1b, K = 4 (4 stages)");
+  EXPECT_EQ(shape(4, 8), "1f1b, K = 4 (8 stages)");  // two stages a rank
+}
+
+TEST(ResultTable, LeavesTheOutOfMemorySentencesToOthersButMarksTheRank) {
+  Result result = sample_result();
+  result.ranks[0].memory.capacity = Bytes{10} << 30;
+  const std::string table = result_to_table(result, {.out_of_memory = OutOfMemoryLines::left_out});
+  EXPECT_EQ(table.find("out of memory"), std::string::npos);
+  EXPECT_NE(table.find("10.25 GiB > 10.00 GiB"), std::string::npos);
+  EXPECT_EQ(rank_figures(result).rows[0][5].value, 10.25 * (1 << 30));
 }
 
 TEST(ResultTable, HasNoDeviceColumnWithoutDevices) {

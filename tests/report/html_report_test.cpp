@@ -38,6 +38,12 @@ TEST(ResultHtml, HasTimelineMemoryAndTables) {
   EXPECT_NE(page.find("SEND_F"), std::string::npos);
 }
 
+TEST(ResultHtml, KIsTheNumberOfStagesWhereStagesHaveReplicas) {
+  Result result = sample_result();
+  result.program.stages = 2;
+  EXPECT_NE(result_to_html(result).find("<h1>1f1b with K = 2 and M = 4, measured</h1>"), std::string::npos);
+}
+
 TEST(ResultHtml, EscapesEveryName) {
   Result result = sample_result();
   result.scenario = result.engine = result.program.schedule = "<script>alert('x')</script>";
@@ -79,6 +85,22 @@ TEST(SweepHtml, GroupsWhatWasLeftOutByItsReason) {
             std::string::npos);
   EXPECT_NE(page.find("<h2>What does not fit into memory</h2>"), std::string::npos);
   EXPECT_EQ(page.find("<h2>What failed</h2>"), std::string::npos);
+}
+
+TEST(SweepHtml, WhatDoesNotFitIsSortedByWhatItNeedsAndNotByItsText) {
+  Sweep sweep = sample::small_sweep();
+  for (const Bytes gibibytes : {17, 127, 5}) {
+    SweepRow row = sweep.rows[0];
+    row.status = SweepStatus::out_of_memory;
+    row.peak_bytes = gibibytes << 30;
+    row.reason = "rank 0 needs " + std::to_string(gibibytes) + ".00 GiB, its device has 4.00 GiB";
+    sweep.rows.push_back(row);
+  }
+  const std::string page = sweep_to_html(sweep);
+  const std::string section = page.substr(page.find("What does not fit into memory"));
+  EXPECT_LT(section.find("needs 5.00 GiB"), section.find("needs 17.00 GiB"));
+  EXPECT_LT(section.find("needs 17.00 GiB"), section.find("needs 127.00 GiB"));
+  EXPECT_NE(section.find("data-value=\"136365211648\">127.00 GiB</td>"), std::string::npos);
 }
 
 TEST(SweepHtml, MicrobatchSizesTellCurvesApartWhereShapesRepeat) {

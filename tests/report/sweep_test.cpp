@@ -40,6 +40,15 @@ TEST(Sweep, TheSteadyRateRanksBeforeThatOfTheRun) {
   EXPECT_EQ(best_per_schedule(sweep)[0], sweep.rows[0]);
 }
 
+TEST(Sweep, ARowWithoutASteadyRateNeverBeatsOneWithIt) {
+  Sweep sweep = sample::small_sweep();
+  sweep.rows[0].samples_per_second = 1e6;
+  sweep.rows[6].steady_samples_per_second = 1;
+  EXPECT_EQ(best_per_schedule(sweep)[0], sweep.rows[6]);
+  EXPECT_TRUE(ranks_above(sweep.rows[6], sweep.rows[0]));
+  EXPECT_FALSE(ranks_above(sweep.rows[0], sweep.rows[6]));
+}
+
 TEST(Sweep, AScheduleThatNeverFitsHasNoBest) {
   Sweep sweep = sample::small_sweep();
   for (SweepRow& row : sweep.rows) row.status = SweepStatus::out_of_memory;

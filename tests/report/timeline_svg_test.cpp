@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "report/box_svg.hpp"
 #include "report/chart_svg.hpp"
 #include "report/memory_chart.hpp"
 #include "report/palette.hpp"
@@ -111,12 +112,80 @@ TEST(TimelineSvg, APairSharesItsBoxAndSeveralStagesHaveShades) {
   EXPECT_NE(svg.find("paler: later stage of the rank"), std::string::npos);
 }
 
-TEST(TimelineSvg, AnInstantStepIsAThinLineInsideThePlot) {
-  Timeline timeline = {1, 10, {}};
-  timeline.spans = {sample::span_of(0, {.kind = ActionKind::forward, .stage = 0, .microbatch = 0}, 0, 10),
-                    sample::span_of(0, {.kind = ActionKind::step, .stage = 0}, 10, 10)};
+TEST(TimelineSvg, StepsThatTakeNoTimeAreDrawnOverTheBoxesThatFollow) {
+  Timeline timeline = {1, 30, {}};
+  timeline.spans = {sample::span_of(0, {.kind = ActionKind::backward, .stage = 0, .microbatch = 0}, 0, 10),
+                    sample::span_of(0, {.kind = ActionKind::step, .stage = 0}, 10, 10),
+                    sample::span_of(0, {.kind = ActionKind::backward, .stage = 0, .microbatch = 1}, 10, 30),
+                    sample::span_of(0, {.kind = ActionKind::step, .stage = 0}, 30, 30)};
   const std::string svg = timeline_to_svg(timeline, {.width = 277});
-  EXPECT_NE(svg.find("<rect x=\"198.00\" y=\"48.00\" width=\"2.00\""), std::string::npos);
+  const std::size_t first = svg.find("<line x1=\"66.67\"");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_GT(first, svg.rfind("data-n="));
+  EXPECT_NE(svg.find("<title>0STEP, at 10 ns, weight version 0</title></line>"), std::string::npos);
+  // The last one stands on the edge of the plot, which is cut off a pixel further out.
+  EXPECT_NE(svg.find("<line x1=\"200.00\""), std::string::npos);
+  EXPECT_NE(svg.find("<clipPath id=\"penstock-plot\"><rect x=\"52.00\" y=\"0\" width=\"202.00\""),
+            std::string::npos);
+}
+
+TEST(TimelineSvg, StepsOfOneInstantShareAMarkAndManyStepsLeaveTheBoxesVisible) {
+  Timeline timeline = {1, 400, {}};
+  for (Ns time = 0; time < 400; time += 2) {
+    timeline.spans.push_back(
+        sample::span_of(0, {.kind = ActionKind::forward, .stage = 0, .microbatch = 0}, time, time + 2));
+    for (const std::int32_t stage : {0, 4}) {
+      timeline.spans.push_back(
+          sample::span_of(0, {.kind = ActionKind::step, .stage = stage}, time + 2, time + 2));
+    }
+  }
+  const std::string svg = timeline_to_svg(timeline, {.width = 477});
+  EXPECT_EQ(occurrences(svg, "STEP to 4STEP, 2 actions, at "), 200U);
+  EXPECT_EQ(occurrences(svg, "stroke-width=\"0.5\" data-width=\"0.500\""), 200U);  // 2 pixels apart
+}
+
+TEST(TimelineSvg, AStepThatTakesTimeIsABox) {
+  Timeline timeline = {1, 20, {}};
+  timeline.spans = {sample::span_of(0, {.kind = ActionKind::step, .stage = 0}, 10, 20)};
+  const std::string svg = timeline_to_svg(timeline, {.width = 277});
+  EXPECT_NE(svg.find("<rect x=\"100.00\" y=\"30.00\" width=\"100.00\" height=\"24.00\" fill=\"#2b2b2b\""),
+            std::string::npos)
+      << svg;
+  EXPECT_EQ(svg.find("non-scaling-stroke"), std::string::npos);
+}
+
+TEST(TimelineSvg, SeveralActionsInOneBoxAreHatchedAndInTheLegend) {
+  const Timeline timeline = pipeline({.ranks = 2, .microbatches = 1000});
+  const std::string svg = timeline_to_svg(timeline, {.width = 400});
+  EXPECT_EQ(markup_fault(svg), "");
+  EXPECT_EQ(occurrences(svg, ">several actions, too narrow to draw</text>"), 1U);
+  EXPECT_GT(occurrences(svg, "fill=\"url(#penstock-several)\""), 2U);
+  EXPECT_EQ(occurrences(svg, "height=\"12.00\""), 0U);  // nothing looks like an overlapped pair
+  const std::string wide = timeline_to_svg(pipeline({.ranks = 2, .microbatches = 4}));
+  EXPECT_EQ(wide.find("several actions"), std::string::npos);
+}
+
+TEST(TimelineSvg, TransfersThatTakeNoTimeLeaveNoEmptyRow) {
+  Timeline timeline = pipeline({.ranks = 2, .microbatches = 2});
+  const std::string without = timeline_to_svg(timeline, {.communication = true});
+  Span send = sample::span_of(0, {.kind = ActionKind::send_forward, .stage = 0, .microbatch = 0, .peer = 1},
+                              1'000'000, 1'000'000);
+  timeline.spans.insert(timeline.spans.begin(), send);
+  EXPECT_EQ(timeline_to_svg(timeline, {.communication = true}), without);
+}
+
+TEST(BoxSvg, ABoxEndsWhereTheNextOneBeginsToTheLastDigit) {
+  BoxText text;
+  text.add_merged({}, {.x = 1.004, .y = 0, .width = 1.004, .height = 9}, "");  // ends at 2.008
+  EXPECT_NE(text.boxes().find("<rect x=\"1.00\" y=\"0.00\" width=\"1.01\""), std::string::npos)
+      << text.boxes();
+}
+
+TEST(BoxSvg, MixesColoursByTheirShareOfTheTime) {
+  const Colour forward = colour_of(ActionKind::forward);
+  EXPECT_EQ(mixed_colour({{ActionKind::forward, 7}}), forward);
+  EXPECT_EQ(to_hex(mixed_colour({{ActionKind::forward, 1}, {ActionKind::backward, 2}})), "#73aca4");
+  EXPECT_EQ(mixed_colour({}), Colour{});
 }
 
 TEST(TimelineSvg, TheLegendHasEveryKindHoweverNarrowThePicture) {
@@ -159,7 +228,7 @@ TEST(TimelineBoxes, ARunOfNarrowBoxesBecomesManyRectanglesAndNotOne) {
 TEST(TimelineBoxes, HugeTimesDoNotOverflow) {
   constexpr Ns kLatest = std::numeric_limits<Ns>::max();
   const auto rows =
-      drawn_boxes({{box(0, 0, kLatest / 2), box(1, kLatest / 2, kLatest)}}, {.most_elements = 1});
+      drawn_rows({{box(0, 0, kLatest / 2), box(1, kLatest / 2, kLatest)}}, {.most_elements = 1});
   EXPECT_EQ(rows.size(), 1U);
 }
 
@@ -208,6 +277,23 @@ TEST(MemoryChart, ThinningKeepsThePeakAndTheLastSampleOfEachSlot) {
   ASSERT_EQ(thin.size(), 20U);
   EXPECT_EQ(thin[10].bytes[0], 99);
   EXPECT_EQ(thin.back(), samples.back());
+}
+
+TEST(MemoryChart, AllChartsSpanTheWholeTimeHoweverLateARankBegins) {
+  const sample::Shape shape = {.ranks = 3, .microbatches = 2};
+  Result result = sample::result_of(pipeline(shape), shape);
+  for (RankReport& rank : result.ranks) {
+    rank.memory.capacity.reset();
+    rank.memory.samples.erase(rank.memory.samples.begin());  // what is there from the start
+  }
+  ASSERT_GT(result.ranks[2].memory.samples.front().time_ns, 0);
+  for (const Chart& chart : memory_charts(result)) {
+    for (const ChartBand& band : chart.bands) {
+      EXPECT_EQ(band.steps.front().x, 0) << chart.title;
+      EXPECT_EQ(band.end_x, static_cast<double>(result.makespan_ns)) << chart.title;
+    }
+  }
+  EXPECT_EQ(memory_charts(result)[2].bands[0].steps.front().high, 0);
 }
 
 TEST(MemoryChart, ShowsTheCapacityUnlessItIsFarAboveAllPeaks) {

@@ -43,7 +43,7 @@ TEST(TimelineText, OneFOneBReadsAsInThePaper) {
             "rank 2  ......F0-B0====F1-B1====F2-B2====F3-B3====............\n"
             "        |--------------|--------------|--------------|--------|\n"
             "        0              5 ms           10 ms          15 ms\n"
-            "        F forward, B backward, . idle; 3 columns = 1 ms\n");
+            "        F forward, B backward, . idle; 3 columns = 1 ms; numbers are microbatches\n");
 }
 
 TEST(TimelineText, MicrobatchesStandUnderTheLettersWhereAUnitHasOneColumn) {
@@ -61,9 +61,9 @@ TEST(TimelineText, MicrobatchesStandUnderTheLettersWhereAUnitHasOneColumn) {
 TEST(TimelineText, OneRankHasNoIdleTime) {
   EXPECT_EQ(timeline_to_text(pipeline({.ranks = 1, .microbatches = 2})),
             "rank 0  F0-B0====F1-B1====\n"
-            "        |-----------------|\n"
-            "        0\n"
-            "        F forward, B backward, . idle; 3 columns = 1 ms\n");
+            "        |--------------|--|\n"
+            "        0              5 ms\n"
+            "        F forward, B backward, . idle; 3 columns = 1 ms; numbers are microbatches\n");
 }
 
 TEST(TimelineText, APairOfSeveralStagesNamesStagesAndBothLeaves) {
@@ -78,6 +78,7 @@ TEST(TimelineText, APairOfSeveralStagesNamesStagesAndBothLeaves) {
   EXPECT_EQ(text.substr(0, text.find('\n')), "rank 0  0F5;3B2#0I1=====0W1_____");
   EXPECT_NE(text.find("I backward for the input, W backward for the weights, # overlapped pair"),
             std::string::npos);
+  EXPECT_NE(text.find("; 1F2 is microbatch 2 on stage 1\n"), std::string::npos);
 }
 
 TEST(TimelineText, AStackedPairOfOneColumnIsAHash) {
@@ -103,6 +104,44 @@ TEST(TimelineText, WhatTakesMostOfAColumnIsShownWhereTimeIsLong) {
       text.substr(0, text.find('\n')),
       "rank 0  F1-------....................................B0============================================");
   EXPECT_NE(text.find("1 column is about 10 ns"), std::string::npos);
+}
+
+TEST(TimelineText, WaitingForACollectiveIsNotDrawnAsIdle) {
+  Timeline timeline = {2, 9 * kMs, {}};
+  timeline.spans = {sample::span_of(0, action(ActionKind::unshard, 0, -1), 0, 2 * kMs),
+                    sample::span_of(0, action(ActionKind::forward, 0, 0), 2 * kMs, 4 * kMs),
+                    sample::span_of(0, action(ActionKind::backward, 0, 0), 4 * kMs, 6 * kMs),
+                    sample::span_of(0, action(ActionKind::reduce_grad, 0, -1), 5 * kMs, 8 * kMs),
+                    sample::span_of(1, action(ActionKind::forward, 1, 0), 0, 2 * kMs)};
+  EXPECT_EQ(
+      timeline_to_text(timeline),
+      "rank 0  ^^^^F0--B0==++++..\n"
+      "rank 1  F0--..............\n"
+      "        |---------|-------|\n"
+      "        0         5 ms\n"
+      "        F forward, B backward, + idle while gradients are reduced, ^ idle while weights are gathered, "
+      ". idle; 2 columns = 1 ms; numbers are microbatches\n");
+}
+
+TEST(TimelineText, SaysHowManyColumnsShowEveryAction) {
+  const Timeline timeline = pipeline({.ranks = 8, .microbatches = 64, .forward_ns = 1'300'001});
+  const auto needed = columns_for_every_action(timeline, 100);
+  ASSERT_TRUE(needed);
+  EXPECT_EQ(*needed, 8 + 1 + timeline.makespan_ns / 1'300'001 + 1);
+  const auto columns = static_cast<std::int32_t>(*needed);
+  EXPECT_FALSE(columns_for_every_action(timeline, columns));
+  const std::string text = timeline_to_text(timeline, {.columns = columns});
+  EXPECT_EQ(std::ranges::count(text.substr(0, text.find('\n')), 'F'), 64) << text;
+  EXPECT_LT(std::ranges::count(timeline_to_text(timeline).substr(0, 100), 'F'), 64);
+}
+
+TEST(TimelineText, NeedsNoMoreColumnsWhereEveryActionHasOne) {
+  EXPECT_FALSE(columns_for_every_action(pipeline({.ranks = 4, .microbatches = 8}), 100));
+  EXPECT_FALSE(columns_for_every_action(Timeline{}, 100));
+  Timeline late = {1, Ns{8'000'000'000'000'000'000}, {}};
+  late.spans = {sample::span_of(0, action(ActionKind::forward, 0, 0), 0, 1),
+                sample::span_of(0, action(ActionKind::backward, 0, 0), 1, late.makespan_ns)};
+  EXPECT_EQ(columns_for_every_action(late, 100), 9 + late.makespan_ns);
 }
 
 TEST(TimelineText, LinesKeepToTheWidth) {
