@@ -111,8 +111,9 @@ Command check_command(CLI::App& root) {
   add_output_flags(*app, flags->output, ".json .txt");
   app->footer(
       "Examples:\n"
-      "  penstock check my_schedule.csv --channel pair\n"
-      "  penstock check --baseline schedules.json --junit schedules.xml");
+      "  penstock check --schedule zb-h1 --pp-size 4 --num-microbatches 8 --channel pair\n"
+      "  penstock check scenarios/library/vgg16-cluster-a.yaml --baseline vgg16.json --update\n"
+      "  penstock check --baseline vgg16.json --junit vgg16.xml");
   return {app, [flags] { return run_check(*flags); }};
 }
 

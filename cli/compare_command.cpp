@@ -87,8 +87,8 @@ Command compare_command(CLI::App& root) {
   add_output_flags(*app, flags->output, ".json .txt");
   app->footer(
       "Examples:\n"
-      "  penstock simulate gnmt.yaml --timeline -o predicted.json\n"
-      "  penstock run gnmt.yaml --timeline -o measured.json\n"
+      "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --timeline -o predicted.json\n"
+      "  penstock run scenarios/library/gnmt-cluster-a.yaml --timeline -o measured.json\n"
       "  penstock compare predicted.json measured.json --tolerance 0.03");
   return {app, [flags] { return run_compare(*flags); }};
 }

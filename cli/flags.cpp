@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -57,7 +58,7 @@ void add_input_file(CLI::App& app, std::string& file) {
   app.add_option(
          "INPUT", file,
          "a scenario (.yaml, .yml, .json) or a program (.psched, PyTorch's .csv); without it the flags of "
-         "\"Schedule\" say everything: F, I, W take 1 ms, B 2 ms, links are free")
+         "\"Schedule\" say everything: F, I, W take 1 ms a sample, B 2 ms, links are free")
       ->type_name("FILE");
 }
 
@@ -69,17 +70,21 @@ void add_shape_flags(CLI::App& app, InputFlags& flags) {
       ->type_name("NAME");
   add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
   add_number(app, "--num-microbatches", flags.num_microbatches, group, "M, microbatches of one minibatch");
+  add_number(app, "--virtual-stages", flags.virtual_stages, group, "v, model chunks a rank (default 1)");
   add_batch_flags(app, flags);
 }
 
 void add_batch_flags(CLI::App& app, InputFlags& flags) {
   const std::string group = "Schedule (overrides the scenario)";
-  add_number(app, "--virtual-stages", flags.virtual_stages, group, "v, model chunks a rank (default 1)");
   add_number(app, "--micro-batch-size", flags.micro_batch_size, group, "samples of a microbatch (default 1)");
   add_number(app, "--global-batch-size", flags.global_batch_size, group,
              "samples of a minibatch (default: microbatches x their size)");
   add_number(app, "--iterations", flags.iterations, group, "how often the minibatch is repeated (default 1)");
-  app.add_option("--set", flags.settings,
+  add_settings_flag(app, flags.settings, group);
+}
+
+void add_settings_flag(CLI::App& app, std::vector<std::string>& settings, const std::string& group) {
+  app.add_option("--set", settings,
                  "changes one value of the scenario, with its unit: cluster.latency=4us; may be repeated")
       ->allow_extra_args(false)
       ->group(group)

@@ -60,8 +60,10 @@ void add_choice(CLI::App& app, const std::string& name, std::string& value, cons
 void add_input_file(CLI::App& app, std::string& file);
 /// --schedule, --pp-size, ... for one point.
 void add_shape_flags(CLI::App& app, InputFlags& flags);
-/// --micro-batch-size, --global-batch-size, --virtual-stages, --iterations, --set: also those of a sweep.
+/// --micro-batch-size, --global-batch-size, --iterations, --set: also those of a sweep.
 void add_batch_flags(CLI::App& app, InputFlags& flags);
+/// --set alone.
+void add_settings_flag(CLI::App& app, std::vector<std::string>& settings, const std::string& group);
 void add_channel_flags(CLI::App& app, ChannelFlags& flags);
 void add_engine_flag(CLI::App& app, std::string& engine);
 /// --json, -o, --quiet. `suffixes` are those that help names: ".json .csv".

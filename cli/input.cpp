@@ -55,25 +55,13 @@ tl::expected<void, Failure> require_shape(const InputFlags& flags, const Scenari
   std::vector<std::string_view> missing;
   if (scenario.schedule.empty()) missing.emplace_back("--schedule NAME");
   if (!flags.pp_size && flags.settings.empty()) missing.emplace_back("--pp-size K");
-  if (!flags.num_microbatches && flags.settings.empty()) missing.emplace_back("--num-microbatches M");
+  const bool sizes_say_it = flags.micro_batch_size && flags.global_batch_size;
+  if (!flags.num_microbatches && !sizes_say_it && flags.settings.empty())
+    missing.emplace_back("--num-microbatches M");
   if (missing.empty()) return {};
   return bad_input(
       fmt::format("expected a scenario or program file, or else {} as well (`--help` has examples)",
                   fmt::join(missing, " ")));
-}
-
-/// Both sizes mean the same here: the flag's one counts.
-Batch with_one_size(Batch batch, const InputFlags& flags) {
-  if (flags.micro_batch_size && !flags.global_batch_size) batch.global_batch_size.reset();
-  if (flags.global_batch_size && !flags.micro_batch_size) batch.micro_batch_size.reset();
-  return batch;
-}
-
-MicrobatchMeaning meaning_of(const Scenario& scenario) {
-  const ScheduleInfo* schedule =
-      find_schedule(scenario.program ? scenario.program->schedule : scenario.schedule);
-  return schedule != nullptr && schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
-                                                       : MicrobatchMeaning::part_of_minibatch;
 }
 
 std::int32_t narrowed(std::optional<std::int64_t> number, std::int32_t otherwise) {
@@ -100,21 +88,12 @@ tl::expected<Scenario, Failure> load_input(const InputFlags& flags) {
   return *std::move(scenario);
 }
 
-Batch with_flags(Batch batch, const InputFlags& flags, MicrobatchMeaning meaning) {
-  if (flags.micro_batch_size) batch.micro_batch_size = flags.micro_batch_size;
-  if (flags.num_microbatches) batch.microbatches = flags.num_microbatches;
-  if (flags.global_batch_size) batch.global_batch_size = flags.global_batch_size;
-  if (meaning == MicrobatchMeaning::whole_minibatch) return with_one_size(batch, flags);
-  const bool all_three = batch.micro_batch_size && batch.microbatches && batch.global_batch_size;
-  if (!all_three) return batch;
-  if (flags.num_microbatches && !flags.micro_batch_size) {
-    batch.micro_batch_size.reset();
-  } else if (flags.num_microbatches && !flags.global_batch_size) {
-    batch.global_batch_size.reset();
-  } else if (flags.micro_batch_size || flags.global_batch_size) {
-    if (!flags.num_microbatches) batch.microbatches.reset();
-  }
-  return batch;
+Batch stated_batch(const InputFlags& flags) {
+  Batch stated;
+  stated.micro_batch_size = flags.micro_batch_size;
+  stated.global_batch_size = flags.global_batch_size;
+  stated.microbatches = flags.num_microbatches;
+  return stated;
 }
 
 tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, const ChannelFlags& channels) {
@@ -133,7 +112,8 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   shape.stages = narrowed(flags.pp_size, shape.stages);
   shape.virtual_stages = narrowed(flags.virtual_stages, shape.virtual_stages);
   shape.iterations = narrowed(flags.iterations, shape.iterations);
-  scenario->batch = with_flags(scenario->batch, flags, meaning_of(*scenario));
+  const std::string& schedule = scenario->program ? scenario->program->schedule : scenario->schedule;
+  scenario->batch = overridden(scenario->batch, stated_batch(flags), meaning_of_microbatch(schedule));
   auto options = with_flags(scenario->channels, channels);
   if (!options) return tl::unexpected(options.error());
   scenario->channels = *options;

@@ -22,10 +22,8 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
 /// scenario_with_flags() of one point. Error: without a file, the schedule, K or M is missing.
 tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const ChannelFlags& channels);
 
-/// The sizes with the flags' values. Where that makes three, one that only the file gives is left out and
-/// follows from the others: the microbatch's size when the number of microbatches is a flag, their number
-/// otherwise.
-Batch with_flags(Batch batch, const InputFlags& flags, MicrobatchMeaning meaning);
+/// The figures of the batch that are flags.
+Batch stated_batch(const InputFlags& flags);
 
 /// `name`, when find_schedule() knows it. Error: offers the nearest name.
 tl::expected<std::string, Failure> known_schedule(const std::string& name);

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,46 +21,83 @@
 namespace penstock {
 namespace {
 
-/// "1-4, 8": runs of neighbouring numbers. Requires ascending numbers.
-std::string runs_of(const std::vector<std::int32_t>& numbers) {
+using Numbers = std::set<std::int32_t>;
+
+/// "1-4, 8": runs of neighbouring numbers.
+std::string runs_of(const Numbers& numbers) {
   std::vector<std::string> runs;
-  for (std::size_t first = 0; first < numbers.size();) {
-    std::size_t last = first;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    runs.push_back(first == last ? fmt::format("{}", numbers[first])
-                                 : fmt::format("{}-{}", numbers[first], numbers[last]));
-    first = last + 1;
+  for (auto next = numbers.begin(); next != numbers.end();) {
+    const std::int32_t first = *next++;
+    std::int32_t last = first;
+    for (; next != numbers.end() && *next == last + 1; ++next) last = *next;
+    runs.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
   }
   return fmt::format("{}", fmt::join(runs, ", "));
 }
 
-/// "gpipe   K 1: M 1-4, 8": for each schedule and K which M do not fit.
+/// "gpipe   K 1: M 1-4, 8": for each schedule, K and v which M do not fit.
 std::string out_of_memory_text(const Sweep& sweep) {
-  std::map<std::pair<std::string, std::int32_t>, std::vector<std::int32_t>> microbatches;
+  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, Numbers> microbatches;
   for (const SweepRow& row : sweep.rows) {
     if (row.status == SweepStatus::out_of_memory)
-      microbatches[{row.schedule, row.stages}].push_back(row.microbatches);
+      microbatches[{row.schedule, row.stages, row.virtual_stages}].insert(row.microbatches);
   }
-  Table table{.columns = {"schedule", "K", "M"}, .rows = {}};
+  Table table{.columns = {"schedule", "K", "v", "M"}, .rows = {}};
   for (const auto& [point, numbers] : microbatches) {
-    table.rows.push_back(
-        {{point.first, {}}, {fmt::format("{}", point.second), point.second}, {runs_of(numbers), {}}});
+    const auto& [schedule, stages, virtual_stages] = point;
+    table.rows.push_back({{schedule, {}},
+                          {fmt::format("{}", stages), stages},
+                          {fmt::format("{}", virtual_stages), virtual_stages},
+                          {runs_of(numbers), {}}});
   }
   return table.rows.empty() ? "" : "\ndoes not fit in memory\n" + table_to_text(table);
 }
 
+/// The rows that are refused for the same reason, whatever numbers it names.
+struct Refused {
+  std::string first_reason;
+  std::size_t count = 0;
+  bool reasons_differ = false;
+  Numbers stages;
+  Numbers microbatches;
+};
+
+std::string without_numbers(std::string_view reason) {
+  std::string text;
+  for (const char c : reason) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit) text += c;
+    if (is_digit && !text.ends_with('#')) text += '#';
+  }
+  return text;
+}
+
+/// " (first of K 17-64, M 8)", where the reasons name different numbers.
+std::string range_text(const Refused& refused) {
+  if (!refused.reasons_differ) return "";
+  return fmt::format(" (the first of K {}, M {})", runs_of(refused.stages), runs_of(refused.microbatches));
+}
+
 /// Each reason once, the most frequent first.
 std::string reasons_text(const Sweep& sweep, SweepStatus status) {
-  std::map<std::string, std::size_t> counts;
+  std::map<std::string, Refused> groups;
   for (const SweepRow& row : sweep.rows) {
-    if (row.status == status) ++counts[row.reason];
+    if (row.status != status) continue;
+    Refused& group = groups[without_numbers(row.reason)];
+    if (group.count++ == 0) group.first_reason = row.reason;
+    group.reasons_differ |= row.reason != group.first_reason;
+    group.stages.insert(row.stages);
+    group.microbatches.insert(row.microbatches);
   }
-  std::vector<std::pair<std::string, std::size_t>> reasons(counts.begin(), counts.end());
-  std::ranges::stable_sort(reasons, [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<Refused> reasons;
+  reasons.reserve(groups.size());
+  for (auto& [text, group] : groups) reasons.push_back(std::move(group));
+  std::ranges::stable_sort(reasons, std::greater{}, &Refused::count);
   std::string text;
   constexpr std::size_t kMostReasons = 8;
   for (std::size_t i = 0; i < reasons.size() && i < kMostReasons; ++i) {
-    text += fmt::format("  {:>4} x {}\n", reasons[i].second, reasons[i].first);
+    text +=
+        fmt::format("  {:>4} x {}{}\n", reasons[i].count, reasons[i].first_reason, range_text(reasons[i]));
   }
   if (reasons.size() > kMostReasons)
     text += fmt::format("  ... and {} other reasons\n", reasons.size() - kMostReasons);

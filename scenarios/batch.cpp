@@ -13,6 +13,8 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "schedules/generators.hpp"
+
 namespace penstock {
 namespace {
 
@@ -104,7 +106,39 @@ tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch)
       .microbatches = static_cast<std::int32_t>(*batch.microbatches)};
 }
 
+/// Both sizes mean the same: the stated one counts.
+Batch with_one_size(Batch batch, const Batch& stated) {
+  if (stated.micro_batch_size && !stated.global_batch_size) batch.global_batch_size.reset();
+  if (stated.global_batch_size && !stated.micro_batch_size) batch.micro_batch_size.reset();
+  return batch;
+}
+
 }  // namespace
+
+MicrobatchMeaning meaning_of_microbatch(std::string_view name) {
+  const ScheduleInfo* schedule = find_schedule(name);
+  return schedule != nullptr && schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
+                                                       : MicrobatchMeaning::part_of_minibatch;
+}
+
+Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meaning) {
+  Batch batch = own;
+  if (stated.micro_batch_size) batch.micro_batch_size = stated.micro_batch_size;
+  if (stated.global_batch_size) batch.global_batch_size = stated.global_batch_size;
+  if (stated.microbatches) batch.microbatches = stated.microbatches;
+  if (meaning == MicrobatchMeaning::whole_minibatch) return with_one_size(batch, stated);
+  const bool all_three = batch.micro_batch_size && batch.global_batch_size && batch.microbatches;
+  const bool none_stated = !stated.micro_batch_size && !stated.global_batch_size && !stated.microbatches;
+  if (!all_three || none_stated) return batch;
+  if (!stated.microbatches) {
+    batch.microbatches.reset();
+  } else if (!stated.micro_batch_size) {
+    batch.micro_batch_size.reset();
+  } else if (!stated.global_batch_size) {
+    batch.global_batch_size.reset();
+  }
+  return batch;
+}
 
 tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, MicrobatchMeaning meaning) {
   if (auto checked = check_positive(batch); !checked) return tl::unexpected(checked.error());
@@ -130,6 +164,13 @@ std::optional<std::int64_t> micro_batch_size_of(const Batch& batch, MicrobatchMe
       batch.microbatches && *batch.microbatches > 0 && *batch.global_batch_size % *batch.microbatches == 0;
   if (!divides) return std::nullopt;
   return *batch.global_batch_size / *batch.microbatches;
+}
+
+std::optional<std::int64_t> global_batch_size_of(const Batch& batch, MicrobatchMeaning meaning) {
+  if (batch.global_batch_size) return batch.global_batch_size;
+  if (meaning == MicrobatchMeaning::whole_minibatch) return batch.micro_batch_size;
+  if (!batch.microbatches) return std::nullopt;
+  return batch.micro_batch_size.value_or(1) * *batch.microbatches;
 }
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 
 namespace penstock {
@@ -26,6 +27,14 @@ enum class MicrobatchMeaning : std::uint8_t {
   whole_minibatch,    // asynchronous schedules: both sizes mean the same, microbatches is free
 };
 
+/// What a microbatch of the schedule `name` (of the table of schedules) is; part_of_minibatch for others.
+MicrobatchMeaning meaning_of_microbatch(std::string_view name);
+
+/// `own` with the figures that are `stated` in their place (flags over a file). Where that makes three, one
+/// that is only in `own` is left out and follows from the others: the microbatch's size when their number is
+/// stated, their number otherwise. A stated size of a whole minibatch replaces the other one.
+Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meaning);
+
 /// Both figures that a run needs; each at least 1.
 struct ResolvedBatch {
   std::int64_t micro_batch_size = 1;
@@ -40,5 +49,7 @@ tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, Micro
 
 /// The samples of one microbatch as far as the sizes alone tell; nothing when they do not.
 std::optional<std::int64_t> micro_batch_size_of(const Batch& batch, MicrobatchMeaning meaning);
+/// The same of one minibatch.
+std::optional<std::int64_t> global_batch_size_of(const Batch& batch, MicrobatchMeaning meaning);
 
 }  // namespace penstock

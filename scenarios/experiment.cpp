@@ -1,4 +1,4 @@
-// batch -> generate -> model's edges -> validate -> lower -> price -> cluster.
+// partition planned -> batch -> generate -> model's edges -> validate -> lower -> price -> cluster.
 
 #include "scenarios/experiment.hpp"
 
@@ -17,10 +17,10 @@
 #include "scenarios/cluster_spec.hpp"
 #include "scenarios/generated_program.hpp"
 #include "scenarios/model.hpp"
+#include "scenarios/planned_scenario.hpp"
 #include "scenarios/scenario.hpp"
 #include "scenarios/stage_costs.hpp"
 #include "schedules/action.hpp"
-#include "schedules/generators.hpp"
 #include "schedules/lower.hpp"
 #include "schedules/program.hpp"
 #include "schedules/validate.hpp"
@@ -42,13 +42,6 @@ PrepareError invalid_program(const Scenario& scenario, std::string_view message)
   return error;
 }
 
-MicrobatchMeaning meaning_of(const Scenario& scenario) {
-  const ScheduleInfo* schedule =
-      find_schedule(scenario.program ? scenario.program->schedule : scenario.schedule);
-  return schedule != nullptr && schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
-                                                       : MicrobatchMeaning::part_of_minibatch;
-}
-
 /// The scenario's batch; a program file states its number of microbatches itself.
 tl::expected<ResolvedBatch, std::string> batch_in_force(const Scenario& scenario) {
   Batch batch = scenario.batch;
@@ -60,7 +53,8 @@ tl::expected<ResolvedBatch, std::string> batch_in_force(const Scenario& scenario
     }
     batch.microbatches = scenario.program->microbatches;
   }
-  return resolve_batch(batch, meaning_of(scenario));
+  return resolve_batch(
+      batch, meaning_of_microbatch(scenario.program ? scenario.program->schedule : scenario.schedule));
 }
 
 tl::expected<Program, std::string> compute_program(const Scenario& scenario, const ResolvedBatch& batch) {
@@ -106,20 +100,29 @@ bool has_overhead(const Model& model) {
   return figures != nullptr && std::ranges::any_of(figures->overhead.values, [](Ns ns) { return ns > 0; });
 }
 
+/// Says nothing of `wanted` itself, so that a sweep can say it once for all sizes.
 std::vector<std::string> notes_of(const Scenario& scenario, std::int64_t wanted) {
   std::vector<std::string> notes = scenario.notes;
   const std::int64_t own = scenario.batch.own_micro_batch_size;
-  if (!std::holds_alternative<UnitCosts>(scenario.model) && wanted != own) {
-    notes.push_back(
-        fmt::format("the model's times and bytes are scaled linearly from {} to {} samples a microbatch, {}",
-                    own, wanted, has_overhead(scenario.model) ? "overhead apart" : "with overhead 0"));
-  }
+  if (wanted == own) return notes;
+  const std::string samples = own == 1 ? "one sample" : fmt::format("{} samples", own);
+  notes.push_back(
+      std::holds_alternative<UnitCosts>(scenario.model)
+          ? fmt::format("no model is given: F, I and W take 1 ms and B 2 ms for {}, and times and bytes are "
+                        "scaled linearly to the microbatch's size",
+                        samples)
+          : fmt::format("the model's times and bytes hold for {} a microbatch and are scaled linearly to the "
+                        "microbatch's size, {}",
+                        samples, has_overhead(scenario.model) ? "overhead apart" : "with overhead 0"));
   return notes;
 }
 
 }  // namespace
 
-tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario) {
+tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
+  const auto planned = with_planned_partition(stated);
+  if (!planned) return tl::unexpected(bad_input(stated, planned.error()));
+  const Scenario& scenario = *planned;
   const auto batch = batch_in_force(scenario);
   if (!batch) return tl::unexpected(bad_input(scenario, batch.error()));
   auto program = lowered_program(scenario, *batch);

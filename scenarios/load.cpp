@@ -57,9 +57,7 @@ Parts read_parts(const Node& document, Problem& problem) {
 }
 
 MicrobatchMeaning meaning_of(const SchedulePart& schedule) {
-  const ScheduleInfo* info = find_schedule(schedule.program ? schedule.program->schedule : schedule.name);
-  return info != nullptr && info->asynchronous ? MicrobatchMeaning::whole_minibatch
-                                               : MicrobatchMeaning::part_of_minibatch;
+  return meaning_of_microbatch(schedule.program ? schedule.program->schedule : schedule.name);
 }
 
 Batch batch_of(const SchedulePart& schedule, const TrainingPart& training) {

@@ -17,6 +17,7 @@
 
 #include "scenarios/document.hpp"
 #include "schedules/generators.hpp"
+#include "schedules/nearest_name.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
@@ -44,14 +45,30 @@ bool is_partition_word(const std::string& text) {
   return extension != ".yaml" && extension != ".yml" && extension != ".json";
 }
 
-/// What a scalar may be instead of a file's name.
-std::string alternatives(std::string_view part) {
+/// The names that a scalar may be instead of a file's.
+std::vector<std::string_view> known_words(std::string_view part) {
   std::vector<std::string_view> words;
   if (part == "cluster") {
     words = {"uniform", "two-level"};
     for (const Preset& preset : presets()) words.push_back(preset.name);
-    return fmt::format("a mapping, a preset ({}) or a file", fmt::join(words, ", "));
   }
+  if (part == "schedule") {
+    for (const ScheduleInfo& schedule : schedule_table()) words.push_back(schedule.name);
+  }
+  return words;
+}
+
+/// "; did you mean uniform?", unless the scalar was meant to be a file.
+std::string nearest_word(const std::string& typed, std::string_view part) {
+  const std::vector<std::string_view> words = known_words(part);
+  const bool is_path = typed.find_first_of("./\\") != std::string::npos;
+  return words.empty() || is_path ? "" : fmt::format("; did you mean {}?", nearest_name(typed, words));
+}
+
+/// What a scalar may be instead of a file's name.
+std::string alternatives(std::string_view part) {
+  if (part == "cluster")
+    return fmt::format("a mapping, a preset ({}) or a file", fmt::join(known_words(part), ", "));
   if (part == "schedule")
     return "a mapping, the name of a schedule (`penstock schedules` lists them) or a file";
   return "a mapping or a file";
@@ -74,9 +91,10 @@ tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
     visited.push_back(full);
     const auto text = read_text_file(file.path, file.name);
     if (!text) {
-      return tl::unexpected(message_at(
-          scalar, part,
-          fmt::format("expected {}, got {}: {}", alternatives(part), describe(scalar), text.error())));
+      return tl::unexpected(
+          message_at(scalar, part,
+                     fmt::format("expected {}, got {}: {}{}", alternatives(part), describe(scalar),
+                                 text.error(), nearest_word(scalar.text, part))));
     }
     auto document = parse_document(
         *text, std::make_shared<const Source>(

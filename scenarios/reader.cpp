@@ -192,7 +192,10 @@ std::optional<std::size_t> MappingReader::index_of_choice(std::string_view key,
   const auto parse = [words](std::string_view text) -> tl::expected<std::size_t, std::string> {
     const auto found = std::ranges::find(words, text);
     if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-    return tl::unexpected(fmt::format("expected {}, got \"{}\"", fmt::join(words, " or "), text));
+    // Of two words, neither is a typing error of the other.
+    const std::string hint =
+        words.size() > 2 ? fmt::format("; did you mean {}?", nearest_name(text, words)) : "";
+    return tl::unexpected(fmt::format("expected {}, got \"{}\"{}", fmt::join(words, " or "), text, hint));
   };
   return parsed<std::size_t>(key, parse);
 }

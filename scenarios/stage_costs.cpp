@@ -242,6 +242,11 @@ class Scaler {
   bool overflowed_ = false;
 };
 
+std::string beyond_scale(Scaling scaling) {
+  return fmt::format("the model's figures for {} samples become more than 2^63 when scaled to {}",
+                     scaling.own, scaling.wanted);
+}
+
 StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
   StageCost cost = stage.cost;
   const Ns overhead = stage.overhead_ns;
@@ -273,11 +278,16 @@ tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStag
     costs.edges.push_back(
         {.edge = edge, .activation = scale(from.activation), .gradient = scale(from.gradient)});
   }
-  if (scale.overflowed()) {
-    return tl::unexpected(
-        fmt::format("the model's figures for {} samples become more than 2^63 when scaled to {}", scaling.own,
-                    scaling.wanted));
-  }
+  if (scale.overflowed()) return tl::unexpected(beyond_scale(scaling));
+  return costs;
+}
+
+/// A slice takes as long as a microbatch: the units are those of whatever the schedule moves.
+tl::expected<CostTable, std::string> scaled_unit_costs(const Program& program, Scaling scaling) {
+  CostTable costs = unit_costs(program);
+  Scaler scale(scaling);
+  for (StageCost& cost : costs.stages) cost = scaled({.cost = cost}, scale);
+  if (scale.overflowed()) return tl::unexpected(beyond_scale(scaling));
   return costs;
 }
 
@@ -304,7 +314,8 @@ tl::expected<CostTable, std::string> cost_table(const Scenario& scenario, const 
   } else if (const auto* graph = std::get_if<LayerGraph>(&scenario.model)) {
     stages = unscaled_stages(*graph, scenario, program.stage_count());
   } else {
-    return unit_costs(program);
+    return scaled_unit_costs(program,
+                             {.own = scenario.batch.own_micro_batch_size, .wanted = micro_batch_size});
   }
   if (!stages) return tl::unexpected(stages.error());
   const std::int64_t own = scenario.batch.own_micro_batch_size * program.slices;

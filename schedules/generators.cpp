@@ -480,8 +480,10 @@ Generated generate(std::string_view name, const Shape& shape) {
   }
   for (const std::string_view key : given_options(shape)) {
     if (std::ranges::find(schedule->options, key) == schedule->options.end()) {
-      return tl::unexpected(fmt::format("{}: {} does not take it; it takes {}", key, schedule->name,
-                                        fmt::join(schedule->options, ", ")));
+      const bool has_options = !schedule->options.empty();
+      return tl::unexpected(fmt::format(
+          "{}: {} does not take it; it takes {}", key, schedule->name,
+          has_options ? fmt::format("{}", fmt::join(schedule->options, ", ")) : "no such option"));
     }
   }
   if (auto checked = check_counts(*schedule, shape); !checked) return tl::unexpected(checked.error());

@@ -2,6 +2,7 @@
 
 #include "sim/simulate.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -16,6 +17,7 @@
 #include "report/metrics.hpp"
 #include "report/result.hpp"
 #include "report/timeline.hpp"
+#include "report/units.hpp"
 #include "scenarios/experiment.hpp"
 #include "scenarios/scenario.hpp"
 #include "schedules/action.hpp"
@@ -23,6 +25,7 @@
 #include "schedules/channel_check.hpp"
 #include "schedules/cost_table.hpp"
 #include "schedules/program.hpp"
+#include "sim/endless_stream.hpp"
 #include "sim/engines.hpp"
 #include "sim/memory.hpp"
 #include "sim/message_costs.hpp"
@@ -68,11 +71,6 @@ void add_memory(Result& result, const Experiment& experiment, const MemoryOption
   }
 }
 
-double samples_per_second(const Period& period, double samples_per_microbatch) {
-  return static_cast<double>(period.microbatches) * samples_per_microbatch * 1e9 /
-         static_cast<double>(period.period_ns);
-}
-
 void add_steady_rate(Result& result, const Experiment& experiment, Engine engine) {
   const std::optional<Period> period = steady_period(experiment, engine);
   if (!period || period->period_ns == 0) return;
@@ -102,60 +100,61 @@ tl::expected<Result, Hang> simulate(const Experiment& experiment, const Simulate
 
 namespace {
 
-/// The first rank whose device is too small for the experiment, in words.
-std::optional<std::string> too_small(const Experiment& experiment, Engine engine) {
-  const auto timeline = run_engine(experiment, engine);
-  if (!timeline) return std::nullopt;
-  const std::vector<RankMemory> memories = memory_of(*timeline, experiment, {.samples = false});
-  for (std::size_t rank = 0; rank < memories.size(); ++rank) {
-    if (!memories[rank].out_of_memory()) continue;
-    return fmt::format("rank {} needs {} of {} bytes", rank, memories[rank].peak_bytes,
-                       *memories[rank].capacity);
+/// That the rate of a stream is given although a device is too small for it; nothing when all are large
+/// enough, or when the run itself does not fit, which is reported anyway.
+std::optional<std::string> steady_memory_note(const Result& result, const EndlessStream& stream) {
+  for (const RankReport& rank : result.ranks) {
+    if (rank.memory.out_of_memory()) return std::nullopt;
   }
-  return std::nullopt;
-}
-
-/// Takes the steady rate from a stream of the scenario that is long enough to show a period. A stream that
-/// fills the pipeline beyond a device's memory has no rate that anybody could reach, which a note says.
-void add_steady_rate_of_longer_stream(Result& result, const Scenario& scenario, const Experiment& experiment,
-                                      Engine engine) {
-  const std::int32_t wanted = 12 * dependency_depth(experiment.program) + 64;
-  Scenario longer = scenario;
-  std::int32_t factor = wanted / experiment.program.microbatches + 1;
-  for (int attempt = 0; attempt < 3; ++attempt, factor *= 4) {
-    longer.shape.iterations = scenario.shape.iterations * factor;
-    const auto prepared = prepare(longer);
-    if (!prepared) return;
-    const auto period = steady_period(*prepared, engine);
-    if (!period || period->period_ns == 0) continue;
-    if (const auto reason = too_small(*prepared, engine)) {
-      result.notes.push_back(
-          fmt::format("no steady rate: {} minibatches fit, but a stream that fills the pipeline does not: {}",
-                      experiment.program.microbatches, *reason));
-      return;
-    }
-    result.throughput.steady_samples_per_second =
-        samples_per_second(*period, prepared->samples_per_microbatch);
-    return;
-  }
+  const auto rank = first_out_of_memory(stream.memories);
+  if (!rank) return std::nullopt;
+  const RankMemory& memory = stream.memories[*rank];
+  return fmt::format(
+      "this run fits in memory, but the stream's steady state needs {} on rank {} ({}), which has {}: the "
+      "steady rate is what it would be with enough memory",
+      format_bytes(memory.peak_bytes), *rank, result.ranks[*rank].device, format_bytes(*memory.capacity));
 }
 
 }  // namespace
 
-tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
-                                                      const SimulateOptions& options) {
+std::optional<std::size_t> first_out_of_memory(const std::vector<RankMemory>& memories) {
+  const auto found =
+      std::ranges::find_if(memories, [](const RankMemory& memory) { return memory.out_of_memory(); });
+  if (found == memories.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - memories.begin());
+}
+
+tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options) {
   const auto experiment = prepare(scenario);
   if (!experiment) {
     return tl::unexpected(
         SimulateError{experiment.error().message, experiment.error().invalid, std::nullopt});
   }
-  auto result = simulate(*experiment, options);
+  const bool is_stream = experiment->program.update == UpdateRule::microbatch;
+  SimulateOptions run_options = options;
+  if (is_stream) run_options.steady = SteadyState::skip;
+  auto result = simulate(*experiment, run_options);
   if (!result) return tl::unexpected(SimulateError{result.error().message, true, result.error()});
-  const bool stream = experiment->program.update == UpdateRule::microbatch && !scenario.program;
-  if (stream && options.steady == SteadyState::find && !result->throughput.steady_samples_per_second) {
-    add_steady_rate_of_longer_stream(*result, scenario, *experiment, resolve(*experiment, options.engine));
+  Prediction prediction{.result = *std::move(result), .stream = std::nullopt};
+  if (!is_stream || options.steady == SteadyState::skip) return prediction;
+  prediction.stream = endless_stream(scenario, *experiment, options.engine);
+  if (prediction.stream && prediction.stream->samples_per_second) {
+    prediction.result.throughput.steady_samples_per_second = prediction.stream->samples_per_second;
+  } else {
+    add_steady_rate(prediction.result, *experiment, resolve(*experiment, options.engine));
   }
-  return std::move(*result);
+  return prediction;
+}
+
+tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
+                                                      const SimulateOptions& options) {
+  auto prediction = predict(scenario, options);
+  if (!prediction) return tl::unexpected(prediction.error());
+  Result& result = prediction->result;
+  if (prediction->stream) {
+    if (auto note = steady_memory_note(result, *prediction->stream)) result.notes.push_back(*std::move(note));
+  }
+  return std::move(result);
 }
 
 }  // namespace penstock

@@ -1,15 +1,18 @@
 #pragma once
 // The simulator's front door: an Experiment (or a Scenario) in, a predicted Result out.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "report/result.hpp"
 #include "scenarios/experiment.hpp"
 #include "scenarios/scenario.hpp"
 #include "schedules/channel_check.hpp"
+#include "sim/endless_stream.hpp"
 #include "sim/engines.hpp"
 #include "sim/memory.hpp"
 
@@ -33,9 +36,21 @@ struct SimulateError {
   std::optional<Hang> hang;  ///< when it hangs
 };
 
-/// prepare() and simulate(). The steady rate of an asynchronous schedule is taken from a longer stream
-/// of the same scenario when the given one is too short to show its period.
+/// A scenario's run, and the steady state of its stream where the schedule is asynchronous.
+struct Prediction {
+  Result result;
+  std::optional<EndlessStream> stream;
+};
+
+/// prepare(), simulate() and endless_stream(). The steady rate of an asynchronous schedule is that of its
+/// endless stream, however many microbatches the run has.
+tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options);
+
+/// The run of predict(). A note says when it fits in memory but its stream's steady state does not.
 tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
                                                       const SimulateOptions& options);
+
+/// The first rank whose device is too small.
+std::optional<std::size_t> first_out_of_memory(const std::vector<RankMemory>& memories);
 
 }  // namespace penstock

@@ -91,16 +91,20 @@ std::optional<Period> period_of_rows(const std::vector<Row>& rows, std::size_t d
   return std::nullopt;
 }
 
-std::optional<Period> period_of_stream(const Experiment& experiment, Engine engine) {
+std::optional<Period> period_of_single_pass(const Experiment& experiment, Engine engine) {
   Experiment once = experiment;
   once.program.iterations = 1;
   const auto timeline = run_engine(once, engine);
   if (!timeline) return std::nullopt;
-  return period_of_rows(rows_by_microbatch(*timeline, experiment.program.unit_count()),
-                        static_cast<std::size_t>(dependency_depth(experiment.program)));
+  return period_of_stream(*timeline, once.program);
 }
 
 }  // namespace
+
+double samples_per_second(const Period& period, double samples_per_microbatch) {
+  return static_cast<double>(period.microbatches) * samples_per_microbatch * 1e9 /
+         static_cast<double>(period.period_ns);
+}
 
 std::int32_t dependency_depth(const Program& program) {
   std::int32_t depth = 1;
@@ -115,8 +119,13 @@ std::int32_t dependency_depth(const Program& program) {
   return depth;
 }
 
+std::optional<Period> period_of_stream(const Timeline& timeline, const Program& program) {
+  return period_of_rows(rows_by_microbatch(timeline, program.unit_count()),
+                        static_cast<std::size_t>(dependency_depth(program)));
+}
+
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine) {
-  if (experiment.program.update == UpdateRule::microbatch) return period_of_stream(experiment, engine);
+  if (experiment.program.update == UpdateRule::microbatch) return period_of_single_pass(experiment, engine);
   return period_of_repetitions(experiment, engine);
 }
 

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "report/timeline.hpp"
 #include "scenarios/experiment.hpp"
+#include "schedules/program.hpp"
 #include "sim/engines.hpp"
 
 namespace penstock {
@@ -20,10 +22,16 @@ struct Period {
   friend bool operator==(const Period&, const Period&) = default;
 };
 
+/// Samples of the microbatches of one period, per second. Requires a period longer than 0 ns.
+double samples_per_second(const Period& period, double samples_per_microbatch);
+
 /// The period of a synchronous program repeated without end (no barrier beyond its own), or of the middle
 /// of an asynchronous stream (UpdateRule::microbatch). Empty where no period shows: the stream is too short,
 /// or repetitions have not settled after 64.
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine);
+
+/// The same of an asynchronous stream that ran already: `timeline` is one iteration of `program`.
+std::optional<Period> period_of_stream(const Timeline& timeline, const Program& program);
 
 /// How many consecutive microbatches of a stream can depend on each other directly; a stream shows its
 /// period when it is several times as long.

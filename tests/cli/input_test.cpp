@@ -1,68 +1,39 @@
-// How flags change what a scenario says about its batch.
+// From flags to a scenario.
 
 #include "cli/input.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <optional>
-
 #include "cli/flags.hpp"
-#include "scenarios/batch.hpp"
 
 namespace penstock {
 namespace {
 
-using Size = std::optional<std::int64_t>;
-constexpr auto kPart = MicrobatchMeaning::part_of_minibatch;
-constexpr auto kWhole = MicrobatchMeaning::whole_minibatch;
-
-Batch batch(Size micro, Size global, Size microbatches) {
-  return {.micro_batch_size = micro, .global_batch_size = global, .microbatches = microbatches};
+InputFlags one_f_one_b() {
+  InputFlags flags;
+  flags.schedule = "1f1b";
+  flags.pp_size = 4;
+  return flags;
 }
 
-InputFlags flags(Size micro, Size global, Size microbatches) {
-  InputFlags given;
-  given.micro_batch_size = micro;
-  given.global_batch_size = global;
-  given.num_microbatches = microbatches;
-  return given;
+TEST(Input, BothSizesOfTheBatchSayTheNumberOfMicrobatches) {
+  InputFlags flags = one_f_one_b();
+  flags.micro_batch_size = 4;
+  flags.global_batch_size = 32;
+  const auto scenario = scenario_of(flags, {});
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  const auto experiment = prepared(*scenario);
+  ASSERT_TRUE(experiment) << experiment.error().message;
+  EXPECT_EQ(experiment->program.microbatches, 8);
 }
 
-TEST(BatchFlags, LeaveTheScenarioAsItIsWhenNoneIsGiven) {
-  EXPECT_EQ(with_flags(batch(4, 32, 8), {}, kPart), batch(4, 32, 8));
-}
-
-TEST(BatchFlags, OverrideWhatTheScenarioSays) {
-  EXPECT_EQ(with_flags(batch(4, {}, 8), flags(2, {}, {}), kPart), batch(2, {}, 8));
-  EXPECT_EQ(with_flags(batch({}, {}, {}), flags({}, 32, 8), kPart), batch({}, 32, 8));
-}
-
-TEST(BatchFlags, ANumberOfMicrobatchesHoldsTheGlobalBatch) {
-  EXPECT_EQ(with_flags(batch(4, 32, {}), flags({}, {}, 16), kPart), batch({}, 32, 16));
-}
-
-TEST(BatchFlags, ASizeOfTheMicrobatchHoldsTheGlobalBatch) {
-  EXPECT_EQ(with_flags(batch({}, 32, 8), flags(2, {}, {}), kPart), batch(2, 32, {}));
-}
-
-TEST(BatchFlags, AGlobalBatchHoldsTheSizeOfTheMicrobatch) {
-  EXPECT_EQ(with_flags(batch(4, {}, 8), flags({}, 64, {}), kPart), batch(4, 64, {}));
-}
-
-TEST(BatchFlags, TwoFlagsPushOutTheThirdFigure) {
-  EXPECT_EQ(with_flags(batch(4, {}, {}), flags({}, 64, 8), kPart), batch({}, 64, 8));
-  EXPECT_EQ(with_flags(batch({}, 32, {}), flags(4, {}, 8), kPart), batch(4, {}, 8));
-  EXPECT_EQ(with_flags(batch({}, {}, 8), flags(4, 64, {}), kPart), batch(4, 64, {}));
-}
-
-TEST(BatchFlags, ThreeFlagsAreTakenAtTheirWord) {
-  EXPECT_EQ(with_flags(batch(1, 1, 1), flags(4, 64, 8), kPart), batch(4, 64, 8)) << "prepare() refuses them";
-}
-
-TEST(BatchFlags, InAnAsynchronousScheduleBothSizesAreOne) {
-  EXPECT_EQ(with_flags(batch(64, {}, 60), flags({}, 128, {}), kWhole), batch({}, 128, 60));
-  EXPECT_EQ(with_flags(batch({}, 128, 60), flags(64, {}, {}), kWhole), batch(64, {}, 60));
+TEST(Input, OneSizeOfTheBatchDoesNotSayIt) {
+  InputFlags flags = one_f_one_b();
+  flags.global_batch_size = 32;
+  const auto scenario = scenario_of(flags, {});
+  ASSERT_FALSE(scenario);
+  EXPECT_THAT(scenario.error().message, testing::HasSubstr("--num-microbatches M"));
 }
 
 }  // namespace

@@ -93,5 +93,56 @@ TEST(Batch, TheFilesOwnMicrobatchFollowsFromItsSizes) {
   EXPECT_EQ(micro_batch_size_of(batch({}, 128, {}), kWhole), 128);
 }
 
+TEST(Batch, TheMinibatchFollowsFromTheFilesSizes) {
+  EXPECT_EQ(global_batch_size_of(batch({}, 128, {}), kPart), 128);
+  EXPECT_EQ(global_batch_size_of(batch(4, {}, 32), kPart), 128);
+  EXPECT_EQ(global_batch_size_of(batch({}, {}, 32), kPart), 32);
+  EXPECT_EQ(global_batch_size_of(batch(4, {}, {}), kPart), std::nullopt);
+  EXPECT_EQ(global_batch_size_of(batch(64, {}, 60), kWhole), 64);
+}
+
+TEST(StatedBatch, LeavesTheScenarioAsItIsWhenNothingIsStated) {
+  EXPECT_EQ(overridden(batch(4, 32, 8), {}, kPart), batch(4, 32, 8));
+}
+
+TEST(StatedBatch, ReplacesWhatTheScenarioSays) {
+  EXPECT_EQ(overridden(batch(4, {}, 8), batch(2, {}, {}), kPart), batch(2, {}, 8));
+  EXPECT_EQ(overridden(batch({}, {}, {}), batch({}, 32, 8), kPart), batch({}, 32, 8));
+}
+
+TEST(StatedBatch, ANumberOfMicrobatchesHoldsTheGlobalBatch) {
+  EXPECT_EQ(overridden(batch(4, 32, {}), batch({}, {}, 16), kPart), batch({}, 32, 16));
+}
+
+TEST(StatedBatch, ASizeOfTheMicrobatchHoldsTheGlobalBatch) {
+  EXPECT_EQ(overridden(batch({}, 32, 8), batch(2, {}, {}), kPart), batch(2, 32, {}));
+}
+
+TEST(StatedBatch, AGlobalBatchHoldsTheSizeOfTheMicrobatch) {
+  EXPECT_EQ(overridden(batch(4, {}, 8), batch({}, 64, {}), kPart), batch(4, 64, {}));
+}
+
+TEST(StatedBatch, TwoFiguresPushOutTheThird) {
+  EXPECT_EQ(overridden(batch(4, {}, {}), batch({}, 64, 8), kPart), batch({}, 64, 8));
+  EXPECT_EQ(overridden(batch({}, 32, {}), batch(4, {}, 8), kPart), batch(4, {}, 8));
+  EXPECT_EQ(overridden(batch({}, {}, 8), batch(4, 64, {}), kPart), batch(4, 64, {}));
+}
+
+TEST(StatedBatch, ThreeFiguresAreTakenAtTheirWord) {
+  EXPECT_EQ(overridden(batch(1, 1, 1), batch(4, 64, 8), kPart), batch(4, 64, 8))
+      << "resolve_batch() refuses them";
+}
+
+TEST(StatedBatch, InAnAsynchronousScheduleBothSizesAreOne) {
+  EXPECT_EQ(overridden(batch(64, {}, 60), batch({}, 128, {}), kWhole), batch({}, 128, 60));
+  EXPECT_EQ(overridden(batch({}, 128, 60), batch(64, {}, {}), kWhole), batch(64, {}, 60));
+}
+
+TEST(Batch, OnlyAsynchronousSchedulesTakeAMicrobatchForAMinibatch) {
+  EXPECT_EQ(meaning_of_microbatch("1f1b"), kPart);
+  EXPECT_EQ(meaning_of_microbatch("1F1B_RR"), kWhole);
+  EXPECT_EQ(meaning_of_microbatch("of a program file"), kPart);
+}
+
 }  // namespace
 }  // namespace penstock

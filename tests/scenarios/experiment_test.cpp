@@ -126,12 +126,12 @@ TEST(Scaling, IsNotedWhereItHappens) {
   EXPECT_TRUE(prepared(kScaled).notes.empty());
   EXPECT_EQ(prepared(kScaled, {{"training.micro_batch_size", "2"}}).notes,
             std::vector<std::string>{
-                "the model's times and bytes are scaled linearly from 4 to 2 samples a microbatch, "
-                "overhead apart"});
+                "the model's times and bytes hold for 4 samples a microbatch and are scaled linearly to the "
+                "microbatch's size, overhead apart"});
   EXPECT_EQ(prepared(kScaled, {{"training.micro_batch_size", "2"}, {"model.stages.overhead", "0"}}).notes,
             std::vector<std::string>{
-                "the model's times and bytes are scaled linearly from 4 to 2 samples a microbatch, "
-                "with overhead 0"});
+                "the model's times and bytes hold for 4 samples a microbatch and are scaled linearly to the "
+                "microbatch's size, with overhead 0"});
 }
 
 TEST(Scaling, BeyondSixtyFourBitsIsAnError) {
@@ -143,7 +143,19 @@ TEST(Scaling, BeyondSixtyFourBitsIsAnError) {
             "s.yaml: the model's figures for 1 samples become more than 2^63 when scaled to 1000000");
 }
 
-TEST(Scaling, LeavesUnitCostsAlone) {
+TEST(Scaling, UnitCostsAreThoseOfOneSample) {
+  for (const std::int64_t samples : {1, 24}) {
+    const Experiment experiment = prepared("schedule: {name: gpipe, stages: 2, microbatches: 2}",
+                                           {{"training.micro_batch_size", std::to_string(samples)}});
+    const StageCost& cost = experiment.costs.stages[1];
+    EXPECT_EQ(cost.forward_ns, samples * 1'000'000);
+    EXPECT_EQ(cost.backward_ns, samples * 2'000'000);
+    EXPECT_EQ(cost.kept, samples);
+    EXPECT_EQ(experiment.notes.size(), samples == 1 ? 0U : 1U);
+  }
+}
+
+TEST(Scaling, LeavesUnitCostsOfTheFilesOwnMicrobatchAlone) {
   const Experiment experiment =
       prepared("schedule: {name: gpipe, stages: 2, microbatches: 2}\ntraining: {micro_batch_size: 7}");
   EXPECT_EQ(experiment.costs, unit_costs(experiment.program));
@@ -180,9 +192,10 @@ TEST(LayerCosts, ScaleFromTheProfilesBatchAndSaySo) {
   EXPECT_EQ(experiment.costs.stages[0].forward_ns, 8'000);
   EXPECT_EQ(experiment.costs.stages[0].kept, 60);
   EXPECT_EQ(experiment.costs.stages[0].weights, 300);
-  EXPECT_EQ(experiment.notes,
-            std::vector<std::string>{"the model's times and bytes are scaled linearly from 2 to 4 "
-                                     "samples a microbatch, with overhead 0"});
+  EXPECT_EQ(
+      experiment.notes,
+      std::vector<std::string>{"the model's times and bytes hold for 2 samples a microbatch and are scaled "
+                               "linearly to the microbatch's size, with overhead 0"});
 }
 
 TEST(LayerCosts, OverheadIsPerStageAction) {

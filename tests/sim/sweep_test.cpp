@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,10 +28,8 @@ constexpr const char* kOverheadBound =
     "training: {micro_batch_size: 48}\n";
 
 TEST(Sweep, ListsEveryPointBySchedulesThenStagesThenMicrobatches) {
-  const Sweep swept = sweep(scenario(kOverheadBound), {.schedules = {"naive", "gpipe"},
-                                                       .stages = {1, 2},
-                                                       .microbatches = {1, 2, 3},
-                                                       .held = HeldBatch::micro_batch});
+  const Sweep swept = sweep(scenario(kOverheadBound),
+                            {.schedules = {"naive", "gpipe"}, .stages = {1, 2}, .microbatches = {1, 2, 3}});
   std::string order;
   for (const SweepRow& row : swept.rows)
     order += row.schedule.substr(0, 1) + std::to_string(row.stages) + std::to_string(row.microbatches) + " ";
@@ -41,7 +40,6 @@ TEST(Sweep, HoldingTheGlobalBatchFindsTheBestNumberOfMicrobatches) {
   Scenario held = scenario(kOverheadBound);
   held.batch.micro_batch_size.reset();
   held.batch.global_batch_size = 48;
-  EXPECT_EQ(default_held_batch(held), HeldBatch::global_batch);
   const Sweep swept =
       sweep(held, {.schedules = {}, .stages = {}, .microbatches = {1, 2, 3, 4, 6, 8, 12, 16, 24, 48}});
   EXPECT_EQ(best_per_schedule(swept).at(0).microbatches, 12) << "M* = sqrt((K-1)W/o), W = 48 ms, o = 1 ms";
@@ -62,10 +60,7 @@ TEST(Sweep, ABatchThatDoesNotDivideIsSkippedWithAReason) {
 
 TEST(Sweep, APointThatDoesNotFitKeepsItsFigures) {
   Scenario tight = scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
-  const Sweep swept = sweep(tight, {.schedules = {"gpipe", "1f1b"},
-                                    .stages = {2},
-                                    .microbatches = {2, 8},
-                                    .held = HeldBatch::micro_batch});
+  const Sweep swept = sweep(tight, {.schedules = {"gpipe", "1f1b"}, .stages = {2}, .microbatches = {2, 8}});
   EXPECT_EQ(swept.rows[0].status, SweepStatus::ok);
   EXPECT_EQ(swept.rows[1].status, SweepStatus::out_of_memory);
   EXPECT_GT(swept.rows[1].makespan_ns, 0);
@@ -74,10 +69,9 @@ TEST(Sweep, APointThatDoesNotFitKeepsItsFigures) {
 }
 
 TEST(Sweep, TheClosedFormIsTheSimulatedBubbleOnEqualStages) {
-  const Sweep swept = sweep(scenario(kOverheadBound), {.schedules = {"naive", "gpipe", "1f1b", "interleaved"},
-                                                       .stages = {1, 2, 4},
-                                                       .microbatches = {4, 8},
-                                                       .held = HeldBatch::micro_batch});
+  const Sweep swept = sweep(
+      scenario(kOverheadBound),
+      {.schedules = {"naive", "gpipe", "1f1b", "interleaved"}, .stages = {1, 2, 4}, .microbatches = {4, 8}});
   for (const SweepRow& row : swept.rows) {
     ASSERT_TRUE(row.closed_form_bubble) << row.schedule;
     EXPECT_NEAR(row.bubble.idle_over_total, *row.closed_form_bubble, 1e-12)
@@ -86,10 +80,8 @@ TEST(Sweep, TheClosedFormIsTheSimulatedBubbleOnEqualStages) {
 }
 
 TEST(Sweep, GivesEqualRowsOnAnyNumberOfThreads) {
-  const SweepGrid grid{.schedules = {"gpipe", "1f1b", "1f1b-rr"},
-                       .stages = {1, 2, 3},
-                       .microbatches = {1, 2, 4, 8},
-                       .held = HeldBatch::micro_batch};
+  const SweepGrid grid{
+      .schedules = {"gpipe", "1f1b", "1f1b-rr"}, .stages = {1, 2, 3}, .microbatches = {1, 2, 4, 8}};
   const Scenario base = scenario(kOverheadBound);
   const Sweep parallel = sweep(base, grid);
   const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
@@ -102,7 +94,6 @@ TEST(Sweep, ReportsItsProgress) {
         {.schedules = {},
          .stages = {1, 2},
          .microbatches = {1, 2},
-         .held = HeldBatch::micro_batch,
          .progress = [&](std::size_t, std::size_t total) { calls += total == 4 ? 1 : 0; }});
   EXPECT_EQ(calls, 4);
 }
@@ -121,14 +112,110 @@ TEST(Sweep, AnAsynchronousScheduleTakesTheGlobalBatchAsItsMinibatch) {
 }
 
 // One minibatch fits into 20 MB beside weights and gradients, the four of a full pipeline do not.
-TEST(Sweep, AnAsynchronousStreamThatWouldNotFitHasNoSteadyRate) {
-  Scenario tight = scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
+TEST(Sweep, AnAsynchronousRowFitsWhereItsEndlessStreamDoes) {
+  const Scenario tight =
+      scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
+  const Sweep swept = sweep(tight, {.schedules = {"1f1b-rr"}, .stages = {4}, .microbatches = {1, 16}});
+  for (const SweepRow& row : swept.rows) {
+    EXPECT_EQ(row.status, SweepStatus::out_of_memory);
+    EXPECT_EQ(row.reason, "the stream's steady state needs 27.66 MiB on rank 0, its device has 19.07 MiB");
+    EXPECT_EQ(row.peak_bytes, swept.rows[1].peak_bytes);
+    EXPECT_EQ(row.steady_samples_per_second, swept.rows[1].steady_samples_per_second);
+  }
+  EXPECT_LT(swept.rows[0].makespan_ns, swept.rows[1].makespan_ns) << "the run is still that of M";
+}
+
+TEST(Sweep, AStatedMicrobatchHoldsAgainstTheScenariosGlobalBatch) {
+  Scenario with_global = scenario(kOverheadBound);
+  with_global.batch.micro_batch_size.reset();
+  with_global.batch.global_batch_size = 48;
+  SweepGrid grid{.schedules = {"gpipe", "1f1b-rr"}, .microbatches = {2, 5}};
+  grid.batch.micro_batch_size = 8;
+  for (const SweepRow& row : sweep(with_global, grid).rows) {
+    EXPECT_EQ(row.status, SweepStatus::ok) << row.reason;
+    EXPECT_EQ(row.micro_batch_size, 8);
+  }
+}
+
+TEST(Sweep, AStatedGlobalBatchHoldsAgainstTheScenariosMicrobatch) {
+  SweepGrid grid{.schedules = {"gpipe"}, .microbatches = {2, 6}};
+  grid.batch.global_batch_size = 24;
+  for (const SweepRow& row : sweep(scenario(kOverheadBound), grid).rows)
+    EXPECT_EQ(row.samples_per_update, 24);
+}
+
+TEST(Sweep, TwoStatedSizesMustAgreeWithEveryM) {
+  SweepGrid grid{.schedules = {"gpipe"}, .microbatches = {2, 3}};
+  grid.batch.micro_batch_size = 8;
+  grid.batch.global_batch_size = 24;
+  const Sweep swept = sweep(scenario(kOverheadBound), grid);
+  EXPECT_EQ(swept.rows[0].status, SweepStatus::skipped);
+  EXPECT_THAT(swept.rows[0].reason, testing::HasSubstr("all three must agree"));
+  EXPECT_EQ(swept.rows[1].status, SweepStatus::ok);
+}
+
+TEST(Sweep, AnAsynchronousScheduleTakesTheLargerOfBothSizesOfAFile) {
+  Scenario both = scenario(kOverheadBound);
+  both.batch.global_batch_size = 96;
+  both.batch.microbatches = 2;
+  EXPECT_EQ(sweep(both, {.schedules = {"1f1b-rr"}}).rows[0].micro_batch_size, 96);
+}
+
+TEST(Sweep, ShowsTheChunksThatARuleFixes) {
+  const Sweep swept = sweep(Scenario{}, {.schedules = {"1f1b", "zb-v", "dualpipe-v", "v-half"},
+                                         .stages = {2},
+                                         .virtual_stages = {1, 2, 4},
+                                         .microbatches = {8}});
+  std::string shown;
+  for (const SweepRow& row : swept.rows) {
+    EXPECT_EQ(row.status, SweepStatus::ok) << row.reason;
+    shown += row.schedule + " " + std::to_string(row.virtual_stages) + ", ";
+  }
+  EXPECT_EQ(shown, "1f1b 1, zb-v 2, dualpipe-v 2, v-half 2, ");
+}
+
+TEST(Sweep, RunsEachVirtualStageCountWhereTheScheduleTakesIt) {
   const Sweep swept = sweep(
-      tight,
-      {.schedules = {"1f1b-rr"}, .stages = {4}, .microbatches = {1, 16}, .held = HeldBatch::micro_batch});
+      Scenario{},
+      {.schedules = {"1f1b", "interleaved"}, .stages = {4}, .virtual_stages = {1, 2}, .microbatches = {8}});
+  ASSERT_EQ(swept.rows.size(), 3U);
+  EXPECT_EQ(swept.rows[0].makespan_ns, 33'000'000) << "(8 + 3) x 3 ms";
+  EXPECT_EQ(swept.rows[1].makespan_ns, 33'000'000) << "one chunk a rank is 1F1B";
+  EXPECT_EQ(swept.rows[2].makespan_ns, 57'000'000) << "(2 x 8 + 3) x 3 ms";
+  EXPECT_EQ(swept.notes,
+            std::vector<std::string>{
+                "each of the K*v stages takes F = 1 ms a sample, so v = 2 is twice the work of v = 1"});
+}
+
+TEST(Sweep, AnOptionOfTheFileThatAScheduleDoesNotTakeIsAReason) {
+  const Sweep swept = sweep(scenario("schedule: {name: 1f1b-rr, replicas: [2, 1], microbatches: 8}\n"),
+                            {.schedules = {"1f1b-rr", "1f1b", "dualpipe"}});
   EXPECT_EQ(swept.rows[0].status, SweepStatus::ok);
-  EXPECT_FALSE(swept.rows[0].steady_samples_per_second);
-  EXPECT_EQ(swept.rows[1].status, SweepStatus::out_of_memory);
+  EXPECT_EQ(swept.rows[1].status, SweepStatus::skipped);
+  EXPECT_EQ(swept.rows[1].reason, "replicas: 1f1b does not take it; it takes warmup, checkpoint, recompute");
+  EXPECT_EQ(swept.rows[2].reason, "replicas: dualpipe does not take it; it takes no such option");
+}
+
+TEST(Sweep, NotesOnceWhatItsExperimentsNote) {
+  Scenario held = scenario(kOverheadBound);
+  held.notes = {"of the file"};
+  held.batch.own_micro_batch_size = 12;
+  const Sweep swept = sweep(held, {.schedules = {"gpipe", "1f1b"}, .microbatches = {1, 2, 4}});
+  EXPECT_EQ(swept.notes,
+            (std::vector<std::string>{"of the file",
+                                      "the model's times and bytes hold for 12 samples a microbatch and are "
+                                      "scaled linearly to the microbatch's size, overhead apart"}));
+}
+
+TEST(Sweep, WithoutAModelWorkGrowsWithTheMicrobatch) {
+  Scenario unit;
+  unit.shape.stages = 4;
+  unit.batch.global_batch_size = 24;
+  const Sweep swept = sweep(unit, {.schedules = {"gpipe"}, .microbatches = {1, 8}});
+  EXPECT_EQ(swept.rows[0].makespan_ns, 4 * 24 * 3'000'000LL);
+  EXPECT_EQ(swept.rows[1].makespan_ns, (8 + 3) * 3 * 3'000'000LL);
+  ASSERT_EQ(swept.notes.size(), 1U);
+  EXPECT_THAT(swept.notes[0], testing::HasSubstr("B 2 ms for one sample"));
 }
 
 }  // namespace

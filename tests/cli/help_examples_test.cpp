@@ -1,0 +1,63 @@
+// The examples that --help shows work as they stand, in the source directory.
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/transcript.hpp"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder in which the ready-made scenarios are found and files may be written.
+class HelpExamples : public testing::TestWithParam<const char*> {
+ protected:
+  HelpExamples() : folder_(fs::temp_directory_path() / ("penstock-examples-" + std::to_string(::getpid()))) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    fs::create_directory_symlink(fs::path(PENSTOCK_SOURCE_DIR) / "scenarios", folder_ / "scenarios");
+  }
+  ~HelpExamples() override { fs::remove_all(folder_); }
+
+  /// The lines under "Examples:", up to a pipe into another program.
+  std::vector<std::string> examples() const {
+    std::istringstream help(outcome_of(std::string("penstock ") + GetParam() + " --help", folder_));
+    std::vector<std::string> commands;
+    bool inside = false;
+    for (std::string line; std::getline(help, line);) {
+      inside |= line.starts_with("Examples:");
+      if (inside && line.starts_with("  penstock")) commands.push_back(line.substr(2, line.find(" | ") - 2));
+    }
+    return commands;
+  }
+
+  fs::path folder_;
+};
+
+TEST_P(HelpExamples, AllWork) {
+  const std::vector<std::string> commands = examples();
+  EXPECT_FALSE(commands.empty());
+  for (const std::string& command : commands) {
+    EXPECT_THAT(outcome_of(command, folder_), testing::Not(testing::HasSubstr("[exit"))) << "$ " << command;
+  }
+}
+
+// `run` and `compare` take as long as what they measure.
+INSTANTIATE_TEST_SUITE_P(OfCommand, HelpExamples,
+                         testing::Values("", "simulate", "sweep", "show", "check", "convert", "plan",
+                                         "schedules"),
+                         [](const auto& command) {
+                           return *command.param == '\0' ? std::string("penstock")
+                                                         : std::string(command.param);
+                         });
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,261 @@
+// Plans as scenarios: `partition: pipedream` and block in a file, and the scenario that a plan becomes.
+
+#include "scenarios/planned_scenario.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "scenarios/cluster_spec.hpp"
+#include "scenarios/experiment.hpp"
+#include "scenarios/model.hpp"
+#include "scenarios/partition.hpp"
+#include "scenarios/plan_options.hpp"
+#include "scenarios/scenario.hpp"
+#include "scenarios/scenario_text.hpp"
+#include "schedules/cost_table.hpp"
+#include "schedules/program.hpp"
+#include "tests/scenarios/read_scenario.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+/// Layers a (30 ms), b (10 ms, heavy); nothing to send between them.
+const std::string kLightThenHeavy =
+    "model: {layers: [{name: a, forward: 10 ms, backward: 20 ms}, "
+    "{name: b, forward: 4 ms, backward: 6 ms, weights: 400 MB}]}\n";
+
+std::vector<Ns> forward_times(const Experiment& experiment) {
+  std::vector<Ns> times;
+  for (const StageCost& stage : experiment.costs.stages) times.push_back(stage.forward_ns);
+  return times;
+}
+
+std::vector<std::size_t> replicas_of(const Experiment& experiment) {
+  std::vector<std::size_t> replicas;
+  for (const StagePlacement& stage : experiment.program.placement.stages)
+    replicas.push_back(stage.ranks.size());
+  return replicas;
+}
+
+PlannedScenario planned(const Scenario& scenario, const PlanOptions& options = {}) {
+  auto result = plan_scenario(scenario, options);
+  EXPECT_TRUE(result) << result.error();
+  return result.value_or(PlannedScenario{});
+}
+
+// --- in a file ------------------------------------------------------------------------------------------
+
+TEST(PartitionPipedream, ChoosesStagesAndReplicasOfARoundRobinSchedule) {
+  const Experiment experiment = prepared(kLightThenHeavy +
+                                         "cluster: {preset: uniform, devices: 4, bandwidth: 8 GB/s}\n"
+                                         "schedule: {name: 1f1b-rr, microbatches: 12}\n"
+                                         "partition: pipedream\n");
+  EXPECT_EQ(replicas_of(experiment), (std::vector<std::size_t>{3, 1}));
+  EXPECT_EQ(forward_times(experiment), (std::vector<Ns>{10'000'000, 4'000'000}));
+}
+
+TEST(PartitionPipedream, CutsTheStagesOfOtherSchedulesStraight) {
+  const Experiment experiment = prepared(
+      "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, output: 9 GB}, "
+      "{name: b, forward: 1 ms, backward: 2 ms, output: 1 kB}, "
+      "{name: c, forward: 1 ms, backward: 2 ms, output: 9 GB}, {name: d, forward: 1 ms, backward: 2 ms}]}\n"
+      "cluster: {preset: uniform, bandwidth: 1 GB/s}\n"
+      "schedule: {name: gpipe, stages: 2, microbatches: 4}\n"
+      "partition: pipedream\n");
+  EXPECT_EQ(forward_times(experiment), (std::vector<Ns>{2'000'000, 2'000'000}));  // where little is sent
+}
+
+TEST(PartitionPipedream, CutsAStageForEachChunkOfARank) {
+  const Experiment experiment = prepared(
+      "model: {layers: [{name: a, forward: 1 ms, backward: 1 ms}, {name: b, forward: 2 ms, backward: "
+      "2 ms}, {name: c, forward: 3 ms, backward: 3 ms}, {name: d, forward: 4 ms, backward: 4 ms}]}\n"
+      "schedule: {name: interleaved, stages: 2, virtual_stages: 2, microbatches: 4}\n"
+      "partition: {rule: pipedream, objective: sum}\n");
+  EXPECT_EQ(forward_times(experiment), (std::vector<Ns>{1'000'000, 2'000'000, 3'000'000, 4'000'000}));
+}
+
+TEST(PartitionPipedream, TakesItsOptionsFromTheFile) {
+  const Scenario scenario = read_scenario(kLightThenHeavy +
+                                          "partition: {rule: pipedream, objective: sum, straight: true, "
+                                          "cut_transfers: free, memory_limit: 2 GB}\n");
+  EXPECT_EQ(scenario.partition.plan, (PlanOptions{.objective = PlanObjective::sum,
+                                                  .form = PlanForm::straight,
+                                                  .transfers = CutTransfers::free,
+                                                  .memory_limit = 2'000'000'000}));
+  EXPECT_EQ(read_scenario(kLightThenHeavy + "partition: {rule: pipedream, memory_limit: unlimited}\n")
+                .partition.plan.memory_limit,
+            std::numeric_limits<Bytes>::max());
+}
+
+TEST(PartitionPipedream, IsAppliedAgainWhenTheScenarioIsEdited) {
+  Scenario scenario = read_scenario(kLightThenHeavy +
+                                    "cluster: {preset: uniform, devices: 4, bandwidth: 8 GB/s}\n"
+                                    "schedule: {name: 1f1b, stages: 2, microbatches: 4}\n"
+                                    "partition: pipedream\n");
+  EXPECT_EQ(prepared(scenario).program.stage_count(), 2);
+  scenario.shape.stages = 1;
+  EXPECT_EQ(prepared(scenario).program.stage_count(), 1);
+}
+
+TEST(PartitionBlock, CutsAsTorchgpipeDoes) {
+  std::string text = "model:\n  layers:\n";
+  for (int i = 1; i <= 6; ++i)
+    text +=
+        "    - {name: l" + std::to_string(i) + ", forward: " + std::to_string(i) + " ms, backward: 0 ms}\n";
+  text += "schedule: {name: gpipe, stages: 2, microbatches: 4}\npartition: block\n";
+  EXPECT_EQ(forward_times(prepared(text)), (std::vector<Ns>{10'000'000, 11'000'000}));
+}
+
+// --- as a scenario --------------------------------------------------------------------------------------
+
+TEST(PlannedScenario, RunsThePlanOnItsCluster) {
+  const PlannedScenario result =
+      planned(read_scenario(kLightThenHeavy + "cluster: {preset: uniform, devices: 4, bandwidth: 8 GB/s}\n"));
+  EXPECT_DOUBLE_EQ(result.plan.period_ns, 10'000'000);
+  EXPECT_EQ(result.scenario.shape.replicas, (std::vector{3, 1}));
+  EXPECT_EQ(*result.scenario.batch.microbatches % 3, 0);
+  EXPECT_EQ(replicas_of(prepared(result.scenario)), (std::vector<std::size_t>{3, 1}));
+}
+
+TEST(PlannedScenario, ReordersLayersThatTheirFileInterleaves) {
+  // a - c and b - d are two chains: the file has a b c d, the plan a c | b d.
+  const PlannedScenario result =
+      planned(read_scenario("model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, output: 1 GB}, "
+                            "{name: b, forward: 1 ms, backward: 2 ms, output: 1 GB, inputs: []}, "
+                            "{name: c, forward: 1 ms, backward: 2 ms, inputs: [a]}, "
+                            "{name: d, forward: 1 ms, backward: 2 ms, inputs: [b]}]}\n"
+                            "cluster: {preset: uniform, devices: 2, bandwidth: 1 GB/s}\n"),
+              {.form = PlanForm::straight});
+  const auto& graph = std::get<LayerGraph>(result.scenario.model);
+  ASSERT_EQ(graph.layers.size(), 4);
+  EXPECT_EQ(graph.layers[1].inputs, (std::vector{0}));
+  EXPECT_TRUE(graph.layers[2].inputs.empty());
+  EXPECT_EQ(graph.layers[3].inputs, (std::vector{2}));
+  EXPECT_EQ(result.scenario.partition.cuts, (std::vector{2}));
+  EXPECT_DOUBLE_EQ(result.plan.period_ns, 6'000'000);
+}
+
+TEST(PlannedScenario, OrdersTheDevicesOfTwoLevelsByTheRanks) {
+  const PlannedScenario result =
+      planned(read_scenario(kLightThenHeavy +
+                            "cluster: {preset: two-level, nodes: 2, devices_per_node: 4, intra_bandwidth: 8 "
+                            "GB/s, inter_bandwidth: unlimited}\n"));
+  EXPECT_EQ(result.scenario.shape.replicas, (std::vector{6, 2}));
+  const auto& cluster = std::get<TwoLevelCluster>(result.scenario.cluster.shape);
+  EXPECT_EQ(cluster.device_order, (std::vector{0, 4, 1, 5, 2, 6, 3, 7}));
+  const Experiment experiment = prepared(result.scenario);
+  EXPECT_EQ(experiment.cluster.devices()[1].name, "node1/gpu0");
+  for (std::int32_t minibatch = 0; minibatch < 12; ++minibatch) {
+    const auto node = [&](std::int32_t stage) {
+      const std::int32_t rank = experiment.program.placement.rank_of(stage, minibatch);
+      return experiment.cluster.devices()[static_cast<std::size_t>(rank)].name.substr(0, 5);
+    };
+    EXPECT_EQ(node(0), node(1)) << "minibatch " << minibatch;
+  }
+}
+
+TEST(PlannedScenario, ScalesTheProfileToTheMinibatch) {
+  const std::string model =
+      "model: {layers: [{name: a, forward: 10 ms, backward: 20 ms}], batch: 10}\n"
+      "cluster: {preset: uniform, devices: 1}\n";
+  EXPECT_DOUBLE_EQ(planned(read_scenario(model)).plan.period_ns, 3'000'000);  // one sample
+  EXPECT_DOUBLE_EQ(planned(read_scenario(model + "training: {micro_batch_size: 20}\n")).plan.period_ns,
+                   60'000'000);
+}
+
+TEST(PlannedScenario, KeepsWithinTheSmallestDevice) {
+  const Scenario scenario = read_scenario(kLightThenHeavy +
+                                          "cluster: {devices: [{name: x, memory: 60 MB}, {name: y, memory: 1 "
+                                          "GB}], links: [{between: [x, y]}]}\n");
+  const auto refused = plan_scenario(scenario, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().find("the layer b is larger than a device"), 0) << refused.error();
+  EXPECT_TRUE(plan_scenario(scenario, {.memory_limit = std::numeric_limits<Bytes>::max()}));
+}
+
+TEST(PlannedScenario, NeedsLayersAndDevices) {
+  EXPECT_EQ(plan_scenario(read_scenario("model: {stages: {forward: 1 ms, backward: 2 ms}}\n"
+                                        "cluster: {preset: uniform, devices: 2}\n"),
+                          {})
+                .error(),
+            "a plan needs a model of layers: expected model.layers or model.profile, got one stage by stage");
+  EXPECT_EQ(plan_scenario(read_scenario(kLightThenHeavy), {}).error(),
+            "cluster.devices is missing: expected the number of devices to plan for, got nothing");
+}
+
+// --- as a file ------------------------------------------------------------------------------------------
+
+/// What the file of a planned scenario reads back as, beside the scenario itself.
+void expect_reads_back(const Scenario& scenario) {
+  const auto text = scenario_to_yaml(scenario, "two\nlines");
+  ASSERT_TRUE(text) << text.error();
+  EXPECT_EQ(text->find("# two\n# lines\n"), 0);
+  const Scenario read = read_scenario(*text);
+  EXPECT_EQ(read.model, scenario.model);
+  EXPECT_EQ(read.partition.cuts, scenario.partition.cuts);
+  EXPECT_EQ(read.shape.replicas, scenario.shape.replicas);
+  EXPECT_EQ(read.batch, scenario.batch);
+  EXPECT_EQ(read.optimizer, scenario.optimizer);
+  const Experiment before = prepared(scenario);
+  const Experiment after = prepared(read);
+  EXPECT_EQ(after.program, before.program);
+  EXPECT_EQ(after.costs, before.costs);
+  EXPECT_EQ(after.cluster, before.cluster);
+  EXPECT_EQ(after.channels, before.channels);
+}
+
+TEST(ScenarioText, ReadsBackAsTheSameExperiment) {
+  const std::string odd_model =
+      "model: {batch: 3, overhead: 7 us, layers: [{name: it's, forward: 1.25 ms, backward: 20 ms, output: 5 "
+      "MB}, {name: 'null', forward: 4 ms, backward: 6 ms, weights: 400 MB, inputs: []}, {name: c-3, forward: "
+      "1 ns, backward: 3 ms, weights: 7 B, inputs: [it's, 'null']}]}\n"
+      "training: {micro_batch_size: 6, optimizer: adam}\n"
+      "schedule: {name: 1f1b-rr, channel: pair, eager: 2 kB, blocking: true}\n";
+  for (const std::string cluster :
+       {"cluster: {preset: uniform, devices: 4, bandwidth: 8.5 GB/s, latency: 3 us, memory: 64 GiB}\n",
+        "cluster: {preset: uniform, devices: 3, flops: 15.7 TFLOP/s}\n", "cluster: pipedream-a\n",
+        "cluster: {preset: two-level, nodes: 2, devices_per_node: 3, intra_bandwidth: 1.1 GB/s, "
+        "inter_bandwidth: 10 Gb/s, inter_latency: 5 us}\n"}) {
+    SCOPED_TRACE(cluster);
+    expect_reads_back(
+        planned(read_scenario(odd_model + cluster), {.memory_limit = std::numeric_limits<Bytes>::max()})
+            .scenario);
+  }
+}
+
+TEST(ScenarioText, NeedsLayersWithCutsOnAPreset) {
+  EXPECT_FALSE(scenario_to_yaml(read_scenario("schedule: {name: gpipe, stages: 2, microbatches: 4}"), ""));
+  const Scenario explicit_cluster = read_scenario(
+      kLightThenHeavy + "cluster: {devices: [x, y], links: [{between: [x, y], bandwidth: 1 GB/s}]}\n");
+  EXPECT_EQ(scenario_to_yaml(planned(explicit_cluster).scenario, "").error(),
+            "a cluster given link by link cannot be written into a scenario: take the table or JSON, or a "
+            "preset");
+}
+
+TEST(BandwidthLevels, AreThoseOfTheCluster) {
+  using Levels = std::vector<BandwidthLevel>;
+  const auto levels = [](const std::string& cluster) {
+    return bandwidth_levels(read_scenario("cluster: " + cluster).cluster).value_or(Levels{});
+  };
+  EXPECT_EQ(levels("{preset: two-level, nodes: 2, devices_per_node: 8, intra_bandwidth: 4 GB/s, "
+                   "inter_bandwidth: 1 GB/s}"),
+            (Levels{{8, 4e9}, {2, 1e9}}));
+  EXPECT_EQ(levels("{preset: two-level, nodes: 1, devices_per_node: 8, intra_bandwidth: 4 GB/s}"),
+            (Levels{{8, 4e9}}));
+  EXPECT_EQ(levels("{preset: two-level, nodes: 3, devices_per_node: 1, inter_bandwidth: 1 GB/s}"),
+            (Levels{{3, 1e9}}));
+  EXPECT_EQ(levels("{devices: [a, b, c], links: [{between: [a, b], bandwidth: 3 GB/s}, {between: [b, c], "
+                   "bandwidth: 2 GB/s}]}"),
+            (Levels{{3, 2e9}}));
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,124 @@
+// The steady state of an asynchronous schedule does not depend on how long its run is.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "scenarios/load.hpp"
+#include "sim/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+Scenario scenario(const std::string& text) {
+  auto loaded = parse_scenario(text, "stream.yaml", ".");
+  EXPECT_TRUE(loaded) << loaded.error();
+  return *loaded;
+}
+
+/// Three stages of 3, 4 and 5 ms, a minibatch of 2 samples and `rest`.
+Scenario three_stages(std::int64_t minibatches, const std::string& rest) {
+  return scenario(
+      "model: {stages: {forward: [1 ms, 1 ms, 2 ms], backward: [2 ms, 3 ms, 3 ms], activation: 1 MB,\n"
+      "                 kept: 8 MB, weights: 1 MB}}\n"
+      "schedule: {name: 1f1b-rr, microbatches: " +
+      std::to_string(minibatches) + "}\ntraining: {micro_batch_size: 2}\n" + rest);
+}
+
+Result simulated(const Scenario& stream, Engine engine) {
+  const auto result = simulate_scenario(stream, {.engine = engine, .memory = {.samples = false}});
+  EXPECT_TRUE(result) << result.error().message;
+  return result.value_or(Result{});
+}
+
+TEST(EndlessStream, IsAsFastAsItsSlowestStageWhateverMIs) {
+  for (const Engine engine : {Engine::critical_path, Engine::event}) {
+    for (const std::int64_t minibatches : {1, 2, 3, 7, 32, 500}) {
+      const auto rate = simulated(three_stages(minibatches, ""), engine).throughput.steady_samples_per_second;
+      ASSERT_TRUE(rate) << minibatches;
+      EXPECT_DOUBLE_EQ(*rate, 2 / 0.005) << minibatches;
+    }
+  }
+}
+
+// Two servers of two devices: the second and third stage share the link between the servers.
+TEST(EndlessStream, HasOneRateAlsoWhereLinksAreShared) {
+  constexpr const char* kSlowLinks =
+      "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, intra_bandwidth: 1 GB/s,\n"
+      "          inter_bandwidth: 300 MB/s}\n";
+  std::optional<double> first;
+  for (const std::int64_t minibatches : {1, 2, 5, 40, 300}) {
+    const auto rate =
+        simulated(three_stages(minibatches, kSlowLinks), Engine::event).throughput.steady_samples_per_second;
+    ASSERT_TRUE(rate) << minibatches;
+    if (!first) first = rate;
+    EXPECT_EQ(rate, first) << minibatches;
+  }
+}
+
+TEST(EndlessStream, OfADeepPipelineNeedsNoLongRun) {
+  const Scenario deep = scenario("schedule: {name: 1f1b-rr, stages: 8, microbatches: 1}");
+  const auto rate = simulated(deep, Engine::automatic).throughput.steady_samples_per_second;
+  ASSERT_TRUE(rate);
+  EXPECT_DOUBLE_EQ(*rate, 1 / 0.003);
+}
+
+TEST(EndlessStream, OfReplicasIsThatOfTheWholeGroup) {
+  for (const std::int64_t minibatches : {2, 6, 100}) {
+    const Scenario replicated = scenario(
+        "model: {stages: {forward: [2 ms, 1 ms], backward: [4 ms, 2 ms]}}\n"
+        "schedule: {name: 1f1b-rr, replicas: [2, 1], microbatches: " +
+        std::to_string(minibatches) + "}");
+    const auto rate = simulated(replicated, Engine::automatic).throughput.steady_samples_per_second;
+    ASSERT_TRUE(rate);
+    EXPECT_DOUBLE_EQ(*rate, 1 / 0.003) << "two replicas of 6 ms, one of 3 ms";
+  }
+}
+
+TEST(EndlessStream, OfOneMicrobatchAtATimeIsTheSumOfTheStages) {
+  Scenario naive = three_stages(2, "");
+  naive.schedule = "naive";
+  naive.shape.update = UpdateRule::microbatch;
+  const auto rate = simulated(naive, Engine::automatic).throughput.steady_samples_per_second;
+  ASSERT_TRUE(rate);
+  EXPECT_DOUBLE_EQ(*rate, 2 / 0.012);
+}
+
+TEST(EndlessStream, ThatDoesNotFitStillHasItsRateAndANoteSaysSo) {
+  constexpr const char* kTight = "cluster: {preset: uniform, memory: 24 MB}\n";
+  const Result shorter = simulated(three_stages(1, kTight), Engine::automatic);
+  EXPECT_FALSE(shorter.ranks[0].memory.out_of_memory());
+  EXPECT_TRUE(shorter.throughput.steady_samples_per_second);
+  ASSERT_EQ(shorter.notes.size(), 1U);
+  EXPECT_THAT(shorter.notes[0],
+              testing::StartsWith("this run fits in memory, but the stream's steady state needs "));
+  EXPECT_THAT(shorter.notes[0], testing::HasSubstr(" on rank 0 (gpu0), which has 22.89 MiB"));
+  const Result longer = simulated(three_stages(16, kTight), Engine::automatic);
+  EXPECT_TRUE(longer.ranks[0].memory.out_of_memory());
+  EXPECT_TRUE(longer.notes.empty()) << "what does not fit is reported anyway";
+  EXPECT_EQ(longer.throughput.steady_samples_per_second, shorter.throughput.steady_samples_per_second);
+}
+
+TEST(EndlessStream, HoldsWhatALongRunHolds) {
+  const auto shorter = predict(three_stages(1, ""), {.memory = {.samples = false}});
+  const auto longer = predict(three_stages(64, ""), {.memory = {.samples = false}});
+  ASSERT_TRUE(shorter && longer && shorter->stream);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(shorter->stream->memories[rank].peak_bytes, longer->result.ranks[rank].memory.peak_bytes);
+    if (rank < 2) {
+      EXPECT_LT(shorter->result.ranks[rank].memory.peak_bytes, longer->result.ranks[rank].memory.peak_bytes);
+    }
+  }
+}
+
+TEST(EndlessStream, IsNoneOfASynchronousSchedule) {
+  Scenario synchronous = three_stages(4, "");
+  synchronous.schedule = "1f1b";
+  EXPECT_FALSE(predict(synchronous, {})->stream);
+}
+
+}  // namespace
+}  // namespace penstock
