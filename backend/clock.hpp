@@ -29,8 +29,10 @@ class Clock {
 /// that a program of microseconds can be measured by a scheduler that needs milliseconds.
 class SteadyClock : public Clock {
  public:
-  /// Requires scale > 0.
+  /// Requires scale > 0. Starts now.
   explicit SteadyClock(double scale = 1);
+  /// Starts at a moment that other processes of this host may share.
+  SteadyClock(double scale, std::chrono::steady_clock::time_point start) : start_(start), scale_(scale) {}
 
   Ns now_ns() const override;
   void hold_for(Ns duration_ns, const std::stop_token& stop) const override;

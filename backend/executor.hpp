@@ -35,10 +35,11 @@ struct Execution {
 
 /// Why a run failed.
 struct ExecutionError {
-  std::int32_t rank = 0;   ///< where it failed
-  std::string action;      ///< what that rank was at: "1F2"
-  std::int32_t peer = -1;  ///< the rank that it waited for, or else the first that waits for it; -1: none
-  std::string message;     ///< all of it in words
+  std::int32_t rank = 0;  ///< where it failed
+  std::string action;     ///< what that rank was at: "1F2"
+  std::int32_t peer =
+      -1;  ///< the rank that it waited for, or else the first that waits for it or needs it next; -1: none
+  std::string message;  ///< all of it in words
 };
 
 /// Runs the program once. When a worker fails or the deadline passes, every other worker ends, and the

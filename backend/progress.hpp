@@ -1,5 +1,5 @@
 #pragma once
-// Where a worker stands, for the watchdog and for error messages. Private to the executor.
+// Where a worker stands, for the watchdog and for error messages. Private to the executors.
 
 #include <atomic>
 #include <cstdint>

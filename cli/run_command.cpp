@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,6 +15,10 @@
 #include <tl/expected.hpp>
 
 #include "backend/in_process_transport.hpp"
+#include "backend/measured_run.hpp"
+#include "backend/process/launch_environment.hpp"
+#include "backend/process/process_execution.hpp"
+#include "backend/process/process_run.hpp"
 #include "backend/thread_run.hpp"
 #include "cli/commands.hpp"
 #include "cli/flags.hpp"
@@ -23,7 +29,9 @@
 #include "report/result.hpp"
 #include "report/result_json.hpp"
 #include "report/result_table.hpp"
+#include "report/units.hpp"
 #include "scenarios/experiment.hpp"
+#include "schedules/channel_check.hpp"
 #include "schedules/flat_program.hpp"
 #include "schedules/rendezvous_walk.hpp"
 #include "sim/engines.hpp"
@@ -47,6 +55,12 @@ struct RunFlags {
   bool timeline = false;
 };
 
+/// Who executes; only processes can have been started by somebody else.
+struct BackendChoice {
+  bool processes = false;
+  std::optional<ProcessPlace> place;
+};
+
 /// Memory is not measured where nothing is stored: it is the cost table's, at the measured times.
 void add_memory(Result& result, const Experiment& experiment, const RunFlags& flags) {
   auto memories =
@@ -59,8 +73,38 @@ void add_memory(Result& result, const Experiment& experiment, const RunFlags& fl
   result.notes.emplace_back("memory: the bytes that the costs say, at the measured times");
 }
 
-tl::expected<Result, Failure> measured(const Experiment& experiment, const RunFlags& flags) {
-  const ThreadRunOptions options = {
+/// The rank that a launcher gave this process; nothing where this process starts the others by itself.
+tl::expected<std::optional<ProcessPlace>, Failure> launched_place(const Experiment& experiment) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
+  const auto launched = launched_process([](const char* name) { return std::getenv(name); });
+  if (!launched) return bad_input(fmt::format("run: {}", launched.error()));
+  if (!*launched) return std::nullopt;
+  const std::int32_t ranks = experiment.program.rank_count();
+  if ((*launched)->world_size != ranks) {
+    return bad_input(
+        fmt::format("run: the launcher started {} processes but the program has {}; start as many",
+                    (*launched)->world_size, format_count(ranks, "rank")));
+  }
+  return (*launched)->place;
+}
+
+tl::expected<std::optional<Result>, RunError> run_by_backend(const Experiment& experiment,
+                                                             const PaceOfLinks& pace,
+                                                             const RunOptions& options,
+                                                             const BackendChoice& backend) {
+  if (backend.processes) return run_on_processes(experiment, pace, options, backend.place);
+  return run_on_threads(experiment, pace, options);
+}
+
+/// Nothing in all processes of a launcher but rank 0.
+tl::expected<std::optional<Result>, Failure> measured(const Experiment& experiment, const RunFlags& flags) {
+  BackendChoice backend{.processes = flags.backend == "cpu-process", .place = {}};
+  if (backend.processes) {
+    auto place = launched_place(experiment);
+    if (!place) return tl::unexpected(std::move(place.error()));
+    backend.place = *std::move(place);
+  }
+  const RunOptions options = {
       .warmup = flags.warmup,
       .repeats = flags.repeats,
       .time_scale = flags.time_scale,
@@ -70,24 +114,26 @@ tl::expected<Result, Failure> measured(const Experiment& experiment, const RunFl
     WalkDurations durations = walk_durations(experiment, flat);
     return LinkPace{.hold = std::move(durations.hold), .latency = std::move(durations.latency)};
   };
-  auto result = run_on_threads(experiment, pace, options);
+  auto result = run_by_backend(experiment, pace, options, backend);
   if (!result) {
     return tl::unexpected(Failure{result.error().invalid ? ExitCode::check_failed : ExitCode::internal_error,
                                   std::move(result.error().message)});
   }
+  if (!*result) return std::nullopt;
   if (links_are_shared(experiment)) {
-    result->notes.emplace_back(
+    (*result)->notes.emplace_back(
         "links are emulated for each message alone: their sharing of bandwidth is left out");
   }
-  add_memory(*result, experiment, flags);
+  add_memory(**result, experiment, flags);
   return *std::move(result);
 }
 
 Outcome run_run(const RunFlags& flags) {
-  if (flags.backend != "cpu-thread") {
+  if (flags.backend != "cpu-thread" && flags.backend != "cpu-process") {
     return tl::unexpected(
         Failure{ExitCode::not_available,
-                fmt::format("run: the {} backend is not built; --backend cpu-thread is", flags.backend)});
+                fmt::format("run: the {} backend is not built; --backend cpu-thread and cpu-process are",
+                            flags.backend)});
   }
   if (auto known = check_output_files(flags.output.files, result_suffixes()); !known) {
     return tl::unexpected(known.error());
@@ -96,8 +142,13 @@ Outcome run_run(const RunFlags& flags) {
   if (!scenario) return tl::unexpected(scenario.error());
   const auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());
-  const auto result = measured(*experiment, flags);
-  if (!result) return tl::unexpected(result.error());
+  if (const auto hang = find_hang(experiment->program, experiment->channels, experiment->costs)) {
+    return tl::unexpected(Failure{ExitCode::check_failed, hang->message});
+  }
+  const auto measurement = measured(*experiment, flags);
+  if (!measurement) return tl::unexpected(measurement.error());
+  if (!*measurement) return ExitCode::ok;  // rank 0 answers
+  const std::optional<Result>& result = *measurement;
   const ResultJsonOptions json = {.timeline = flags.timeline};
   const std::string table = result_to_table(*result);
   if (auto written = write_answer(flags.output, result_forms(*result, json, table),
@@ -110,11 +161,13 @@ Outcome run_run(const RunFlags& flags) {
 
 void add_measuring_flags(CLI::App& app, RunFlags& flags) {
   const std::string group = "Measuring";
-  add_choice(app, "--backend", flags.backend,
-             {.words = {"cpu-thread", "cpu-process", "cuda-local", "nccl"},
-              .help = "cpu-thread (default): a thread a rank, actions occupy it for their time",
-              .group = group,
-              .type_name = "NAME"});
+  add_choice(
+      app, "--backend", flags.backend,
+      {.words = {"cpu-thread", "cpu-process", "cuda-local", "nccl"},
+       .help = "cpu-thread (default): a thread a rank, actions occupy it for their time; cpu-process: a "
+               "process a rank, started by itself or by torchrun --no-python, mpirun or srun",
+       .group = group,
+       .type_name = "NAME"});
   app.add_option("--warmup", flags.warmup, "runs of the whole program that do not count (default 1)")
       ->check(CLI::Range(0, 1'000'000).description(""))
       ->group(group)
@@ -157,7 +210,8 @@ Command run_command(CLI::App& root) {
   app->footer(
       "Examples:\n"
       "  penstock run --schedule 1f1b --pp-size 4 --num-microbatches 8 --time-scale 3\n"
-      "  penstock run gnmt.yaml --backend cpu-thread --repeats 9 --timeline -o measured.json");
+      "  penstock run scenarios/library/gnmt-cluster-a.yaml --backend cpu-thread --repeats 9 --timeline -o "
+      "measured.json");
   return {app, [flags] { return run_run(*flags); }};
 }
 

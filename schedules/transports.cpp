@@ -16,6 +16,9 @@ constexpr std::array kTransports = {
     TransportInfo{.name = "in-process",
                   .summary = "between threads of one process; emulates the cluster's links",
                   .channels = {.model = ChannelModel::directed}},
+    TransportInfo{.name = "sockets",
+                  .summary = "between processes of one host; emulates the cluster's links",
+                  .channels = {.model = ChannelModel::directed}},
 };
 
 std::string plain(std::string_view name) {

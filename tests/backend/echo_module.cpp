@@ -161,6 +161,32 @@ void EchoModule::accept(ActionKind collective, std::span<const SharedPayload> co
   }
 }
 
+std::vector<std::uint8_t> EchoCodec::encode(const PayloadContent& content) const {
+  std::vector<std::uint8_t> bytes;
+  const auto add = [&](Number number) {
+    for (int shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<std::uint8_t>(number >> shift));
+  };
+  if (const auto* number = dynamic_cast<const NumberPayload*>(&content)) {
+    add(number->value);
+  } else {
+    const auto& weights = dynamic_cast<const WeightsPayload&>(content).value;
+    add(weights.a);
+    add(weights.b);
+  }
+  return bytes;
+}
+
+Payload EchoCodec::decode(std::span<const std::uint8_t> bytes) const {
+  const auto number_at = [&](std::size_t begin) {
+    Number number = 0;
+    for (std::size_t i = 8; i-- > 0;) number = number << 8 | bytes[begin + i];
+    return number;
+  };
+  if (bytes.size() == 8) return std::make_unique<NumberPayload>(number_at(0));
+  if (bytes.size() != 16) throw std::runtime_error("not a payload of the echo model");
+  return std::make_unique<WeightsPayload>(Weights{number_at(0), number_at(8)});
+}
+
 StageModules echo_modules(const Program& program) {
   StageModules modules(static_cast<std::size_t>(program.rank_count()));
   for (auto& of_rank : modules) of_rank.resize(static_cast<std::size_t>(program.stage_count()));

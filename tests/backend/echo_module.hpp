@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/executor.hpp"
+#include "backend/payload.hpp"
 #include "backend/stage_module.hpp"
 #include "schedules/program.hpp"
 #include "tests/backend/echo_model.hpp"
@@ -60,6 +61,13 @@ class EchoModule : public StageModule {
   echo::Weights gradient_;
   std::optional<echo::Weights> reduced_;
   std::vector<echo::Weights> steps_;
+};
+
+/// What echo modules send each other, as bytes.
+class EchoCodec : public PayloadCodec {
+ public:
+  std::vector<std::uint8_t> encode(const PayloadContent& content) const override;
+  Payload decode(std::span<const std::uint8_t> bytes) const override;
 };
 
 /// One on each rank for each stage that it holds.

@@ -1,5 +1,6 @@
 #include "tests/backend/execution.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -62,22 +63,38 @@ EchoRun run_echo(const Program& program, const ChannelOptions& channels, Bytes m
   return run;
 }
 
+namespace {
+
+std::string difference_of(const EchoModule& module, const std::vector<echo::Weights>& steps) {
+  if (module.steps().size() != steps.size()) {
+    return fmt::format("{} steps, expected {}", module.steps().size(), steps.size());
+  }
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    if (module.steps()[k] != steps[k]) return fmt::format("the gradient of step {} differs", k);
+  }
+  if (module.held() != 0) return fmt::format("{} microbatches are still held", module.held());
+  return module.left_over() == echo::Weights{} ? "" : "a gradient was never used";
+}
+
+}  // namespace
+
 std::string difference(const Program& program, const StageModules& modules,
                        const std::vector<echo::Gradients>& expected) {
+  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    std::string found = difference_on_rank(program, modules, expected, rank);
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
+std::string difference_on_rank(const Program& program, const StageModules& modules,
+                               const std::vector<echo::Gradients>& expected, std::int32_t rank) {
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    for (const std::int32_t rank : program.placement.stages[static_cast<std::size_t>(stage)].ranks) {
-      const EchoModule& module = echo_of(modules, rank, stage);
-      const auto& steps = expected[static_cast<std::size_t>(rank)][static_cast<std::size_t>(stage)];
-      const std::string where = fmt::format("rank {}, stage {}: ", rank, stage);
-      if (module.steps().size() != steps.size()) {
-        return where + fmt::format("{} steps, expected {}", module.steps().size(), steps.size());
-      }
-      for (std::size_t k = 0; k < steps.size(); ++k) {
-        if (module.steps()[k] != steps[k]) return where + fmt::format("the gradient of step {} differs", k);
-      }
-      if (module.held() != 0) return where + fmt::format("{} microbatches are still held", module.held());
-      if (module.left_over() != echo::Weights{}) return where + "a gradient was never used";
-    }
+    const auto& ranks = program.placement.stages[static_cast<std::size_t>(stage)].ranks;
+    if (std::ranges::find(ranks, rank) == ranks.end()) continue;
+    const auto& steps = expected[static_cast<std::size_t>(rank)][static_cast<std::size_t>(stage)];
+    const std::string found = difference_of(echo_of(modules, rank, stage), steps);
+    if (!found.empty()) return fmt::format("rank {}, stage {}: {}", rank, stage, found);
   }
   return "";
 }

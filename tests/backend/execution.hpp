@@ -1,6 +1,7 @@
 #pragma once
 // Runs small programs for tests: over the in-process transport, with echo modules or others.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -36,5 +37,8 @@ EchoRun run_echo(const Program& program, const ChannelOptions& channels = {}, By
 /// what is left in the modules and nothing; empty when all is as it must be.
 std::string difference(const Program& program, const StageModules& modules,
                        const std::vector<echo::Gradients>& expected);
+/// The same for the modules of one rank.
+std::string difference_on_rank(const Program& program, const StageModules& modules,
+                               const std::vector<echo::Gradients>& expected, std::int32_t rank);
 
 }  // namespace penstock

@@ -29,7 +29,7 @@ Experiment small_experiment(const std::string& schedule) {
                             {.forward_ns = 2'000'000, .backward_ns = 2'000'000});
 }
 
-Result measured(const Experiment& experiment, const ThreadRunOptions& options = {}) {
+Result measured(const Experiment& experiment, const RunOptions& options = {}) {
   auto result = run_on_threads(experiment, free_links, options);
   if (!result) throw std::runtime_error(result.error().message);
   return *std::move(result);

@@ -1,0 +1,91 @@
+#pragma once
+// What the coordinator and the workers tell each other, and its form on the wire (CBOR, RFC 8949).
+
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+#include <variant>
+#include <vector>
+
+#include "backend/executor.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "schedules/action.hpp"
+#include "schedules/flat_program.hpp"
+
+namespace penstock {
+
+// --- from a worker ----------------------------------------------------------------------------------
+
+/// A worker asks to take part.
+struct Hello {
+  std::int32_t rank = 0;
+  std::int64_t process_id = 0;
+  std::string digest;   ///< of its program
+  std::string boot_id;  ///< of its host since it was started
+  Endpoint data;        ///< where it takes connections of other workers
+};
+/// A sign of life: where the worker stands, as in Progress.
+struct Report {
+  std::int32_t position = kNone;
+  std::int32_t waits_for = kNone;
+  Ns since_ns = 0;
+  Ns at_ns = 0;  ///< host time of the report
+};
+/// Connected to its peers, modules built: run number `run` may start.
+struct Ready {
+  std::int32_t run = 0;
+};
+/// A run has ended well. Times of the rank's positions in program order, and of the messages that it
+/// accounts for (transfers that it sends, collectives that it is the first member of) by number.
+struct Done {
+  std::int32_t run = 0;
+  std::vector<Ns> start;
+  std::vector<Ns> end;
+  std::vector<Ns> message_start;
+  std::vector<Ns> message_end;
+};
+/// The worker cannot go on.
+struct Failed {
+  Report standing;
+  std::string what;
+};
+/// The first word on a connection between two workers.
+struct Greeting {
+  std::int32_t rank = 0;
+  std::uint64_t token = 0;
+};
+
+// --- from the coordinator ---------------------------------------------------------------------------
+
+/// Everybody has come.
+struct Welcome {
+  std::uint64_t token = 0;      ///< that peers show each other
+  std::vector<Endpoint> peers;  ///< by rank
+  Ns origin_ns = 0;             ///< host time from which all clocks of the runs count
+};
+/// Make ready for that run.
+struct Prepare {
+  std::int32_t run = 0;
+};
+/// Start at that moment of the host's steady clock.
+struct Go {
+  std::int32_t run = 0;
+  Ns start_ns = 0;
+};
+/// A sign of life.
+struct Alive {};
+/// The run has failed.
+struct Verdict {
+  ExecutionError error;
+};
+/// All runs have ended well.
+struct End {};
+
+using ControlMessage =
+    std::variant<Hello, Report, Ready, Done, Failed, Greeting, Welcome, Prepare, Go, Alive, Verdict, End>;
+
+Frame encoded(const ControlMessage& message);
+/// Error: what is wrong with the bytes.
+tl::expected<ControlMessage, std::string> decoded(const Frame& frame);
+
+}  // namespace penstock

@@ -1,0 +1,416 @@
+// The coordinator goes through phases; in each it waits for one thing from every rank:
+//
+//   Hello   ->  Welcome   everybody has come
+//   Ready   ->  Go        for each run
+//   Done    ->            its times; then Prepare for the next run, or End
+//
+// All along, workers report where they stand, and whoever ends or falls silent is the failure of the run.
+
+#include "backend/process/coordinator.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "backend/executor.hpp"
+#include "backend/process/control_message.hpp"
+#include "backend/process/process_execution.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "backend/process/socket_transport.hpp"
+#include "backend/process/worker.hpp"
+#include "backend/progress.hpp"
+#include "backend/recorder.hpp"
+#include "backend/watchdog.hpp"
+#include "report/timeline.hpp"
+#include "schedules/action.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/rendezvous_walk.hpp"
+
+namespace penstock {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kUntilStart(2);  // for Go to reach everybody
+constexpr std::chrono::milliseconds kUntilReaped(50);
+constexpr std::chrono::seconds kUntilGone(5);
+
+std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string rank_list(const std::vector<std::int32_t>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+}  // namespace
+
+class Coordinator::Session {
+ public:
+  Session(const ProcessExecution& execution, HowEnded how_ended)
+      : execution_(execution),
+        flat_(execution.flat),
+        how_ended_(std::move(how_ended)),
+        progress_(index(flat_.rank_count)),
+        watchdog_(flat_, progress_, execution.deadline),
+        peers_(index(flat_.rank_count)),
+        loop_({.received = [this](ConnectionId from, const Frame& frame) { received(from, frame); },
+               .closed = [this](ConnectionId connection) { closed(connection); }}) {}
+
+  tl::expected<Endpoint, std::string> listen(const Endpoint& where) { return loop_.listen(where); }
+
+  tl::expected<std::vector<Timeline>, ExecutionError> run() {
+    std::vector<Timeline> timelines;
+    gather(Phase::joining);
+    if (!error_) compare();
+    if (!error_) broadcast(welcome());
+    for (run_ = 0; run_ < execution_.runs && !error_; ++run_) {
+      times_ = empty_times(flat_);
+      broadcast(Prepare{run_});
+      gather(Phase::preparing);
+      if (!error_) start();
+      gather(Phase::running);
+      if (!error_) timelines.push_back(recorded_timeline(flat_, execution_.program.placement, times_));
+    }
+    end();
+    if (error_) return tl::unexpected(*std::move(error_));
+    return timelines;
+  }
+
+ private:
+  enum class Phase : std::uint8_t { joining, preparing, running, ended };
+
+  struct Peer {
+    std::optional<ConnectionId> connection;
+    Hello hello;
+    Ns heard_ns = 0;       // host time of the last sign of life
+    Ns reported_ns = 0;    // host time that its progress is of
+    bool arrived = false;  // what the phase waits for
+    bool gone = false;
+  };
+
+  // --- phases -------------------------------------------------------------------------------------
+
+  void gather(Phase phase) {
+    if (error_) return;
+    phase_ = phase;
+    for (Peer& peer : peers_) peer.arrived = false;
+    const auto until = steady_clock::now() + execution_.patience;
+    const nanoseconds period = report_period(execution_.deadline);
+    while (!error_ && !everybody_has_arrived()) {
+      loop_.run_until(steady_clock::now() + period);
+      broadcast(Alive{});
+      look_for_faults(until);
+    }
+  }
+
+  bool everybody_has_arrived() const {
+    return std::ranges::all_of(peers_, [](const Peer& peer) { return peer.arrived; });
+  }
+
+  void arrive(std::int32_t rank) {
+    peers_[index(rank)].arrived = true;
+    if (everybody_has_arrived()) loop_.interrupt();
+  }
+
+  Welcome welcome() const {
+    std::random_device random;
+    Welcome welcome{
+        .token = (std::uint64_t{random()} << 32) | random(), .peers = {}, .origin_ns = host_now_ns()};
+    for (const Peer& peer : peers_) welcome.peers.push_back(peer.hello.data);
+    return welcome;
+  }
+
+  void start() {
+    start_ns_ = host_now_ns() + nanoseconds(kUntilStart).count();
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      Progress& progress = progress_[index(rank)];
+      progress.since_ns = start_ns_;
+      progress.position = kNone;
+      progress.waits_for = kNone;
+      peers_[index(rank)].reported_ns = start_ns_;
+    }
+    broadcast(Go{run_, start_ns_});
+  }
+
+  /// Lets everybody go who still answers.
+  void end() {
+    phase_ = Phase::ended;
+    if (error_) {
+      broadcast(Verdict{*error_});
+    } else {
+      broadcast(End{});
+    }
+    const auto until = steady_clock::now() + std::min<nanoseconds>(execution_.deadline, kUntilGone);
+    while (somebody_is_there() && steady_clock::now() < until) {
+      loop_.run_until(std::min(until, steady_clock::now() + report_period(execution_.deadline)));
+    }
+  }
+
+  bool somebody_is_there() const {
+    const Ns oldest = host_now_ns() - execution_.deadline.count();
+    return !refused_.empty() || std::ranges::any_of(peers_, [&](const Peer& peer) {
+      return peer.connection && !peer.gone && peer.heard_ns > oldest;
+    });
+  }
+
+  void broadcast(const ControlMessage& message) {
+    const Frame frame = encoded(message);
+    for (const Peer& peer : peers_) {
+      if (peer.connection && !peer.gone) loop_.send(*peer.connection, frame);
+    }
+  }
+
+  // --- what workers say ---------------------------------------------------------------------------
+
+  void received(ConnectionId from, const Frame& frame) {
+    if (refused_.contains(from)) return;
+    const auto message = decoded(frame);
+    if (!message) {
+      if (!ranks_.contains(from)) loop_.close(from);  // a stranger
+      return;
+    }
+    if (const auto* hello = std::get_if<Hello>(&*message)) {
+      join(from, *hello);
+      return;
+    }
+    const auto known = ranks_.find(from);
+    if (known == ranks_.end()) {
+      loop_.close(from);
+      return;
+    }
+    peers_[index(known->second)].heard_ns = host_now_ns();
+    std::visit([&](const auto& told) { hear(known->second, told); }, *message);
+  }
+
+  void join(ConnectionId from, const Hello& hello) {
+    if (error_) {
+      refuse(from);
+      return;
+    }
+    if (hello.rank < 0 || hello.rank >= flat_.rank_count) {
+      fail_at(hello.rank, fmt::format("the program has {} ranks: a process must have a rank from 0 to {}",
+                                      flat_.rank_count, flat_.rank_count - 1));
+      refuse(from);
+      return;
+    }
+    Peer& peer = peers_[index(hello.rank)];
+    if (peer.connection) {
+      fail_at(hello.rank, fmt::format("two processes have this rank: {} and {}", peer.hello.process_id,
+                                      hello.process_id));
+      refuse(from);
+      return;
+    }
+    ranks_[from] = hello.rank;
+    peer = {.connection = from, .hello = hello, .heard_ns = host_now_ns(), .reported_ns = host_now_ns()};
+    arrive(hello.rank);
+  }
+
+  /// Tells the failure of the run to a process that is not one of the peers.
+  void refuse(ConnectionId from) {
+    refused_.insert(from);
+    loop_.send(from, encoded(Verdict{*error_}));
+  }
+
+  /// All must run the same program, on one host.
+  void compare() {
+    for (const Peer& peer : peers_) {
+      const Hello& first = peers_.front().hello;
+      const Hello& other = peer.hello;
+      if (other.digest != first.digest) {
+        fail({.rank = other.rank,
+              .action = "the start",
+              .peer = first.rank,
+              .message = fmt::format("rank {} has another program than rank {}: digests {} and {}; start all "
+                                     "ranks with the same program and flags",
+                                     other.rank, first.rank, other.digest, first.digest)});
+      } else if (other.boot_id != first.boot_id) {
+        fail({.rank = other.rank,
+              .action = "the start",
+              .peer = first.rank,
+              .message =
+                  fmt::format("rank {} runs on another host than rank {} (boot ids {} and {}): the "
+                              "clocks of several hosts are not aligned yet; start all ranks on one host",
+                              other.rank, first.rank, other.boot_id, first.boot_id)});
+      }
+    }
+  }
+
+  void hear(std::int32_t rank, const Report& report) {
+    Progress& progress = progress_[index(rank)];
+    progress.since_ns = std::max(report.since_ns, start_ns_);
+    progress.position = report.position;
+    progress.waits_for = report.waits_for;
+    peers_[index(rank)].reported_ns = report.at_ns;
+  }
+
+  void hear(std::int32_t rank, const Ready& ready) {
+    if (phase_ == Phase::preparing && ready.run == run_) arrive(rank);
+  }
+
+  void hear(std::int32_t rank, const Done& done) {
+    if (phase_ != Phase::running || done.run != run_) return;
+    const auto begin = flat_.rank_begin[index(rank)];
+    const std::vector<std::int32_t> messages = messages_of(flat_, rank);
+    const std::size_t positions = index(flat_.rank_begin[index(rank) + 1] - begin);
+    if (done.start.size() != positions || done.end.size() != positions ||
+        done.message_start.size() != messages.size() || done.message_end.size() != messages.size()) {
+      fail_at(rank, "it sent times of another program");
+      return;
+    }
+    std::ranges::copy(done.start, times_.start.begin() + begin);
+    std::ranges::copy(done.end, times_.end.begin() + begin);
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      times_.message_start[index(messages[i])] = done.message_start[i];
+      times_.message_end[index(messages[i])] = done.message_end[i];
+    }
+    arrive(rank);
+  }
+
+  void hear(std::int32_t rank, const Failed& failed) {
+    hear(rank, failed.standing);
+    fail_at(rank, failed.what);
+  }
+
+  template <typename Other>
+  void hear(std::int32_t, const Other&) {}
+
+  void closed(ConnectionId connection) {
+    refused_.erase(connection);
+    loop_.interrupt();
+    const auto known = ranks_.find(connection);
+    if (known == ranks_.end()) return;
+    peers_[index(known->second)].gone = true;
+    if (lost_ || phase_ == Phase::ended) return;
+    lost_ = known->second;
+    lost_at_ = steady_clock::now();
+  }
+
+  // --- faults -------------------------------------------------------------------------------------
+
+  void look_for_faults(steady_clock::time_point until) {
+    if (error_) return;
+    if (lost_) {
+      // One report later the others say that they wait for it.
+      if (steady_clock::now() - lost_at_ > report_period(execution_.deadline) * 3 / 2)
+        fail_at(*lost_, end_of(*lost_));
+    } else if (const auto silent = silent_rank()) {
+      fail_at(*silent, fmt::format("gave no sign of life for {:g} s", seconds(execution_.deadline)));
+    } else if (phase_ == Phase::joining) {
+      look_for_missing(until);
+    } else if (phase_ == Phase::running) {
+      if (auto late = watchdog_.overdue(oldest_report_ns())) fail(*std::move(late));
+    } else if (steady_clock::now() > until) {
+      const std::vector<std::int32_t> missing = not_arrived();
+      fail_at(missing.front(), fmt::format("waited {:g} s for {} to make ready for run {}",
+                                           seconds(execution_.patience), rank_list(missing), run_));
+    }
+  }
+
+  void look_for_missing(steady_clock::time_point until) {
+    const std::vector<std::int32_t> missing = not_arrived();
+    for (const std::int32_t rank : missing) {
+      if (const auto how = how_ended_(rank)) {
+        fail_at(rank, *how);
+        return;
+      }
+    }
+    if (missing.empty() || steady_clock::now() <= until) return;
+    fail({.rank = missing.front(),
+          .action = "the start",
+          .message = fmt::format("waited {:g} s for {}", seconds(execution_.patience), rank_list(missing))});
+  }
+
+  std::vector<std::int32_t> not_arrived() const {
+    std::vector<std::int32_t> missing;
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      if (!peers_[index(rank)].arrived) missing.push_back(rank);
+    }
+    return missing;
+  }
+
+  std::optional<std::int32_t> silent_rank() const {
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      const Peer& peer = peers_[index(rank)];
+      if (peer.connection && host_now_ns() - peer.heard_ns > execution_.deadline.count()) return rank;
+    }
+    return std::nullopt;
+  }
+
+  /// What is reported is judged as of then, so that a worker that has got on since is not late.
+  Ns oldest_report_ns() const {
+    return std::ranges::min(peers_, {}, [](const Peer& peer) { return peer.reported_ns; }).reported_ns;
+  }
+
+  /// The connection closes before the parent can be told how.
+  std::string end_of(std::int32_t rank) const {
+    const auto until = steady_clock::now() + kUntilReaped;
+    auto how = how_ended_(rank);
+    while (!how && steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      how = how_ended_(rank);
+    }
+    return how.value_or("its process has closed the connection");
+  }
+
+  void fail_at(std::int32_t rank, const std::string& what) {
+    if (error_) return;
+    if (phase_ != Phase::running || rank < 0 || rank >= flat_.rank_count) {
+      fail({.rank = rank, .action = "the start", .message = fmt::format("rank {}: {}", rank, what)});
+      return;
+    }
+    fail(watchdog_.failure_of(rank, what));
+  }
+
+  void fail(ExecutionError error) {
+    if (!error_) error_ = std::move(error);
+    loop_.interrupt();
+  }
+
+  const ProcessExecution& execution_;
+  const FlatProgram& flat_;
+  HowEnded how_ended_;
+  std::vector<Progress> progress_;
+  Watchdog watchdog_;
+  std::vector<Peer> peers_;  // by rank
+  std::map<ConnectionId, std::int32_t> ranks_;
+  std::set<ConnectionId> refused_;
+  std::optional<std::int32_t> lost_;  // the first whose connection has closed
+  steady_clock::time_point lost_at_;
+  Phase phase_ = Phase::joining;
+  std::int32_t run_ = 0;
+  Ns start_ns_ = 0;
+  Walk times_;
+  std::optional<ExecutionError> error_;
+  SocketLoop loop_;
+};
+
+Coordinator::Coordinator(const ProcessExecution& execution, HowEnded how_ended)
+    : session_(std::make_unique<Session>(execution, std::move(how_ended))) {}
+
+Coordinator::~Coordinator() = default;
+
+tl::expected<Endpoint, std::string> Coordinator::listen(const Endpoint& where) {
+  return session_->listen(where);
+}
+
+tl::expected<std::vector<Timeline>, ExecutionError> Coordinator::run() { return session_->run(); }
+
+}  // namespace penstock

@@ -1,0 +1,92 @@
+#include "backend/process/launch_environment.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+namespace penstock {
+namespace {
+
+struct Launcher {
+  const char* name;
+  const char* rank;
+  const char* size;
+};
+constexpr std::array kLaunchers = {
+    Launcher{"torchrun", "RANK", "WORLD_SIZE"},
+    Launcher{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    Launcher{"srun", "SLURM_PROCID", "SLURM_NTASKS"},
+};
+
+const Launcher* launcher_of(const Environment& environment) {
+  for (const Launcher& launcher : kLaunchers) {
+    if (environment(launcher.rank) != nullptr) return &launcher;
+  }
+  return nullptr;
+}
+
+struct Range {
+  std::int32_t least = 0;
+  std::int32_t most = 0;
+};
+
+tl::expected<std::int32_t, std::string> number(const Environment& environment, const char* name,
+                                               Range range) {
+  const char* value = environment(name);
+  if (value == nullptr) return tl::unexpected(fmt::format("{} is not set", name));
+  const std::string_view text(value);
+  std::int32_t read = 0;
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), read);
+  if (error == std::errc{} && end == text.end() && read >= range.least && read <= range.most) return read;
+  return tl::unexpected(
+      fmt::format("{}: expected a number from {} to {}, got \"{}\"", name, range.least, range.most, text));
+}
+
+tl::expected<std::uint16_t, std::string> port_of(const Environment& environment, const Launcher& launcher) {
+  constexpr std::int32_t kLastPort = 65535;
+  if (environment("PENSTOCK_PORT") != nullptr) {
+    return number(environment, "PENSTOCK_PORT", {1, kLastPort}).map([](std::int32_t port) {
+      return static_cast<std::uint16_t>(port);
+    });
+  }
+  if (environment("MASTER_PORT") == nullptr) {
+    return tl::unexpected(fmt::format(
+        "{} is set, as by {}, but MASTER_PORT is not: give all ranks the same free port by it, or "
+        "unset {} to let this process start the others",
+        launcher.rank, launcher.name, launcher.rank));
+  }
+  const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
+  const bool taken = agent != nullptr && std::string_view(agent) == "True";
+  return number(environment, "MASTER_PORT", {1, taken ? kLastPort - 1 : kLastPort})
+      .map([taken](std::int32_t port) { return static_cast<std::uint16_t>(taken ? port + 1 : port); });
+}
+
+}  // namespace
+
+tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment) {
+  constexpr std::int32_t kMostRanks = 1 << 20;
+  const Launcher* launcher = launcher_of(environment);
+  if (launcher == nullptr) return std::nullopt;
+  const auto size = number(environment, launcher->size, {1, kMostRanks});
+  if (!size) return tl::unexpected(size.error());
+  const bool has_port = environment("MASTER_PORT") != nullptr || environment("PENSTOCK_PORT") != nullptr;
+  if (*size == 1 && !has_port) return std::nullopt;  // an allocation, not a launch
+  const auto rank = number(environment, launcher->rank, {0, *size - 1});
+  if (!rank) return tl::unexpected(rank.error());
+  const auto port = port_of(environment, *launcher);
+  if (!port) return tl::unexpected(port.error());
+  const char* address = environment("MASTER_ADDR");
+  return LaunchedProcess{
+      .place = {.rank = *rank,
+                .coordinator = {.address = address == nullptr ? "127.0.0.1" : address, .port = *port}},
+      .world_size = *size};
+}
+
+}  // namespace penstock

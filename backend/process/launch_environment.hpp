@@ -1,0 +1,29 @@
+#pragma once
+// Which rank a launcher made of this process: torchrun, mpirun or srun, by the variables that they set.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "backend/process/process_execution.hpp"
+
+namespace penstock {
+
+/// The value of an environment variable; null where it is not set.
+using Environment = std::function<const char*(const char* name)>;
+
+struct LaunchedProcess {
+  ProcessPlace place;
+  std::int32_t world_size = 1;
+};
+
+/// Reads RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and _SIZE (OpenMPI), or SLURM_PROCID and
+/// SLURM_NTASKS, and MASTER_ADDR (this host's loopback address unless given) and MASTER_PORT. PENSTOCK_PORT
+/// comes before MASTER_PORT. Where torchrun's own store listens on MASTER_PORT
+/// (TORCHELASTIC_USE_AGENT_STORE), the next port is taken. Nothing when no launcher started this process:
+/// there is no rank, or the only one of Slurm. Error: which variable is missing or wrong.
+tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment);
+
+}  // namespace penstock

@@ -1,0 +1,67 @@
+#include "backend/process/process_execution.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "backend/executor.hpp"
+#include "backend/process/child_processes.hpp"
+#include "backend/process/coordinator.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "backend/process/worker.hpp"
+#include "report/timeline.hpp"
+
+namespace penstock {
+namespace {
+
+tl::unexpected<ExecutionError> failed(std::string message) {
+  return tl::unexpected(ExecutionError{.rank = -1, .action = "the start", .message = std::move(message)});
+}
+
+}  // namespace
+
+tl::expected<std::vector<Timeline>, ExecutionError> execute_in_processes(const ProcessExecution& execution) {
+  PortPipe port;  // children that come before the coordinator inherit none of its sockets
+  if (!port.is_open()) return failed("cannot make a pipe");
+  ChildProcesses children;
+  for (std::int32_t rank = 0; rank < execution.flat.rank_count; ++rank) {
+    const auto started = children.start([&] {
+      const auto coordinator = port.read();
+      return coordinator && run_worker(execution, {rank, {.port = *coordinator}}) ? 0 : 1;
+    });
+    if (!started) return failed(started.error());
+  }
+  Coordinator coordinator(execution, [&](std::int32_t rank) { return children.how_ended(rank); });
+  const auto listens = coordinator.listen({});
+  if (!listens) return failed(listens.error());
+  port.write(listens->port, execution.flat.rank_count);
+  auto timelines = coordinator.run();
+  children.end_all();
+  return timelines;
+}
+
+tl::expected<std::vector<Timeline>, ExecutionError> execute_as_rank(const ProcessExecution& execution,
+                                                                    const ProcessPlace& place) {
+  if (place.rank != 0) {
+    auto ended = run_worker(execution, place);
+    if (!ended) return tl::unexpected(std::move(ended.error()));
+    return std::vector<Timeline>{};
+  }
+  Coordinator coordinator(execution, [](std::int32_t) { return std::optional<std::string>(); });
+  const auto listens = coordinator.listen(place.coordinator);
+  if (!listens) return failed(listens.error() + "; give all ranks another address or port");
+  tl::expected<std::vector<Timeline>, ExecutionError> timelines;
+  {
+    const std::jthread coordinating([&] { timelines = coordinator.run(); });
+    static_cast<void>(run_worker(execution, {0, *listens}));  // the coordinator's error says it too
+  }
+  return timelines;
+}
+
+}  // namespace penstock

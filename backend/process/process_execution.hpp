@@ -1,0 +1,55 @@
+#pragma once
+// Executes a lowered program with one process a rank and sockets between them. What each process does is in
+// worker.hpp, who watches over them in coordinator.hpp.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "backend/clock.hpp"
+#include "backend/executor.hpp"
+#include "backend/in_process_transport.hpp"
+#include "backend/payload.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "report/timeline.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock {
+
+/// What all processes of a run have in common. All references must outlive the call that takes it.
+struct ProcessExecution {
+  const Program& program;   ///< validated, lowered, and found free of hangs on directed channels
+  const FlatProgram& flat;  ///< laid out for directed channels without capacity and eager messages
+  /// Called in each rank's process before each run; only what the rank holds need be there.
+  std::function<StageModules(std::int32_t rank, const Clock& clock)> modules;
+  LinkPace pace{};
+  const PayloadCodec* codec = nullptr;  ///< may be null where all payloads are null
+  double time_scale = 1;                ///< > 0, as of SteadyClock
+  std::int32_t runs = 1;                ///< of the whole program, one after the other
+  /// A run has failed when a compute action takes longer, when no worker gets on for so long, or when a
+  /// process gives no sign of life for so long. Host time, 10 ms or more.
+  std::chrono::nanoseconds deadline = std::chrono::minutes(1);
+  /// For all processes to come together, and to make ready for each run.
+  std::chrono::nanoseconds patience = std::chrono::seconds(10);
+  /// May be empty. Called in each rank's process after each run; what it throws is the run's failure.
+  std::function<void(std::int32_t rank, const StageModules& modules)> finished{};
+};
+
+/// Forks a process for each rank and runs the program in them: one Timeline a run. When a process fails, ends
+/// or falls silent, all others end. No child is left when it returns. The calling process must have no other
+/// threads.
+tl::expected<std::vector<Timeline>, ExecutionError> execute_in_processes(const ProcessExecution& execution);
+
+/// Where a process stands among those that somebody else has started.
+struct ProcessPlace {
+  std::int32_t rank = 0;
+  Endpoint coordinator;  ///< where rank 0 listens for the others
+};
+/// Takes part as one rank. Rank 0 returns the timelines, the others return none.
+tl::expected<std::vector<Timeline>, ExecutionError> execute_as_rank(const ProcessExecution& execution,
+                                                                    const ProcessPlace& place);
+
+}  // namespace penstock

@@ -1,0 +1,76 @@
+#include "backend/process/process_run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/clock.hpp"
+#include "backend/executor.hpp"
+#include "backend/measured_run.hpp"
+#include "backend/occupy_module.hpp"
+#include "backend/process/process_execution.hpp"
+#include "report/result.hpp"
+#include "report/timeline.hpp"
+#include "scenarios/experiment.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/transports.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kTransport = "sockets";
+constexpr std::chrono::milliseconds kShortestDeadline(10);
+
+tl::expected<std::vector<Timeline>, ExecutionError> execute_with(const PreparedRun& run,
+                                                                 const std::optional<ProcessPlace>& place) {
+  const Experiment& experiment = run.experiment;
+  const ProcessExecution execution = {
+      .program = experiment.program,
+      .flat = run.flat,
+      .modules =
+          [&](std::int32_t, const Clock& clock) {
+            return occupy_modules(experiment.program, experiment.costs, clock, run.options.jitter);
+          },
+      .pace = run.pace,
+      .time_scale = run.options.time_scale,
+      .runs = run.runs(),
+      .deadline = std::max<std::chrono::nanoseconds>(run.deadline, kShortestDeadline)};
+  return place ? execute_as_rank(execution, *place) : execute_in_processes(execution);
+}
+
+}  // namespace
+
+tl::expected<ChannelOptions, std::string> process_channels(const ChannelOptions& asked) {
+  const ChannelOptions declared = find_transport(kTransport)->channels;
+  const auto refused = [](std::string_view what) {
+    return tl::unexpected(
+        fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", kTransport, what));
+  };
+  if (asked.blocking) return refused("blocking channels");
+  if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
+  if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");
+  return declared;
+}
+
+tl::expected<std::optional<Result>, RunError> run_on_processes(const Experiment& experiment,
+                                                               const PaceOfLinks& pace,
+                                                               const RunOptions& options,
+                                                               const std::optional<ProcessPlace>& place) {
+  const auto channels = process_channels(experiment.channels);
+  if (!channels) return tl::unexpected(RunError{.message = channels.error(), .invalid = true});
+  return measure(experiment, pace, options,
+                 {.engine = "cpu-process",
+                  .worker = "process",
+                  .transport = kTransport,
+                  .channels = *channels,
+                  .execute = [&](const PreparedRun& run) { return execute_with(run, place); }});
+}
+
+}  // namespace penstock

@@ -1,0 +1,271 @@
+// The same rules as in_process_transport.cpp, cut at the ranks' borders. A program that does not hang on
+// directed channels lists the messages of one pair in the same order at both ends, so that the sender's queue
+// alone decides when a transfer starts.
+
+#include "backend/process/socket_transport.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "backend/payload.hpp"
+#include "backend/process/data_frame.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "backend/transport.hpp"
+#include "schedules/action.hpp"
+#include "schedules/flat_program.hpp"
+
+namespace penstock {
+namespace {
+
+std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
+
+std::vector<std::int32_t> members_of(const FlatProgram& flat, const FlatMessage& collective) {
+  std::vector<std::int32_t> ranks;
+  for (std::int32_t m = collective.first; m != kNone; m = flat.next_member[index(m)]) {
+    ranks.push_back(flat.rank_of(m));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> messages_of(const FlatProgram& flat, std::int32_t rank) {
+  std::vector<std::int32_t> messages;
+  for (std::size_t id = 0; id < flat.messages.size(); ++id) {
+    const FlatMessage& message = flat.messages[id];
+    const std::int32_t owner = message.recv == kNone ? flat.rank_of(message.first) : message.from_rank;
+    if (owner == rank) messages.push_back(static_cast<std::int32_t>(id));
+  }
+  return messages;
+}
+
+std::vector<std::vector<std::int32_t>> peers_of_ranks(const FlatProgram& flat) {
+  std::vector<std::set<std::int32_t>> peers(index(flat.rank_count));
+  for (const FlatMessage& message : flat.messages) {
+    const std::vector<std::int32_t> ranks =
+        message.recv == kNone ? members_of(flat, message) : std::vector{message.from_rank, message.to_rank};
+    for (const std::int32_t rank : ranks) peers[index(rank)].insert(ranks.begin(), ranks.end());
+  }
+  std::vector<std::vector<std::int32_t>> lists;
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+    peers[index(rank)].erase(rank);
+    lists.emplace_back(peers[index(rank)].begin(), peers[index(rank)].end());
+  }
+  return lists;
+}
+
+SocketTransport::SocketTransport(SocketTransportParts parts)
+    : parts_(std::move(parts)),
+      own_(messages_of(parts_.flat, parts_.rank)),
+      states_(parts_.flat.messages.size()) {
+  count_pending();
+}
+
+void SocketTransport::count_pending() {
+  const FlatProgram& flat = parts_.flat;
+  for (const FlatMessage& message : flat.messages) {
+    if (message.recv != kNone && message.from_rank == parts_.rank && message.next_at_sender != kNone)
+      ++state(message.next_at_sender).pending;
+  }
+  for (std::int32_t p = flat.rank_begin[index(parts_.rank)]; p < flat.rank_begin[index(parts_.rank) + 1];
+       ++p) {
+    const FlatOp op = flat.ops[index(p)];
+    if (op == FlatOp::send) ++state(flat.message[index(p)]).pending;
+    if (op != FlatOp::collective && op != FlatOp::barrier) continue;
+    State& joined = state(flat.message[index(p)]);
+    ++joined.pending;
+    joined.missing = static_cast<std::int32_t>(members_of(flat, flat_of(flat.message[index(p)])).size());
+    const std::int32_t next = flat.next_collective[index(p)];
+    if (next != kNone) ++state(flat.message[index(next)]).pending;
+  }
+}
+
+Frame SocketTransport::bytes_of(const PayloadContent& content) const {
+  if (parts_.codec == nullptr) throw std::logic_error("no codec for a payload that is not null");
+  return parts_.codec->encode(content);
+}
+
+Payload SocketTransport::payload_of(const Frame& bytes) const {
+  if (parts_.codec == nullptr) throw std::logic_error("no codec for a payload that is not null");
+  return parts_.codec->decode(bytes);
+}
+
+// --- transfers ------------------------------------------------------------------------------------
+
+void SocketTransport::send(std::int32_t message, Payload payload) {
+  const Ns now = parts_.clock.now_ns();
+  Frame bytes = payload ? bytes_of(*payload) : Frame{};
+  const std::scoped_lock lock(mutex_);
+  State& sent = state(message);
+  sent.bytes = std::move(bytes);
+  sent.has_payload = payload != nullptr;
+  Ns time = now;
+  for (std::int32_t head = message; head != kNone; head = flat_of(head).next_at_sender) {
+    State& leaves = state(head);
+    leaves.time.start_ns = std::max(leaves.time.start_ns, time);
+    if (--leaves.pending > 0) return;
+    time = leaves.time.start_ns + at(parts_.pace.hold, head);  // when it leaves its channel to the next
+    leaves.time.end_ns = time + at(parts_.pace.latency, head);
+    depart(head);
+  }
+}
+
+void SocketTransport::depart(std::int32_t message) {
+  State& leaves = state(message);
+  leaves.started = true;
+  const Frame bytes = std::exchange(leaves.bytes, {});
+  parts_.send(flat_of(message).to_rank, packed({.run = parts_.run,
+                                                .message = message,
+                                                .from_rank = parts_.rank,
+                                                .has_payload = leaves.has_payload ? 1 : 0,
+                                                .start_ns = leaves.time.start_ns,
+                                                .end_ns = leaves.time.end_ns},
+                                               bytes));
+}
+
+Payload SocketTransport::take(std::int32_t message) {
+  Frame bytes;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!state(message).has_payload) return nullptr;
+    bytes = std::exchange(state(message).bytes, {});
+  }
+  return payload_of(bytes);
+}
+
+void SocketTransport::receive(const Frame& frame) {
+  const auto view = unpacked(frame);
+  if (!view || view->header.run != parts_.run) return;
+  const DataHeader& header = view->header;
+  if (header.message < 0 || index(header.message) >= states_.size()) return;
+  const std::scoped_lock lock(mutex_);
+  Frame bytes(view->payload.begin(), view->payload.end());
+  if (flat_of(header.message).recv == kNone) {
+    member_joined(header.message, header.from_rank, header.start_ns,
+                  {.own = nullptr, .bytes = std::move(bytes), .has_payload = header.has_payload != 0});
+    return;
+  }
+  State& arrived = state(header.message);
+  arrived.time = {header.start_ns, header.end_ns};
+  arrived.bytes = std::move(bytes);
+  arrived.has_payload = header.has_payload != 0;
+  arrived.started = true;
+  changed_.notify_all();
+}
+
+// --- collectives ----------------------------------------------------------------------------------
+
+void SocketTransport::join(std::int32_t message, std::int32_t, SharedPayload contribution) {
+  const Ns now = parts_.clock.now_ns();
+  Frame bytes = contribution ? bytes_of(*contribution) : Frame{};
+  const std::scoped_lock lock(mutex_);
+  State& joined = state(message);
+  joined.bytes = std::move(bytes);
+  joined.has_payload = contribution != nullptr;
+  joined.own = std::move(contribution);
+  settle_join(message, now);
+}
+
+/// This rank reached the collective at `time`, or the one before it ended then.
+void SocketTransport::settle_join(std::int32_t message, Ns time) {
+  State& joined = state(message);
+  joined.joined_ns = std::max(joined.joined_ns, time);
+  if (--joined.pending > 0) return;
+  tell_members(message);
+  member_joined(message, parts_.rank, joined.joined_ns,
+                {.own = std::move(joined.own), .bytes = {}, .has_payload = joined.has_payload});
+}
+
+void SocketTransport::tell_members(std::int32_t message) {
+  State& joined = state(message);
+  const Frame frame = packed({.run = parts_.run,
+                              .message = message,
+                              .from_rank = parts_.rank,
+                              .has_payload = joined.has_payload ? 1 : 0,
+                              .start_ns = joined.joined_ns},
+                             std::exchange(joined.bytes, {}));
+  for (const std::int32_t other : members_of(parts_.flat, flat_of(message))) {
+    if (other != parts_.rank) parts_.send(other, frame);
+  }
+}
+
+void SocketTransport::member_joined(std::int32_t message, std::int32_t rank, Ns time, Member member) {
+  State& joined = state(message);
+  joined.time.start_ns = std::max(joined.time.start_ns, time);
+  if (!joined.members.emplace(rank, std::move(member)).second) return;
+  if (--joined.missing == 0) start_collective(message);
+}
+
+void SocketTransport::start_collective(std::int32_t message) {
+  State& starts = state(message);
+  starts.time.end_ns =
+      starts.time.start_ns + at(parts_.pace.hold, message) + at(parts_.pace.latency, message);
+  starts.started = true;
+  changed_.notify_all();
+  const FlatProgram& flat = parts_.flat;
+  for (std::int32_t m = flat_of(message).first; m != kNone; m = flat.next_member[index(m)]) {
+    if (flat.rank_of(m) != parts_.rank) continue;
+    const std::int32_t next = flat.next_collective[index(m)];
+    if (next != kNone) settle_join(flat.message[index(next)], starts.time.end_ns);
+    return;
+  }
+}
+
+std::vector<SharedPayload> SocketTransport::collect(std::int32_t message) {
+  std::map<std::int32_t, Member> members;
+  {
+    const std::scoped_lock lock(mutex_);
+    members = std::exchange(state(message).members, {});
+  }
+  std::vector<SharedPayload> contributions;
+  contributions.reserve(members.size());
+  for (const auto& [rank, member] : members) {
+    const bool came_as_bytes = !member.own && member.has_payload;
+    contributions.push_back(came_as_bytes ? SharedPayload(payload_of(member.bytes)) : member.own);
+  }
+  return contributions;
+}
+
+// --- waiting --------------------------------------------------------------------------------------
+
+void SocketTransport::wait(std::int32_t message, std::int32_t) {
+  std::unique_lock lock(mutex_);
+  const State& waited = state(message);
+  changed_.wait(lock, [&] { return stopped_ || waited.started; });
+  changed_.wait_until(lock, parts_.clock.moment_of(waited.time.end_ns), [&] { return stopped_; });
+  if (stopped_) throw Stopped{};
+}
+
+void SocketTransport::stop() {
+  const std::scoped_lock lock(mutex_);
+  stopped_ = true;
+  changed_.notify_all();
+}
+
+MessageTime SocketTransport::time_of(std::int32_t message) const {
+  const std::scoped_lock lock(mutex_);
+  return states_[index(message)].time;
+}
+
+std::vector<MessageTime> SocketTransport::own_times() {
+  std::vector<MessageTime> times;
+  times.reserve(own_.size());
+  std::unique_lock lock(mutex_);
+  for (const std::int32_t message : own_) {
+    changed_.wait(lock, [&] { return stopped_ || state(message).started; });
+    if (stopped_) throw Stopped{};
+    times.push_back(state(message).time);
+  }
+  return times;
+}
+
+}  // namespace penstock

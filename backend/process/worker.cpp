@@ -1,0 +1,382 @@
+// Two threads: the caller's runs the rank's list, another moves all frames, reports progress and listens to
+// the coordinator.
+
+#include "backend/process/worker.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/clock.hpp"
+#include "backend/executor.hpp"
+#include "backend/process/control_message.hpp"
+#include "backend/process/process_execution.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "backend/process/socket_transport.hpp"
+#include "backend/progress.hpp"
+#include "backend/rank_worker.hpp"
+#include "backend/recorder.hpp"
+#include "backend/transport.hpp"
+#include "backend/watchdog.hpp"
+#include "schedules/action.hpp"
+#include "schedules/digest.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/rendezvous_walk.hpp"
+
+namespace penstock {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+class Worker {
+ public:
+  Worker(const ProcessExecution& execution, const ProcessPlace& place)
+      : execution_(execution),
+        flat_(execution.flat),
+        place_(place),
+        until_(steady_clock::now() + execution.patience),
+        progress_(index(flat_.rank_count)),
+        watchdog_(flat_, progress_, execution.deadline),
+        peers_(peers_of_ranks(flat_)[index(place.rank)]),
+        loop_({.received = [this](ConnectionId from, const Frame& frame) { received(from, frame); },
+               .closed = [this](ConnectionId connection) { closed(connection); }}) {}
+
+  tl::expected<void, ExecutionError> run() {
+    auto coordinator = loop_.connect(place_.coordinator, until_);
+    if (!coordinator) return tl::unexpected(unreachable(coordinator.error()));
+    coordinator_ = *coordinator;
+    heard_ns_ = host_now_ns();
+    const auto data = loop_.listen({.address = loop_.local_address(coordinator_), .port = 0});
+    if (!data) return tl::unexpected(unreachable(data.error()));
+    join(*data);  // before the thread reports anything
+    const std::jthread moving([this](const std::stop_token& stop) { move_frames(stop); });
+    try {
+      meet_peers();
+      while (const auto number = next_run()) run_once(*number);
+      return {};
+    } catch (const Stopped&) {  // NOLINT(bugprone-empty-catch): the verdict says why
+    } catch (const std::exception& error) {
+      give_up(error.what());
+    } catch (...) {
+      give_up("an exception of unknown type");
+    }
+    const std::scoped_lock lock(mutex_);
+    return tl::unexpected(*verdict_);
+  }
+
+ private:
+  // --- the caller's thread ------------------------------------------------------------------------
+
+  ExecutionError unreachable(const std::string& why) const {
+    return {.rank = place_.rank,
+            .action = "the start",
+            .message = fmt::format("rank {}: waited {:g} s for the coordinator: {}", place_.rank,
+                                   std::chrono::duration<double>(execution_.patience).count(), why)};
+  }
+
+  void join(const Endpoint& data) {
+    say(Hello{.rank = place_.rank,
+              .process_id = getpid(),
+              .digest = digest(execution_.program),
+              .boot_id = boot_id(),
+              .data = data});
+  }
+
+  /// Of each pair the higher rank connects to the lower one.
+  void meet_peers() {
+    const Welcome welcome = awaited(welcome_);
+    clock_ = std::make_unique<SteadyClock>(execution_.time_scale,
+                                           steady_clock::time_point(nanoseconds(welcome.origin_ns)));
+    for (const std::int32_t peer : peers_) {
+      if (peer > place_.rank) continue;
+      const auto link =
+          loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience);
+      if (!link) throw std::runtime_error(fmt::format("no connection to rank {}: {}", peer, link.error()));
+      loop_.send(*link, encoded(Greeting{place_.rank, welcome.token}));
+      const std::scoped_lock lock(mutex_);
+      links_[peer] = *link;
+      link_ids_.insert(*link);
+    }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return verdict_ || links_.size() == peers_.size(); });
+    if (verdict_) throw Stopped{};
+  }
+
+  /// Nothing when all is done.
+  std::optional<std::int32_t> next_run() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return verdict_ || prepare_ || end_; });
+    if (verdict_) throw Stopped{};
+    if (!prepare_) return std::nullopt;
+    return std::exchange(prepare_, std::nullopt)->run;
+  }
+
+  void run_once(std::int32_t number) {
+    StageModules modules = execution_.modules(place_.rank, *clock_);
+    SocketTransport transport(
+        {.flat = flat_,
+         .pace = execution_.pace,
+         .clock = *clock_,
+         .codec = execution_.codec,
+         .rank = place_.rank,
+         .run = number,
+         .send = [this](std::int32_t peer, Frame frame) { loop_.send(links_.at(peer), std::move(frame)); }});
+    const Connected connected(*this, transport);
+    stand_at_start();
+    say(Ready{number});
+    const Go go = awaited(go_);
+    std::this_thread::sleep_until(steady_clock::time_point(nanoseconds(go.start_ns)));
+    stand_at_start();
+    Walk times = empty_times(flat_);
+    RankWorker({.program = execution_.program,
+                .flat = flat_,
+                .modules = modules,
+                .transport = transport,
+                .clock = *clock_},
+               place_.rank, times, progress_[index(place_.rank)])
+        .run(stop_.get_token());
+    const Done done = done_of(number, times, transport.own_times());
+    if (execution_.finished) execution_.finished(place_.rank, modules);
+    say(done);
+  }
+
+  Done done_of(std::int32_t number, const Walk& times, const std::vector<MessageTime>& messages) const {
+    const std::int32_t begin = flat_.rank_begin[index(place_.rank)];
+    const std::int32_t end = flat_.rank_begin[index(place_.rank) + 1];
+    Done done{.run = number,
+              .start = {times.start.begin() + begin, times.start.begin() + end},
+              .end = {times.end.begin() + begin, times.end.begin() + end},
+              .message_start = {},
+              .message_end = {}};
+    for (const MessageTime& time : messages) {
+      done.message_start.push_back(time.start_ns);
+      done.message_end.push_back(time.end_ns);
+    }
+    return done;
+  }
+
+  void stand_at_start() {
+    Progress& progress = progress_[index(place_.rank)];
+    progress.since_ns = host_now_ns();
+    progress.position = kNone;
+    progress.waits_for = kNone;
+  }
+
+  /// The coordinator's word, not before it has come. Throws Stopped when the run has failed.
+  template <typename Word>
+  Word awaited(std::optional<Word>& word) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return verdict_ || word; });
+    if (verdict_) throw Stopped{};
+    return *std::exchange(word, std::nullopt);
+  }
+
+  /// Tells the coordinator what happened here, and lets it judge.
+  void give_up(const std::string& what) {
+    say(Failed{report(), what});
+    std::unique_lock lock(mutex_);
+    const bool judged = changed_.wait_for(lock, execution_.deadline, [this] { return verdict_.has_value(); });
+    if (!judged) verdict_ = watchdog_.failure_of(place_.rank, what);
+  }
+
+  // --- both threads -------------------------------------------------------------------------------
+
+  void say(const ControlMessage& message) { loop_.send(coordinator_, encoded(message)); }
+
+  Report report() const {
+    const Progress& progress = progress_[index(place_.rank)];
+    const Ns now = host_now_ns();
+    Report report{.position = progress.position, .waits_for = progress.waits_for, .at_ns = now};
+    report.since_ns = progress.since_ns;  // read last, as Progress wants it
+    return report;
+  }
+
+  /// The run has failed: this rank ends.
+  void stop(const ExecutionError& error) {
+    const std::scoped_lock lock(mutex_);
+    if (!verdict_) verdict_ = error;
+    stop_.request_stop();
+    if (transport_ != nullptr) transport_->stop();
+    changed_.notify_all();
+  }
+
+  // --- the thread that moves frames -----------------------------------------------------------------
+
+  void move_frames(const std::stop_token& stopped) {
+    const std::stop_callback wake(stopped, [this] { loop_.interrupt(); });
+    const nanoseconds period = report_period(execution_.deadline);
+    auto next = steady_clock::now();
+    while (!stopped.stop_requested()) {
+      if (steady_clock::now() >= next) {
+        next = steady_clock::now() + period;
+        tick();
+      }
+      loop_.run_until(next);
+    }
+  }
+
+  void tick() {
+    say(report());
+    if (host_now_ns() - heard_ns_ <= execution_.deadline.count()) return;
+    stop(watchdog_.failure_of(place_.rank,
+                              fmt::format("the coordinator gave no sign of life for {:g} s",
+                                          std::chrono::duration<double>(execution_.deadline).count())));
+  }
+
+  /// False when it is not from a peer's transport.
+  bool deliver(ConnectionId from, const Frame& frame) {
+    const std::scoped_lock lock(mutex_);
+    if (!link_ids_.contains(from)) return false;
+    if (transport_ != nullptr) transport_->receive(frame);
+    return true;
+  }
+
+  void received(ConnectionId from, const Frame& frame) {
+    if (deliver(from, frame)) return;
+    auto message = decoded(frame);
+    if (from != coordinator_) {
+      const auto* greeting = message ? std::get_if<Greeting>(&*message) : nullptr;
+      greeting == nullptr ? loop_.close(from) : greet(from, *greeting);
+      return;
+    }
+    heard_ns_ = host_now_ns();
+    if (message) std::visit([this](auto& told) { hear(std::move(told)); }, *message);
+  }
+
+  /// A peer may have heard of this rank before it is told who its peers are.
+  void greet(ConnectionId from, const Greeting& greeting) {
+    const std::scoped_lock lock(mutex_);
+    if (!token_) {
+      early_.emplace_back(from, greeting);
+    } else if (greeting.token != *token_ || links_.contains(greeting.rank) ||
+               !std::ranges::binary_search(peers_, greeting.rank)) {
+      loop_.close(from);
+    } else {
+      links_[greeting.rank] = from;
+      link_ids_.insert(from);
+      changed_.notify_all();
+    }
+  }
+
+  void hear(Welcome&& welcome) {
+    {
+      const std::scoped_lock lock(mutex_);
+      token_ = welcome.token;
+      welcome_ = std::move(welcome);
+      changed_.notify_all();
+    }
+    for (const auto& [from, greeting] : std::exchange(early_, {})) greet(from, greeting);
+  }
+  void hear(Prepare&& prepare) { keep(prepare_, prepare); }
+  void hear(Go&& go) { keep(go_, go); }
+  void hear(Verdict&& verdict) { stop(verdict.error); }
+  void hear(End&& end) { keep(end_, end); }
+  template <typename Other>
+  void hear(Other&&) {}
+
+  template <typename Word>
+  void keep(std::optional<Word>& slot, const Word& word) {
+    const std::scoped_lock lock(mutex_);
+    slot = word;
+    changed_.notify_all();
+  }
+
+  /// A peer that has gone is for the coordinator to judge.
+  void closed(ConnectionId connection) {
+    if (connection == coordinator_) {
+      stop(watchdog_.failure_of(place_.rank, "the coordinator has gone"));
+    }
+  }
+
+  /// Frames reach a run's transport while this lives.
+  class Connected {
+   public:
+    Connected(Worker& worker, SocketTransport& transport) : worker_(worker) { set(&transport); }
+    Connected(const Connected&) = delete;
+    Connected& operator=(const Connected&) = delete;
+    ~Connected() { set(nullptr); }
+
+   private:
+    void set(SocketTransport* transport) {
+      const std::scoped_lock lock(worker_.mutex_);
+      worker_.transport_ = transport;
+      if (transport != nullptr && worker_.verdict_) transport->stop();
+    }
+    Worker& worker_;
+  };
+
+  const ProcessExecution& execution_;
+  const FlatProgram& flat_;
+  ProcessPlace place_;
+  steady_clock::time_point until_;
+  std::vector<Progress> progress_;  // by rank; only this rank's is written
+  Watchdog watchdog_;
+  std::vector<std::int32_t> peers_;
+  std::unique_ptr<SteadyClock> clock_;
+  ConnectionId coordinator_ = 0;
+  std::stop_source stop_;
+
+  std::atomic<Ns> heard_ns_ = 0;  // host time of the coordinator's last sign of life
+  std::vector<std::pair<ConnectionId, Greeting>> early_{};  // of the thread that moves frames
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::map<std::int32_t, ConnectionId> links_;  // by peer; complete before the first run, then only read
+  std::set<ConnectionId> link_ids_;
+  std::optional<std::uint64_t> token_;
+  std::optional<Welcome> welcome_;
+  std::optional<Prepare> prepare_;
+  std::optional<Go> go_;
+  std::optional<End> end_;
+  std::optional<ExecutionError> verdict_;
+  SocketTransport* transport_ = nullptr;
+  SocketLoop loop_;
+};
+
+}  // namespace
+
+tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, const ProcessPlace& place) {
+  wake_this_thread_promptly();
+  return Worker(execution, place).run();
+}
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  if (std::getline(file, id) && !id.empty()) return id;
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::chrono::nanoseconds report_period(std::chrono::nanoseconds deadline) {
+  // Errors name the action that was reported last: not long before the failure.
+  return std::clamp<nanoseconds>(deadline / 8, std::chrono::milliseconds(1), std::chrono::milliseconds(20));
+}
+
+}  // namespace penstock

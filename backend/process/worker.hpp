@@ -1,0 +1,23 @@
+#pragma once
+// One rank of a process run, in its process. Private to process_execution.cpp.
+
+#include <chrono>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "backend/executor.hpp"
+#include "backend/process/process_execution.hpp"
+
+namespace penstock {
+
+/// Joins the coordinator and runs the rank's list as often as it says, on the calling thread. Error: the
+/// coordinator's verdict, or that the coordinator cannot be reached.
+tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, const ProcessPlace& place);
+
+/// Names the host since it was started; processes of one host share a clock.
+std::string boot_id();
+
+/// How often a process gives a sign of life.
+std::chrono::nanoseconds report_period(std::chrono::nanoseconds deadline);
+
+}  // namespace penstock

@@ -1,0 +1,443 @@
+// What happens when a process of a run fails, is killed, is stopped, or never comes: everybody ends within
+// the deadline, the error says where, and nothing is left behind.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/executor.hpp"
+#include "backend/occupy_module.hpp"
+#include "backend/process/process_execution.hpp"
+#include "backend/stage_module.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/generators.hpp"
+#include "tests/backend/execution.hpp"
+
+namespace penstock {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// Does something else than computing at the n-th F or B that it is asked for, counted over both.
+class FaultyModule : public StageModule {
+ public:
+  FaultyModule(std::function<void()> fault, int at) : fault_(std::move(fault)), left_(at) {}
+
+  std::vector<Payload> forward(const ComputeCall& call, std::vector<Payload>) override { return run(call); }
+  std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload>) override { return run(call); }
+  std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload>) override {
+    return run(call);
+  }
+  void backward_weight(const ComputeCall&) override {}
+  void recompute(const ComputeCall&) override {}
+  void step(const ComputeCall&) override {}
+  void drop_version(std::int32_t) override {}
+  Payload contribution(ActionKind) override { return nullptr; }
+  void accept(ActionKind, std::span<const SharedPayload>) override {}
+  void reshard() override {}
+
+ private:
+  std::vector<Payload> run(const ComputeCall& call) {
+    if (left_-- == 0) fault_();
+    return std::vector<Payload>(call.outputs);
+  }
+
+  std::function<void()> fault_;
+  int left_;
+};
+
+/// Long enough for the others to report that they wait.
+void pause_and(int signal) {
+  std::this_thread::sleep_for(milliseconds(200));
+  raise(signal);
+}
+
+bool has_children() { return waitpid(-1, nullptr, WNOHANG) != -1 || errno != ECHILD; }
+
+std::ptrdiff_t open_files() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::distance(begin(files), end(files));
+}
+
+/// A program whose actions hold their processes for a while, and one of them at fault.
+class FaultyRun {
+ public:
+  explicit FaultyRun(const Program& program, Ns action_ns = 1'000'000)
+      : program_(lowered(program)),
+        costs_(free_costs(program_)),
+        flat_(flatten(program_, costs_, {.channels = {}, .iterations = program_.iterations})) {
+    for (StageCost& cost : costs_.stages) cost.forward_ns = cost.backward_ns = action_ns;
+  }
+
+  FaultyRun& with_fault(std::int32_t rank, std::function<void()> fault, int at) {
+    rank_ = rank;
+    fault_ = std::move(fault);
+    at_ = at;
+    return *this;
+  }
+
+  /// Refers to this object.
+  ProcessExecution execution(milliseconds deadline) const {
+    return {.program = program_,
+            .flat = flat_,
+            .modules = [this](std::int32_t rank, const Clock& clock) { return modules(rank, clock); },
+            .deadline = deadline,
+            .patience = milliseconds(1000)};
+  }
+
+  /// Of an execution in children of this process; empty when it ends well.
+  ExecutionError error(milliseconds deadline) {
+    const std::ptrdiff_t files_before = open_files();
+    const auto begin = steady_clock::now();
+    auto timelines = execute_in_processes(execution(deadline));
+    took_ = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+    EXPECT_EQ(open_files(), files_before);
+    return timelines ? ExecutionError{} : std::move(timelines.error());
+  }
+
+  milliseconds took() const { return took_; }
+
+ private:
+  StageModules modules(std::int32_t rank, const Clock& clock) const {
+    StageModules modules = occupy_modules(program_, costs_, clock, {});
+    if (rank != rank_) return modules;
+    for (auto& module : modules[static_cast<std::size_t>(rank)]) {
+      if (module) module = std::make_unique<FaultyModule>(fault_, at_);
+    }
+    return modules;
+  }
+
+  Program program_;
+  CostTable costs_;
+  FlatProgram flat_;
+  std::int32_t rank_ = -1;
+  std::function<void()> fault_;
+  int at_ = 0;
+  milliseconds took_{};
+};
+
+Program one_f_one_b_of(std::int32_t stages) {
+  return *generate("1f1b", {.stages = stages, .microbatches = 8});
+}
+
+TEST(ProcessFaults, AWorkerThatThrowsEndsAllOthers) {
+  FaultyRun run(one_f_one_b_of(4));
+  const ExecutionError error =
+      run.with_fault(1, [] { throw std::runtime_error("the weights are gone"); }, 0).error(seconds(20));
+  EXPECT_EQ(error.rank, 1);
+  EXPECT_EQ(error.action, "1F0");
+  EXPECT_EQ(error.peer, 2);
+  EXPECT_THAT(error.message, StartsWith("rank 1: 1F0: the weights are gone; rank 2 "));
+  EXPECT_LT(run.took(), seconds(5));
+  EXPECT_FALSE(has_children());
+}
+
+TEST(ProcessFaults, AWorkerThatIsKilledIsNoticedAtOnceAndNamedWithItsPeer) {
+  FaultyRun run(one_f_one_b_of(3));
+  const ExecutionError error = run.with_fault(1, [] { pause_and(SIGKILL); }, 1).error(seconds(20));
+  EXPECT_EQ(error.rank, 1);
+  EXPECT_EQ(error.action, "1F1");
+  EXPECT_NE(error.peer, -1);
+  EXPECT_THAT(error.message, StartsWith("rank 1: 1F1: its process was killed by signal 9 (Killed); rank "));
+  EXPECT_THAT(error.message, HasSubstr(" waits for it at "));
+  EXPECT_LT(run.took(), seconds(5));
+  EXPECT_FALSE(has_children());
+}
+
+TEST(ProcessFaults, AProcessThatExitsIsNamedWithItsStatus) {
+  FaultyRun run(one_f_one_b_of(2));
+  const ExecutionError error = run.with_fault(0, [] { _exit(7); }, 3).error(seconds(20));
+  EXPECT_EQ(error.rank, 0);
+  EXPECT_THAT(error.message, HasSubstr("its process ended with status 7; rank 1 "));
+  EXPECT_FALSE(has_children());
+}
+
+TEST(ProcessFaults, AWorkerThatIsStoppedIsFoundByItsSilence) {
+  FaultyRun run(one_f_one_b_of(2));
+  const ExecutionError error = run.with_fault(0, [] { pause_and(SIGSTOP); }, 0).error(milliseconds(500));
+  EXPECT_EQ(error.rank, 0);
+  EXPECT_EQ(error.action, "0F0");
+  EXPECT_EQ(error.peer, 1);
+  EXPECT_EQ(error.message, "rank 0: 0F0: gave no sign of life for 0.5 s; rank 1 waits for it at 1F0");
+  EXPECT_GE(run.took(), milliseconds(500));
+  EXPECT_LT(run.took(), seconds(5));
+  EXPECT_FALSE(has_children());
+}
+
+TEST(ProcessFaults, AStuckWorkerIsFoundByTheDeadlineThoughItsProcessLives) {
+  FaultyRun run(one_f_one_b_of(2));
+  const ExecutionError error =
+      run.with_fault(0, [] { std::this_thread::sleep_for(seconds(60)); }, 0).error(milliseconds(300));
+  EXPECT_EQ(error.message, "rank 0: 0F0: still running after 0.3 s; rank 1 waits for it at 1F0");
+  EXPECT_LT(run.took(), seconds(5));
+  EXPECT_FALSE(has_children());
+}
+
+TEST(ProcessFaults, ALongWaitIsNoFaultWhileOthersGetOn) {
+  FaultyRun run(*generate("naive", {.stages = 3, .microbatches = 1}), 200'000'000);
+  EXPECT_EQ(run.error(milliseconds(500)).message, "");
+  EXPECT_GE(run.took(), milliseconds(1200));
+}
+
+TEST(ProcessFaults, AFailureOfTheOnlyRankIsFound) {
+  FaultyRun run(one_f_one_b_of(1));
+  const ExecutionError error = run.with_fault(0, [] { pause_and(SIGKILL); }, 0).error(seconds(20));
+  EXPECT_EQ(error.message, "rank 0: 0F0: its process was killed by signal 9 (Killed)");
+  EXPECT_FALSE(has_children());
+}
+
+// --- processes that somebody else has started -------------------------------------------------------
+
+/// A process of the test that takes part in a run as one rank, and what it ends with.
+class RankProcess {
+ public:
+  RankProcess(const FaultyRun& run, const ProcessPlace& place, milliseconds deadline) {
+    EXPECT_EQ(pipe(ends_.data()), 0);
+    process_ = fork();
+    if (process_ != 0) return;
+    const auto ended = execute_as_rank(run.execution(deadline), place);
+    const std::string words = ended ? "ended well" : ended.error().message;
+    _exit(write(ends_[1], words.data(), words.size()) < 0 ? 1 : 0);
+  }
+  RankProcess(const RankProcess&) = delete;
+  RankProcess& operator=(const RankProcess&) = delete;
+  ~RankProcess() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    for (const int end : ends_) close(end);
+  }
+
+  /// Its error message, or "ended well".
+  std::string words() {
+    waitpid(process_, nullptr, 0);
+    std::array<char, 4096> buffer{};
+    close(std::exchange(ends_[1], dup(ends_[0])));
+    const auto got = read(ends_[0], buffer.data(), buffer.size());
+    return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+  pid_t process_ = 0;
+};
+
+/// A loopback port that this holds.
+class HeldPort {
+ public:
+  HeldPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(listen(socket_, 1), 0);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  HeldPort(const HeldPort&) = delete;
+  HeldPort& operator=(const HeldPort&) = delete;
+  ~HeldPort() { close(socket_); }
+
+  std::uint16_t port() const { return port_; }
+
+ private:
+  int socket_;
+  std::uint16_t port_ = 0;
+};
+
+ProcessPlace place_of(std::int32_t rank, std::uint16_t port) { return {rank, {.port = port}}; }
+
+TEST(ProcessFaults, RanksThatOthersStartedRunTogether) {
+  const FaultyRun run(one_f_one_b_of(3));
+  const std::uint16_t port = HeldPort().port();
+  RankProcess two(run, place_of(2, port), seconds(20));
+  RankProcess zero(run, place_of(0, port), seconds(20));
+  RankProcess one(run, place_of(1, port), seconds(20));
+  EXPECT_EQ(zero.words(), "ended well");
+  EXPECT_EQ(one.words(), "ended well");
+  EXPECT_EQ(two.words(), "ended well");
+}
+
+TEST(ProcessFaults, AnotherProgramIsRefusedWithBothRanksAndDigests) {
+  const FaultyRun run(one_f_one_b_of(3));
+  const FaultyRun other(*generate("gpipe", {.stages = 3, .microbatches = 8}));
+  const std::uint16_t port = HeldPort().port();
+  RankProcess zero(run, place_of(0, port), seconds(20));
+  RankProcess one(run, place_of(1, port), seconds(20));
+  RankProcess two(other, place_of(2, port), seconds(20));
+  const std::string words = zero.words();
+  EXPECT_THAT(words,
+              testing::ContainsRegex("^rank 2 has another program than rank 0: digests [0-9a-f]{64} and "
+                                     "[0-9a-f]{64}; start all ranks with the same program and flags$"));
+  EXPECT_EQ(one.words(), words);
+  EXPECT_EQ(two.words(), words);
+}
+
+TEST(ProcessFaults, TwoProcessesOfOneRankAreRefused) {
+  const FaultyRun run(one_f_one_b_of(3));
+  const std::uint16_t port = HeldPort().port();
+  RankProcess zero(run, place_of(0, port), seconds(20));
+  RankProcess one(run, place_of(1, port), seconds(20));
+  RankProcess again(run, place_of(1, port), seconds(20));
+  const std::string words = zero.words();
+  EXPECT_THAT(words, testing::ContainsRegex("^rank 1: two processes have this rank: [0-9]+ and [0-9]+$"));
+  EXPECT_EQ(one.words(), words);
+  EXPECT_EQ(again.words(), words);
+}
+
+TEST(ProcessFaults, ARankThatTheProgramDoesNotHaveIsRefused) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const FaultyRun larger(one_f_one_b_of(5));
+  const std::uint16_t port = HeldPort().port();
+  RankProcess zero(run, place_of(0, port), seconds(20));
+  RankProcess four(larger, place_of(4, port), seconds(20));
+  EXPECT_EQ(four.words(), "rank 4: the program has 2 ranks: a process must have a rank from 0 to 1");
+}
+
+TEST(ProcessFaults, APortInUseIsSaidAtOnce) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const HeldPort held;
+  RankProcess zero(run, place_of(0, held.port()), seconds(20));
+  EXPECT_EQ(zero.words(), "cannot listen on 127.0.0.1:" + std::to_string(held.port()) +
+                              ": Address already in use; give all ranks another address or port");
+}
+
+TEST(ProcessFaults, PeersThatNeverComeAreNamed) {
+  const FaultyRun run(one_f_one_b_of(4));
+  const std::uint16_t port = HeldPort().port();
+  RankProcess zero(run, place_of(0, port), seconds(20));
+  RankProcess one(run, place_of(1, port), seconds(20));
+  EXPECT_EQ(zero.words(), "waited 1 s for ranks 2, 3");
+  EXPECT_EQ(one.words(), "waited 1 s for ranks 2, 3");
+}
+
+TEST(ProcessFaults, ACoordinatorThatNeverComesIsNamed) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const std::string port = std::to_string(HeldPort().port());
+  RankProcess one(run, place_of(1, static_cast<std::uint16_t>(std::stoi(port))), seconds(20));
+  EXPECT_EQ(one.words(), "rank 1: waited 1 s for the coordinator: cannot connect to 127.0.0.1:" + port +
+                             ": Connection refused");
+}
+
+TEST(ProcessFaults, APortOfSomebodyElseIsNoCoordinator) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const HeldPort held;
+  RankProcess one(run, place_of(1, held.port()), milliseconds(300));
+  EXPECT_THAT(one.words(), StartsWith("rank 1: the start: the coordinator gave no sign of life for 0.3 s"));
+}
+
+TEST(ProcessFaults, SurvivorsEndWhenTheCoordinatorIsKilled) {
+  FaultyRun run(one_f_one_b_of(3));
+  run.with_fault(0, [] { pause_and(SIGKILL); }, 0);
+  const std::uint16_t port = HeldPort().port();
+  RankProcess zero(run, place_of(0, port), seconds(20));
+  RankProcess one(run, place_of(1, port), seconds(20));
+  RankProcess two(run, place_of(2, port), seconds(20));
+  EXPECT_THAT(one.words(), StartsWith("rank 1: 1F0: the coordinator has gone"));
+  EXPECT_THAT(two.words(), StartsWith("rank 2: 2F0: the coordinator has gone"));
+}
+
+TEST(ProcessFaults, SurvivorsEndWhenTheCoordinatorIsStopped) {
+  FaultyRun run(one_f_one_b_of(3));
+  run.with_fault(0, [] { pause_and(SIGSTOP); }, 0);
+  const std::uint16_t port = HeldPort().port();
+  RankProcess zero(run, place_of(0, port), milliseconds(500));
+  RankProcess one(run, place_of(1, port), milliseconds(500));
+  RankProcess two(run, place_of(2, port), milliseconds(500));
+  EXPECT_THAT(one.words(), StartsWith("rank 1: 1F0: the coordinator gave no sign of life for 0.5 s"));
+  EXPECT_THAT(two.words(), StartsWith("rank 2: 2F0: the coordinator gave no sign of life for 0.5 s"));
+}
+
+// --- random moments -------------------------------------------------------------------------------
+
+std::vector<pid_t> children_of(pid_t process) {
+  const std::string id = std::to_string(process);
+  std::ifstream file("/proc/" + id + "/task/" + id + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  return children;
+}
+
+TEST(ProcessFaults, ChildrenEndWithTheirParent) {
+  FaultyRun run(one_f_one_b_of(3));
+  run.with_fault(1, [] { raise(SIGSTOP); }, 0);
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // orphans become children of the test
+  const pid_t parent = fork();
+  if (parent == 0) _exit(execute_in_processes(run.execution(seconds(60))) ? 0 : 1);
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_EQ(children_of(parent).size(), 3);
+  kill(parent, SIGKILL);
+  int reaped = 0;
+  const auto until = steady_clock::now() + seconds(5);
+  for (pid_t ended = 0; ended != -1 && steady_clock::now() < until; ended = waitpid(-1, nullptr, WNOHANG)) {
+    if (ended > 0) ++reaped;
+    if (ended == 0) std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_EQ(reaped, 4);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/// A process that sends a signal to a child of its parent, not itself, after a while.
+pid_t start_hunter(std::uint32_t seed) {
+  const pid_t hunted = getpid();
+  const pid_t hunter = fork();
+  if (hunter != 0) return hunter;
+  std::mt19937 random(seed);
+  std::this_thread::sleep_for(std::chrono::microseconds(random() % 60'000));
+  std::vector<pid_t> prey = children_of(hunted);
+  std::erase(prey, getpid());
+  if (!prey.empty()) kill(prey[random() % prey.size()], random() % 4 == 0 ? SIGSTOP : SIGKILL);
+  _exit(0);
+}
+
+TEST(ProcessFaults, OverAHundredSignalsAtRandomMomentsLeaveNothingBehind) {
+  constexpr std::uint32_t kCases = 150;
+  std::mt19937 random(7);
+  std::uint32_t failures = 0;
+  for (std::uint32_t seed = 0; seed < kCases; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    FaultyRun run(one_f_one_b_of(static_cast<std::int32_t>(2 + random() % 3)), 2'000'000);
+    const pid_t hunter = start_hunter(seed);
+    const ExecutionError error = run.error(milliseconds(150));
+    waitpid(hunter, nullptr, 0);
+    EXPECT_FALSE(has_children());
+    EXPECT_LT(run.took(), seconds(5));
+    if (error.message.empty()) continue;  // it had ended before
+    ++failures;
+    EXPECT_THAT(error.message, HasSubstr("rank "));
+    EXPECT_NE(error.action, "");
+  }
+  std::cout << "  " << failures << " of " << kCases << " runs were hit\n";
+  EXPECT_GE(failures, kCases / 2);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,150 @@
+// `cpu-process`: results of experiments, and the variables by which launchers place a process.
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "backend/in_process_transport.hpp"
+#include "backend/process/launch_environment.hpp"
+#include "backend/process/process_run.hpp"
+#include "report/result.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/transports.hpp"
+#include "sim/simulate.hpp"
+#include "tests/backend/execution.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+LinkPace free_links(const FlatProgram&) { return {}; }
+
+Experiment small_experiment() {
+  return uniform_experiment("1f1b", {.stages = 2, .microbatches = 4},
+                            {.forward_ns = 2'000'000, .backward_ns = 2'000'000});
+}
+
+TEST(ProcessRun, AResultIsAMeasurementOfTheVeryProgramThatWasPredicted) {
+  const Experiment experiment = small_experiment();
+  const auto result = run_on_processes(experiment, free_links, {.warmup = 1, .repeats = 3}, {});
+  ASSERT_TRUE(result) << result.error().message;
+  const auto predicted = simulate(experiment, {});
+  ASSERT_TRUE(predicted);
+  EXPECT_EQ((*result)->kind, ResultKind::measured);
+  EXPECT_EQ((*result)->engine, "cpu-process");
+  EXPECT_EQ((*result)->channel, "directed");
+  EXPECT_EQ((*result)->program, predicted->program);
+  EXPECT_EQ((*result)->timeline.spans.size(), predicted->timeline.spans.size());
+  EXPECT_GE((*result)->makespan_ns, predicted->makespan_ns);
+}
+
+TEST(ProcessRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {
+  const auto result =
+      run_on_processes(small_experiment(), free_links, {.warmup = 0, .repeats = 1, .time_scale = 3}, {});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_GE((*result)->makespan_ns, 20'000'000);
+  EXPECT_LT((*result)->makespan_ns, 58'000'000);
+}
+
+TEST(ProcessRun, WhatSocketsCannotDoIsRefused) {
+  const auto refusal_of = [](const ChannelOptions& channels) {
+    Experiment experiment = small_experiment();
+    experiment.channels = channels;
+    const auto result = run_on_processes(experiment, free_links, {}, {});
+    return !result && result.error().invalid ? result.error().message : "accepted";
+  };
+  EXPECT_EQ(refusal_of({.blocking = true}),
+            "the sockets transport has no blocking channels; leave that out, or take cpu-thread");
+  EXPECT_EQ(refusal_of({.capacity = 2}),
+            "the sockets transport has no bounded channels (capacity); leave that out, or take cpu-thread");
+  EXPECT_EQ(refusal_of({.eager_bytes = 64}),
+            "the sockets transport has no eager messages; leave that out, or take cpu-thread");
+}
+
+TEST(ProcessRun, AProgramThatHangsOnTheTransportIsRefused) {
+  // Rank 1 takes the messages of rank 0 in the other order.
+  Experiment experiment = small_experiment();
+  experiment.program = read_program(
+      "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
+      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B1 0RECV_B0 0B1 0B0 0STEP\n"
+      "rank 1: 1RECV_F1 1RECV_F0 1F1 1F0 1B1 1SEND_B1 1B0 1SEND_B0 1STEP\n");
+  experiment.channels.model = ChannelModel::boundary;
+  const auto result = run_on_processes(experiment, free_links, {}, {});
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(result.error().invalid);
+  EXPECT_TRUE(
+      result.error().message.starts_with("the program hangs on the sockets transport (directed channels):"))
+      << result.error().message;
+}
+
+TEST(Transports, TheSocketOneIsDeclaredDirectedUnlimitedAndWithoutEagerMessages) {
+  ASSERT_NE(find_transport("sockets"), nullptr);
+  EXPECT_EQ(find_transport("sockets")->channels, ChannelOptions{});
+}
+
+// --- launchers ------------------------------------------------------------------------------------
+
+tl::expected<std::optional<LaunchedProcess>, std::string> launched(
+    const std::map<std::string, std::string>& variables) {
+  return launched_process([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+/// "rank 1 of 4 at 127.0.0.1:29500", "no launcher", or the error.
+std::string words_of(const std::map<std::string, std::string>& variables) {
+  const auto process = launched(variables);
+  if (!process) return process.error();
+  if (!*process) return "no launcher";
+  return "rank " + std::to_string((*process)->place.rank) + " of " + std::to_string((*process)->world_size) +
+         " at " + to_text((*process)->place.coordinator);
+}
+
+TEST(LaunchEnvironment, WithoutALauncherThereIsNoPlace) {
+  EXPECT_EQ(words_of({}), "no launcher");
+  EXPECT_EQ(words_of({{"MASTER_PORT", "29500"}}), "no launcher");
+}
+
+TEST(LaunchEnvironment, TorchrunsVariablesPlaceTheProcessBesideItsStore) {
+  EXPECT_EQ(
+      words_of({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "10.1.2.3"}, {"MASTER_PORT", "29500"}}),
+      "rank 1 of 4 at 10.1.2.3:29500");
+  EXPECT_EQ(words_of({{"RANK", "1"},
+                      {"WORLD_SIZE", "4"},
+                      {"MASTER_PORT", "29500"},
+                      {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
+            "rank 1 of 4 at 127.0.0.1:29501");
+  EXPECT_EQ(words_of({{"RANK", "1"},
+                      {"WORLD_SIZE", "4"},
+                      {"MASTER_PORT", "29500"},
+                      {"PENSTOCK_PORT", "5000"},
+                      {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
+            "rank 1 of 4 at 127.0.0.1:5000");
+}
+
+TEST(LaunchEnvironment, MpirunAndSrunMapOntoThem) {
+  EXPECT_EQ(words_of({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"MASTER_PORT", "7000"}}),
+            "rank 0 of 2 at 127.0.0.1:7000");
+  EXPECT_EQ(words_of({{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}, {"MASTER_PORT", "7000"}}),
+            "rank 3 of 4 at 127.0.0.1:7000");
+  EXPECT_EQ(words_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}), "no launcher");
+}
+
+TEST(LaunchEnvironment, WhatIsMissingOrWrongIsNamed) {
+  EXPECT_EQ(words_of({{"RANK", "1"}, {"MASTER_PORT", "1"}}), "WORLD_SIZE is not set");
+  EXPECT_EQ(words_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "1"}}),
+            "RANK: expected a number from 0 to 3, got \"4\"");
+  EXPECT_EQ(words_of({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "http"}}),
+            "MASTER_PORT: expected a number from 1 to 65535, got \"http\"");
+  EXPECT_EQ(
+      words_of({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}),
+      "OMPI_COMM_WORLD_RANK is set, as by mpirun, but MASTER_PORT is not: give all ranks the same free port "
+      "by it, or unset OMPI_COMM_WORLD_RANK to let this process start the others");
+}
+
+}  // namespace
+}  // namespace penstock
