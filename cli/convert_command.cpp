@@ -20,6 +20,8 @@
 #include "scenarios/experiment.hpp"
 #include "scenarios/scenario.hpp"
 #include "schedules/action.hpp"
+#include "schedules/cost_table.hpp"
+#include "schedules/defer_receives.hpp"
 #include "schedules/fsdp.hpp"
 #include "schedules/lower.hpp"
 #include "schedules/program.hpp"
@@ -36,6 +38,8 @@ struct ConvertFlags {
   std::string format = "psched";
   bool lower = false;
   bool fsdp = false;
+  bool defer_receives = false;
+  ChannelFlags channels;
 };
 
 using Text = tl::expected<std::string, std::string>;
@@ -73,7 +77,7 @@ tl::expected<Program, Failure> untransformed(const Scenario& scenario) {
 }
 
 tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
-  const auto scenario = scenario_of(flags.input, {});
+  const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   auto program = untransformed(*scenario);
   if (!program) return program;
@@ -83,10 +87,11 @@ tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
     }
     program = insert_reduce_grad(insert_unshard_reshard(*program));
   }
-  if (!flags.lower) return program;
+  if (!flags.lower && !flags.defer_receives) return program;
   auto lowered = lower(*program);
   if (!lowered) return tl::unexpected(Failure{ExitCode::check_failed, lowered.error()});
-  return *std::move(lowered);
+  if (!flags.defer_receives) return *std::move(lowered);
+  return defer_receives(*lowered, scenario->channels, unit_costs(*lowered));
 }
 
 /// The program as text, with its shape around it.
@@ -135,6 +140,10 @@ Command convert_command(CLI::App& root) {
   app->add_flag("--lower", flags->lower, "with every SEND and RECV in place")->group("Passes");
   app->add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")
       ->group("Passes");
+  app->add_flag("--defer-receives", flags->defer_receives,
+                "lowered, with each RECV as late as the channels below allow without a hang")
+      ->group("Passes");
+  add_channel_flags(*app, flags->channels);
   add_choice(*app, "--format", flags->format,
              {.words = {"psched", "csv"},
               .help = "what is printed without -o: psched or csv (default psched)",
@@ -145,7 +154,8 @@ Command convert_command(CLI::App& root) {
       "Examples:\n"
       "  penstock convert --schedule interleaved --pp-size 4 --num-microbatches 8 --virtual-stages 2 -o "
       "plan.csv\n"
-      "  penstock convert plan.csv --lower");
+      "  penstock convert plan.csv --lower\n"
+      "  penstock convert plan.csv --defer-receives --channel pair -o late.psched");
   return {app, [flags] { return run_convert(*flags); }};
 }
 
