@@ -70,8 +70,8 @@ bool states_an_experiment(const CheckFlags& flags) {
                      input.num_microbatches || input.virtual_stages || input.micro_batch_size ||
                      input.global_batch_size || input.iterations;
   const ChannelFlags& channels = flags.channels;
-  return shape || !channels.channel.empty() || channels.blocking || channels.capacity ||
-         !channels.eager.empty();
+  return shape || !channels.transport.empty() || !channels.channel.empty() || channels.blocking ||
+         channels.capacity || !channels.eager.empty();
 }
 
 Outcome run_check(const CheckFlags& flags) {
@@ -95,6 +95,7 @@ Command check_command(CLI::App& root) {
       ->type_name("FILE");
   add_shape_flags(*app, flags->input);
   add_channel_flags(*app, flags->channels);
+  add_transport_flag(*app, flags->channels);
   const std::string group = "Baseline (regression of schedules in a CI)";
   app->add_option(
          "--baseline", flags->baseline.file,

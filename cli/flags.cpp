@@ -18,6 +18,7 @@
 #include "scenarios/units.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/nearest_name.hpp"
+#include "schedules/transports.hpp"
 #include "sim/engines.hpp"
 
 namespace penstock {
@@ -110,6 +111,19 @@ void add_channel_flags(CLI::App& app, ChannelFlags& flags) {
       ->type_name("BYTES");
 }
 
+void add_transport_flag(CLI::App& app, ChannelFlags& flags) {
+  Choice choice{.words = {},
+                .help = "take what a transport declares:",
+                .group = "Channels (overrides the scenario)",
+                .type_name = "NAME"};
+  for (const TransportInfo& transport : transport_table()) {
+    choice.help +=
+        fmt::format("{} {} ({})", choice.words.empty() ? "" : ",", transport.name, transport.summary);
+    choice.words.push_back(transport.name);
+  }
+  add_choice(app, "--transport", flags.transport, choice);
+}
+
 void add_engine_flag(CLI::App& app, std::string& engine) {
   add_choice(app, "--engine", engine,
              {.words = {"auto", "critical-path", "event"},
@@ -132,6 +146,9 @@ void add_output_flags(CLI::App& app, OutputFlags& flags, const std::string& suff
 }
 
 tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const ChannelFlags& flags) {
+  if (const TransportInfo* transport = find_transport(flags.transport); transport != nullptr) {
+    channels = transport->channels;
+  }
   channels.model = channel_model_of_text(flags.channel).value_or(channels.model);
   channels.blocking |= flags.blocking;
   channels.capacity = flags.capacity.value_or(channels.capacity);

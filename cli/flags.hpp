@@ -34,6 +34,7 @@ struct InputFlags {
 
 /// How messages move; what is not given stays as the scenario has it.
 struct ChannelFlags {
+  std::string transport;  ///< all of what this one declares, before the flags below; empty: none
   std::string channel;
   bool blocking = false;
   std::optional<std::int64_t> capacity;
@@ -65,6 +66,8 @@ void add_batch_flags(CLI::App& app, InputFlags& flags);
 /// --set alone.
 void add_settings_flag(CLI::App& app, std::vector<std::string>& settings, const std::string& group);
 void add_channel_flags(CLI::App& app, ChannelFlags& flags);
+/// --transport, for commands that predict.
+void add_transport_flag(CLI::App& app, ChannelFlags& flags);
 void add_engine_flag(CLI::App& app, std::string& engine);
 /// --json, -o, --quiet. `suffixes` are those that help names: ".json .csv".
 void add_output_flags(CLI::App& app, OutputFlags& flags, const std::string& suffixes);

@@ -133,6 +133,7 @@ Command show_command(CLI::App& root) {
   add_input_file(*app, flags->input.file);
   add_shape_flags(*app, flags->input);
   add_channel_flags(*app, flags->channels);
+  add_transport_flag(*app, flags->channels);
   add_engine_flag(*app, flags->engine);
   app->add_option("--width", flags->width, "columns of a line (default: the terminal's, or 100)")
       ->check(CLI::Range(40, 10'000).description(""))

@@ -78,6 +78,7 @@ Command simulate_command(CLI::App& root) {
   add_input_file(*app, flags->input.file);
   add_shape_flags(*app, flags->input);
   add_channel_flags(*app, flags->channels);
+  add_transport_flag(*app, flags->channels);
   add_engine_flag(*app, flags->engine);
   add_output_flags(*app, flags->output, std::string(kResultSuffixes));
   app->add_flag("--timeline", flags->timeline, "JSON holds every action with its start and end")

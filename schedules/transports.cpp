@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::array kTransports = {
     TransportInfo{.name = "in-process",
-                  .summary = "between threads of one process; emulates the cluster's links",
+                  .summary = "threads of one process, emulates the cluster's links",
                   .channels = {.model = ChannelModel::directed}},
     TransportInfo{.name = "sockets",
-                  .summary = "between processes of one host; emulates the cluster's links",
+                  .summary = "processes of one host, emulates the cluster's links",
                   .channels = {.model = ChannelModel::directed}},
 };
 
