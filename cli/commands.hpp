@@ -27,5 +27,6 @@ Command plan_command(CLI::App& root);
 Command run_command(CLI::App& root);
 Command compare_command(CLI::App& root);
 Command diff_command(CLI::App& root);
+Command reproduce_command(CLI::App& root);
 
 }  // namespace penstock

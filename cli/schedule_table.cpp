@@ -1,6 +1,7 @@
 #include "cli/schedule_table.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

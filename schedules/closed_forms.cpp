@@ -47,12 +47,14 @@ Idle dual_pipe_idle(const Shape& shape) { return shape.stages - 2; }
 Idle dual_pipe_v_idle(const Shape& shape) { return 2 * others(shape); }
 Idle chimera_idle(const Shape& shape) {
   if (!divides(shape)) return std::nullopt;
-  return (shape.stages - 2.0) * (1 + shape.microbatches / shape.stages);
+  const std::int32_t rounds = shape.microbatches / shape.stages;
+  return (shape.stages - 2.0) * (1 + rounds);
 }
 Idle gems_idle(const Shape& shape) { return others(shape) * (2 * shape.microbatches + 1); }
 Idle hanayo_idle(const Shape& shape) {
   if (!divides(shape) || shape.virtual_stages != 2) return std::nullopt;
-  return 2 * others(shape) * (1 + shape.microbatches / shape.stages);
+  const std::int32_t rounds = shape.microbatches / shape.stages;
+  return 2 * others(shape) * (1 + rounds);
 }
 
 constexpr std::string_view kAny = "any K and M";

@@ -1,4 +1,4 @@
-// The lists are compared as texts of actions by the diff template library (Wu, Manber and Myers' O(NP)).
+// The lists are compared as texts of actions.
 
 #include "schedules/program_diff.hpp"
 
@@ -12,9 +12,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <dtl/dtl.hpp>
 
 #include "schedules/action.hpp"
+#include "schedules/edit_script.hpp"
 #include "schedules/program.hpp"
 #include "schedules/program_text.hpp"
 
@@ -41,24 +41,24 @@ std::vector<std::string> texts_of(const std::vector<Action>& list) {
 
 std::vector<ListChange> changes_of(const std::vector<std::string>& before,
                                    const std::vector<std::string>& after) {
-  dtl::Diff<std::string> diff(before, after);
-  diff.onHuge();
-  diff.compose();
   std::vector<ListChange> changes;
-  std::int32_t position = 0;
+  std::size_t x = 0;
+  std::size_t y = 0;
   bool open = false;
-  for (const auto& [text, where] : diff.getSes().getSequence()) {
-    if (where.type == dtl::SES_COMMON) {
+  for (const Edit edit : edit_script(before, after)) {
+    if (edit == Edit::same) {
       open = false;
-      ++position;
+      ++x;
+      ++y;
       continue;
     }
-    if (!std::exchange(open, true)) changes.push_back({.position = position, .removed = {}, .added = {}});
-    if (where.type == dtl::SES_DELETE) {
-      changes.back().removed.push_back(text);
-      ++position;
+    if (!std::exchange(open, true)) {
+      changes.push_back({.position = static_cast<std::int32_t>(x), .removed = {}, .added = {}});
+    }
+    if (edit == Edit::removed) {
+      changes.back().removed.push_back(before[x++]);
     } else {
-      changes.back().added.push_back(text);
+      changes.back().added.push_back(after[y++]);
     }
   }
   return changes;
@@ -109,10 +109,10 @@ std::string change_text(const ListChange& change) {
 ProgramDiff diff_programs(const Program& before, const Program& after) {
   ProgramDiff diff{.settings = setting_changes(before, after), .ranks = {}};
   const std::size_t ranks = std::max(before.ranks.size(), after.ranks.size());
-  static const std::vector<Action> kNone;
+  const std::vector<Action> nothing;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const auto& first = rank < before.ranks.size() ? before.ranks[rank] : kNone;
-    const auto& second = rank < after.ranks.size() ? after.ranks[rank] : kNone;
+    const auto& first = rank < before.ranks.size() ? before.ranks[rank] : nothing;
+    const auto& second = rank < after.ranks.size() ? after.ranks[rank] : nothing;
     if (first == second) continue;
     auto changes = changes_of(texts_of(first), texts_of(second));
     if (changes.empty()) continue;

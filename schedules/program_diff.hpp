@@ -40,7 +40,7 @@ struct ProgramDiff {
 };
 
 /// What turns `before` into `after`. The name of the schedule does not count. A rank that only one of them
-/// has counts as empty in the other. O(actions * differences).
+/// has counts as empty in the other. O(actions * differences); see edit_script.hpp.
 ProgramDiff diff_programs(const Program& before, const Program& after);
 
 /// Settings, then for each rank its changes: "  position 3: - 0B0 + 0F4". Of each rank at most

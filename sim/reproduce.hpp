@@ -1,0 +1,45 @@
+#pragma once
+// Published figures, predicted again. A reproduction is one experiment of a paper: a list of figures with
+// what the paper prints beside what the simulator says. Adding one = a file with a function, and a row in
+// reproduce.cpp.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace penstock {
+
+/// How the prediction must stand to the published figure.
+enum class Claim : std::uint8_t {
+  equal,    // at most the tolerance away
+  at_most,  // not above it by more than the tolerance: the paper's schedule may be beaten
+};
+
+/// One figure.
+struct ReproducedFigure {
+  std::string what;  ///< the setting and the figure: "K = 8, M = 24, zb-h1: bubble rate"
+  double published = 0;
+  double predicted = 0;
+  double tolerance = 0;  ///< absolute, >= 0
+  Claim claim = Claim::equal;
+  bool holds() const;
+};
+
+/// One experiment.
+struct Reproduction {
+  std::string_view name;     ///< "zero-bubble-table-5"
+  std::string_view source;   ///< paper, table or figure
+  std::string_view setting;  ///< what is assumed where the paper leaves it open; units
+  std::vector<ReproducedFigure> (*run)() = nullptr;
+};
+
+/// All experiments.
+std::span<const Reproduction> reproduction_table();
+
+// The experiments themselves.
+std::vector<ReproducedFigure> reproduce_pipedream_figures();
+std::vector<ReproducedFigure> reproduce_zero_bubble_table_5();
+
+}  // namespace penstock
