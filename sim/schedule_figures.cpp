@@ -4,16 +4,15 @@
 #include "sim/schedule_figures.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "report/result.hpp"
 #include "report/timeline.hpp"
-#include "scenarios/experiment.hpp"
 #include "schedules/action.hpp"
 #include "schedules/cost_table.hpp"
 #include "schedules/generators.hpp"
