@@ -1,5 +1,6 @@
 // `cpu-process`: results of experiments, and the variables by which launchers place a process.
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -42,11 +43,13 @@ TEST(ProcessRun, AResultIsAMeasurementOfTheVeryProgramThatWasPredicted) {
 }
 
 TEST(ProcessRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {
+  const auto begin = std::chrono::steady_clock::now();
   const auto result =
       run_on_processes(small_experiment(), free_links, {.warmup = 0, .repeats = 1, .time_scale = 3}, {});
+  const auto spent = std::chrono::steady_clock::now() - begin;
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_GE((*result)->makespan_ns, 20'000'000);
-  EXPECT_LT((*result)->makespan_ns, 58'000'000);
+  EXPECT_LE(std::chrono::nanoseconds(3 * (*result)->makespan_ns), spent) << "in the time of the scenario";
 }
 
 TEST(ProcessRun, WhatSocketsCannotDoIsRefused) {

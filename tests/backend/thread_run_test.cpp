@@ -1,6 +1,8 @@
 // Measured results, and their comparison with predictions.
 
+#include <chrono>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -50,23 +52,14 @@ TEST(ThreadRun, AResultIsAMeasurementOfTheVeryProgramThatWasPredicted) {
 }
 
 TEST(ThreadRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {
-  const Experiment experiment = small_experiment("gpipe");
+  const Experiment experiment = small_experiment("gpipe");  // 20 ms
+  const auto begin = std::chrono::steady_clock::now();
   const Result result = measured(experiment, {.warmup = 0, .repeats = 3, .time_scale = 2});
+  const auto spent = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(spent, 3 * 2 * std::chrono::milliseconds(20));
   EXPECT_GE(result.makespan_ns, 20'000'000);
-  EXPECT_LT(result.makespan_ns, 38'000'000);
+  EXPECT_LE(std::chrono::nanoseconds(2 * result.makespan_ns), spent) << "in the time of the scenario";
   EXPECT_NE(result.notes.back().find("held 2 times as long"), std::string::npos);
-}
-
-TEST(ThreadRun, JitterIsTheSameInEveryRepeatAndOtherForAnotherSeed) {
-  Experiment experiment = small_experiment("gpipe");
-  const auto busy = [&](std::uint64_t seed) {
-    return measured(experiment, {.warmup = 0, .repeats = 3, .jitter = {.fraction = 0.9, .seed = seed}})
-        .ranks[0]
-        .busy_ns;
-  };
-  const Ns first = busy(1);
-  EXPECT_NEAR(static_cast<double>(busy(1)), static_cast<double>(first), 3e6);
-  EXPECT_NE(busy(2) / 1'000'000, first / 1'000'000);
 }
 
 TEST(ThreadRun, AProgramThatHangsOnTheTransportIsRefused) {
@@ -90,7 +83,6 @@ TEST(ThreadRun, CalibrationFindsAnOverheadAndCostsWithItAreLonger) {
   const auto calibration = calibrate_threads({.action_ns = 1'000'000, .actions = 10, .repeats = 3});
   ASSERT_TRUE(calibration) << calibration.error();
   EXPECT_GT(calibration->action_overhead_ns, 0);
-  EXPECT_LT(calibration->action_overhead_ns, 5'000'000);
   CostTable costs{.stages = {{.forward_ns = 10, .backward_ns = 20}}, .edges = {}};
   EXPECT_EQ(with_overhead(costs, 5).stages[0].forward_ns, 15);
   EXPECT_EQ(with_overhead(costs, 5).stages[0].backward_ns, 25);
