@@ -12,6 +12,7 @@
 #include "schedules/action.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/cost_table.hpp"
+#include "schedules/iterations.hpp"
 #include "schedules/program.hpp"
 
 namespace penstock {
@@ -124,7 +125,7 @@ class Flattener {
 
   void lay_out(std::int32_t rank) {
     const std::vector<Action>& list = program_.ranks[index(rank)];
-    const std::vector<std::int32_t> steps = steps_per_pass(list);
+    const std::vector<std::int32_t> steps = steps_per_pass(program_, rank);
     RankScan scan{.rank = rank,
                   .reduce = std::vector<std::int32_t>(index(program_.stage_count()), kNone),
                   .unshard = std::vector<std::int32_t>(index(program_.stage_count()), kNone),
@@ -138,24 +139,9 @@ class Flattener {
       for (const Action& action : list) {
         const FlatOp op = op_of(action, before);
         before = &action;
-        place(scan, push(of_iteration(action, iteration, steps), op));
+        place(scan, push(of_iteration(action, iteration, units_, steps), op));
       }
     }
-  }
-
-  std::vector<std::int32_t> steps_per_pass(const std::vector<Action>& list) const {
-    std::vector<std::int32_t> steps(index(program_.stage_count()), 0);
-    for (const Action& action : list) {
-      if (action.kind == ActionKind::step) ++steps[index(action.stage)];
-    }
-    return steps;
-  }
-
-  Action of_iteration(Action action, std::int32_t iteration, const std::vector<std::int32_t>& steps) const {
-    if (iteration == 0 || action.microbatch == kNoMicrobatch) return action;
-    action.microbatch += iteration * units_;
-    if (is_compute(action.kind)) action.weight_version += iteration * steps[index(action.stage)];
-    return action;
   }
 
   std::int32_t push(const Action& action, FlatOp op) {

@@ -19,6 +19,7 @@
 #include "schedules/action.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/cost_table.hpp"
+#include "schedules/iterations.hpp"
 #include "schedules/program.hpp"
 #include "sim/message_costs.hpp"
 
@@ -107,11 +108,13 @@ class InOrderWalk {
     timeline_.spans.reserve(total * index(program_.iterations));
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
       rank_begin_.push_back(timeline_.spans.size());
-      const RankStages stages = stages_on(rank);
+      const std::vector<std::int32_t> replicas = replicas_on(rank);
+      const std::vector<std::int32_t> steps = steps_per_pass(program_, rank);
       for (std::int32_t iteration = 0; iteration < program_.iterations; ++iteration) {
         for (const Action& action : program_.ranks[index(rank)]) {
           if (is_collective(action.kind)) return false;
-          copy(rank, of_iteration(action, iteration, stages.steps), stages.replica[index(action.stage)]);
+          copy(rank, of_iteration(action, iteration, program_.unit_count(), steps),
+               replicas[index(action.stage)]);
         }
       }
     }
@@ -119,26 +122,13 @@ class InOrderWalk {
     return true;
   }
 
-  struct RankStages {
-    std::vector<std::int32_t> replica;  // by stage
-    std::vector<std::int32_t> steps;    // by stage: in one pass through the list
-  };
-  RankStages stages_on(std::int32_t rank) const {
-    RankStages stages{.replica = {}, .steps = std::vector<std::int32_t>(stages_, 0)};
+  /// By stage: the replica that the rank is.
+  std::vector<std::int32_t> replicas_on(std::int32_t rank) const {
+    std::vector<std::int32_t> replicas(static_cast<std::size_t>(program_.stage_count()));
     for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) {
-      stages.replica.push_back(program_.placement.replica_on(stage, rank));
+      replicas[index(stage)] = program_.placement.replica_on(stage, rank);
     }
-    for (const Action& action : program_.ranks[index(rank)]) {
-      if (action.kind == ActionKind::step) ++stages.steps[index(action.stage)];
-    }
-    return stages;
-  }
-
-  Action of_iteration(Action action, std::int32_t iteration, const std::vector<std::int32_t>& steps) const {
-    if (iteration == 0 || action.microbatch == kNoMicrobatch) return action;
-    action.microbatch += iteration * program_.unit_count();
-    if (is_compute(action.kind)) action.weight_version += iteration * steps[index(action.stage)];
-    return action;
+    return replicas;
   }
 
   void copy(std::int32_t rank, const Action& action, std::int32_t replica) {

@@ -12,10 +12,9 @@
 #include "schedules/action.hpp"
 #include "schedules/cost_table.hpp"
 #include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
 #include "sim/reproduce.hpp"
 #include "sim/simulate.hpp"
-#include "topology/presets.hpp"
+#include "sim/uniform_run.hpp"
 
 namespace penstock {
 namespace {
@@ -39,17 +38,8 @@ CostTable costs_of(const std::vector<UnitTimes>& stages) {
 Result predicted(const std::string& schedule, const Shape& shape, const std::vector<UnitTimes>& stages) {
   auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
-  auto lowered = lower(*program);
-  auto cluster = uniform_cluster({.devices = program->rank_count()});
-  if (!lowered || !cluster) throw std::logic_error("a shape that the paper draws cannot be lowered");
-  auto result = simulate({.name = schedule,
-                          .program = *std::move(lowered),
-                          .costs = costs_of(stages),
-                          .cluster = *std::move(cluster),
-                          .channels = {},
-                          .notes = {}},
-                         {.memory = {.samples = false}});
-  if (!result) throw std::logic_error(result.error().message);
+  auto result = simulate_uniform(*program, costs_of(stages), 0, SteadyState::find);
+  if (!result) throw std::logic_error(result.error());
   return *std::move(result);
 }
 

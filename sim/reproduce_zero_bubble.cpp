@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,11 +14,9 @@
 #include "schedules/action.hpp"
 #include "schedules/cost_table.hpp"
 #include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program.hpp"
 #include "sim/reproduce.hpp"
 #include "sim/simulate.hpp"
-#include "topology/presets.hpp"
+#include "sim/uniform_run.hpp"
 
 namespace penstock {
 namespace {
@@ -69,17 +66,8 @@ Shape shape_of(const TableFiveRow& row) {
 double bubble_rate(const std::string& schedule, const Shape& shape, Bytes most) {
   const auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
-  auto lowered = lower(*program);
-  auto cluster = uniform_cluster({.devices = program->rank_count(), .latency_ns = shape.transfer_ns.front()});
-  if (!lowered || !cluster) throw std::logic_error("a shape of the paper cannot be lowered");
-  const auto result = simulate({.name = schedule,
-                                .program = *std::move(lowered),
-                                .costs = *shape.costs,
-                                .cluster = *std::move(cluster),
-                                .channels = {},
-                                .notes = {}},
-                               {.memory = {.samples = false}, .steady = SteadyState::skip});
-  if (!result) throw std::logic_error(result.error().message);
+  const auto result = simulate_uniform(*program, *shape.costs, shape.transfer_ns.front(), SteadyState::skip);
+  if (!result) throw std::logic_error(result.error());
   for (const RankReport& rank : result->ranks) {
     if (rank.memory.peaks[static_cast<std::size_t>(MemoryCategory::activations)] > most) {
       throw std::logic_error(fmt::format("{} holds more on rank {} than it may", schedule, rank.rank));

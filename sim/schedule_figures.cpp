@@ -7,19 +7,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 #include "report/result.hpp"
 #include "report/timeline.hpp"
 #include "schedules/action.hpp"
 #include "schedules/cost_table.hpp"
 #include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
 #include "schedules/program.hpp"
 #include "sim/simulate.hpp"
-#include "topology/presets.hpp"
+#include "sim/uniform_run.hpp"
 
 namespace penstock {
 namespace {
@@ -51,19 +53,8 @@ double weights_of(const Program& program, const Result& result) {
   return static_cast<double>(most * program.rank_count()) / program.stage_count();
 }
 
-std::optional<Result> result_of(const Program& program) {
-  auto lowered = lower(program);
-  auto cluster = uniform_cluster({.devices = program.rank_count(), .memory_bytes = {}});
-  if (!lowered || !cluster) return std::nullopt;
-  auto result = simulate({.name = program.schedule,
-                          .program = *std::move(lowered),
-                          .costs = equal_stages(program),
-                          .cluster = *std::move(cluster),
-                          .channels = {},
-                          .notes = {}},
-                         {.memory = {.samples = false}, .steady = SteadyState::skip});
-  if (!result) return std::nullopt;
-  return *std::move(result);
+tl::expected<Result, std::string> result_of(const Program& program) {
+  return simulate_uniform(program, equal_stages(program), 0, SteadyState::skip);
 }
 
 }  // namespace
