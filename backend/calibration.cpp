@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 
 #include "backend/in_process_transport.hpp"
+#include "backend/module_family.hpp"
 #include "backend/thread_run.hpp"
 #include "scenarios/experiment.hpp"
 #include "schedules/action.hpp"
@@ -36,8 +37,9 @@ tl::expected<Ns, std::string> naive_makespan(std::int32_t stages, std::int32_t m
                               .cluster = {},
                               .channels = {},
                               .notes = {}};
-  const auto result = run_on_threads(experiment, [](const FlatProgram&) { return LinkPace{}; },
-                                     {.warmup = 1, .repeats = options.repeats});
+  const auto result = run_on_threads(
+      experiment, [](const FlatProgram&) { return LinkPace{}; }, {.warmup = 1, .repeats = options.repeats},
+      OccupyFamily(experiment, {}));
   if (!result) return tl::unexpected(result.error().message);
   return result->makespan_ns;
 }

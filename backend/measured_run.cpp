@@ -13,6 +13,7 @@
 #include <tl/expected.hpp>
 
 #include "backend/in_process_transport.hpp"
+#include "backend/module_family.hpp"
 #include "report/metrics.hpp"
 #include "report/result.hpp"
 #include "report/timeline.hpp"
@@ -55,18 +56,12 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
 }
 
 std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions& options,
-                                  const Runner& runner) {
+                                  const ModuleFamily& family, const Runner& runner) {
   std::vector<std::string> notes = experiment.notes;
-  notes.push_back(
-      fmt::format("occupy modules: each action holds its {} for the time that the costs "
-                  "say; median of {}, {} before them not counted",
-                  runner.worker, format_count(options.repeats, "run"), options.warmup));
+  notes.push_back(fmt::format("{}; median of {}, {} before them not counted", family.description(),
+                              format_count(options.repeats, "run"), options.warmup));
   if (options.time_scale != 1) {
     notes.push_back(fmt::format("held {:g} times as long, and all times divided by it", options.time_scale));
-  }
-  if (options.jitter.fraction > 0) {
-    notes.push_back(fmt::format("durations vary by {} either way (seed {})",
-                                format_percent(options.jitter.fraction), options.jitter.seed));
   }
   if (experiment.channels.model != runner.channels.model) {
     notes.push_back(fmt::format("the scenario asks for {} channels; the {} transport has {} ones",
@@ -76,44 +71,62 @@ std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions
   return notes;
 }
 
-Timeline median_of(std::vector<Timeline> timed) {
+ExecutedRun median_of(std::vector<ExecutedRun> timed) {
   const auto middle = timed.begin() + (static_cast<std::ptrdiff_t>(timed.size()) - 1) / 2;
-  std::ranges::nth_element(timed, middle, {}, &Timeline::makespan_ns);
+  std::ranges::nth_element(timed, middle, {},
+                           [](const ExecutedRun& run) { return run.timeline.makespan_ns; });
   return std::move(*middle);
+}
+
+void add_accounts(Result& result, const std::vector<RankAccount>& accounts) {
+  double sum = 0;
+  std::size_t losses = 0;
+  for (std::size_t rank = 0; rank < accounts.size(); ++rank) {
+    if (accounts[rank].memory) result.ranks[rank].memory = *accounts[rank].memory;
+    for (const auto& [microbatch, loss] : accounts[rank].losses) sum += loss;
+    losses += accounts[rank].losses.size();
+  }
+  if (losses == 0) return;
+  result.notes.push_back(fmt::format("mean loss of {}: {:.9g}", format_count(losses, "microbatch"),
+                                     sum / static_cast<double>(losses)));
 }
 
 }  // namespace
 
 tl::expected<std::optional<Result>, RunError> measure(const Experiment& experiment, const PaceOfLinks& pace,
-                                                      const RunOptions& options, const Runner& runner) {
+                                                      const RunOptions& options, const ModuleFamily& family,
+                                                      const Runner& runner) {
   if (const auto hang = find_hang(experiment.program, runner.channels, experiment.costs)) {
     return tl::unexpected(
         RunError{.message = fmt::format("the program hangs on the {} transport ({} channels):\n{}",
                                         runner.transport, to_text(runner.channels.model), hang->message),
-                 .invalid = true});
+                 .fault = RunFault::invalid});
   }
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = runner.channels, .iterations = experiment.program.iterations});
   const LinkPace links = pace(flat);
-  auto timelines = runner.execute({.experiment = experiment,
-                                   .options = options,
-                                   .flat = flat,
-                                   .channels = runner.channels,
-                                   .pace = links,
-                                   .deadline = deadline_of(experiment.costs, links, options)});
-  if (!timelines) return tl::unexpected(RunError{.message = std::move(timelines.error().message)});
-  if (timelines->empty()) return std::nullopt;
-  timelines->erase(timelines->begin(), timelines->begin() + options.warmup);
-  Result result = summarize(median_of(*std::move(timelines)),
-                            {.program = experiment.program,
-                             .costs = experiment.costs,
-                             .samples_per_microbatch = experiment.samples_per_microbatch});
+  auto runs = runner.execute({.experiment = experiment,
+                              .options = options,
+                              .family = family,
+                              .flat = flat,
+                              .channels = runner.channels,
+                              .pace = links,
+                              .deadline = deadline_of(experiment.costs, links, options)});
+  if (!runs) return tl::unexpected(RunError{.message = std::move(runs.error().message)});
+  if (runs->empty()) return std::nullopt;
+  runs->erase(runs->begin(), runs->begin() + options.warmup);
+  ExecutedRun median = median_of(*std::move(runs));
+  Result result =
+      summarize(std::move(median.timeline), {.program = experiment.program,
+                                             .costs = experiment.costs,
+                                             .samples_per_microbatch = experiment.samples_per_microbatch});
   result.kind = ResultKind::measured;
   result.scenario = experiment.name;
   result.engine = runner.engine;
   result.channel = std::string(to_text(runner.channels.model));
-  result.notes = notes_of(experiment, options, runner);
+  result.notes = notes_of(experiment, options, family, runner);
+  add_accounts(result, median.accounts);
   return result;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What all ways to execute an experiment with occupy modules have in common: options, deadline, the median
+// What all ways to execute an experiment have in common: options, deadline, the median
 // repeat, and the Result. thread_run.hpp and process/process_run.hpp say who executes.
 
 #include <chrono>
@@ -13,9 +13,8 @@
 
 #include "backend/executor.hpp"
 #include "backend/in_process_transport.hpp"
-#include "backend/occupy_module.hpp"
+#include "backend/module_family.hpp"
 #include "report/result.hpp"
-#include "report/timeline.hpp"
 #include "scenarios/experiment.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/flat_program.hpp"
@@ -26,7 +25,6 @@ struct RunOptions {
   std::int32_t warmup = 1;   ///< >= 0: runs of the whole program before those that count
   std::int32_t repeats = 5;  ///< >= 1
   double time_scale = 1;     ///< > 0: everything is held so many times as long, and times are divided by it
-  Jitter jitter{};
   /// Of one action, host time; 0: ten times the longest action or message, at least 10 s.
   std::chrono::nanoseconds deadline{0};
 };
@@ -34,17 +32,23 @@ struct RunOptions {
 /// How long the links of the experiment's cluster take for each message of its flat program.
 using PaceOfLinks = std::function<LinkPace(const FlatProgram&)>;
 
-/// Why a run has no result. `invalid` (exit 1): the program hangs on this transport, or asks of it what it
-/// does not do; otherwise the run failed.
+/// What kept a run from a result.
+enum class RunFault : std::uint8_t {
+  failed,       // a worker, a device or a peer did, or the deadline passed
+  invalid,      // the program hangs on this transport, or asks of it what it does not do
+  unavailable,  // this machine lacks a part: no GPU, no driver
+};
+
 struct RunError {
   std::string message;
-  bool invalid = false;
+  RunFault fault = RunFault::failed;
 };
 
 /// An experiment ready to be executed. References are good for the call that gets it.
 struct PreparedRun {
   const Experiment& experiment;
   const RunOptions& options;
+  const ModuleFamily& family;
   const FlatProgram& flat;
   const ChannelOptions& channels;
   const LinkPace& pace;
@@ -56,17 +60,17 @@ struct PreparedRun {
 /// One way to execute.
 struct Runner {
   std::string_view engine;     ///< "cpu-thread"
-  std::string_view worker;     ///< what an action occupies: "thread"
   std::string_view transport;  ///< its name in schedules/transports.hpp
   ChannelOptions channels;     ///< of the run
-  /// A timeline for each of prepared.runs(), or none where another process has them.
-  std::function<tl::expected<std::vector<Timeline>, ExecutionError>(const PreparedRun&)> execute;
+  /// Each of prepared.runs(), or none where another process has them.
+  std::function<tl::expected<std::vector<ExecutedRun>, ExecutionError>(const PreparedRun&)> execute;
 };
 
 /// Runs the experiment's program. The timeline and all figures are those of the repeat with the median
-/// makespan (of an even number the shorter of the two in the middle). Memory and links are left out. Nothing
-/// where another process has the timelines.
+/// makespan (of an even number the shorter of the two in the middle). Links are left out, and memory where
+/// the modules store nothing. Nothing where another process has the timelines.
 tl::expected<std::optional<Result>, RunError> measure(const Experiment& experiment, const PaceOfLinks& pace,
-                                                      const RunOptions& options, const Runner& runner);
+                                                      const RunOptions& options, const ModuleFamily& family,
+                                                      const Runner& runner);
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 #include "backend/thread_run.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -11,9 +12,8 @@
 #include "backend/executor.hpp"
 #include "backend/in_process_transport.hpp"
 #include "backend/measured_run.hpp"
-#include "backend/occupy_module.hpp"
+#include "backend/module_family.hpp"
 #include "report/result.hpp"
-#include "report/timeline.hpp"
 #include "scenarios/experiment.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/transports.hpp"
@@ -23,27 +23,32 @@ namespace {
 
 constexpr std::string_view kTransport = "in-process";
 
-tl::expected<Timeline, ExecutionError> once(const PreparedRun& run) {
+tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run) {
   const SteadyClock clock(run.options.time_scale);
-  const Experiment& experiment = run.experiment;
-  StageModules modules = occupy_modules(experiment.program, experiment.costs, clock, run.options.jitter);
+  StageModules modules = run.family.modules(std::nullopt, clock);
   InProcessTransport transport(run.flat, run.channels, run.pace, clock);
-  return execute({.program = experiment.program,
-                  .flat = run.flat,
-                  .modules = modules,
-                  .transport = transport,
-                  .clock = clock,
-                  .deadline = run.deadline});
+  auto timeline = execute({.program = run.experiment.program,
+                           .flat = run.flat,
+                           .modules = modules,
+                           .transport = transport,
+                           .clock = clock,
+                           .deadline = run.deadline});
+  if (!timeline) return tl::unexpected(std::move(timeline.error()));
+  ExecutedRun executed{.timeline = *std::move(timeline), .accounts = {}};
+  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
+    executed.accounts.push_back(run.family.account(rank, modules));
+  }
+  return executed;
 }
 
-tl::expected<std::vector<Timeline>, ExecutionError> all(const PreparedRun& run) {
-  std::vector<Timeline> timelines;
+tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& run) {
+  std::vector<ExecutedRun> runs;
   for (std::int32_t i = 0; i < run.runs(); ++i) {
-    auto timeline = once(run);
-    if (!timeline) return tl::unexpected(std::move(timeline.error()));
-    timelines.push_back(*std::move(timeline));
+    auto executed = once(run);
+    if (!executed) return tl::unexpected(std::move(executed.error()));
+    runs.push_back(*std::move(executed));
   }
-  return timelines;
+  return runs;
 }
 
 }  // namespace
@@ -55,10 +60,9 @@ ChannelOptions thread_channels(const ChannelOptions& asked) {
 }
 
 tl::expected<Result, RunError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
-                                              const RunOptions& options) {
-  auto result = measure(experiment, pace, options,
+                                              const RunOptions& options, const ModuleFamily& family) {
+  auto result = measure(experiment, pace, options, family,
                         {.engine = "cpu-thread",
-                         .worker = "thread",
                          .transport = kTransport,
                          .channels = thread_channels(experiment.channels),
                          .execute = all});

@@ -1,9 +1,10 @@
 #pragma once
-// `cpu-thread`: one program with occupy modules over the in-process transport, a thread a rank.
+// `cpu-thread`: one program over the in-process transport, a thread a rank.
 
 #include <tl/expected.hpp>
 
 #include "backend/measured_run.hpp"
+#include "backend/module_family.hpp"
 #include "report/result.hpp"
 #include "scenarios/experiment.hpp"
 #include "schedules/channel.hpp"
@@ -16,6 +17,6 @@ ChannelOptions thread_channels(const ChannelOptions& asked);
 
 /// measure() in the threads of this process.
 tl::expected<Result, RunError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
-                                              const RunOptions& options);
+                                              const RunOptions& options, const ModuleFamily& family);
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "schedules/nearest_name.hpp"
@@ -131,17 +133,19 @@ ExitCode print(std::string_view text) {
 
 }  // namespace
 
-ExitCode run_command_line(int argc, const char* const* argv) {
+ExitCode run_command_line(int argc, const char* const* argv, Extensions extensions) {
+  const Invocation invocation{.arguments = {argv, argv + argc}, .extensions = std::move(extensions)};
   CLI::App root("Predicts the time, memory and traffic of pipeline-parallel training schedules.", "penstock");
   root.set_version_flag("--version", "penstock " PENSTOCK_VERSION, "print the version");
   root.set_help_flag("-h,--help", "print this help");
   root.get_formatter()->column_width(32);
   root.require_subcommand(1);
   root.footer(std::string(kFooter));
-  const std::vector<Command> commands = {simulate_command(root),  sweep_command(root),    show_command(root),
-                                         check_command(root),     convert_command(root),  plan_command(root),
-                                         run_command(root),       compare_command(root),  diff_command(root),
-                                         reproduce_command(root), schedules_command(root)};
+  const std::vector<Command> commands = {
+      simulate_command(root),        sweep_command(root),    show_command(root),
+      check_command(root),           convert_command(root),  plan_command(root),
+      run_command(root, invocation), compare_command(root),  diff_command(root),
+      reproduce_command(root),       schedules_command(root)};
   wrap_descriptions(root);
   const auto flag = flag_without_value({argv, static_cast<std::size_t>(argc)});
   if (!flag.empty()) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
@@ -24,7 +25,8 @@ Command simulate_command(CLI::App& root);
 Command sweep_command(CLI::App& root);
 Command convert_command(CLI::App& root);
 Command plan_command(CLI::App& root);
-Command run_command(CLI::App& root);
+/// `invocation` must outlive the command.
+Command run_command(CLI::App& root, const Invocation& invocation);
 Command compare_command(CLI::App& root);
 Command diff_command(CLI::App& root);
 Command reproduce_command(CLI::App& root);

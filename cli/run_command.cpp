@@ -1,5 +1,6 @@
 // penstock run: executes one program and measures it.
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,13 +18,17 @@
 
 #include "backend/in_process_transport.hpp"
 #include "backend/measured_run.hpp"
+#include "backend/module_family.hpp"
+#include "backend/occupy_module.hpp"
 #include "backend/process/launch_environment.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/process_run.hpp"
 #include "backend/thread_run.hpp"
 #include "cli/commands.hpp"
+#include "cli/extensions.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/other_executable.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/result_output.hpp"
@@ -55,14 +61,12 @@ struct RunFlags {
   bool timeline = false;
 };
 
-/// Who executes; only processes can have been started by somebody else.
-struct BackendChoice {
-  bool processes = false;
-  std::optional<ProcessPlace> place;
-};
-
 /// Memory is not measured where nothing is stored: it is the cost table's, at the measured times.
 void add_memory(Result& result, const Experiment& experiment, const RunFlags& flags) {
+  if (std::ranges::any_of(result.ranks, [](const RankReport& rank) { return rank.memory.peak_bytes > 0; })) {
+    result.notes.emplace_back("memory: what the modules held, by their own account");
+    return;
+  }
   auto memories =
       memory_of(result.timeline, experiment, {.samples = wants_memory_samples(flags.output.files)});
   for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
@@ -88,38 +92,59 @@ tl::expected<std::optional<ProcessPlace>, Failure> launched_place(const Experime
   return (*launched)->place;
 }
 
-tl::expected<std::optional<Result>, RunError> run_by_backend(const Experiment& experiment,
-                                                             const PaceOfLinks& pace,
-                                                             const RunOptions& options,
-                                                             const BackendChoice& backend) {
-  if (backend.processes) return run_on_processes(experiment, pace, options, backend.place);
-  return run_on_threads(experiment, pace, options);
+tl::unexpected<Failure> failure_of(RunError error) {
+  switch (error.fault) {
+    case RunFault::failed:
+      return tl::unexpected(Failure{ExitCode::internal_error, std::move(error.message)});
+    case RunFault::invalid:
+      return tl::unexpected(Failure{ExitCode::check_failed, std::move(error.message)});
+    case RunFault::unavailable:
+      return tl::unexpected(Failure{ExitCode::not_available, std::move(error.message)});
+  }
+  return bad_input(std::move(error.message));
+}
+
+tl::expected<std::unique_ptr<ModuleFamily>, Failure> family_of(const BackendCall& call) {
+  return std::make_unique<OccupyFamily>(call.experiment, call.jitter);
 }
 
 /// Nothing in all processes of a launcher but rank 0.
-tl::expected<std::optional<Result>, Failure> measured(const Experiment& experiment, const RunFlags& flags) {
-  BackendChoice backend{.processes = flags.backend == "cpu-process", .place = {}};
-  if (backend.processes) {
-    auto place = launched_place(experiment);
-    if (!place) return tl::unexpected(std::move(place.error()));
-    backend.place = *std::move(place);
+tl::expected<std::optional<Result>, Failure> run_by_backend(const BackendCall& call, const RunFlags& flags,
+                                                            const Extensions& extensions) {
+  if (const auto found = extensions.backends.find(flags.backend); found != extensions.backends.end()) {
+    auto result = found->second(call);
+    if (!result) return failure_of(std::move(result.error()));
+    return *std::move(result);
   }
+  const auto family = family_of(call);
+  if (!family) return tl::unexpected(family.error());
+  if (flags.backend == "cpu-thread") {
+    auto result = run_on_threads(call.experiment, call.pace, call.options, **family);
+    if (!result) return failure_of(std::move(result.error()));
+    return *std::move(result);
+  }
+  const auto place = launched_place(call.experiment);
+  if (!place) return tl::unexpected(place.error());
+  auto result = run_on_processes(call.experiment, call.pace, call.options, **family, *place);
+  if (!result) return failure_of(std::move(result.error()));
+  return *std::move(result);
+}
+
+/// Nothing in all processes of a launcher but rank 0.
+tl::expected<std::optional<Result>, Failure> measured(const Experiment& experiment, const RunFlags& flags,
+                                                      const Extensions& extensions) {
   const RunOptions options = {
       .warmup = flags.warmup,
       .repeats = flags.repeats,
       .time_scale = flags.time_scale,
-      .jitter = {.fraction = flags.jitter, .seed = flags.seed},
       .deadline = std::chrono::nanoseconds(std::llround(flags.deadline_seconds * 1e9))};
   const auto pace = [&](const FlatProgram& flat) {
     WalkDurations durations = walk_durations(experiment, flat);
     return LinkPace{.hold = std::move(durations.hold), .latency = std::move(durations.latency)};
   };
-  auto result = run_by_backend(experiment, pace, options, backend);
-  if (!result) {
-    return tl::unexpected(Failure{result.error().invalid ? ExitCode::check_failed : ExitCode::internal_error,
-                                  std::move(result.error().message)});
-  }
-  if (!*result) return std::nullopt;
+  const Jitter jitter{.fraction = flags.jitter, .seed = flags.seed};
+  auto result = run_by_backend({experiment, pace, options, jitter}, flags, extensions);
+  if (!result || !*result) return result;
   if (links_are_shared(experiment)) {
     (*result)->notes.emplace_back(
         "links are emulated for each message alone: their sharing of bandwidth is left out");
@@ -128,13 +153,14 @@ tl::expected<std::optional<Result>, Failure> measured(const Experiment& experime
   return *std::move(result);
 }
 
-Outcome run_run(const RunFlags& flags) {
-  if (flags.backend != "cpu-thread" && flags.backend != "cpu-process") {
-    return tl::unexpected(
-        Failure{ExitCode::not_available,
-                fmt::format("run: the {} backend is not built; --backend cpu-thread and cpu-process are",
-                            flags.backend)});
-  }
+/// The executable that has what the run needs, where this one does not.
+std::optional<std::string_view> needed_executable(const RunFlags& flags, const Extensions& extensions) {
+  const bool of_core = flags.backend == "cpu-thread" || flags.backend == "cpu-process";
+  if (!of_core && !extensions.backends.contains(flags.backend)) return "penstock-cuda";
+  return std::nullopt;
+}
+
+Outcome run_run(const RunFlags& flags, const Invocation& invocation) {
   if (auto known = check_output_files(flags.output.files, result_suffixes()); !known) {
     return tl::unexpected(known.error());
   }
@@ -145,7 +171,11 @@ Outcome run_run(const RunFlags& flags) {
   if (const auto hang = find_hang(experiment->program, experiment->channels, experiment->costs)) {
     return tl::unexpected(Failure{ExitCode::check_failed, hang->message});
   }
-  const auto measurement = measured(*experiment, flags);
+  if (const auto needed = needed_executable(flags, invocation.extensions)) {
+    return tl::unexpected(
+        become(*needed, invocation.arguments, fmt::format("run: --backend {}", flags.backend)));
+  }
+  const auto measurement = measured(*experiment, flags, invocation.extensions);
   if (!measurement) return tl::unexpected(measurement.error());
   if (!*measurement) return ExitCode::ok;  // rank 0 answers
   const std::optional<Result>& result = *measurement;
@@ -197,7 +227,7 @@ void add_measuring_flags(CLI::App& app, RunFlags& flags) {
 
 }  // namespace
 
-Command run_command(CLI::App& root) {
+Command run_command(CLI::App& root, const Invocation& invocation) {
   CLI::App* app = root.add_subcommand("run", "Execute a program and measure it.");
   const auto flags = std::make_shared<RunFlags>();
   add_input_file(*app, flags->input.file);
@@ -212,7 +242,7 @@ Command run_command(CLI::App& root) {
       "  penstock run --schedule 1f1b --pp-size 4 --num-microbatches 8 --time-scale 3\n"
       "  penstock run scenarios/library/gnmt-cluster-a.yaml --backend cpu-thread --repeats 9 --timeline -o "
       "measured.json");
-  return {app, [flags] { return run_run(*flags); }};
+  return {app, [flags, &invocation] { return run_run(*flags, invocation); }};
 }
 
 }  // namespace penstock

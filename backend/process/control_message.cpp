@@ -11,7 +11,9 @@
 #include <tl/expected.hpp>
 
 #include "backend/executor.hpp"
+#include "backend/module_family.hpp"
 #include "backend/process/socket_loop.hpp"
+#include "report/result.hpp"
 
 namespace penstock {
 
@@ -29,7 +31,24 @@ static void from_json(const json& j, Endpoint& e) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hello, rank, process_id, digest, boot_id, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, position, waits_for, since_ns, at_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ready, run)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Done, run, start, end, message_start, message_end)
+// The samples of an account's memory stay where they were taken.
+static void to_json(json& j, const RankAccount& account) {
+  j = {{"losses", account.losses}};
+  if (!account.memory) return;
+  const RankMemory& memory = *account.memory;
+  j["memory"] = {memory.peak_bytes, memory.peak_action, memory.at_peak, memory.peaks};
+}
+static void from_json(const json& j, RankAccount& account) {
+  j.at("losses").get_to(account.losses);
+  if (!j.contains("memory")) return;
+  const json& memory = j.at("memory");
+  account.memory.emplace();
+  memory.at(0).get_to(account.memory->peak_bytes);
+  memory.at(1).get_to(account.memory->peak_action);
+  memory.at(2).get_to(account.memory->at_peak);
+  memory.at(3).get_to(account.memory->peaks);
+}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Done, run, start, end, message_start, message_end, account)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failed, standing, what)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Greeting, rank, token)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Welcome, token, peers, origin_ns)

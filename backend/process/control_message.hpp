@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/executor.hpp"
+#include "backend/module_family.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "schedules/action.hpp"
 #include "schedules/flat_program.hpp"
@@ -43,6 +44,7 @@ struct Done {
   std::vector<Ns> end;
   std::vector<Ns> message_start;
   std::vector<Ns> message_end;
+  RankAccount account;
 };
 /// The worker cannot go on.
 struct Failed {

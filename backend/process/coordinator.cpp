@@ -29,6 +29,7 @@
 #include <tl/expected.hpp>
 
 #include "backend/executor.hpp"
+#include "backend/module_family.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
@@ -37,7 +38,6 @@
 #include "backend/progress.hpp"
 #include "backend/recorder.hpp"
 #include "backend/watchdog.hpp"
-#include "report/timeline.hpp"
 #include "schedules/action.hpp"
 #include "schedules/flat_program.hpp"
 #include "schedules/rendezvous_walk.hpp"
@@ -76,22 +76,25 @@ class Coordinator::Session {
 
   tl::expected<Endpoint, std::string> listen(const Endpoint& where) { return loop_.listen(where); }
 
-  tl::expected<std::vector<Timeline>, ExecutionError> run() {
-    std::vector<Timeline> timelines;
+  tl::expected<std::vector<ExecutedRun>, ExecutionError> run() {
+    std::vector<ExecutedRun> runs;
     gather(Phase::joining);
     if (!error_) compare();
     if (!error_) broadcast(welcome());
     for (run_ = 0; run_ < execution_.runs && !error_; ++run_) {
       times_ = empty_times(flat_);
+      accounts_.assign(peers_.size(), {});
       broadcast(Prepare{run_});
       gather(Phase::preparing);
       if (!error_) start();
       gather(Phase::running);
-      if (!error_) timelines.push_back(recorded_timeline(flat_, execution_.program.placement, times_));
+      if (error_) break;
+      runs.push_back({.timeline = recorded_timeline(flat_, execution_.program.placement, times_),
+                      .accounts = std::exchange(accounts_, {})});
     }
     end();
     if (error_) return tl::unexpected(*std::move(error_));
-    return timelines;
+    return runs;
   }
 
  private:
@@ -281,6 +284,7 @@ class Coordinator::Session {
       times_.message_start[index(messages[i])] = done.message_start[i];
       times_.message_end[index(messages[i])] = done.message_end[i];
     }
+    accounts_[index(rank)] = done.account;
     arrive(rank);
   }
 
@@ -398,6 +402,7 @@ class Coordinator::Session {
   std::int32_t run_ = 0;
   Ns start_ns_ = 0;
   Walk times_;
+  std::vector<RankAccount> accounts_;  // by rank
   std::optional<ExecutionError> error_;
   SocketLoop loop_;
 };
@@ -411,6 +416,6 @@ tl::expected<Endpoint, std::string> Coordinator::listen(const Endpoint& where) {
   return session_->listen(where);
 }
 
-tl::expected<std::vector<Timeline>, ExecutionError> Coordinator::run() { return session_->run(); }
+tl::expected<std::vector<ExecutedRun>, ExecutionError> Coordinator::run() { return session_->run(); }
 
 }  // namespace penstock

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "backend/executor.hpp"
+#include "backend/module_family.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "report/timeline.hpp"
 
 namespace penstock {
 
@@ -32,7 +32,7 @@ class Coordinator {
   tl::expected<Endpoint, std::string> listen(const Endpoint& where);
   /// Does all runs. Returns when all workers have left, or, after a failure, when those that still answer
   /// have.
-  tl::expected<std::vector<Timeline>, ExecutionError> run();
+  tl::expected<std::vector<ExecutedRun>, ExecutionError> run();
 
  private:
   class Session;

@@ -11,11 +11,11 @@
 #include <tl/expected.hpp>
 
 #include "backend/executor.hpp"
+#include "backend/module_family.hpp"
 #include "backend/process/child_processes.hpp"
 #include "backend/process/coordinator.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/worker.hpp"
-#include "report/timeline.hpp"
 
 namespace penstock {
 namespace {
@@ -26,7 +26,8 @@ tl::unexpected<ExecutionError> failed(std::string message) {
 
 }  // namespace
 
-tl::expected<std::vector<Timeline>, ExecutionError> execute_in_processes(const ProcessExecution& execution) {
+tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
+    const ProcessExecution& execution) {
   PortPipe port;  // children that come before the coordinator inherit none of its sockets
   if (!port.is_open()) return failed("cannot make a pipe");
   ChildProcesses children;
@@ -41,27 +42,27 @@ tl::expected<std::vector<Timeline>, ExecutionError> execute_in_processes(const P
   const auto listens = coordinator.listen({});
   if (!listens) return failed(listens.error());
   port.write(listens->port, execution.flat.rank_count);
-  auto timelines = coordinator.run();
+  auto runs = coordinator.run();
   children.end_all();
-  return timelines;
+  return runs;
 }
 
-tl::expected<std::vector<Timeline>, ExecutionError> execute_as_rank(const ProcessExecution& execution,
-                                                                    const ProcessPlace& place) {
+tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const ProcessExecution& execution,
+                                                                       const ProcessPlace& place) {
   if (place.rank != 0) {
     auto ended = run_worker(execution, place);
     if (!ended) return tl::unexpected(std::move(ended.error()));
-    return std::vector<Timeline>{};
+    return std::vector<ExecutedRun>{};
   }
   Coordinator coordinator(execution, [](std::int32_t) { return std::optional<std::string>(); });
   const auto listens = coordinator.listen(place.coordinator);
   if (!listens) return failed(listens.error() + "; give all ranks another address or port");
-  tl::expected<std::vector<Timeline>, ExecutionError> timelines;
+  tl::expected<std::vector<ExecutedRun>, ExecutionError> runs;
   {
-    const std::jthread coordinating([&] { timelines = coordinator.run(); });
+    const std::jthread coordinating([&] { runs = coordinator.run(); });
     static_cast<void>(run_worker(execution, {0, *listens}));  // the coordinator's error says it too
   }
-  return timelines;
+  return runs;
 }
 
 }  // namespace penstock

@@ -11,9 +11,9 @@
 #include "backend/clock.hpp"
 #include "backend/executor.hpp"
 #include "backend/in_process_transport.hpp"
+#include "backend/module_family.hpp"
 #include "backend/payload.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "report/timeline.hpp"
 #include "schedules/flat_program.hpp"
 #include "schedules/program.hpp"
 
@@ -34,22 +34,24 @@ struct ProcessExecution {
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
   /// For all processes to come together, and to make ready for each run.
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
-  /// May be empty. Called in each rank's process after each run; what it throws is the run's failure.
-  std::function<void(std::int32_t rank, const StageModules& modules)> finished{};
+  /// May be empty. Called in each rank's process after each run; what it throws is the run's failure, what
+  /// it returns is the rank's account.
+  std::function<RankAccount(std::int32_t rank, const StageModules& modules)> finished{};
 };
 
-/// Forks a process for each rank and runs the program in them: one Timeline a run. When a process fails, ends
+/// Forks a process for each rank and runs the program in them. When a process fails, ends
 /// or falls silent, all others end. No child is left when it returns. The calling process must have no other
 /// threads.
-tl::expected<std::vector<Timeline>, ExecutionError> execute_in_processes(const ProcessExecution& execution);
+tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
+    const ProcessExecution& execution);
 
 /// Where a process stands among those that somebody else has started.
 struct ProcessPlace {
   std::int32_t rank = 0;
   Endpoint coordinator;  ///< where rank 0 listens for the others
 };
-/// Takes part as one rank. Rank 0 returns the timelines, the others return none.
-tl::expected<std::vector<Timeline>, ExecutionError> execute_as_rank(const ProcessExecution& execution,
-                                                                    const ProcessPlace& place);
+/// Takes part as one rank. Rank 0 returns the runs, the others return none.
+tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const ProcessExecution& execution,
+                                                                       const ProcessPlace& place);
 
 }  // namespace penstock

@@ -1,11 +1,12 @@
 #pragma once
-// `cpu-process`: one program with occupy modules over sockets, a process a rank.
+// `cpu-process`: one program over sockets, a process a rank.
 
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
 
 #include "backend/measured_run.hpp"
+#include "backend/module_family.hpp"
 #include "backend/process/process_execution.hpp"
 #include "report/result.hpp"
 #include "scenarios/experiment.hpp"
@@ -22,6 +23,7 @@ tl::expected<ChannelOptions, std::string> process_channels(const ChannelOptions&
 tl::expected<std::optional<Result>, RunError> run_on_processes(const Experiment& experiment,
                                                                const PaceOfLinks& pace,
                                                                const RunOptions& options,
+                                                               const ModuleFamily& family,
                                                                const std::optional<ProcessPlace>& place);
 
 }  // namespace penstock

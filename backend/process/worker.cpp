@@ -161,8 +161,8 @@ class Worker {
                 .clock = *clock_},
                place_.rank, times, progress_[index(place_.rank)])
         .run(stop_.get_token());
-    const Done done = done_of(number, times, transport.own_times());
-    if (execution_.finished) execution_.finished(place_.rank, modules);
+    Done done = done_of(number, times, transport.own_times());
+    if (execution_.finished) done.account = execution_.finished(place_.rank, modules);
     say(done);
   }
 
@@ -173,7 +173,8 @@ class Worker {
               .start = {times.start.begin() + begin, times.start.begin() + end},
               .end = {times.end.begin() + begin, times.end.begin() + end},
               .message_start = {},
-              .message_end = {}};
+              .message_end = {},
+              .account = {}};
     for (const MessageTime& time : messages) {
       done.message_start.push_back(time.start_ns);
       done.message_end.push_back(time.end_ns);

@@ -34,7 +34,7 @@ std::vector<Timeline> run_in_processes(const Program& program, std::int32_t runs
       flatten(program, free_costs(program), {.channels = {}, .iterations = program.iterations});
   const auto expected = echo::gradients_of(program);
   const EchoCodec codec;
-  auto timelines =
+  auto executed =
       execute_in_processes({.program = program,
                             .flat = flat,
                             .modules = [&](std::int32_t, const Clock&) { return echo_modules(program); },
@@ -47,11 +47,14 @@ std::vector<Timeline> run_in_processes(const Program& program, std::int32_t runs
                                   const std::string found =
                                       difference_on_rank(program, modules, expected, rank);
                                   if (!found.empty()) throw std::runtime_error(found);
+                                  return RankAccount{};
                                 }});
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
-  if (!timelines) throw std::runtime_error(timelines.error().message + "\n" + to_text(program));
-  return *std::move(timelines);
+  if (!executed) throw std::runtime_error(executed.error().message + "\n" + to_text(program));
+  std::vector<Timeline> timelines;
+  for (ExecutedRun& run : *executed) timelines.push_back(std::move(run.timeline));
+  return timelines;
 }
 
 /// Every span, and every one but transfers and collectives after the one before it on its rank.
@@ -180,6 +183,7 @@ TEST(ProcessNumbers, ACheckThatFailsInAProcessIsTheRunsError) {
                             .finished =
                                 [](std::int32_t rank, const StageModules&) {
                                   if (rank == 1) throw std::runtime_error("the numbers differ");
+                                  return RankAccount{};
                                 }});
   ASSERT_FALSE(timelines);
   EXPECT_EQ(timelines.error().message, "rank 1: the end of its list: the numbers differ");

@@ -30,7 +30,8 @@ Experiment small_experiment() {
 
 TEST(ProcessRun, AResultIsAMeasurementOfTheVeryProgramThatWasPredicted) {
   const Experiment experiment = small_experiment();
-  const auto result = run_on_processes(experiment, free_links, {.warmup = 1, .repeats = 3}, {});
+  const auto result =
+      run_on_processes(experiment, free_links, {.warmup = 1, .repeats = 3}, OccupyFamily(experiment, {}), {});
   ASSERT_TRUE(result) << result.error().message;
   const auto predicted = simulate(experiment, {});
   ASSERT_TRUE(predicted);
@@ -43,9 +44,10 @@ TEST(ProcessRun, AResultIsAMeasurementOfTheVeryProgramThatWasPredicted) {
 }
 
 TEST(ProcessRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {
+  const Experiment experiment = small_experiment();
   const auto begin = std::chrono::steady_clock::now();
-  const auto result =
-      run_on_processes(small_experiment(), free_links, {.warmup = 0, .repeats = 1, .time_scale = 3}, {});
+  const auto result = run_on_processes(experiment, free_links, {.warmup = 0, .repeats = 1, .time_scale = 3},
+                                       OccupyFamily(experiment, {}), {});
   const auto spent = std::chrono::steady_clock::now() - begin;
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_GE((*result)->makespan_ns, 20'000'000);
@@ -56,8 +58,8 @@ TEST(ProcessRun, WhatSocketsCannotDoIsRefused) {
   const auto refusal_of = [](const ChannelOptions& channels) {
     Experiment experiment = small_experiment();
     experiment.channels = channels;
-    const auto result = run_on_processes(experiment, free_links, {}, {});
-    return !result && result.error().invalid ? result.error().message : "accepted";
+    const auto result = run_on_processes(experiment, free_links, {}, OccupyFamily(experiment, {}), {});
+    return !result && result.error().fault == RunFault::invalid ? result.error().message : "accepted";
   };
   EXPECT_EQ(refusal_of({.blocking = true}),
             "the sockets transport has no blocking channels; leave that out, or take cpu-thread");
@@ -75,9 +77,9 @@ TEST(ProcessRun, AProgramThatHangsOnTheTransportIsRefused) {
       "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B1 0RECV_B0 0B1 0B0 0STEP\n"
       "rank 1: 1RECV_F1 1RECV_F0 1F1 1F0 1B1 1SEND_B1 1B0 1SEND_B0 1STEP\n");
   experiment.channels.model = ChannelModel::boundary;
-  const auto result = run_on_processes(experiment, free_links, {}, {});
+  const auto result = run_on_processes(experiment, free_links, {}, OccupyFamily(experiment, {}), {});
   ASSERT_FALSE(result);
-  EXPECT_TRUE(result.error().invalid);
+  EXPECT_EQ(result.error().fault, RunFault::invalid);
   EXPECT_TRUE(
       result.error().message.starts_with("the program hangs on the sockets transport (directed channels):"))
       << result.error().message;

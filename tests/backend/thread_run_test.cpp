@@ -32,7 +32,7 @@ Experiment small_experiment(const std::string& schedule) {
 }
 
 Result measured(const Experiment& experiment, const RunOptions& options = {}) {
-  auto result = run_on_threads(experiment, free_links, options);
+  auto result = run_on_threads(experiment, free_links, options, OccupyFamily(experiment, {}));
   if (!result) throw std::runtime_error(result.error().message);
   return *std::move(result);
 }
@@ -71,9 +71,9 @@ TEST(ThreadRun, AProgramThatHangsOnTheTransportIsRefused) {
   Experiment experiment = small_experiment("gpipe");
   experiment.program = crossed;
   experiment.channels.model = ChannelModel::boundary;
-  const auto result = run_on_threads(experiment, free_links, {});
+  const auto result = run_on_threads(experiment, free_links, {}, OccupyFamily(experiment, {}));
   ASSERT_FALSE(result);
-  EXPECT_TRUE(result.error().invalid);
+  EXPECT_EQ(result.error().fault, RunFault::invalid);
   EXPECT_TRUE(result.error().message.starts_with(
       "the program hangs on the in-process transport (directed channels):"))
       << result.error().message;

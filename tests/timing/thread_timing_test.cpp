@@ -53,7 +53,8 @@ Ns measured_ns(const Configuration& configuration) {
   for (int attempt = 0; attempt < 3; ++attempt) {
     std::vector<Ns> times;
     for (std::size_t i = 0; i < kRepeats; ++i) {
-      const auto result = run_on_threads(experiment, pace, {.warmup = i == 0 ? 1 : 0, .repeats = 1});
+      const auto result = run_on_threads(experiment, pace, {.warmup = i == 0 ? 1 : 0, .repeats = 1},
+                                         OccupyFamily(experiment, {}));
       if (!result) {
         ADD_FAILURE() << result.error().message;
         return 1;

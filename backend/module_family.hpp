@@ -1,0 +1,67 @@
+#pragma once
+// What the ranks of a run compute with, and what they can tell about it afterwards: the seam through which
+// occupy modules and mathematics on CPUs and GPUs enter the ways to execute (measured_run.hpp).
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/clock.hpp"
+#include "backend/executor.hpp"
+#include "backend/occupy_module.hpp"
+#include "backend/payload.hpp"
+#include "report/result.hpp"
+#include "report/timeline.hpp"
+#include "scenarios/experiment.hpp"
+
+namespace penstock {
+
+/// What one rank's modules know after a run.
+struct RankAccount {
+  std::optional<RankMemory> memory{};     ///< absent: the modules store nothing
+  std::map<std::int32_t, double> losses;  ///< by microbatch, of stages that feed nobody
+};
+
+/// One run of a program by all ranks.
+struct ExecutedRun {
+  Timeline timeline;
+  std::vector<RankAccount> accounts;  ///< by rank; empty where nobody asked
+};
+
+/// Makes modules. Functions are called in each rank's process where there are several; failures are
+/// exceptions.
+class ModuleFamily {
+ public:
+  ModuleFamily() = default;
+  ModuleFamily(const ModuleFamily&) = delete;
+  ModuleFamily& operator=(const ModuleFamily&) = delete;
+  virtual ~ModuleFamily() = default;
+
+  /// What its modules do, for the notes of a result: "occupy modules: each action holds its thread ...".
+  virtual std::string description() const = 0;
+  /// New modules, in their first state. With a rank, only that rank's need be there.
+  virtual StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const = 0;
+  /// Null where all payloads are null. Lives as long as the family.
+  virtual const PayloadCodec* codec() const { return nullptr; }
+  /// Of the rank's modules after a run.
+  virtual RankAccount account(std::int32_t, const StageModules&) const { return {}; }
+};
+
+/// Holds each action's worker for as long as the experiment's costs say. Everything sends null.
+class OccupyFamily : public ModuleFamily {
+ public:
+  /// `experiment` must outlive it.
+  OccupyFamily(const Experiment& experiment, const Jitter& jitter)
+      : experiment_(experiment), jitter_(jitter) {}
+
+  std::string description() const override;
+  StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const override;
+
+ private:
+  const Experiment& experiment_;
+  Jitter jitter_;
+};
+
+}  // namespace penstock

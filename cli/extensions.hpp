@@ -1,0 +1,45 @@
+#pragma once
+// What an executable has beside the core: `penstock` nothing, `penstock-torch` networks on LibTorch,
+// `penstock-cuda` these and the backends of GPUs. Each has every subcommand; `penstock run` starts the one
+// that a run needs.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "backend/measured_run.hpp"
+#include "backend/module_family.hpp"
+#include "backend/occupy_module.hpp"
+#include "report/result.hpp"
+#include "scenarios/experiment.hpp"
+
+namespace penstock {
+
+/// What `penstock run` asks of a backend that an extension brings. References are good for the call.
+struct BackendCall {
+  const Experiment& experiment;
+  const PaceOfLinks& pace;
+  const RunOptions& options;
+  const Jitter& jitter;
+};
+
+struct Extensions {
+  /// By the name of --backend: nothing where another process has the result, as measure() returns it.
+  std::map<std::string, std::function<tl::expected<std::optional<Result>, RunError>(const BackendCall&)>>
+      backends;
+  /// Modules for an experiment whose model names a network; empty: this executable has none. Error: what the
+  /// network lacks.
+  std::function<tl::expected<std::unique_ptr<ModuleFamily>, std::string>(const Experiment&)> network;
+};
+
+/// How the program was called.
+struct Invocation {
+  std::vector<std::string> arguments;  ///< argv
+  Extensions extensions;
+};
+
+}  // namespace penstock
