@@ -3,7 +3,9 @@
 #include "scenarios/experiment.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "scenarios/cluster_spec.hpp"
 #include "scenarios/generated_program.hpp"
 #include "scenarios/model.hpp"
+#include "scenarios/partition.hpp"
 #include "scenarios/planned_scenario.hpp"
 #include "scenarios/scenario.hpp"
 #include "scenarios/stage_costs.hpp"
@@ -117,6 +120,28 @@ std::vector<std::string> notes_of(const Scenario& scenario, std::int64_t wanted)
   return notes;
 }
 
+/// Requires that cost_table() took the scenario.
+std::vector<std::vector<std::string>> layers_of_stages(const Scenario& scenario, std::int32_t stages) {
+  const auto* graph = std::get_if<LayerGraph>(&scenario.model);
+  if (graph == nullptr) return {};
+  auto ends = cut_layers(*graph, scenario.partition, stages).value();
+  ends.push_back(static_cast<std::int32_t>(graph->layers.size()));
+  std::vector<std::vector<std::string>> names(ends.size());
+  std::size_t layer = 0;
+  for (std::size_t stage = 0; stage < ends.size(); ++stage) {
+    for (; layer < static_cast<std::size_t>(ends[stage]); ++layer)
+      names[stage].push_back(graph->layers[layer].name);
+  }
+  return names;
+}
+
+std::optional<StagedNetwork> staged_network(const Scenario& scenario, std::int32_t stages) {
+  if (!scenario.network) return std::nullopt;
+  return StagedNetwork{.spec = *scenario.network,
+                       .layers = layers_of_stages(scenario, stages),
+                       .optimizer = scenario.optimizer};
+}
+
 }  // namespace
 
 tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
@@ -131,6 +156,7 @@ tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
   if (!costs) return tl::unexpected(bad_input(scenario, costs.error()));
   auto cluster = build_cluster(scenario.cluster, program->rank_count());
   if (!cluster) return tl::unexpected(bad_input(scenario, cluster.error()));
+  auto network = staged_network(scenario, program->stage_count());
   const std::string name = scenario.file.empty() ? program->schedule : scenario.file;
   return Experiment{.name = name,
                     .program = *std::move(program),
@@ -138,7 +164,8 @@ tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
                     .cluster = *std::move(cluster),
                     .channels = scenario.channels,
                     .samples_per_microbatch = static_cast<double>(batch->micro_batch_size),
-                    .notes = notes_of(scenario, batch->micro_batch_size)};
+                    .notes = notes_of(scenario, batch->micro_batch_size),
+                    .network = std::move(network)};
 }
 
 }  // namespace penstock

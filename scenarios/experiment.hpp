@@ -2,15 +2,25 @@
 // From a Scenario to what an engine takes: the lowered, validated program with its costs on a cluster.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "scenarios/model.hpp"
 #include "scenarios/scenario.hpp"
 #include "schedules/cost_table.hpp"
 #include "schedules/program.hpp"
 
 namespace penstock {
+
+/// A network cut into the program's stages.
+struct StagedNetwork {
+  NetworkSpec spec;
+  /// By stage the names of its layers; empty where the model is not given as layers: as even as can be.
+  std::vector<std::vector<std::string>> layers;
+  Optimizer optimizer = Optimizer::sgd;
+};
 
 /// Everything that an engine needs; sim/ and backend/ take the same value.
 struct Experiment {
@@ -21,6 +31,7 @@ struct Experiment {
   ChannelOptions channels;
   double samples_per_microbatch = 1;
   std::vector<std::string> notes;
+  std::optional<StagedNetwork> network{};  ///< absent: the model is times and bytes alone
 };
 
 /// Why an experiment could not be prepared. `invalid` (exit 1): parsed but not a legal program;

@@ -130,6 +130,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.optimizer = parts.training.optimizer;
   scenario.cluster = std::move(parts.cluster);
   scenario.model = std::move(parts.model.model);
+  scenario.network = std::move(parts.model.network);
   if (scenario.partition.rule != Partition::Rule::unset &&
       !std::holds_alternative<LayerGraph>(scenario.model)) {
     scenario.notes.emplace_back("partition is not used: the model is given stage by stage");

@@ -1,4 +1,5 @@
-// `model:` is one of `stages: {...}`, `layers: [...]` and `profile: FILE`.
+// `model:` is one of `stages: {...}`, `layers: [...]` and `profile: FILE`, with or without the `network:`
+// that it is the model of.
 
 #include <algorithm>
 #include <array>
@@ -183,9 +184,51 @@ LayerGraph read_profile(const Node& node, Problem& problem) {
   return graph ? *std::move(graph) : LayerGraph{};
 }
 
+// --- network --------------------------------------------------------------------------------------------
+
+/// `transformer`, or `transformer: {width: 64, ...}`. Which names and sizes there are is known where it is
+/// run.
+NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& problem) {
+  NetworkSpec network{
+      .name = "", .sizes = {}, .place = fmt::format("{}: {}", place_of(node), model.path_of("network"))};
+  if (const auto name = node.kind == Node::Kind::scalar ? model.word("network") : std::nullopt) {
+    network.name = *name;
+    return network;
+  }
+  if (node.kind != Node::Kind::mapping || node.entries.size() != 1) {
+    problem.note(
+        node, model.path_of("network"),
+        "expected a network with its sizes such as {transformer: {width: 64}}, got " + describe(node));
+    return network;
+  }
+  network.name = node.entries.front().key.text;
+  const Node& sizes = node.entries.front().value;
+  const std::string path = fmt::format("{}.{}", model.path_of("network"), network.name);
+  if (sizes.kind != Node::Kind::mapping) {
+    problem.note(sizes, path, "expected sizes such as {width: 64}, got " + describe(sizes));
+    return network;
+  }
+  for (const auto& entry : sizes.entries) {
+    const auto size = integer_of(entry.value, {.least = 1});
+    if (!size) problem.note(entry.value, fmt::format("{}.{}", path, entry.key.text), size.error());
+    network.sizes[entry.key.text] = size.value_or(1);
+  }
+  return network;
+}
+
 // --- the part -------------------------------------------------------------------------------------------
 
-/// The one form that the model is given in; nothing, with a problem noted, when it is none or two.
+void refuse_figures_of_layers(const MappingReader& model) {
+  for (const std::string_view key : {"batch", "overhead"}) {
+    if (!model.has(key)) continue;
+    model.complain(key, key == "batch"
+                            ? "belongs to layers or profile; stages hold for training.micro_batch_size"
+                            : "belongs to layers or profile; write model.stages.overhead");
+  }
+}
+
+/// The one form that the model is given in; nothing when it is none (a problem, unless there is a network)
+/// or, with a problem noted, two.
 std::optional<std::string_view> form_of(const MappingReader& model, Problem& problem) {
   std::optional<std::string_view> form;
   for (const std::string_view key : kForms) {
@@ -193,38 +236,36 @@ std::optional<std::string_view> form_of(const MappingReader& model, Problem& pro
     if (form) model.complain(key, fmt::format("expected one form of the model, got {} and {}", *form, key));
     form = key;
   }
-  if (!form)
-    problem.note(model.node(), "model", "expected one of stages, layers and profile, got none of them");
+  if (!form && !model.has("network"))
+    problem.note(model.node(), "model",
+                 "expected one of stages, layers, profile and network, got none of them");
   return form;
 }
 
 }  // namespace
 
 ModelPart read_model(const Node& node, Problem& problem) {
-  static constexpr std::array<std::string_view, 7> kKeys = {"stages",      "layers", "profile", "transformer",
-                                                            "huggingface", "batch",  "overhead"};
+  static constexpr std::array<std::string_view, 8> kKeys = {
+      "stages", "layers", "profile", "transformer", "huggingface", "network", "batch", "overhead"};
   const MappingReader model(node, "model", kKeys, problem);
   if (problem.found()) return {};
+  std::optional<NetworkSpec> network;
+  if (const Node* named = model.find("network")) network = read_network(*named, model, problem);
+  if (problem.found()) return {};
   const auto form = form_of(model, problem);
-  if (!form || problem.found()) return {};
+  if (problem.found()) return {};
+  if (!form || *form == "stages") refuse_figures_of_layers(model);
+  if (!form) return {.model = UnitCosts{}, .network = std::move(network)};
   if (*form == "transformer" || *form == "huggingface") {
     model.complain(*form, "not supported yet; expected stages, layers or profile");
     return {};
   }
   const Node& value = *model.find(*form);
-  if (*form == "stages") {
-    for (const std::string_view key : {"batch", "overhead"}) {
-      if (!model.has(key)) continue;
-      model.complain(key, key == "batch"
-                              ? "belongs to layers or profile; stages hold for training.micro_batch_size"
-                              : "belongs to layers or profile; write model.stages.overhead");
-    }
-    return {.model = read_stages(value, problem), .batch = std::nullopt};
-  }
+  if (*form == "stages") return {.model = read_stages(value, problem), .network = std::move(network)};
   LayerGraph graph = *form == "layers" ? read_layers(value, problem) : read_profile(value, problem);
   graph.overhead_ns = model.duration("overhead").value_or(0);
   const auto batch = model.integer("batch", {.least = 1, .most = std::numeric_limits<std::int32_t>::max()});
-  return {.model = std::move(graph), .batch = batch};
+  return {.model = std::move(graph), .network = std::move(network), .batch = batch};
 }
 
 }  // namespace penstock

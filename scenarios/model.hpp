@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -78,6 +79,16 @@ struct LayerGraph {
   Ns overhead_ns = 0;  ///< added once to each F, B, I, W and R of a stage; not scaled
 
   friend bool operator==(const LayerGraph&, const LayerGraph&) = default;
+};
+
+/// What the model computes, for a run that really does: a network of backend/torch/networks.hpp by its name,
+/// with those of its sizes that are stated. What it costs is said by the Model beside it.
+struct NetworkSpec {
+  std::string name;
+  std::map<std::string, std::int64_t> sizes;
+  std::string place;  ///< where it was written, for messages: "a.yaml:3:14: model.network"
+
+  friend bool operator==(const NetworkSpec&, const NetworkSpec&) = default;
 };
 
 /// A model in one of its forms.

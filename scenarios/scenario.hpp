@@ -26,6 +26,7 @@ enum class Optimizer : std::uint8_t { sgd, momentum, rmsprop, adam };
 struct Scenario {
   std::string file;  ///< where it was read from; empty: made by flags
   Model model;
+  std::optional<NetworkSpec> network;
   ClusterSpec cluster;             ///< default: free links, one unlimited device a rank
   std::string schedule = "gpipe";  ///< a name of the table; unused when `program` is set; empty: not given
   Shape shape;                     ///< shape.microbatches follows from `batch` when it is prepared

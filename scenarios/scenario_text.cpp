@@ -72,8 +72,15 @@ std::string layer_line(const LayerGraph& graph, std::size_t index) {
   return line + "}\n";
 }
 
-std::string model_text(const LayerGraph& graph, std::int64_t batch) {
-  std::string text = fmt::format("model:\n  batch: {}\n", batch);
+std::string network_line(const NetworkSpec& network) {
+  std::vector<std::string> sizes;
+  for (const auto& [name, size] : network.sizes) sizes.push_back(fmt::format("{}: {}", name, size));
+  return fmt::format("  network: {{{}: {{{}}}}}\n", network.name, fmt::join(sizes, ", "));
+}
+
+std::string model_text(const LayerGraph& graph, const Scenario& scenario) {
+  std::string text = fmt::format("model:\n  batch: {}\n", scenario.batch.own_micro_batch_size);
+  if (scenario.network) text += network_line(*scenario.network);
   if (graph.overhead_ns != 0) text += fmt::format("  overhead: {}\n", duration_text(graph.overhead_ns));
   text += "  layers:\n";
   for (std::size_t index = 0; index < graph.layers.size(); ++index) text += layer_line(graph, index);
@@ -162,7 +169,7 @@ tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario
   }
   auto cluster = std::visit(ClusterText{scenario.cluster.name}, scenario.cluster.shape);
   if (!cluster) return cluster;
-  std::string text = comment_lines(comment) + model_text(*graph, scenario.batch.own_micro_batch_size);
+  std::string text = comment_lines(comment) + model_text(*graph, scenario);
   text += *cluster + schedule_text(scenario);
   if (!scenario.partition.cuts.empty())
     text += fmt::format("partition: [{}]\n", fmt::join(scenario.partition.cuts, ", "));

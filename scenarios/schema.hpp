@@ -22,7 +22,8 @@ namespace penstock {
 /// `model:` of load_model.cpp.
 struct ModelPart {
   Model model;
-  std::optional<std::int64_t> batch;  ///< samples that a profile or list of layers was measured with
+  std::optional<NetworkSpec> network{};
+  std::optional<std::int64_t> batch{};  ///< samples that a profile or list of layers was measured with
 };
 ModelPart read_model(const Node& node, Problem& problem);
 

@@ -306,6 +306,23 @@ TEST(Prepare, GivesEachSliceItsShareOfTheMicrobatch) {
   EXPECT_TRUE(experiment.notes.empty());
 }
 
+TEST(Prepare, GivesEachStageTheLayersOfItsNetwork) {
+  const std::string layers =
+      "layers: [{name: a, forward: 1 ms, backward: 1 ms}, {name: b, forward: 1 ms, backward: 1 ms}, "
+      "{name: c, forward: 1 ms, backward: 1 ms}]";
+  const auto of_layers = prepared("model: {network: {mlp: {layers: 3}}, " + layers +
+                                  "}\nschedule: {name: gpipe, stages: 2, microbatches: 2}\npartition: [1]\n"
+                                  "training: {micro_batch_size: 4, optimizer: adam}\n")
+                             .network;
+  ASSERT_TRUE(of_layers);
+  EXPECT_EQ(of_layers->layers, (std::vector<std::vector<std::string>>{{"a"}, {"b", "c"}}));
+  EXPECT_EQ(of_layers->optimizer, Optimizer::adam);
+  const auto alone =
+      prepared("model: {network: mlp}\nschedule: {name: gpipe, stages: 2, microbatches: 2}\n").network;
+  ASSERT_TRUE(alone);
+  EXPECT_TRUE(alone->layers.empty());
+}
+
 TEST(Prepare, IsPure) {
   const Scenario scenario = read_scenario(kLayers);
   const Experiment first = prepared(scenario);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -258,6 +259,23 @@ TEST(LoadSchedule, StagesThatAreGivenStand) {
       stages_of(
           "model: {stages: {forward: [1 ms, 2 ms], backward: 1 ms}}\nschedule: {name: gpipe, stages: 3}"),
       3);
+}
+
+TEST(LoadModel, ANetworkStandsBesideTheFormThatItsCostsHave) {
+  const Scenario scenario = read_scenario(
+      "model: {network: {transformer: {width: 64, heads: 4}}, stages: {forward: 1 ms, backward: 2 ms}}");
+  EXPECT_TRUE(std::holds_alternative<StageFigures>(scenario.model));
+  ASSERT_TRUE(scenario.network);
+  EXPECT_EQ(scenario.network->name, "transformer");
+  EXPECT_EQ(scenario.network->sizes, (std::map<std::string, std::int64_t>{{"heads", 4}, {"width", 64}}));
+  EXPECT_EQ(scenario.network->place, "s.yaml:1:18: model.network");
+}
+
+TEST(LoadModel, ANetworkAloneHasUnitCosts) {
+  const Scenario scenario = read_scenario("model: {network: conv-net}");
+  EXPECT_TRUE(std::holds_alternative<UnitCosts>(scenario.model));
+  EXPECT_EQ(scenario.network->name, "conv-net");
+  EXPECT_FALSE(read_scenario("schedule: 1f1b").network);
 }
 
 TEST(LoadPartition, IsAWordOrAListOfCuts) {
