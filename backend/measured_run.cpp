@@ -87,8 +87,8 @@ void add_accounts(Result& result, const std::vector<RankAccount>& accounts) {
     losses += accounts[rank].losses.size();
   }
   if (losses == 0) return;
-  result.notes.push_back(fmt::format("mean loss of {}: {:.9g}", format_count(losses, "microbatch"),
-                                     sum / static_cast<double>(losses)));
+  result.notes.push_back(
+      fmt::format("mean loss of {} microbatches: {:.9g}", losses, sum / static_cast<double>(losses)));
 }
 
 }  // namespace

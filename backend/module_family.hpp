@@ -15,6 +15,7 @@
 #include "report/result.hpp"
 #include "report/timeline.hpp"
 #include "scenarios/experiment.hpp"
+#include "schedules/action.hpp"
 
 namespace penstock {
 
@@ -22,6 +23,20 @@ namespace penstock {
 struct RankAccount {
   std::optional<RankMemory> memory{};     ///< absent: the modules store nothing
   std::map<std::int32_t, double> losses;  ///< by microbatch, of stages that feed nobody
+};
+
+/// What one stage holds and sends for one microbatch, as its modules find it.
+struct StageBytes {
+  Bytes input = 0;              ///< of the model, where the stage reads it
+  Bytes activation = 0;         ///< sent forward
+  Bytes gradient = 0;           ///< sent back
+  Bytes kept = 0;               ///< from F to B
+  Bytes released_by_input = 0;  ///< of it, what I lets go of
+  Bytes weights = 0;
+  Bytes gradients = 0;
+  Bytes optimizer_state = 0;
+
+  friend bool operator==(const StageBytes&, const StageBytes&) = default;
 };
 
 /// One run of a program by all ranks.
@@ -45,6 +60,8 @@ class ModuleFamily {
   virtual StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const = 0;
   /// Null where all payloads are null. Lives as long as the family.
   virtual const PayloadCodec* codec() const { return nullptr; }
+  /// By stage of the experiment's program; empty where its modules store nothing. Computes one microbatch.
+  virtual std::vector<StageBytes> bytes_of_stages() const { return {}; }
   /// Of the rank's modules after a run.
   virtual RankAccount account(std::int32_t, const StageModules&) const { return {}; }
 };

@@ -14,8 +14,10 @@
 #include "backend/measured_run.hpp"
 #include "backend/module_family.hpp"
 #include "backend/occupy_module.hpp"
+#include "backend/profile_options.hpp"
 #include "report/result.hpp"
 #include "scenarios/experiment.hpp"
+#include "scenarios/model.hpp"
 
 namespace penstock {
 
@@ -34,6 +36,8 @@ struct Extensions {
   /// Modules for an experiment whose model names a network; empty: this executable has none. Error: what the
   /// network lacks.
   std::function<tl::expected<std::unique_ptr<ModuleFamily>, std::string>(const Experiment&)> network;
+  /// The times and bytes of a network's layers on this machine; empty as `network` is.
+  std::function<tl::expected<LayerGraph, std::string>(const NetworkSpec&, const ProfileOptions&)> profile;
 };
 
 /// How the program was called.

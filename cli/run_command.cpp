@@ -58,6 +58,7 @@ struct RunFlags {
   double jitter = 0;
   std::uint64_t seed = 1;
   double deadline_seconds = 0;
+  bool occupy = false;
   bool timeline = false;
 };
 
@@ -104,8 +105,13 @@ tl::unexpected<Failure> failure_of(RunError error) {
   return bad_input(std::move(error.message));
 }
 
-tl::expected<std::unique_ptr<ModuleFamily>, Failure> family_of(const BackendCall& call) {
-  return std::make_unique<OccupyFamily>(call.experiment, call.jitter);
+/// The network where the experiment has one (needed_executable() has seen to it that this executable can).
+tl::expected<std::unique_ptr<ModuleFamily>, Failure> family_of(const BackendCall& call,
+                                                               const Extensions& extensions) {
+  if (!call.experiment.network) return std::make_unique<OccupyFamily>(call.experiment, call.jitter);
+  auto family = extensions.network(call.experiment);
+  if (!family) return bad_input(std::move(family.error()));
+  return *std::move(family);
 }
 
 /// Nothing in all processes of a launcher but rank 0.
@@ -116,7 +122,7 @@ tl::expected<std::optional<Result>, Failure> run_by_backend(const BackendCall& c
     if (!result) return failure_of(std::move(result.error()));
     return *std::move(result);
   }
-  const auto family = family_of(call);
+  const auto family = family_of(call, extensions);
   if (!family) return tl::unexpected(family.error());
   if (flags.backend == "cpu-thread") {
     auto result = run_on_threads(call.experiment, call.pace, call.options, **family);
@@ -154,9 +160,11 @@ tl::expected<std::optional<Result>, Failure> measured(const Experiment& experime
 }
 
 /// The executable that has what the run needs, where this one does not.
-std::optional<std::string_view> needed_executable(const RunFlags& flags, const Extensions& extensions) {
+std::optional<std::string_view> needed_executable(const RunFlags& flags, const Experiment& experiment,
+                                                  const Extensions& extensions) {
   const bool of_core = flags.backend == "cpu-thread" || flags.backend == "cpu-process";
   if (!of_core && !extensions.backends.contains(flags.backend)) return "penstock-cuda";
+  if (of_core && experiment.network && !extensions.network) return "penstock-torch";
   return std::nullopt;
 }
 
@@ -166,14 +174,17 @@ Outcome run_run(const RunFlags& flags, const Invocation& invocation) {
   }
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  const auto experiment = prepared(*scenario);
+  auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());
+  if (flags.occupy) experiment->network.reset();
   if (const auto hang = find_hang(experiment->program, experiment->channels, experiment->costs)) {
     return tl::unexpected(Failure{ExitCode::check_failed, hang->message});
   }
-  if (const auto needed = needed_executable(flags, invocation.extensions)) {
-    return tl::unexpected(
-        become(*needed, invocation.arguments, fmt::format("run: --backend {}", flags.backend)));
+  if (const auto needed = needed_executable(flags, *experiment, invocation.extensions)) {
+    const std::string what = *needed == "penstock-torch"
+                                 ? "run: the network " + experiment->network->spec.name
+                                 : "run: --backend " + flags.backend;
+    return tl::unexpected(become(*needed, invocation.arguments, what));
   }
   const auto measurement = measured(*experiment, flags, invocation.extensions);
   if (!measurement) return tl::unexpected(measurement.error());
@@ -198,6 +209,9 @@ void add_measuring_flags(CLI::App& app, RunFlags& flags) {
                "process a rank, started by itself or by torchrun --no-python, mpirun or srun",
        .group = group,
        .type_name = "NAME"});
+  app.add_flag("--occupy", flags.occupy,
+               "hold each action for the time that the costs say, also where the model names a network")
+      ->group(group);
   app.add_option("--warmup", flags.warmup, "runs of the whole program that do not count (default 1)")
       ->check(CLI::Range(0, 1'000'000).description(""))
       ->group(group)

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
@@ -244,6 +245,46 @@ tl::expected<LayerGraph, std::string> parse_pipedream_profile(std::string_view t
   const Nodes layers = without_what_does_not_compute(*std::move(nodes));
   if (layers.empty()) return tl::unexpected(fmt::format("{}: the profile has no layer", file));
   return in_topological_order(layers, file);
+}
+
+namespace {
+
+/// What stands before and behind the last '-'; no number where nothing does.
+std::pair<std::string_view, Id> operation_and_id(std::string_view name) {
+  const std::size_t dash = name.rfind('-');
+  if (dash == std::string_view::npos || dash == 0) return {name, -1};
+  return {name.substr(0, dash), id_of(fmt::format("node{}", name.substr(dash + 1)))};
+}
+
+std::vector<Id> ids_of(const LayerGraph& graph) {
+  std::vector<Id> ids;
+  ids.reserve(graph.layers.size());
+  for (const Layer& layer : graph.layers) ids.push_back(operation_and_id(layer.name).second);
+  const std::set<Id> distinct(ids.begin(), ids.end());
+  if (distinct.size() != ids.size() || distinct.contains(-1)) std::iota(ids.begin(), ids.end(), Id{0});
+  return ids;
+}
+
+/// Milliseconds with all their nanoseconds.
+std::string milliseconds(Ns time) { return fmt::format("{}.{:06}", time / 1'000'000, time % 1'000'000); }
+
+}  // namespace
+
+std::string pipedream_profile_text(const LayerGraph& graph) {
+  const std::vector<Id> ids = ids_of(graph);
+  std::string nodes;
+  std::string edges;
+  for (std::size_t i = 0; i < graph.layers.size(); ++i) {
+    const Layer& layer = graph.layers[i];
+    nodes += fmt::format(
+        "node{} -- {} -- forward_compute_time={}, backward_compute_time={}, activation_size={}.0, "
+        "parameter_size={}.0\n",
+        ids[i], operation_and_id(layer.name).first, milliseconds(layer.forward_ns),
+        milliseconds(layer.backward_ns), layer.output, layer.weights);
+    for (const std::int32_t input : layer.inputs)
+      edges += fmt::format("\tnode{} -- node{}\n", ids[static_cast<std::size_t>(input)], ids[i]);
+  }
+  return nodes + edges;
 }
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// Reads the layer graphs that PipeDream's profiler writes (graph.txt; github.com/msr-fiddle/pipedream,
-// profiler/*/profiles). Used by load_model.cpp for `profile: FILE`.
+// Reads and writes the layer graphs that PipeDream's profiler writes (graph.txt;
+// github.com/msr-fiddle/pipedream, profiler/*/profiles). Used by load_model.cpp for `profile: FILE`.
 
 #include <string>
 #include <string_view>
@@ -16,5 +16,10 @@ namespace penstock {
 /// the name that errors show. Errors (FILE:LINE: ...): a line that is neither a node nor an edge, a figure
 /// that is no number, a node twice, an edge to a node that does not exist, a cycle; no layer at all.
 tl::expected<LayerGraph, std::string> parse_pipedream_profile(std::string_view text, std::string_view file);
+
+/// The profile of a graph, which parse_pipedream_profile() reads back: a layer called "Conv2d-4" becomes
+/// node4 with the operation Conv2d; where names do not end in numbers of their own, nodes are counted. The
+/// graph's overhead has no place in the format.
+std::string pipedream_profile_text(const LayerGraph& graph);
 
 }  // namespace penstock

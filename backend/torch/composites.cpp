@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,6 +16,27 @@
 #include "backend/torch/layers.hpp"
 
 namespace penstock::nn {
+
+namespace {
+
+void add_storages(const Record& record, std::map<const void*, std::int64_t>& sizes) {
+  for (const at::Tensor& tensor : record.tensors) {
+    if (tensor.defined() && tensor.has_storage())
+      sizes[tensor.storage().unsafeGetStorageImpl()] = static_cast<std::int64_t>(tensor.storage().nbytes());
+  }
+  for (const Record& part : record.parts) add_storages(part, sizes);
+}
+
+}  // namespace
+
+std::int64_t storage_bytes(const Record& record, Tensors others) {
+  std::map<const void*, std::int64_t> sizes;
+  add_storages(record, sizes);
+  add_storages({.tensors = std::move(others)}, sizes);
+  std::int64_t sum = 0;
+  for (const auto& [storage, bytes] : sizes) sum += bytes;
+  return sum;
+}
 
 Gradients Layer::backward(Weights weights, const at::Tensor& gradient, Record forward) const {
   auto [of_input, record] = backward_input(weights, gradient, std::move(forward));

@@ -22,9 +22,12 @@ using Weights = std::span<const at::Tensor>;
 /// backward_input, which leaves what backward_weight needs and lets go of the rest.
 struct Record {
   Tensors tensors;
-  std::vector<Record> parts;    ///< of the layers that a layer is made of
-  std::shared_ptr<void> graph;  ///< of layers that autograd differentiates
+  std::vector<Record> parts{};    ///< of the layers that a layer is made of
+  std::shared_ptr<void> graph{};  ///< of layers that autograd differentiates
 };
+
+/// Bytes of the storages behind the record's tensors and the others, each counted once; `graph` is not seen.
+std::int64_t storage_bytes(const Record& record, Tensors others = {});
 
 struct Output {
   at::Tensor value;

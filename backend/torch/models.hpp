@@ -1,7 +1,8 @@
 #pragma once
-// Small models to train, and cutting a model into stages.
+// Models to train: a graph of pieces, and cutting it into the stages of a pipeline.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +13,22 @@
 
 namespace penstock::nn {
 
-/// Pieces in a chain, between which a stage may end.
+/// One layer of a model, the smallest part that a stage may hold.
+struct Piece {
+  std::string name;  ///< of its kind: "Linear"
+  LayerPointer layer;
+  /// Pieces before it, whose outputs are summed; empty: the model's own input.
+  std::vector<std::int32_t> inputs;
+};
+
+/// Pieces in an order in which they can run. The last one's output goes into the loss; every other one's is
+/// read by a later piece.
 struct Model {
-  std::vector<LayerPointer> pieces;
+  std::vector<Piece> pieces;
   Loss loss = Loss::mean_squared_error;
+
+  /// A piece that reads the one before it.
+  void append(std::string name, LayerPointer layer);
 };
 
 struct TransformerShape {
@@ -35,9 +48,17 @@ struct SplitOptions {
   at::Device device = at::Device(at::kCPU);
 };
 
-/// `stages` definitions of neighbouring pieces, their numbers as even as can be; a stage without a piece
-/// passes its input on. The weights of a piece depend on the seed and its place in the model, not on the cut.
-/// Requires stages >= 1.
-std::vector<StageDefinition> split(const Model& model, std::int32_t stages, const SplitOptions& options);
+/// Numbers of pieces, by stage.
+using Cut = std::vector<std::vector<std::int32_t>>;
+/// Neighbouring pieces, their numbers as even as can be; some stages are empty where there are more of them
+/// than pieces. Requires stages >= 1.
+Cut even_cut(const Model& model, std::int32_t stages);
+
+/// One definition a stage. The weights of a piece depend on the seed and its place in the model, not on the
+/// cut; a stage without a piece passes its input on. Requires each piece in one stage, not before those that
+/// it reads. Where several tensors are alive across a cut they travel flattened and laid side by side;
+/// `input`, one microbatch of the model's input, tells their shapes then and is else not used.
+std::vector<StageDefinition> split(const Model& model, const Cut& cut, const SplitOptions& options,
+                                   const at::Tensor& input = {});
 
 }  // namespace penstock::nn

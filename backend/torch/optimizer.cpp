@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 
 #include <ATen/core/Tensor.h>
@@ -58,6 +59,16 @@ Tensors Optimizer::step(const Tensors& weights, const Tensors& gradient) {
     next.push_back(weights[i].sub(direction(moments_[i], gradient[i]).mul(options_.learning_rate)));
   }
   return next;
+}
+
+std::int64_t Optimizer::bytes() const {
+  std::int64_t sum = 0;
+  for (const Moments& moments : moments_) {
+    for (const at::Tensor* moment : {&moments.first, &moments.second}) {
+      if (moment->defined()) sum += static_cast<std::int64_t>(moment->nbytes());
+    }
+  }
+  return sum;
 }
 
 }  // namespace penstock::nn

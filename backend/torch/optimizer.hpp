@@ -28,6 +28,8 @@ class Optimizer {
 
   /// The next version of `weights`. Requires the same number of tensors, of the same shapes, in all calls.
   Tensors step(const Tensors& weights, const Tensors& gradient);
+  /// Of the moments.
+  std::int64_t bytes() const;
 
  private:
   struct Moments {

@@ -56,6 +56,14 @@ Tensors StageWeights::kept_part(const Tensors& whole) const {
   return {filled.narrow(0, shard_->index * length, length).clone()};
 }
 
+StageWeights::Held StageWeights::held_bytes() const {
+  Held held{.optimizer_state = optimizer_.bytes()};
+  for (const auto& [version, weights] : kept_)
+    (version == newest() ? held.newest : held.older) += storage_bytes({.tensors = weights});
+  if (gathered_) held.newest += storage_bytes({.tensors = gathered_->weights});
+  return held;
+}
+
 Weights StageWeights::of(std::int32_t version) const {
   if (shard_) {
     if (gathered_ && gathered_->version == version) return gathered_->weights;

@@ -30,6 +30,12 @@ class StageWeights {
   /// Makes the next version. An empty gradient counts as 0.
   void step(const Tensors& gradient);
   void drop(std::int32_t version);
+  struct Held {
+    std::int64_t newest = 0;  ///< and what is gathered of it
+    std::int64_t older = 0;
+    std::int64_t optimizer_state = 0;
+  };
+  Held held_bytes() const;
   /// How many versions are held now.
   std::size_t version_count() const { return kept_.size(); }
 

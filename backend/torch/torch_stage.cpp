@@ -9,6 +9,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,9 @@
 #include "backend/stage_module.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/loss.hpp"
+#include "backend/torch/memory_meter.hpp"
 #include "backend/torch/stage_weights.hpp"
+#include "report/result.hpp"
 #include "schedules/action.hpp"
 #include "schedules/program.hpp"
 
@@ -83,12 +86,13 @@ auto plainly(Compute compute) {
 
 }  // namespace
 
-TorchStage::TorchStage(StageDefinition definition, std::shared_ptr<const Training> training,
-                       const Place& place)
+TorchStage::TorchStage(StageDefinition definition, std::shared_ptr<const Training> training, Place place)
     : definition_(std::move(definition)),
       training_(std::move(training)),
-      place_(place),
-      weights_(std::exchange(definition_.weights, {}), training_->optimizer, place.shard) {}
+      place_(std::move(place)),
+      weights_(std::exchange(definition_.weights, {}), training_->optimizer, place_.shard) {
+  report("");
+}
 
 // --- F and R --------------------------------------------------------------------------------------------
 
@@ -133,9 +137,11 @@ std::vector<Payload> TorchStage::forward(const ComputeCall& call, std::vector<Pa
       held.loss_gradient = gradient.mul(training_->loss_scale);
     }
     if (call.kept == Kept::input) held.record.reset();
+    count(held);
     std::vector<Payload> outputs;
     outputs.reserve(call.outputs);
     for (std::size_t i = 0; i < call.outputs; ++i) outputs.push_back(payload_of(output));
+    report(to_text(call.action));
     return outputs;
   });
 }
@@ -145,6 +151,8 @@ void TorchStage::recompute(const ComputeCall& call) {
     Held& held = held_.at(call.action.microbatch);
     if (held.record) refuse(call, "the activations are there already");
     activate(call, held);
+    count(held);
+    report(to_text(call.action));
   });
 }
 
@@ -182,7 +190,8 @@ std::vector<Payload> TorchStage::backward(const ComputeCall& call, std::vector<P
         *std::move(held.record));
     gradient_ = added(std::move(gradient_), std::move(of_weights));
     std::vector<Payload> outputs = given_back(call, held, of_input);
-    held_.erase(call.action.microbatch);
+    forget(call.action.microbatch);
+    report(to_text(call.action));
     return outputs;
   });
 }
@@ -196,6 +205,8 @@ std::vector<Payload> TorchStage::backward_input(const ComputeCall& call, std::ve
     held.record = std::move(record);
     held.input.reset();
     held.loss_gradient.reset();
+    count(held);
+    report(to_text(call.action));
     return given_back(call, held, of_input);
   });
 }
@@ -205,13 +216,14 @@ void TorchStage::backward_weight(const ComputeCall& call) {
     const Held& held = ready_for_backward(call);
     gradient_ = added(std::move(gradient_), definition_.layer->backward_weight(
                                                 weights_.of(call.action.weight_version), *held.record));
-    held_.erase(call.action.microbatch);
+    forget(call.action.microbatch);
+    report(to_text(call.action));
   });
 }
 
 // --- STEP and collectives -------------------------------------------------------------------------------
 
-void TorchStage::step(const ComputeCall&) {
+void TorchStage::step(const ComputeCall& call) {
   plainly([&] {
     const Tensors gradient = reduced_ ? *std::exchange(reduced_, {}) : std::exchange(gradient_, {});
     if (training_->observer) {
@@ -221,7 +233,19 @@ void TorchStage::step(const ComputeCall&) {
                            .gradient = gradient});
     }
     weights_.step(gradient);
+    stepped_ = true;
+    report(to_text(call.action));
   });
+}
+
+void TorchStage::drop_version(std::int32_t version) {
+  weights_.drop(version);
+  report("");
+}
+
+void TorchStage::reshard() {
+  weights_.release();
+  report("");
 }
 
 Payload TorchStage::contribution(ActionKind collective) {
@@ -239,11 +263,46 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
         for (const at::Tensor& part : content(*contribution)) parts.push_back(part);
       }
       weights_.gather(parts);
+      report("UNSHARD");
       return;
     }
     Tensors sums = added_up(contributions);
     reduced_ = reduced_ ? added(*std::move(reduced_), std::move(sums)) : std::move(sums);
+    report("REDUCE_GRAD");
   });
+}
+
+// --- memory ---------------------------------------------------------------------------------------------
+
+void TorchStage::count(Held& held) {
+  activation_bytes_ -= held.bytes;
+  held.bytes = storage_bytes(held.record.value_or(Record{}), {held.input, held.loss_gradient});
+  activation_bytes_ += held.bytes;
+}
+
+void TorchStage::forget(std::int32_t microbatch) {
+  const auto found = held_.find(microbatch);
+  activation_bytes_ -= found->second.bytes;
+  held_.erase(found);
+}
+
+MemoryByCategory TorchStage::held_bytes() const {
+  const StageWeights::Held weights = weights_.held_bytes();
+  MemoryByCategory bytes{};
+  const auto of = [&](MemoryCategory category) -> Bytes& {
+    return bytes[static_cast<std::size_t>(category)];
+  };
+  of(MemoryCategory::weights) = weights.newest;
+  of(stepped_ ? MemoryCategory::transient : MemoryCategory::weight_versions) = weights.older;
+  of(MemoryCategory::optimizer_state) = weights.optimizer_state;
+  of(MemoryCategory::gradients) = storage_bytes({.tensors = gradient_}, reduced_.value_or(Tensors()));
+  of(MemoryCategory::activations) = activation_bytes_;
+  return bytes;
+}
+
+void TorchStage::report(std::string_view what) {
+  if (place_.meter) place_.meter->set(place_.stage, held_bytes(), std::string(what));
+  stepped_ = false;
 }
 
 // --- results --------------------------------------------------------------------------------------------
@@ -266,13 +325,17 @@ bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
 }  // namespace
 
 StageModules torch_modules(const Program& program, const std::vector<StageDefinition>& definitions,
-                           const std::shared_ptr<const Training>& training) {
+                           const std::shared_ptr<const Training>& training,
+                           std::optional<std::int32_t> only_rank) {
+  std::vector<std::shared_ptr<MemoryMeter>> meters(index(program.rank_count()));
+  for (auto& meter : meters) meter = std::make_shared<MemoryMeter>();
   StageModules modules(index(program.rank_count()));
   for (auto& of_rank : modules) of_rank.resize(index(program.stage_count()));
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     const std::vector<std::int32_t>& ranks = program.placement.stages[index(stage)].ranks;
     for (const std::int32_t rank : ranks) {
-      TorchStage::Place place{.rank = rank, .stage = stage, .shard = {}};
+      if (only_rank && rank != *only_rank) continue;
+      TorchStage::Place place{.rank = rank, .stage = stage, .shard = {}, .meter = meters[index(rank)]};
       if (gathers(program, rank, stage)) {
         const auto position = std::ranges::count_if(ranks, [&](std::int32_t r) { return r < rank; });
         place.shard = {.index = static_cast<std::int32_t>(position),

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +18,10 @@
 #include "backend/stage_module.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/loss.hpp"
+#include "backend/torch/memory_meter.hpp"
 #include "backend/torch/optimizer.hpp"
 #include "backend/torch/stage_weights.hpp"
+#include "report/result.hpp"
 #include "schedules/action.hpp"
 #include "schedules/program.hpp"
 
@@ -67,9 +70,10 @@ class TorchStage : public StageModule {
   struct Place {
     std::int32_t rank = 0;
     std::int32_t stage = 0;
-    std::optional<Shard> shard;  ///< the program gathers the stage's weights before it uses them
+    std::optional<Shard> shard;            ///< the program gathers the stage's weights before it uses them
+    std::shared_ptr<MemoryMeter> meter{};  ///< of the rank; may be null
   };
-  TorchStage(StageDefinition definition, std::shared_ptr<const Training> training, const Place& place);
+  TorchStage(StageDefinition definition, std::shared_ptr<const Training> training, Place place);
 
   std::vector<Payload> forward(const ComputeCall& call, std::vector<Payload> inputs) override;
   std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload> gradients) override;
@@ -77,16 +81,20 @@ class TorchStage : public StageModule {
   void backward_weight(const ComputeCall& call) override;
   void recompute(const ComputeCall& call) override;
   void step(const ComputeCall& call) override;
-  void drop_version(std::int32_t version) override { weights_.drop(version); }
+  void drop_version(std::int32_t version) override;
   Payload contribution(ActionKind collective) override;
   void accept(ActionKind collective, std::span<const SharedPayload> contributions) override;
-  void reshard() override { weights_.release(); }
+  void reshard() override;
 
   /// Losses of the microbatches so far, unscaled; empty where the stage feeds somebody.
   std::map<std::int32_t, double> losses() const;
   const StageWeights& weights() const { return weights_; }
   /// Microbatches of which something is still held.
   std::size_t held() const { return held_.size(); }
+  /// What it holds now; a tensor that several stages hold counts in each. A version that the STEP before has
+  /// made old is transient until it is dropped or used.
+  MemoryByCategory held_bytes() const;
+  const std::shared_ptr<MemoryMeter>& meter() const { return place_.meter; }
 
  private:
   struct Held {
@@ -94,10 +102,14 @@ class TorchStage : public StageModule {
     std::vector<std::int64_t> widths;  // of the inputs that were concatenated
     std::optional<Record> record;      // between F or R and the backward's last part
     at::Tensor loss_gradient;          // where the stage feeds nobody
+    std::int64_t bytes = 0;            // of all of it
   };
   void join(Held& held, const std::vector<Payload>& inputs) const;
   at::Tensor activate(const ComputeCall& call, Held& held);
   Held& ready_for_backward(const ComputeCall& call);
+  void count(Held& held);
+  void forget(std::int32_t microbatch);
+  void report(std::string_view what);
   std::vector<Payload> given_back(const ComputeCall& call, const Held& held,
                                   const at::Tensor& of_input) const;
 
@@ -106,13 +118,16 @@ class TorchStage : public StageModule {
   Place place_;
   StageWeights weights_;
   std::map<std::int32_t, Held> held_;
-  Tensors gradient_;                // since the last REDUCE_GRAD or STEP; empty: nothing yet
-  std::optional<Tensors> reduced_;  // since the last STEP
+  std::int64_t activation_bytes_ = 0;  // of held_
+  bool stepped_ = false;               // the last call was a STEP
+  Tensors gradient_;                   // since the last REDUCE_GRAD or STEP; empty: nothing yet
+  std::optional<Tensors> reduced_;     // since the last STEP
   std::map<std::int32_t, at::Tensor> losses_;
 };
 
-/// A module on each rank for each stage that it holds; definitions are by stage.
+/// A module on each rank (or on one) for each stage that it holds; definitions are by stage.
 StageModules torch_modules(const Program& program, const std::vector<StageDefinition>& definitions,
-                           const std::shared_ptr<const Training>& training);
+                           const std::shared_ptr<const Training>& training,
+                           std::optional<std::int32_t> only_rank = {});
 
 }  // namespace penstock::nn

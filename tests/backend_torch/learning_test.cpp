@@ -61,7 +61,7 @@ Learned learn(const std::string& schedule) {
   const std::int32_t joined = whole ? kMicrobatches : 1;
   const Program program = complete(*generate(schedule, shape));
   const TorchRun run = run_on_threads(
-      program, split(transformer(kShape), program.stage_count(), {.seed = 3}),
+      program, even_stages(kShape, program.stage_count(), {.seed = 3}),
       {.inputs = [=](std::int32_t m) { return sequences_of(m, joined).narrow(1, 0, kShape.positions); },
        .targets = [=](std::int32_t m) { return sequences_of(m, joined).narrow(1, 1, kShape.positions); },
        .optimizer = {.kind = OptimizerKind::adam, .learning_rate = 0.003},

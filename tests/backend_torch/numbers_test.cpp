@@ -48,7 +48,7 @@ double loss_scale_of(const Program& program) {
 
 TorchRun run_transformer(const Program& program) {
   const TransformerShape shape = shape_for(program);
-  return run_on_threads(program, split(transformer(shape), program.stage_count(), {.seed = 11}),
+  return run_on_threads(program, even_stages(shape, program.stage_count(), {.seed = 11}),
                         training_of(shape, loss_scale_of(program)));
 }
 
@@ -64,7 +64,7 @@ TrainingRecord unsplit_transformer(const Program& program) {
                          },
                      .loss_scale = loss_scale_of(program),
                      .learning_rate = kLearningRate};
-  for (StageDefinition& stage : split(transformer(shape), program.stage_count(), {.seed = 11})) {
+  for (StageDefinition& stage : even_stages(shape, program.stage_count(), {.seed = 11})) {
     task.weights.push_back(std::move(stage.weights));
   }
   return train_unsplit(program, task);
@@ -74,6 +74,14 @@ void expect_unsplit_numbers(const Program& program) {
   const TorchRun run = run_transformer(program);
   ASSERT_EQ(run.error, "") << to_text(program);
   EXPECT_TRUE(near(run.record, unsplit_transformer(program))) << to_text(program);
+}
+
+void expect_unsplit_numbers_in_processes(const Program& program) {
+  const TransformerShape shape = shape_for(program);
+  EXPECT_EQ(difference_in_processes(program, even_stages(shape, program.stage_count(), {.seed = 11}),
+                                    training_of(shape, loss_scale_of(program)), unsplit_transformer(program)),
+            "")
+      << to_text(program);
 }
 
 Program generated(std::string_view name, const Shape& shape) {
@@ -120,21 +128,29 @@ std::optional<Shape> smallest_shape(const ScheduleInfo& schedule) {
 
 class Schedules : public testing::TestWithParam<std::string> {};
 
-TEST_P(Schedules, TrainAsTheUnsplitModelDoes) {
-  const ScheduleInfo& schedule = *find_schedule(GetParam());
+/// Its smallest shape, and those of shapes_of() that it takes; prints which.
+void for_shapes_of(const ScheduleInfo& schedule, void (*expect)(const Program&)) {
   const std::optional<Shape> smallest = smallest_shape(schedule);
   ASSERT_TRUE(smallest) << schedule.constraint;
-  expect_unsplit_numbers(generated(schedule.name, *smallest));
+  expect(generated(schedule.name, *smallest));
   std::string ran;
   std::string refused;
   for (const Shape& shape : shapes_of(schedule)) {
     SCOPED_TRACE(name_of(shape));
     const auto program = generate(schedule.name, shape);
-    if (program) expect_unsplit_numbers(complete(*program));
+    if (program) expect(complete(*program));
     (program ? ran : refused) += name_of(shape);
   }
   std::cout << "  " << schedule.name << ": smallest" << name_of(*smallest) << "; ran" << ran << "; refused"
             << (refused.empty() ? " none" : refused) << '\n';
+}
+
+TEST_P(Schedules, TrainAsTheUnsplitModelDoes) {
+  for_shapes_of(*find_schedule(GetParam()), expect_unsplit_numbers);
+}
+
+TEST_P(Schedules, TrainAsTheUnsplitModelDoesInProcesses) {
+  for_shapes_of(*find_schedule(GetParam()), expect_unsplit_numbers_in_processes);
 }
 
 std::vector<std::string> names() {
@@ -233,7 +249,7 @@ TrainingRecord with_dropout(const char* schedule, Checkpoint checkpoint, double 
       generated(schedule, {.stages = 4, .microbatches = 4, .iterations = 2, .checkpoint = checkpoint});
   TransformerShape shape = shape_for(program);
   shape.dropout = probability;
-  TorchRun run = run_on_threads(program, split(transformer(shape), program.stage_count(), {.seed = 11}),
+  TorchRun run = run_on_threads(program, even_stages(shape, program.stage_count(), {.seed = 11}),
                                 training_of(shape, loss_scale_of(program)));
   EXPECT_EQ(run.error, "");
   return run.record;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,9 @@
 
 #include "backend/clock.hpp"
 #include "backend/in_process_transport.hpp"
+#include "backend/module_family.hpp"
+#include "backend/process/process_execution.hpp"
+#include "backend/torch/tensor_codec.hpp"
 #include "schedules/cost_table.hpp"
 #include "schedules/flat_program.hpp"
 #include "schedules/lower.hpp"
@@ -53,6 +57,12 @@ Program read_program(const std::string& text) {
   return complete(*program);
 }
 
+std::vector<StageDefinition> even_stages(const TransformerShape& shape, std::int32_t stages,
+                                         const SplitOptions& options) {
+  const Model model = transformer(shape);
+  return split(model, even_cut(model, stages), options);
+}
+
 TorchRun run_on_threads(const Program& program, const std::vector<StageDefinition>& definitions,
                         const Training& training) {
   at::set_num_threads(1);
@@ -82,6 +92,55 @@ TorchRun run_on_threads(const Program& program, const std::vector<StageDefinitio
     collect(modules, run);
   }
   return run;
+}
+
+namespace {
+
+/// What a rank's process is expected to record: its own STEPs, and the losses where it computes them.
+TrainingRecord of_rank(const Program& program, const TrainingRecord& all, std::int32_t rank) {
+  TrainingRecord own;
+  for (const auto& [key, gradient] : all.gradients) {
+    if (std::get<0>(key) == rank) own.gradients[key] = gradient;
+  }
+  const std::int32_t last = program.stage_count() - 1;
+  for (const auto& [microbatch, loss] : all.losses) {
+    if (program.placement.rank_of(last, microbatch % program.unit_count()) == rank)
+      own.losses[microbatch] = loss;
+  }
+  return own;
+}
+
+}  // namespace
+
+std::string difference_in_processes(const Program& program, const std::vector<StageDefinition>& definitions,
+                                    const Training& training, const TrainingRecord& expected) {
+  at::set_num_threads(1);
+  TorchRun run;
+  auto watched = std::make_shared<Training>(training);
+  watched->observer = [&](const StepReport& step) {
+    Tensors gradient;
+    for (const at::Tensor& part : step.gradient) gradient.push_back(part.clone());
+    run.record.gradients[{step.rank, step.stage, step.version}] = std::move(gradient);
+  };
+  const CostTable costs = unit_costs(program);
+  const FlatProgram flat = flatten(program, costs, {.channels = {}, .iterations = program.iterations});
+  const TensorCodec codec;
+  const auto runs = execute_in_processes(
+      {.program = program,
+       .flat = flat,
+       .modules = [&](std::int32_t rank,
+                      const Clock&) { return torch_modules(program, definitions, watched, rank); },
+       .codec = &codec,
+       .deadline = std::chrono::seconds(60),
+       .finished =
+           [&](std::int32_t rank, const StageModules& modules) {
+             collect(modules, run);
+             if (!run.error.empty()) throw std::runtime_error(run.error);
+             const auto result = near(run.record, of_rank(program, expected, rank));
+             if (!result) throw std::runtime_error(result.message());
+             return RankAccount{};
+           }});
+  return runs ? "" : runs.error().message;
 }
 
 testing::AssertionResult near(const TrainingRecord& actual, const TrainingRecord& expected) {

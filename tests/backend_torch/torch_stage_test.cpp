@@ -22,7 +22,7 @@ constexpr TransformerShape kShape{
 
 TorchRun run_transformer(const char* schedule, const Shape& shape, at::ScalarType type = at::kDouble) {
   const Program program = complete(*generate(schedule, shape));
-  return run_on_threads(program, split(transformer(kShape), program.stage_count(), {.seed = 5, .type = type}),
+  return run_on_threads(program, even_stages(kShape, program.stage_count(), {.seed = 5, .type = type}),
                         {.inputs = [](std::int32_t microbatch) { return tokens_of(kShape, microbatch); },
                          .targets = [](std::int32_t microbatch) { return targets_of(kShape, microbatch); },
                          .optimizer = {.learning_rate = 0.1},

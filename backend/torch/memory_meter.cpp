@@ -1,0 +1,27 @@
+#include "backend/torch/memory_meter.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "report/result.hpp"
+#include "schedules/action.hpp"
+
+namespace penstock::nn {
+
+void MemoryMeter::set(std::int32_t stage, const MemoryByCategory& bytes, const std::string& action) {
+  MemoryByCategory& before = of_stage_[stage];
+  for (std::size_t i = 0; i < sum_.size(); ++i) {
+    sum_[i] += bytes[i] - before[i];
+    memory_.peaks[i] = std::max(memory_.peaks[i], sum_[i]);
+  }
+  before = bytes;
+  const Bytes total = total_bytes(sum_);
+  if (total <= memory_.peak_bytes) return;
+  memory_.peak_bytes = total;
+  memory_.peak_action = action;
+  memory_.at_peak = sum_;
+}
+
+}  // namespace penstock::nn

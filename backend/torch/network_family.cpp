@@ -1,0 +1,223 @@
+#include "backend/torch/network_family.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <tl/expected.hpp>
+
+#include "backend/clock.hpp"
+#include "backend/executor.hpp"
+#include "backend/module_family.hpp"
+#include "backend/payload.hpp"
+#include "backend/stage_module.hpp"
+#include "backend/torch/layer.hpp"
+#include "backend/torch/models.hpp"
+#include "backend/torch/networks.hpp"
+#include "backend/torch/optimizer.hpp"
+#include "backend/torch/tensor_codec.hpp"
+#include "backend/torch/torch_stage.hpp"
+#include "report/result.hpp"
+#include "scenarios/experiment.hpp"
+#include "scenarios/scenario.hpp"
+#include "schedules/action.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock::nn {
+namespace {
+
+OptimizerOptions options_of(penstock::Optimizer optimizer) {
+  using penstock::Optimizer;  // not the class of this namespace
+  switch (optimizer) {
+    case Optimizer::sgd:
+      return {.kind = OptimizerKind::sgd};
+    case Optimizer::momentum:
+      return {.kind = OptimizerKind::sgd, .momentum = 0.9};
+    case Optimizer::rmsprop:
+      return {.kind = OptimizerKind::rmsprop};
+    case Optimizer::adam:
+      return {.kind = OptimizerKind::adam};
+  }
+  return {};
+}
+
+/// The pieces that the scenario's layers name.
+tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetwork& network) {
+  std::map<std::string, std::int32_t, std::less<>> unused;
+  std::vector<std::string> all;
+  for (std::int32_t piece = 0; piece < static_cast<std::int32_t>(model.pieces.size()); ++piece) {
+    all.push_back(piece_name(model, piece));
+    unused[all.back()] = piece;
+  }
+  Cut cut;
+  for (const std::vector<std::string>& names : network.layers) {
+    cut.emplace_back();
+    for (const std::string& name : names) {
+      const auto found = unused.find(name);
+      if (found == unused.end()) {
+        return tl::unexpected(network.spec.place + ": the model has a layer \"" + name + "\", the network " +
+                              network.spec.name + " with these sizes has not; its layers go from " +
+                              all.front() + " to " + all.back() + ". Profile it anew, or mend the sizes");
+      }
+      cut.back().push_back(found->second);
+      unused.erase(found);
+    }
+    std::ranges::sort(cut.back());
+  }
+  if (unused.empty()) return cut;
+  return tl::unexpected(network.spec.place + ": the model lacks the network's layer \"" +
+                        unused.begin()->first + "\"; profile the network anew, or mend its sizes");
+}
+
+bool is_chain(const Program& program) {
+  for (const StageEdge& edge : program.edges) {
+    if (edge.to != edge.from + 1) return false;
+  }
+  return program.edges.empty() || std::ssize(program.edges) == program.stage_count() - 1;
+}
+
+std::int64_t bytes_of(const Payload& payload) {
+  return storage_bytes({.tensors = dynamic_cast<const TensorPayload&>(*payload).tensors});
+}
+
+Bytes bytes_of(const StageModule& module, MemoryCategory category) {
+  return dynamic_cast<const TorchStage&>(module).held_bytes()[static_cast<std::size_t>(category)];
+}
+
+Action first_of(ActionKind kind, std::size_t stage) {
+  return {.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = 0};
+}
+
+class NetworkFamily : public ModuleFamily {
+ public:
+  NetworkFamily(const Experiment& experiment, Network network, Cut cut)
+      : experiment_(experiment),
+        cut_(std::move(cut)),
+        input_(network.inputs.of(0)),
+        model_(std::move(network.model)),
+        training_(std::make_shared<Training>(
+            Training{.inputs = [data = std::move(network.inputs)](std::int32_t m) { return data.of(m); },
+                     .targets = [data = std::move(network.targets)](std::int32_t m) { return data.of(m); },
+                     .optimizer = options_of(experiment.network->optimizer),
+                     .loss_scale = 1.0 / experiment.program.microbatches,
+                     .observer = {}})) {}
+
+  std::string description() const override {
+    return "the network " + experiment_.network->spec.name +
+           " on LibTorch, in single precision, one thread a worker";
+  }
+
+  StageModules modules(std::optional<std::int32_t> rank, const Clock&) const override {
+    return torch_modules(experiment_.program, definitions(), training_, rank);
+  }
+
+  const PayloadCodec* codec() const override { return &codec_; }
+
+  /// One microbatch through all stages, forward and back in two halves.
+  std::vector<StageBytes> bytes_of_stages() const override {
+    std::vector<std::unique_ptr<StageModule>> stages;
+    for (std::int32_t stage = 0; const StageDefinition& definition : definitions()) {
+      stages.push_back(std::make_unique<TorchStage>(
+          definition, training_, TorchStage::Place{.rank = 0, .stage = stage, .shard = {}}));
+      ++stage;
+    }
+    std::vector<StageBytes> bytes(stages.size());
+    bytes.front().input = storage_bytes({.tensors = {input_}});
+    go_forward(stages, bytes);
+    go_back(stages, bytes);
+    return bytes;
+  }
+
+  RankAccount account(std::int32_t rank, const StageModules& modules) const override {
+    RankAccount account;
+    for (const auto& module : modules[static_cast<std::size_t>(rank)]) {
+      if (!module) continue;
+      const auto& stage = dynamic_cast<const TorchStage&>(*module);
+      account.memory = stage.meter()->memory();
+      account.losses.merge(stage.losses());
+    }
+    return account;
+  }
+
+ private:
+  std::vector<StageDefinition> definitions() const {
+    return split(model_, cut_, {.type = at::kFloat}, input_);
+  }
+
+  void go_forward(const std::vector<std::unique_ptr<StageModule>>& stages,
+                  std::vector<StageBytes>& bytes) const {
+    const std::stop_token stop;
+    std::vector<Payload> travelling;
+    for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+      const Action action = first_of(ActionKind::forward, stage);
+      const std::size_t outputs = stage + 1 < stages.size() ? 1 : 0;
+      travelling = stages[stage]->forward(
+          {.action = action, .group = {&action, 1}, .outputs = outputs, .stop = stop}, std::move(travelling));
+      if (outputs > 0) bytes[stage].activation = bytes_of(travelling.front());
+      bytes[stage].kept = bytes_of(*stages[stage], MemoryCategory::activations);
+      bytes[stage].weights = bytes_of(*stages[stage], MemoryCategory::weights);
+    }
+  }
+
+  void go_back(const std::vector<std::unique_ptr<StageModule>>& stages,
+               std::vector<StageBytes>& bytes) const {
+    const std::stop_token stop;
+    std::vector<Payload> travelling;
+    for (std::size_t stage = stages.size(); stage-- > 0;) {
+      const Action of_input = first_of(ActionKind::backward_input, stage);
+      const Action of_weight = first_of(ActionKind::backward_weight, stage);
+      const Action update = first_of(ActionKind::step, stage);
+      const std::size_t outputs = stage > 0 ? 1 : 0;
+      travelling = stages[stage]->backward_input(
+          {.action = of_input, .group = {&of_input, 1}, .outputs = outputs, .stop = stop},
+          std::move(travelling));
+      if (outputs > 0) bytes[stage].gradient = bytes_of(travelling.front());
+      bytes[stage].released_by_input =
+          bytes[stage].kept - bytes_of(*stages[stage], MemoryCategory::activations);
+      stages[stage]->backward_weight({.action = of_weight, .group = {&of_weight, 1}, .stop = stop});
+      bytes[stage].gradients = bytes_of(*stages[stage], MemoryCategory::gradients);
+      stages[stage]->step({.action = update, .group = {&update, 1}, .stop = stop});
+      bytes[stage].optimizer_state = bytes_of(*stages[stage], MemoryCategory::optimizer_state);
+    }
+  }
+
+  const Experiment& experiment_;
+  Cut cut_;
+  at::Tensor input_;  // of one microbatch
+  Model model_;
+  std::shared_ptr<const Training> training_;
+  TensorCodec codec_;
+};
+
+}  // namespace
+
+tl::expected<std::unique_ptr<ModuleFamily>, std::string> network_family(const Experiment& experiment) {
+  const StagedNetwork& staged = experiment.network.value();
+  const std::string place = staged.spec.place.empty() ? "" : staged.spec.place + ": ";
+  if (!is_chain(experiment.program))
+    return tl::unexpected(place + "a network runs on stages in a chain, this program's stages branch");
+  if (experiment.program.slices > 1)
+    return tl::unexpected(place + "a network runs on whole microbatches, this program slices them");
+  const double samples = experiment.samples_per_microbatch;
+  auto network = make_network(staged.spec, std::llround(samples));
+  if (!network) return tl::unexpected(network.error());
+  tl::expected<Cut, std::string> cut = staged.layers.empty()
+                                           ? even_cut(network->model, experiment.program.stage_count())
+                                           : cut_by_names(network->model, staged);
+  if (!cut) return tl::unexpected(cut.error());
+  at::set_num_threads(1);
+  return std::make_unique<NetworkFamily>(experiment, *std::move(network), *std::move(cut));
+}
+
+}  // namespace penstock::nn

@@ -1,0 +1,129 @@
+#include "backend/torch/network_profile.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/randn_like.h>
+#include <tl/expected.hpp>
+
+#include "backend/profile_options.hpp"
+#include "backend/torch/layer.hpp"
+#include "backend/torch/loss.hpp"
+#include "backend/torch/models.hpp"
+#include "backend/torch/networks.hpp"
+#include "scenarios/model.hpp"
+#include "schedules/action.hpp"
+
+namespace penstock::nn {
+namespace {
+
+std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+Ns now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+Ns median(std::vector<Ns> times) {
+  const auto middle = times.begin() + (std::ssize(times) - 1) / 2;
+  std::ranges::nth_element(times, middle);
+  return *middle;
+}
+
+/// One piece with all that is measured of it.
+struct Measured {
+  Tensors weights;
+  at::Tensor output;  // of the last pass
+  Record record;
+  std::vector<Ns> forward;
+  std::vector<Ns> backward;
+};
+
+class Passes {
+ public:
+  Passes(const Network& network, std::int32_t count) : model_(network.model), pieces_(model_.pieces.size()) {
+    at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      for (const at::Tensor& weight : model_.pieces[i].layer->initial_weights(generator))
+        pieces_[i].weights.push_back(weight.to(at::kFloat));
+    }
+    for (std::int32_t pass = 0; pass < count; ++pass) {
+      go_forward(network.inputs.of(pass));
+      go_back(network.targets.of(pass));
+    }
+  }
+
+  LayerGraph graph(std::int32_t warmup) const {
+    LayerGraph graph;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const Measured& measured = pieces_[i];
+      graph.layers.push_back(
+          {.name = piece_name(model_, static_cast<std::int32_t>(i)),
+           .forward_ns = median({measured.forward.begin() + warmup, measured.forward.end()}),
+           .backward_ns = median({measured.backward.begin() + warmup, measured.backward.end()}),
+           .output = static_cast<Bytes>(measured.output.nbytes()),
+           .weights = storage_bytes({.tensors = measured.weights}),
+           .inputs = model_.pieces[i].inputs});
+    }
+    return graph;
+  }
+
+ private:
+  at::Tensor input_of(const Piece& piece, const at::Tensor& of_model) const {
+    at::Tensor sum;
+    for (const std::int32_t input : piece.inputs) {
+      const at::Tensor& value = pieces_[index(input)].output;
+      sum = sum.defined() ? sum.add(value) : value;
+    }
+    return sum.defined() ? sum : of_model;
+  }
+
+  void go_forward(const at::Tensor& of_model) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const Ns begin = now_ns();
+      auto [value, record] =
+          model_.pieces[i].layer->forward(pieces_[i].weights, input_of(model_.pieces[i], of_model), 0);
+      pieces_[i].forward.push_back(now_ns() - begin);
+      pieces_[i].output = std::move(value);
+      pieces_[i].record = std::move(record);
+    }
+  }
+
+  /// The loss belongs to the last piece, forward and back. Other pieces get random gradients: their values do
+  /// not change the time, and zeros would.
+  void go_back(const at::Tensor& targets) {
+    const Ns begin = now_ns();
+    at::Tensor gradient = loss_of(model_.loss, pieces_.back().output, targets).gradient;
+    pieces_.back().forward.back() += now_ns() - begin;
+    for (std::size_t i = pieces_.size(); i-- > 0;) {
+      if (i + 1 < pieces_.size()) gradient = at::randn_like(pieces_[i].output);
+      const Ns start = now_ns();
+      const Gradients gradients =
+          model_.pieces[i].layer->backward(pieces_[i].weights, gradient, std::move(pieces_[i].record));
+      pieces_[i].backward.push_back(now_ns() - start);
+    }
+  }
+
+  const Model& model_;
+  std::vector<Measured> pieces_;
+};
+
+}  // namespace
+
+tl::expected<LayerGraph, std::string> profile_network(const NetworkSpec& spec,
+                                                      const ProfileOptions& options) {
+  const at::NoGradGuard no_grad;
+  at::set_num_threads(1);  // as stages run
+  const auto network = make_network(spec, options.samples);
+  if (!network) return tl::unexpected(network.error());
+  return Passes(*network, options.warmup + options.repeats).graph(options.warmup);
+}
+
+}  // namespace penstock::nn

@@ -1,0 +1,243 @@
+// A value is what a piece gives; value -1 is the model's input. Alive behind a stage are the values of it and
+// of earlier stages that a later piece reads:
+//
+//        +-> 1 -+            stages {0, 1} {2} {3}: behind the first 0 and 1 are alive (0 for piece 2, 1 for
+//     0 -+      +-> 3        piece 3), behind the second 1 and 2. The gradients of values that only pass by
+//        +-> 2 -+            pass by, too.
+
+#include "backend/torch/stage_graph.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+
+#include "backend/torch/layer.hpp"
+#include "backend/torch/models.hpp"
+
+namespace penstock::nn {
+namespace {
+
+constexpr std::int32_t kModelInput = -1;
+
+using Values = std::map<std::int32_t, at::Tensor>;
+/// Of one sample, by value.
+using SampleShapes = std::map<std::int32_t, std::vector<std::int64_t>>;
+
+std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+std::vector<std::int32_t> values_read(const Piece& piece) {
+  return piece.inputs.empty() ? std::vector<std::int32_t>{kModelInput} : piece.inputs;
+}
+
+/// The values that travel between two stages.
+class Bundle {
+ public:
+  Bundle(const std::set<std::int32_t>& values, const SampleShapes& shapes) {
+    for (const std::int32_t value : values) {
+      const auto shape = shapes.find(value);
+      if (values.size() > 1 && shape == shapes.end())
+        throw std::logic_error("several tensors cross a cut, and their shapes are not known");
+      parts_.emplace_back(value, shape == shapes.end() ? std::vector<std::int64_t>{} : shape->second);
+    }
+  }
+
+  at::Tensor pack(const Values& values) const {
+    if (parts_.size() == 1) return values.at(parts_.front().first);
+    Tensors flat;
+    for (const auto& [value, shape] : parts_) flat.push_back(values.at(value).flatten(1));
+    return at::cat(flat, 1);
+  }
+
+  Values unpack(const at::Tensor& packed) const {
+    if (parts_.size() == 1) return {{parts_.front().first, packed}};
+    Values values;
+    std::int64_t begin = 0;
+    for (const auto& [value, shape] : parts_) {
+      std::vector<std::int64_t> sizes = {packed.size(0)};
+      std::int64_t features = 1;
+      for (const std::int64_t size : shape) {
+        sizes.push_back(size);
+        features *= size;
+      }
+      values[value] = packed.narrow(1, begin, features).reshape(sizes);
+      begin += features;
+    }
+    return values;
+  }
+
+ private:
+  std::vector<std::pair<std::int32_t, std::vector<std::int64_t>>> parts_;
+};
+
+void add(Values& values, std::int32_t value, const at::Tensor& more) {
+  if (!more.defined()) return;  // token numbers have no gradient
+  const auto [entry, fresh] = values.try_emplace(value, more);
+  if (!fresh) entry->second = entry->second.add(more);
+}
+
+class StageGraph : public Layer {
+ public:
+  StageGraph(std::vector<Piece> pieces, std::vector<std::int32_t> numbers, Bundle entry, Bundle exit)
+      : pieces_(std::move(pieces)),
+        numbers_(std::move(numbers)),
+        entry_(std::move(entry)),
+        exit_(std::move(exit)) {
+    for (const Piece& piece : pieces_) {
+      first_weight_.push_back(weight_count_);
+      weight_count_ += piece.layer->weight_count();
+    }
+  }
+
+  std::size_t weight_count() const override { return weight_count_; }
+
+  Tensors initial_weights(at::Generator& generator) const override {
+    Tensors all;
+    for (const Piece& piece : pieces_)
+      std::ranges::move(piece.layer->initial_weights(generator), std::back_inserter(all));
+    return all;
+  }
+
+  Output forward(Weights weights, const at::Tensor& input, std::uint64_t seed) const override {
+    Values values = entry_.unpack(input);
+    Record record;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      auto [value, part] = pieces_[i].layer->forward(of_piece(weights, i), input_of(i, values), seed);
+      values[numbers_[i]] = std::move(value);
+      record.parts.push_back(std::move(part));
+    }
+    return {exit_.pack(values), std::move(record)};
+  }
+
+  Output backward_input(Weights weights, const at::Tensor& gradient, Record forward) const override {
+    Values gradients = exit_.unpack(gradient);
+    for (std::size_t i = pieces_.size(); i-- > 0;) {
+      Record& part = forward.parts[i];
+      auto [of_input, record] =
+          pieces_[i].layer->backward_input(of_piece(weights, i), gradients.at(numbers_[i]), std::move(part));
+      part = std::move(record);
+      hand_back(i, of_input, gradients);
+    }
+    return {of_entry(gradients), std::move(forward)};
+  }
+
+  Tensors backward_weight(Weights weights, const Record& record) const override {
+    Tensors all;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      std::ranges::move(pieces_[i].layer->backward_weight(of_piece(weights, i), record.parts[i]),
+                        std::back_inserter(all));
+    }
+    return all;
+  }
+
+  Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
+    Values gradients = exit_.unpack(gradient);
+    Tensors of_weights(weight_count_);
+    for (std::size_t i = pieces_.size(); i-- > 0;) {
+      Gradients of_piece_i = pieces_[i].layer->backward(of_piece(weights, i), gradients.at(numbers_[i]),
+                                                        std::move(forward.parts[i]));
+      std::ranges::move(of_piece_i.weights,
+                        of_weights.begin() + static_cast<std::ptrdiff_t>(first_weight_[i]));
+      hand_back(i, of_piece_i.input, gradients);
+    }
+    return {of_entry(gradients), std::move(of_weights)};
+  }
+
+ private:
+  Weights of_piece(Weights weights, std::size_t i) const {
+    return weights.subspan(first_weight_[i], pieces_[i].layer->weight_count());
+  }
+
+  at::Tensor input_of(std::size_t i, const Values& values) const {
+    at::Tensor sum;
+    for (const std::int32_t value : values_read(pieces_[i]))
+      sum = sum.defined() ? sum.add(values.at(value)) : values.at(value);
+    return sum;
+  }
+
+  void hand_back(std::size_t i, const at::Tensor& of_input, Values& gradients) const {
+    gradients.erase(numbers_[i]);
+    for (const std::int32_t value : values_read(pieces_[i])) add(gradients, value, of_input);
+  }
+
+  /// Undefined where the entry is the model's input and has no gradient.
+  at::Tensor of_entry(const Values& gradients) const {
+    return gradients.empty() ? at::Tensor() : entry_.pack(gradients);
+  }
+
+  std::vector<Piece> pieces_;
+  std::vector<std::int32_t> numbers_;  // of the pieces in the model, ascending
+  Bundle entry_;
+  Bundle exit_;
+  std::size_t weight_count_ = 0;
+  std::vector<std::size_t> first_weight_;
+};
+
+/// By running the model once.
+SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
+  const at::NoGradGuard no_grad;
+  Values values = {{kModelInput, input}};
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
+  const at::ScalarType type = input.is_floating_point() ? input.scalar_type() : at::kFloat;
+  for (std::size_t i = 0; i < model.pieces.size(); ++i) {
+    const Piece& piece = model.pieces[i];
+    Tensors weights = piece.layer->initial_weights(generator);
+    for (at::Tensor& weight : weights) weight = weight.to(type);
+    at::Tensor sum;
+    for (const std::int32_t value : values_read(piece))
+      sum = sum.defined() ? sum.add(values.at(value)) : values.at(value);
+    values[static_cast<std::int32_t>(i)] = piece.layer->forward(weights, sum, 0).value;
+  }
+  SampleShapes shapes;
+  for (const auto& [value, tensor] : values) shapes[value] = tensor.sizes().slice(1).vec();
+  return shapes;
+}
+
+/// The stage after which each value is no longer read; of the last piece's the number of stages.
+std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& cut) {
+  std::map<std::int32_t, std::size_t> last;
+  for (std::size_t stage = 0; stage < cut.size(); ++stage) {
+    for (const std::int32_t piece : cut[stage]) {
+      for (const std::int32_t value : values_read(model.pieces[index(piece)])) last[value] = stage;
+    }
+  }
+  last[static_cast<std::int32_t>(model.pieces.size()) - 1] = cut.size();
+  return last;
+}
+
+}  // namespace
+
+std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input) {
+  const std::map<std::int32_t, std::size_t> last = last_readers(model, cut);
+  const SampleShapes shapes = input.defined() ? sample_shapes(model, input.narrow(0, 0, 1)) : SampleShapes();
+  std::vector<LayerPointer> layers;
+  std::set<std::int32_t> alive = {kModelInput};
+  for (std::size_t stage = 0; stage < cut.size(); ++stage) {
+    std::vector<std::int32_t> numbers = cut[stage];
+    std::ranges::sort(numbers);
+    std::vector<Piece> pieces;
+    const Bundle entry(alive, shapes);
+    for (const std::int32_t number : numbers) {
+      pieces.push_back(model.pieces[index(number)]);
+      alive.insert(number);
+    }
+    std::erase_if(alive, [&](std::int32_t value) { return last.at(value) <= stage; });
+    layers.push_back(
+        std::make_shared<StageGraph>(std::move(pieces), std::move(numbers), entry, Bundle(alive, shapes)));
+  }
+  return layers;
+}
+
+}  // namespace penstock::nn

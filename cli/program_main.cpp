@@ -1,0 +1,67 @@
+#include "cli/program_main.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <fstream>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cli/command_line.hpp"
+#include "cli/extensions.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+
+namespace penstock {
+namespace {
+
+/// MemAvailable of /proc/meminfo in bytes; 0 where there is no such file.
+rlim_t available_bytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key;
+  rlim_t kibibytes = 0;
+  for (std::string rest; meminfo >> key >> kibibytes && std::getline(meminfo, rest);) {
+    if (key == "MemAvailable:") return kibibytes * 1024;
+  }
+  return 0;
+}
+
+/// Sanitizers reserve more addresses than there is memory and keep their own bounds.
+void bound_memory_by_the_machine() {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const rlim_t available = available_bytes();
+  rlimit bound{};
+  if (available == 0 || getrlimit(RLIMIT_AS, &bound) != 0) return;
+  bound.rlim_cur = std::min(bound.rlim_cur, available / 4 * 3);
+  static_cast<void>(setrlimit(RLIMIT_AS, &bound));  // without it a huge shape only fails less politely
+#endif
+}
+
+}  // namespace
+
+int program_main(int argc, const char* const* argv, AddressSpace addresses, Extensions extensions) {
+  if (addresses == AddressSpace::bounded_by_memory) bound_memory_by_the_machine();
+  // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write() then
+  try {
+    return static_cast<int>(run_command_line(argc, argv, std::move(extensions)));
+  } catch (const std::bad_alloc&) {
+    write_stderr(
+        "penstock: this machine has too little memory for the shape that was asked for; take fewer stages, "
+        "microbatches or iterations");
+    return static_cast<int>(ExitCode::bad_input);
+  } catch (const std::exception& fault) {
+    write_stderr(
+        fmt::format("penstock: internal error: {}\nThis is a fault of penstock: please report it with the "
+                    "command and its files.",
+                    fault.what()));
+    return static_cast<int>(ExitCode::internal_error);
+  }
+}
+
+}  // namespace penstock
