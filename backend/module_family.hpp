@@ -12,10 +12,10 @@
 #include "backend/executor.hpp"
 #include "backend/occupy_module.hpp"
 #include "backend/payload.hpp"
+#include "backend/stage_bytes.hpp"
 #include "report/result.hpp"
 #include "report/timeline.hpp"
 #include "scenarios/experiment.hpp"
-#include "schedules/action.hpp"
 
 namespace penstock {
 
@@ -23,20 +23,6 @@ namespace penstock {
 struct RankAccount {
   std::optional<RankMemory> memory{};     ///< absent: the modules store nothing
   std::map<std::int32_t, double> losses;  ///< by microbatch, of stages that feed nobody
-};
-
-/// What one stage holds and sends for one microbatch, as its modules find it.
-struct StageBytes {
-  Bytes input = 0;              ///< of the model, where the stage reads it
-  Bytes activation = 0;         ///< sent forward
-  Bytes gradient = 0;           ///< sent back
-  Bytes kept = 0;               ///< from F to B
-  Bytes released_by_input = 0;  ///< of it, what I lets go of
-  Bytes weights = 0;
-  Bytes gradients = 0;
-  Bytes optimizer_state = 0;
-
-  friend bool operator==(const StageBytes&, const StageBytes&) = default;
 };
 
 /// One run of a program by all ranks.

@@ -140,7 +140,9 @@ class RankHoldings {
       const Action& action = spans_[i].action;
       if (action.stage != stage) continue;
       const auto position = static_cast<std::int32_t>(i);
-      if (makes_weight_gradient(action.kind) && first == kNoPosition) first = position;
+      // A replica without a microbatch of its own still gets the sum.
+      const bool brings = makes_weight_gradient(action.kind) || action.kind == ActionKind::reduce_grad;
+      if (brings && first == kNoPosition) first = position;
       if (action.kind != ActionKind::step || first == kNoPosition) continue;
       hold_between(MemoryCategory::gradients, bytes, first, position);
       first = kNoPosition;

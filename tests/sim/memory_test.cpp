@@ -139,6 +139,11 @@ TEST(Memory, GradientsLiveFromTheFirstBackwardToTheStep) {
   EXPECT_EQ(gradients(60), 0);
 }
 
+TEST(Memory, AReplicaWithoutAMicrobatchGetsTheSumOfTheGradientsAllTheSame) {
+  const auto ranks = memory(with_memory("data-parallel", {.stages = 3, .microbatches = 2}));
+  for (const RankMemory& rank : ranks) EXPECT_EQ(peak(rank, MemoryCategory::gradients), 3 * kWeights) << "of three stages";
+}
+
 TEST(Memory, BuffersLiveWhileAMessageIsUnderWay) {
   Experiment experiment = with_memory("gpipe", {.stages = 2, .microbatches = 1});
   experiment.cluster = uniform_links(2, 1e9, 3);  // 10 bytes take 10 ns, 3 ns latency

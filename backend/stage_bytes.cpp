@@ -1,0 +1,31 @@
+#include "backend/stage_bytes.hpp"
+
+#include <cstddef>
+#include <vector>
+
+#include "schedules/cost_table.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock {
+
+CostTable with_stage_bytes(CostTable costs, const Program& program, const std::vector<StageBytes>& bytes) {
+  for (std::size_t stage = 0; stage < bytes.size(); ++stage) {
+    StageCost& cost = costs.stages[stage];
+    const StageBytes& found = bytes[stage];
+    cost.input = found.input;
+    cost.kept = found.kept;
+    cost.released_by_input = found.released_by_input;
+    cost.weights = found.weights;
+    cost.gradients = found.gradients;
+    cost.optimizer_state = found.optimizer_state;
+  }
+  costs.edges.clear();
+  for (const StageEdge& edge : stage_edges(program)) {
+    costs.edges.push_back({.edge = edge,
+                           .activation = bytes[static_cast<std::size_t>(edge.from)].activation,
+                           .gradient = bytes[static_cast<std::size_t>(edge.to)].gradient});
+  }
+  return costs;
+}
+
+}  // namespace penstock
