@@ -13,8 +13,9 @@ namespace penstock {
 
 /// How the prediction must stand to the published figure.
 enum class Claim : std::uint8_t {
-  equal,    // at most the tolerance away
-  at_most,  // not above it by more than the tolerance: the paper's schedule may be beaten
+  equal,     // at most the tolerance away
+  at_most,   // not above it by more than the tolerance: the paper's schedule may be beaten
+  at_least,  // not below it by more than the tolerance: a bound on what the paper measured
 };
 
 /// One figure.
@@ -24,8 +25,14 @@ struct ReproducedFigure {
   double predicted = 0;
   double tolerance = 0;  ///< absolute, >= 0
   Claim claim = Claim::equal;
+  std::string note{};  ///< a misprint, or what the two figures leave out
   bool holds() const;
 };
+
+/// `published` within a part of it: 0.06 is 6 %.
+ReproducedFigure within(double part, std::string what, double published, double predicted);
+/// A bound: the prediction leaves something out that can only make it better.
+ReproducedFigure at_least(std::string what, double published, double predicted);
 
 /// One experiment.
 struct Reproduction {
@@ -40,6 +47,15 @@ std::span<const Reproduction> reproduction_table();
 
 // The experiments themselves.
 std::vector<ReproducedFigure> reproduce_pipedream_figures();
+std::vector<ReproducedFigure> reproduce_pipedream_depth();
+std::vector<ReproducedFigure> reproduce_pipedream_plans();
+std::vector<ReproducedFigure> reproduce_pipedream_traffic();
+std::vector<ReproducedFigure> reproduce_gpipe_schedule();
+std::vector<ReproducedFigure> reproduce_gpipe_speed();
+std::vector<ReproducedFigure> reproduce_gpipe_memory();
+std::vector<ReproducedFigure> reproduce_torchgpipe();
+std::vector<ReproducedFigure> reproduce_data_parallelism();
+std::vector<ReproducedFigure> reproduce_zero();
 std::vector<ReproducedFigure> reproduce_zero_bubble_table_5();
 
 }  // namespace penstock

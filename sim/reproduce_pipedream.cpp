@@ -1,80 +1,103 @@
-// The schedules that the PipeDream paper draws.
+// PipeDream (Narayanan et al., SOSP'19): the schedules that it draws, and depth against latency.
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "report/result.hpp"
-#include "schedules/action.hpp"
-#include "schedules/cost_table.hpp"
+#include <fmt/format.h>
+
+#include "scenarios/model.hpp"
+#include "scenarios/partition.hpp"
 #include "schedules/generators.hpp"
+#include "schedules/program.hpp"
+#include "sim/library_models.hpp"
 #include "sim/reproduce.hpp"
-#include "sim/simulate.hpp"
-#include "sim/uniform_run.hpp"
+#include "sim/reproduce_runs.hpp"
 
 namespace penstock {
-namespace {
-
-constexpr Ns kUnit = 1'000'000;
-
-struct UnitTimes {
-  Ns forward = 0;
-  Ns backward = 0;
-};
-
-CostTable costs_of(const std::vector<UnitTimes>& stages) {
-  CostTable costs;
-  for (const UnitTimes& stage : stages) {
-    costs.stages.push_back({.forward_ns = stage.forward * kUnit, .backward_ns = stage.backward * kUnit});
-  }
-  return costs;
-}
-
-/// The program of a shape that its generator takes, on free links; F and B of each stage in units.
-Result predicted(const std::string& schedule, const Shape& shape, const std::vector<UnitTimes>& stages) {
-  auto program = generate(schedule, shape);
-  if (!program) throw std::logic_error(program.error());
-  auto result = simulate_uniform(*program, costs_of(stages), 0, SteadyState::find);
-  if (!result) throw std::logic_error(result.error());
-  return *std::move(result);
-}
-
-std::vector<UnitTimes> equal_stages(std::size_t count) {
-  return {count, UnitTimes{.forward = 1, .backward = 2}};
-}
-
-double makespan(const Result& result) {
-  return static_cast<double>(result.makespan_ns) / static_cast<double>(kUnit);
-}
-
-/// Units from one minibatch that leaves to the next.
-double period(const Result& result) {
-  const std::optional<double> rate = result.throughput.steady_samples_per_second;
-  return rate ? 1e9 / static_cast<double>(kUnit) / *rate : 0;
-}
-
-}  // namespace
 
 std::vector<ReproducedFigure> reproduce_pipedream_figures() {
   constexpr std::int32_t kStream = 64;  // long enough to show its period
   return {
       {"figure 2, model parallelism, 4 workers, 2 minibatches: units", 24,
-       makespan(predicted("naive", {.stages = 4, .microbatches = 2}, equal_stages(4)))},
+       makespan_units(predicted_run("naive", {.stages = 4, .microbatches = 2}, equal_stages(4)))},
       {"figure 3, GPipe, 4 workers, 4 microbatches: units", 21,
-       makespan(predicted("gpipe", {.stages = 4, .microbatches = 4}, equal_stages(4)))},
+       makespan_units(predicted_run("gpipe", {.stages = 4, .microbatches = 4}, equal_stages(4)))},
       {"figure 4, 1F1B, 4 workers: units a minibatch", 3,
-       period(predicted("1f1b-rr", {.stages = 4, .microbatches = kStream}, equal_stages(4))), 1e-9},
+       period_units(predicted_run("1f1b-rr", {.stages = 4, .microbatches = kStream}, equal_stages(4))), 1e-9},
       {"figure 8, 1F1B-RR, stages on 2 and 1 workers: units a minibatch", 2,
-       period(predicted(
+       period_units(predicted_run(
            "1f1b-rr",
            {.stages = 2, .microbatches = kStream, .replicas = {2, 1}, .replica_sync = ReplicaSync::off},
            {{.forward = 2, .backward = 2}, {.forward = 1, .backward = 1}})),
        1e-9},
   };
+}
+
+namespace {
+
+/// Units a minibatch of four stages with those numbers of forwards in front, by one-way latency.
+double period_at_depth(std::vector<std::int32_t> warmup, double latency) {
+  return period_units(predicted_run(
+      "1f1b-rr", {.stages = 4, .microbatches = 200, .warmup = std::move(warmup)}, equal_stages(4), latency));
+}
+
+/// The stages of the balanced cut, in ms.
+std::vector<UnitTimes> gnmt_stages() {
+  const LayerGraph graph = library_model("gnmt").graph;
+  std::vector<std::int32_t> ends = balanced_cuts(graph, 4);
+  ends.push_back(static_cast<std::int32_t>(graph.layers.size()));
+  std::vector<UnitTimes> stages;
+  std::size_t layer = 0;
+  for (const std::int32_t end : ends) {
+    UnitTimes times{.forward = 0, .backward = 0};
+    for (; layer < static_cast<std::size_t>(end); ++layer) {
+      times.forward += static_cast<double>(graph.layers[layer].forward_ns) / 1e6;
+      times.backward += static_cast<double>(graph.layers[layer].backward_ns) / 1e6;
+    }
+    stages.push_back(times);
+  }
+  return stages;
+}
+
+/// Times of a GPipe minibatch of four microbatches over PipeDream's four minibatches.
+double gpipe_over_pipedream(Checkpoint checkpoint, RecomputeTiming recompute) {
+  const Shape shape{.stages = 4, .microbatches = 4, .checkpoint = checkpoint, .recompute = recompute};
+  const double pipedream =
+      period_units(predicted_run("1f1b-rr", {.stages = 4, .microbatches = 64}, equal_stages(4)));
+  return makespan_units(predicted_run("gpipe", shape, equal_stages(4))) / (4 * pipedream);
+}
+
+}  // namespace
+
+std::vector<ReproducedFigure> reproduce_pipedream_depth() {
+  std::vector<ReproducedFigure> figures;
+  for (const double latency : {0.0, 0.25, 0.5, 1.0}) {
+    figures.push_back(within(1e-9,
+                             fmt::format("warm-ups 3, 2, 1, 0 and latency {}: units a minibatch", latency),
+                             3 + 1.5 * latency, period_at_depth({3, 2, 1, 0}, latency)));
+  }
+  for (const double latency : {0.25, 1.0, 1.5}) {
+    figures.push_back(within(1e-9,
+                             fmt::format("warm-ups 6, 4, 2, 0 and latency {}: units a minibatch", latency), 3,
+                             period_at_depth({6, 4, 2, 0}, latency)));
+  }
+  figures.push_back(within(1e-4, "GPipe over PipeDream, 4 microbatches, nothing recomputed", 1.75,
+                           gpipe_over_pipedream(Checkpoint::never, RecomputeTiming::early)));
+  figures.push_back(within(1e-3, "GPipe over PipeDream, recomputed before the gradient arrives", 2.083,
+                           gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::early)));
+  figures.push_back(within(1e-3, "GPipe over PipeDream, recomputed when it has arrived", 2.333,
+                           gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::late)));
+  figures.back().note = "the paper says: about 2x";
+  const std::vector<UnitTimes> gnmt = gnmt_stages();
+  figures.push_back({"GNMT-8 in 4 stages, one minibatch in flight: ms a minibatch", 89.416,
+                     period_units(predicted_run(
+                         "1f1b-rr", {.stages = 4, .microbatches = 64, .warmup = {0, 0, 0, 0}}, gnmt)),
+                     1e-3});
+  figures.push_back({"GNMT-8 in 4 stages, four minibatches in flight: ms a minibatch", 25.868,
+                     period_units(predicted_run("1f1b-rr", {.stages = 4, .microbatches = 64}, gnmt)), 1e-3});
+  return figures;
 }
 
 }  // namespace penstock

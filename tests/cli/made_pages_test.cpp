@@ -1,5 +1,5 @@
-// The README's table and the gallery are what the simulator says today. PENSTOCK_UPDATE_GOLDENS=1 writes
-// them.
+// The README's table, the gallery and the page of published figures are what the simulator says today.
+// PENSTOCK_UPDATE_GOLDENS=1 writes them.
 
 #include "cli/schedule_table.hpp"
 
@@ -8,10 +8,13 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "cli/reproduce_output.hpp"
 #include "schedules/generators.hpp"
+#include "sim/reproduce.hpp"
 
 namespace penstock {
 namespace {
@@ -34,16 +37,26 @@ void expect_file(const std::filesystem::path& file, const std::string& expected)
   EXPECT_EQ(read(file), expected) << "PENSTOCK_UPDATE_GOLDENS=1 writes " << file;
 }
 
-TEST(ScheduleTable, OfTheReadmeIsUpToDate) {
-  const std::string begin = "<!-- made by `penstock schedules --figures` -->\n";
-  const std::string end = "<!-- end -->\n";
-  const std::string readme = read(kRoot / "README.md");
-  const auto from = readme.find(begin);
-  const auto to = readme.find(end);
+/// The same for the part of a file that a command makes.
+void expect_part(const std::filesystem::path& file, const std::string& command, const std::string& expected) {
+  const std::string begin = "<!-- made by `" + command + "` -->\n";
+  const std::string page = read(file);
+  const auto from = page.find(begin);
+  const auto to = page.find("<!-- end -->\n", from);
   ASSERT_NE(from, std::string::npos);
   ASSERT_NE(to, std::string::npos);
-  expect_file(kRoot / "README.md",
-              readme.substr(0, from + begin.size()) + schedule_table_markdown(kShape) + readme.substr(to));
+  expect_file(file, page.substr(0, from + begin.size()) + expected + page.substr(to));
+}
+
+TEST(ScheduleTable, OfTheReadmeIsUpToDate) {
+  expect_part(kRoot / "README.md", "penstock schedules --figures", schedule_table_markdown(kShape));
+}
+
+TEST(Reproductions, OfTheScenariosPageAreUpToDate) {
+  std::vector<Reproduced> all;
+  for (const Reproduction& reproduction : reproduction_table())
+    all.push_back({reproduction, reproduction.run()});
+  expect_part(kRoot / "scenarios" / "README.md", "penstock reproduce", reproductions_to_markdown(all));
 }
 
 TEST(ScheduleTable, TheGalleryIsUpToDate) {

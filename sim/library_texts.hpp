@@ -1,0 +1,15 @@
+#pragma once
+// The texts of scenarios/library/models. CMake writes their definitions from the files.
+
+#include <span>
+#include <string_view>
+
+namespace penstock {
+
+struct LibraryText {
+  std::string_view name;
+  std::string_view text;
+};
+std::span<const LibraryText> library_texts();
+
+}  // namespace penstock

@@ -1,0 +1,88 @@
+// Data parallelism: the ring all-reduce, and ZeRO's memory.
+
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "schedules/action.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/lower.hpp"
+#include "schedules/program.hpp"
+#include "sim/reproduce.hpp"
+#include "sim/simulate.hpp"
+#include "sim/stage_memory.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kBytesPerSecond = 1e10;
+constexpr Ns kLatencyNs = 5'000;
+
+/// ms of a step in which nothing but the gradients' reduction takes time.
+double reduction_ms(std::int32_t replicas, Bytes gradients) {
+  Shape shape{.stages = 1, .microbatches = replicas};
+  shape.replicas = {replicas};
+  auto program = generate("data-parallel", shape).and_then([](const Program& p) { return lower(p); });
+  if (!program) throw std::logic_error(program.error());
+  auto cluster =
+      uniform_cluster({.devices = replicas, .bytes_per_second = kBytesPerSecond, .latency_ns = kLatencyNs});
+  if (!cluster) throw std::logic_error(cluster.error());
+  const auto result = simulate({.name = "all-reduce",
+                                .program = *std::move(program),
+                                .costs = {.stages = {{.gradients = gradients}}, .edges = {}},
+                                .cluster = *std::move(cluster),
+                                .channels = {},
+                                .notes = {}},
+                               {.memory = {.samples = false}, .steady = SteadyState::skip});
+  if (!result) throw std::logic_error(result.error().message);
+  return static_cast<double>(result->makespan_ns) / 1e6;
+}
+
+/// Decimal GB on each device; mixed-precision Adam.
+double zero_gb(std::int64_t parameters, std::int32_t devices, std::int32_t sharding) {
+  const StageState state{.weights = 2 * parameters,
+                         .gradients = 2 * parameters,
+                         .optimizer_state = 12 * parameters,
+                         .activations = 0};
+  return static_cast<double>(peak_of_sharded_stage(state, devices, sharding)) / 1e9;
+}
+
+}  // namespace
+
+std::vector<ReproducedFigure> reproduce_data_parallelism() {
+  std::vector<ReproducedFigure> figures;
+  for (const std::int32_t replicas : {2, 4, 8, 64}) {
+    for (const Bytes bytes : {Bytes{1'000'000}, Bytes{500'000'000}}) {
+      const double n = replicas;
+      const double formula = (2 * (n - 1) / n * static_cast<double>(bytes) / kBytesPerSecond * 1e3) +
+                             (2 * (n - 1) * static_cast<double>(kLatencyNs) / 1e6);
+      figures.push_back(
+          within(1e-4, fmt::format("{} replicas, {} MB of gradients: ms", replicas, bytes / 1'000'000),
+                 formula, reduction_ms(replicas, bytes)));
+    }
+  }
+  return figures;
+}
+
+std::vector<ReproducedFigure> reproduce_zero() {
+  constexpr std::int64_t kSmall = 7'500'000'000;
+  return {
+      within(0.005, "7.5 B parameters, 64 devices, nothing sharded", 120, zero_gb(kSmall, 64, 0)),
+      within(0.005, "7.5 B parameters, 64 devices, ZeRO stage 1", 31.4, zero_gb(kSmall, 64, 1)),
+      within(0.005, "7.5 B parameters, 64 devices, ZeRO stage 2", 16.6, zero_gb(kSmall, 64, 2)),
+      within(0.02, "7.5 B parameters, 64 devices, ZeRO stage 3", 1.9, zero_gb(kSmall, 64, 3)),
+      {.what = "100 B parameters, 400 devices, tensor degree 16, ZeRO stage 2: at most 32 GB",
+       .published = 32,
+       .predicted = zero_gb(100'000'000'000 / 16, 25, 2),
+       .claim = Claim::at_most},
+  };
+}
+
+}  // namespace penstock
