@@ -1,25 +1,28 @@
+// The text form of a verdict; channel_verdict_json.cpp has the other one.
+
 #include "cli/channel_verdict.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "cli/smallest_failure.hpp"
 #include "report/table.hpp"
 #include "scenarios/experiment.hpp"
-#include "schedules/action.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/channel_check.hpp"
 #include "schedules/digest.hpp"
+#include "schedules/weight_versions.hpp"
 
 namespace penstock {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string_view verdict_word(const std::optional<Hang>& hang) { return hang ? "hangs" : "safe"; }
 
@@ -48,32 +51,68 @@ const Hang* explained(const ChannelVerdict& verdict) {
   return nullptr;
 }
 
-Json cycle_json(const std::optional<Hang>& hang) {
-  Json cycle = Json::array();
-  if (!hang) return cycle;
-  for (const WaitFor& wait : hang->cycle) {
-    cycle.push_back({{"rank", wait.rank},
-                     {"position", wait.position},
-                     {"action", to_text(wait.action)},
-                     {"waits_for", wait.waits_for}});
-  }
-  return cycle;
+std::string range_in_words(const Staleness& staleness) {
+  if (staleness.least == staleness.most) return fmt::format("{}", staleness.most);
+  return fmt::format("{} to {}", staleness.least, staleness.most);
 }
 
-Json hangs_json(const ChannelVerdict& verdict) {
-  Json hangs = Json::object();
-  for (const ModelVerdict& row : verdict.models) {
-    hangs[std::string(to_text(row.model))] = verdict.hang(row.model).has_value();
-  }
-  return hangs;
+bool keeps_several(const WeightVersions& versions) {
+  return std::ranges::any_of(versions.stages, [](const StageVersions& stage) {
+    return stage.kept > 1 || stage.forward.most > 0 || stage.backward.most > 0;
+  });
 }
 
-void add_program(Json& document, const ChannelVerdict& verdict) {
-  document["program"] = {{"schedule", verdict.schedule},
-                         {"ranks", verdict.ranks},
-                         {"stages", verdict.stages},
-                         {"microbatches", verdict.microbatches},
-                         {"digest", verdict.digest}};
+Table version_table(const WeightVersions& versions) {
+  Table table;
+  table.columns = {"stage", "updates", "versions kept", "staleness of F", "of B, I and W"};
+  for (std::size_t stage = 0; stage < versions.stages.size(); ++stage) {
+    const StageVersions& row = versions.stages[stage];
+    table.rows.push_back({{fmt::format("{}", stage), std::nullopt},
+                          {fmt::format("{}", row.updates), std::nullopt},
+                          {fmt::format("{}", row.kept), std::nullopt},
+                          {range_in_words(row.forward), std::nullopt},
+                          {range_in_words(row.backward), std::nullopt}});
+  }
+  return table;
+}
+
+std::string cell_of(const UnitVersions& unit) {
+  if (unit.weight != unit.backward) {
+    return fmt::format("{}/{}/{}", unit.forward, unit.backward, unit.weight);
+  }
+  if (unit.backward != unit.forward) return fmt::format("{}/{}", unit.forward, unit.backward);
+  return fmt::format("{}", unit.forward);
+}
+
+Table unit_table(const WeightVersions& versions) {
+  Table table;
+  table.columns = {"stage"};
+  for (std::int32_t unit = 0; unit < versions.units; ++unit) table.columns.push_back(fmt::format("{}", unit));
+  for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(versions.stages.size()); ++stage) {
+    std::vector<Cell> row = {{fmt::format("{}", stage), std::nullopt}};
+    for (std::int32_t unit = 0; unit < versions.units; ++unit) {
+      row.push_back({cell_of(versions.at(stage, unit)), std::nullopt});
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string versions_to_text(const ChannelVerdict& verdict, const VerdictOptions& options) {
+  if (!options.versions && !keeps_several(verdict.versions)) return "";
+  std::string text =
+      fmt::format("\nweights, in updates of the stage:\n{}", table_to_text(version_table(verdict.versions)));
+  if (!options.versions) return text;
+  return text + fmt::format("\nversion by microbatch (F/B where they differ, F/I/W where these do):\n{}",
+                            table_to_text(unit_table(verdict.versions)));
+}
+
+std::string smallest_to_text(const ChannelVerdict& verdict) {
+  if (verdict.smallest) return "\n" + to_text(*verdict.smallest);
+  if (!verdict.valid())
+    return "\nno smaller program was found: write it to a file first (`penstock convert`)\n";
+  return fmt::format("\nnothing to shrink: it is valid and does not hang under {} channels{}\n",
+                     to_text(verdict.channels.model), verdict.channels.blocking ? ", blocking" : "");
 }
 
 }  // namespace
@@ -98,7 +137,8 @@ ChannelVerdict check_channels(const Experiment& experiment) {
                          .ranks = experiment.program.rank_count(),
                          .stages = experiment.program.stage_count(),
                          .microbatches = experiment.program.microbatches,
-                         .digest = digest(experiment.program)};
+                         .digest = digest(experiment.program),
+                         .versions = weight_versions(experiment.program)};
   for (const ChannelModel model : kChannelModels) {
     const auto find = [&](bool blocking) {
       ChannelOptions options = experiment.channels;
@@ -112,8 +152,9 @@ ChannelVerdict check_channels(const Experiment& experiment) {
   return verdict;
 }
 
-std::string to_text(const ChannelVerdict& verdict) {
-  if (!verdict.valid()) return fmt::format("invalid: {}\n", verdict.error);
+std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options) {
+  const std::string smallest = options.smallest ? smallest_to_text(verdict) : "";
+  if (!verdict.valid()) return fmt::format("invalid: {}\n{}", verdict.error, smallest);
   const auto weakest = verdict.weakest_safe();
   std::string text =
       fmt::format("{}: valid ({}, ranks {}, stages {}, microbatches {})\n\n{}\nweakest safe channel{}: {}\n",
@@ -121,24 +162,7 @@ std::string to_text(const ChannelVerdict& verdict) {
                   table_to_text(model_table(verdict)), verdict.channels.blocking ? " with --blocking" : "",
                   weakest ? to_text(*weakest) : "none, it hangs under all");
   if (const Hang* hang = explained(verdict)) text += fmt::format("\n{}\n", hang->message);
-  return text;
-}
-
-std::string to_json(const ChannelVerdict& verdict) {
-  Json document = {
-      {"schema_version", 1}, {"kind", "check"}, {"name", verdict.name}, {"valid", verdict.valid()}};
-  document["channel"] = to_text(verdict.channels.model);
-  document["blocking"] = verdict.channels.blocking;
-  document["hangs"] = verdict.valid() ? hangs_json(verdict) : Json::object();
-  document["cycle"] = verdict.valid() ? cycle_json(verdict.hang(verdict.channels.model)) : Json::array();
-  const auto weakest = verdict.valid() ? verdict.weakest_safe() : std::nullopt;
-  document["weakest_safe_channel"] = weakest ? Json(to_text(*weakest)) : Json(nullptr);
-  if (verdict.valid()) {
-    add_program(document, verdict);
-  } else {
-    document["error"] = verdict.error;
-  }
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return text + versions_to_text(verdict, options) + smallest;
 }
 
 }  // namespace penstock

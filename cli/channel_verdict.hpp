@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 
+#include "cli/smallest_failure.hpp"
 #include "scenarios/experiment.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/channel_check.hpp"
+#include "schedules/weight_versions.hpp"
 
 namespace penstock {
 
@@ -30,6 +32,8 @@ struct ChannelVerdict {
   std::int32_t microbatches = 0;
   std::string digest;
   std::array<ModelVerdict, kChannelModels.size()> models{};
+  WeightVersions versions{};
+  std::optional<SmallestFailure> smallest{};  ///< when it was asked for and there is one
 
   bool valid() const { return error.empty(); }
   /// Under `model` and the chosen blocking.
@@ -43,10 +47,17 @@ struct ChannelVerdict {
 /// Checks under all models; capacity and eager size are the experiment's.
 ChannelVerdict check_channels(const Experiment& experiment);
 
-/// For people: the verdicts as a table, then the cycle of the chosen model, or of the first one that hangs.
-std::string to_text(const ChannelVerdict& verdict);
-/// {schema_version, kind, valid, hangs, cycle, weakest_safe_channel, error, ...}; `cycle` is that of the
-/// chosen model, empty when it does not hang.
-std::string to_json(const ChannelVerdict& verdict);
+/// What is said beside the verdicts.
+struct VerdictOptions {
+  bool versions = false;  ///< the weights of every stage and microbatch, also where nothing is stale
+  bool smallest = false;  ///< verdict.smallest, or that there is none
+};
+
+/// For people: the verdicts as a table, then the cycle of the chosen model, or of the first one that hangs,
+/// the weight versions of a program that keeps several, and what the options ask for.
+std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options = {});
+/// {schema_version, kind, valid, hangs, cycle, weakest_safe_channel, weight_versions, error, ...}; `cycle` is
+/// that of the chosen model, empty when it does not hang.
+std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options = {});
 
 }  // namespace penstock

@@ -16,7 +16,12 @@
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/smallest_failure.hpp"
 #include "scenarios/experiment.hpp"
+#include "scenarios/scenario.hpp"
+#include "schedules/program.hpp"
+#include "schedules/program_text.hpp"
+#include "schedules/pytorch_csv.hpp"
 
 namespace penstock {
 namespace {
@@ -27,22 +32,41 @@ struct CheckFlags {
   ChannelFlags channels;
   OutputFlags output;
   BaselineFlags baseline;
+  VerdictOptions shown;
 };
 
-const std::vector<std::string_view> kSuffixes = {".json", ".txt"};
+/// The programs' suffixes write the smallest failure.
+std::vector<std::string_view> suffixes(const CheckFlags& flags) {
+  if (!flags.shown.smallest) return {".json", ".txt"};
+  return {".json", ".txt", ".psched", ".csv"};
+}
 
 /// An invalid program is a verdict here, not a failure.
-tl::expected<ChannelVerdict, Failure> verdict_of(const InputFlags& input, const ChannelFlags& channels) {
-  const auto scenario = scenario_of(input, channels);
-  if (!scenario) return tl::unexpected(scenario.error());
-  const auto experiment = prepare(*scenario);
+tl::expected<ChannelVerdict, Failure> verdict_of(const Scenario& scenario) {
+  const auto experiment = prepare(scenario);
   if (experiment) return check_channels(*experiment);
   if (!experiment.error().invalid) return bad_input(experiment.error().message);
-  return ChannelVerdict{.name = scenario->file.empty() ? scenario->schedule : scenario->file,
+  return ChannelVerdict{.name = scenario.file.empty() ? scenario.schedule : scenario.file,
                         .error = experiment.error().message,
-                        .channels = scenario->channels,
+                        .channels = scenario.channels,
                         .schedule = {},
                         .digest = {}};
+}
+
+using Text = tl::expected<std::string, std::string>;
+
+Text smallest_program(const ChannelVerdict& verdict, Text (*write)(const Program&)) {
+  if (verdict.smallest) return write(verdict.smallest->program);
+  return tl::unexpected(std::string("there is no failure that could be shrunk to a program"));
+}
+
+std::vector<OutputForm> forms_of(const ChannelVerdict& verdict, const VerdictOptions& shown) {
+  return {{".json", [&] { return to_json(verdict, shown); }},
+          {".txt", [&] { return to_text(verdict, shown); }},
+          {".psched",
+           [&] { return smallest_program(verdict, [](const Program& p) { return Text(to_text(p)); }); }},
+          {".csv",
+           [&] { return smallest_program(verdict, [](const Program& p) { return to_pytorch_csv(p); }); }}};
 }
 
 Outcome check_one(const CheckFlags& flags) {
@@ -53,13 +77,16 @@ Outcome check_one(const CheckFlags& flags) {
   if (flags.baseline.update || !flags.baseline.junit.empty()) {
     return bad_input("check: --update and --junit need --baseline FILE");
   }
-  const auto verdict = verdict_of(input, flags.channels);
+  const auto scenario = scenario_of(input, flags.channels);
+  if (!scenario) return tl::unexpected(scenario.error());
+  auto verdict = verdict_of(*scenario);
   if (!verdict) return tl::unexpected(verdict.error());
-  const std::vector<OutputForm> forms = {{".json", [&] { return to_json(*verdict); }},
-                                         {".txt", [&] { return to_text(*verdict); }}};
-  const std::string text = flags.output.json ? to_json(*verdict) : to_text(*verdict);
-  if (auto written = write_answer(flags.output, forms, text); !written)
+  if (flags.shown.smallest && !verdict->passed()) verdict->smallest = smallest_failure(*scenario);
+  const std::string text =
+      flags.output.json ? to_json(*verdict, flags.shown) : to_text(*verdict, flags.shown);
+  if (auto written = write_answer(flags.output, forms_of(*verdict, flags.shown), text); !written) {
     return tl::unexpected(written.error());
+  }
   return verdict->passed() ? ExitCode::ok : ExitCode::check_failed;
 }
 
@@ -67,7 +94,8 @@ Outcome check_one(const CheckFlags& flags) {
 bool states_an_experiment(const CheckFlags& flags) {
   const InputFlags& input = flags.input;
   const bool shape = !input.schedule.empty() || !input.settings.empty() || input.pp_size ||
-                     input.num_microbatches || input.virtual_stages || input.micro_batch_size ||
+                     input.num_microbatches || input.virtual_stages || input.data_parallel ||
+                     input.group_size || input.slices || !input.dialect.empty() || input.micro_batch_size ||
                      input.global_batch_size || input.iterations;
   const ChannelFlags& channels = flags.channels;
   return shape || !channels.transport.empty() || !channels.channel.empty() || channels.blocking ||
@@ -75,12 +103,13 @@ bool states_an_experiment(const CheckFlags& flags) {
 }
 
 Outcome run_check(const CheckFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+  if (auto known = check_output_files(flags.output.files, suffixes(flags)); !known)
     return tl::unexpected(known.error());
   if (flags.baseline.file.empty()) return check_one(flags);
-  if (states_an_experiment(flags)) {
+  if (states_an_experiment(flags) || flags.shown.smallest || flags.shown.versions) {
     return bad_input(
-        "check: --baseline compares files as they are: leave the flags of schedule and channels out");
+        "check: --baseline compares files as they are: leave the flags of schedule, channels and findings "
+        "out");
   }
   return check_baseline(flags.baseline, flags.inputs, flags.output);
 }
@@ -96,6 +125,17 @@ Command check_command(CLI::App& root) {
   add_shape_flags(*app, flags->input);
   add_channel_flags(*app, flags->channels);
   add_transport_flag(*app, flags->channels);
+  const std::string findings = "Findings";
+  app->add_flag(
+         "--shrink", flags->shown.smallest,
+         "also find the smallest program that fails in the same way: fewest ranks, then microbatches, then "
+         "actions; -o FILE.psched or FILE.csv writes it")
+      ->group(findings);
+  app->add_flag(
+         "--versions", flags->shown.versions,
+         "also say which version of the weights every microbatch meets on each stage, and how many updates "
+         "old it is")
+      ->group(findings);
   const std::string group = "Baseline (regression of schedules in a CI)";
   app->add_option(
          "--baseline", flags->baseline.file,
@@ -109,10 +149,11 @@ Command check_command(CLI::App& root) {
   app->add_option("--junit", flags->baseline.junit, "also write the comparison as JUnit XML")
       ->group(group)
       ->type_name("FILE");
-  add_output_flags(*app, flags->output, ".json .txt");
+  add_output_flags(*app, flags->output, ".json .txt, with --shrink .psched .csv");
   app->footer(
       "Examples:\n"
-      "  penstock check --schedule zb-h1 --pp-size 4 --num-microbatches 8 --channel pair\n"
+      "  penstock check --schedule zb-h1 --pp-size 4 --num-microbatches 8 --channel pair --shrink\n"
+      "  penstock check --schedule pipedream-2bw --pp-size 4 --num-microbatches 8 --iterations 3 --versions\n"
       "  penstock check scenarios/library/vgg16-cluster-a.yaml --baseline vgg16.json --update\n"
       "  penstock check --baseline vgg16.json --junit vgg16.xml");
   return {app, [flags] { return run_check(*flags); }};

@@ -21,6 +21,7 @@
 #include "scenarios/scenario.hpp"
 #include "schedules/action.hpp"
 #include "schedules/cost_table.hpp"
+#include "schedules/csv_dialect.hpp"
 #include "schedules/defer_receives.hpp"
 #include "schedules/fsdp.hpp"
 #include "schedules/lower.hpp"
@@ -36,6 +37,7 @@ struct ConvertFlags {
   InputFlags input;
   OutputFlags output;
   std::string format = "psched";
+  std::string dialect = "torch-2.6";  // of a .csv that is written
   bool lower = false;
   bool fsdp = false;
   bool defer_receives = false;
@@ -107,10 +109,14 @@ std::string program_json(const Program& program, std::string_view format, const 
   return document.dump(2) + '\n';
 }
 
+Text csv_of(const Program& program, const ConvertFlags& flags) {
+  return to_pytorch_csv(program, csv_dialect_of_text(flags.dialect).value_or(CsvDialect::torch_2_6));
+}
+
 /// What is printed. With -o it is nothing, unless JSON is asked for: the program is the answer.
 Text printed(const Program& program, const ConvertFlags& flags) {
   if (!flags.output.files.empty() && !flags.output.json) return "";
-  Text text = flags.format == "csv" ? to_pytorch_csv(program) : Text(to_text(program));
+  Text text = flags.format == "csv" ? csv_of(program, flags) : Text(to_text(program));
   if (!text || !flags.output.json) return text;
   return program_json(program, flags.format, *text);
 }
@@ -122,7 +128,7 @@ Outcome run_convert(const ConvertFlags& flags) {
   const auto program = program_of(flags);
   if (!program) return tl::unexpected(program.error());
   const std::vector<OutputForm> forms = {{".psched", [&] { return Text(to_text(*program)); }},
-                                         {".csv", [&] { return to_pytorch_csv(*program); }}};
+                                         {".csv", [&] { return csv_of(*program, flags); }}};
   const Text text = printed(*program, flags);
   if (!text) return bad_input(text.error());
   if (auto written = write_answer(flags.output, forms, *text); !written)
@@ -149,13 +155,22 @@ Command convert_command(CLI::App& root) {
               .help = "what is printed without -o: psched or csv (default psched)",
               .group = "Output",
               .type_name = "FORM"});
+  add_choice(
+      *app, "--output-dialect", flags->dialect,
+      {.words = {"torch-2.4", "torch-2.5", "torch-2.6"},
+       .help = "for which torch a .csv is written: torch-2.4, torch-2.5 or torch-2.6 and later (default)",
+       .group = "Output",
+       .type_name = "RELEASE"});
   add_output_flags(*app, flags->output, ".psched .csv");
   app->footer(
       "Examples:\n"
       "  penstock convert --schedule interleaved --pp-size 4 --num-microbatches 8 --virtual-stages 2 -o "
       "plan.csv\n"
       "  penstock convert plan.csv --lower\n"
-      "  penstock convert plan.csv --defer-receives --channel pair -o late.psched");
+      "  penstock convert plan.csv --defer-receives --channel pair -o late.psched\n"
+      "  penstock convert --schedule zb-h1 --pp-size 4 --num-microbatches 8 --output-dialect torch-2.5 -o "
+      "old.csv\n"
+      "  penstock convert old.csv --dialect torch-2.5");
   return {app, [flags] { return run_convert(*flags); }};
 }
 

@@ -72,6 +72,19 @@ void add_shape_flags(CLI::App& app, InputFlags& flags) {
   add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
   add_number(app, "--num-microbatches", flags.num_microbatches, group, "M, microbatches of one minibatch");
   add_number(app, "--virtual-stages", flags.virtual_stages, group, "v, model chunks a rank (default 1)");
+  add_number(app, "--data-parallel", flags.data_parallel, group,
+             "copies of the whole pipeline, which share the M microbatches (default 1)");
+  add_number(
+      app, "--group-size", flags.group_size, group,
+      "microbatches that pass a chunk before the next one, for interleaved (default: PyTorch's rounds)");
+  add_number(app, "--slices", flags.slices, group, "q, slices of a sequence, for seq-1f1b (default 1)");
+  add_choice(
+      app, "--dialect", flags.dialect,
+      {.words = {"torch-2.4", "torch-2.5", "torch-2.6"},
+       .help = "how a .csv of PyTorch that is read spells its actions: torch-2.4 (F0_s1), torch-2.5 (B, W "
+               "and BW) or torch-2.6 and later (default)",
+       .group = group,
+       .type_name = "RELEASE"});
   add_batch_flags(app, flags);
 }
 

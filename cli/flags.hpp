@@ -27,6 +27,10 @@ struct InputFlags {
   std::optional<std::int64_t> pp_size;
   std::optional<std::int64_t> num_microbatches;
   std::optional<std::int64_t> virtual_stages;
+  std::optional<std::int64_t> group_size;
+  std::optional<std::int64_t> slices;
+  std::optional<std::int64_t> data_parallel;
+  std::string dialect;  ///< of a .csv; empty: not given
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> iterations;

@@ -15,6 +15,7 @@
 #include "cli/outcome.hpp"
 #include "scenarios/batch.hpp"
 #include "scenarios/experiment.hpp"
+#include "scenarios/file_suffix.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/override.hpp"
 #include "scenarios/program_scenario.hpp"
@@ -39,7 +40,10 @@ tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
   for (const auto& [name, given] :
        {std::pair{"--schedule", !flags.schedule.empty()}, std::pair{"--pp-size", flags.pp_size.has_value()},
         std::pair{"--num-microbatches", flags.num_microbatches.has_value()},
-        std::pair{"--virtual-stages", flags.virtual_stages.has_value()}}) {
+        std::pair{"--virtual-stages", flags.virtual_stages.has_value()},
+        std::pair{"--data-parallel", flags.data_parallel.has_value()},
+        std::pair{"--group-size", flags.group_size.has_value()},
+        std::pair{"--slices", flags.slices.has_value()}}) {
     if (given) {
       return bad_input(
           fmt::format("{} does not go with a program, which says it itself: leave the flag out{}", name,
@@ -80,8 +84,15 @@ tl::expected<std::string, Failure> known_schedule(const std::string& name) {
 }
 
 tl::expected<Scenario, Failure> load_input(const InputFlags& flags) {
-  const auto overrides = overrides_of(flags.settings);
+  auto overrides = overrides_of(flags.settings);
   if (!overrides) return tl::unexpected(overrides.error());
+  if (!flags.dialect.empty()) {
+    if (!has_file_suffix(flags.file, ".csv")) {
+      return bad_input(fmt::format("--dialect goes with a .csv of PyTorch{}; leave the flag out",
+                                   flags.file.empty() ? "" : fmt::format(", not with {}", flags.file)));
+    }
+    overrides->push_back({.key = "schedule.dialect", .value = flags.dialect});
+  }
   auto scenario = flags.file.empty() ? parse_scenario("{}", "", "", *overrides)
                                      : load_scenario_or_program(flags.file, *overrides);
   if (!scenario) return bad_input(scenario.error());
@@ -111,6 +122,9 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   Shape& shape = scenario->shape;
   shape.stages = narrowed(flags.pp_size, shape.stages);
   shape.virtual_stages = narrowed(flags.virtual_stages, shape.virtual_stages);
+  shape.data_parallel = narrowed(flags.data_parallel, shape.data_parallel);
+  shape.group_size = narrowed(flags.group_size, shape.group_size);
+  shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);
   const std::string& schedule = scenario->program ? scenario->program->schedule : scenario->schedule;
   scenario->batch = overridden(scenario->batch, stated_batch(flags), meaning_of_microbatch(schedule));

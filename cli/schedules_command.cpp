@@ -33,9 +33,10 @@ std::string schedules_text() {
     if (!row.aliases.empty()) text += fmt::format("    also     {}\n", fmt::join(row.aliases, ", "));
   }
   return text +
-         "\nOptions are keys of a scenario's `schedule:` (--set schedule.KEY=VALUE). Upper and lower case, "
-         "`-` and\n"
-         "`_` in names mean the same.\n";
+         "\nOptions are keys of a scenario's `schedule:` (--set schedule.KEY=VALUE). Schedules without "
+         "`replicas` take\n"
+         "`data_parallel`, copies of the whole pipeline. Upper and lower case, `-` and `_` in names mean the "
+         "same.\n";
 }
 
 std::string schedules_json() {

@@ -218,13 +218,13 @@ NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& 
 
 // --- the part -------------------------------------------------------------------------------------------
 
-void refuse_figures_of_layers(const MappingReader& model) {
-  for (const std::string_view key : {"batch", "overhead"}) {
-    if (!model.has(key)) continue;
-    model.complain(key, key == "batch"
-                            ? "belongs to layers or profile; stages hold for training.micro_batch_size"
-                            : "belongs to layers or profile; write model.stages.overhead");
-  }
+/// Keys that the form (none: a network alone) has no use for.
+void refuse_keys_of_other_forms(const MappingReader& model, std::optional<std::string_view> form) {
+  if (!form && model.has("batch"))
+    model.complain("batch",
+                   "belongs to stages, layers or profile; unit costs hold for training.micro_batch_size");
+  if ((!form || *form == "stages") && model.has("overhead"))
+    model.complain("overhead", "belongs to layers or profile; write model.stages.overhead");
 }
 
 /// The one form that the model is given in; nothing when it is none (a problem, unless there is a network)
@@ -254,17 +254,18 @@ ModelPart read_model(const Node& node, Problem& problem) {
   if (problem.found()) return {};
   const auto form = form_of(model, problem);
   if (problem.found()) return {};
-  if (!form || *form == "stages") refuse_figures_of_layers(model);
+  refuse_keys_of_other_forms(model, form);
   if (!form) return {.model = UnitCosts{}, .network = std::move(network)};
   if (*form == "transformer" || *form == "huggingface") {
     model.complain(*form, "not supported yet; expected stages, layers or profile");
     return {};
   }
   const Node& value = *model.find(*form);
-  if (*form == "stages") return {.model = read_stages(value, problem), .network = std::move(network)};
+  const auto batch = model.integer("batch", {.least = 1, .most = std::numeric_limits<std::int32_t>::max()});
+  if (*form == "stages")
+    return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   LayerGraph graph = *form == "layers" ? read_layers(value, problem) : read_profile(value, problem);
   graph.overhead_ns = model.duration("overhead").value_or(0);
-  const auto batch = model.integer("batch", {.least = 1, .most = std::numeric_limits<std::int32_t>::max()});
   return {.model = std::move(graph), .network = std::move(network), .batch = batch};
 }
 

@@ -14,10 +14,12 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/document.hpp"
+#include "scenarios/file_suffix.hpp"
 #include "scenarios/parts.hpp"
 #include "scenarios/reader.hpp"
 #include "scenarios/schema.hpp"
 #include "schedules/channel.hpp"
+#include "schedules/csv_dialect.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/nearest_name.hpp"
 #include "schedules/program.hpp"
@@ -54,7 +56,8 @@ constexpr std::array kRecomputes = {std::pair{Word{"none"}, Recompute::none},
                                     std::pair{Word{"early"}, Recompute::early},
                                     std::pair{Word{"late"}, Recompute::late}};
 
-constexpr std::array<Word, 5> kChannelKeys = {"channel", "blocking", "capacity", "eager", "program"};
+constexpr std::array<Word, 6> kProgramKeys = {"channel", "blocking", "capacity",
+                                              "eager",   "program",  "dialect"};
 
 ChannelOptions read_channels(const MappingReader& reader, ChannelModel model) {
   ChannelOptions options;
@@ -105,6 +108,7 @@ Shape read_shape(const MappingReader& reader) {
   shape.barrier = reader.flag("barrier").value_or(false);
   shape.group_size = static_cast<std::int32_t>(reader.integer("group_size", {.least = 1}).value_or(0));
   shape.slices = static_cast<std::int32_t>(reader.integer("slices", {.least = 1}).value_or(1));
+  shape.data_parallel = static_cast<std::int32_t>(reader.integer("data_parallel", {.least = 1}).value_or(1));
   shape.memory_limit = reader.bytes_per_stage("memory_limit").values;
   return shape;
 }
@@ -120,13 +124,30 @@ std::string read_name(const MappingReader& reader) {
   return "";
 }
 
+std::optional<CsvDialect> read_dialect(const MappingReader& reader) {
+  const auto word = reader.word("dialect");
+  if (!word) return std::nullopt;
+  const auto dialect = csv_dialect_of_text(*word);
+  if (!dialect) {
+    reader.complain("dialect",
+                    fmt::format("expected torch-2.4, torch-2.5 or torch-2.6 (and later), got \"{}\"", *word));
+  }
+  return dialect;
+}
+
 std::optional<Program> read_program(const MappingReader& reader, Problem& problem) {
   const auto name = reader.word("program");
   if (!name) return std::nullopt;
   const NamedFile file = named_file(*reader.find("program"));
-  const bool is_csv = name->ends_with(".csv");
-  if (!is_csv && !name->ends_with(".psched")) {
+  const bool is_csv = has_file_suffix(*name, ".csv");
+  if (!names_program(*name)) {
     reader.complain("program", fmt::format("expected a .psched or .csv file, got \"{}\"", *name));
+    return std::nullopt;
+  }
+  const auto dialect = read_dialect(reader);
+  if (dialect && !is_csv) {
+    reader.complain("dialect",
+                    fmt::format("goes with a .csv of PyTorch, not with \"{}\"; leave it out", *name));
     return std::nullopt;
   }
   const auto text = read_text_file(file.path, file.name);
@@ -134,17 +155,18 @@ std::optional<Program> read_program(const MappingReader& reader, Problem& proble
     reader.complain("program", text.error());
     return std::nullopt;
   }
-  auto program = is_csv ? parse_pytorch_csv(*text, file.name) : parse_program(*text, file.name);
+  auto program = is_csv ? parse_pytorch_csv(*text, file.name, dialect.value_or(CsvDialect::torch_2_6))
+                        : parse_program(*text, file.name);
   if (!program) problem.note(program.error());
   return program ? std::optional(*std::move(program)) : std::nullopt;
 }
 
 SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
   for (const Node::Entry& entry : reader.node().entries) {
-    if (std::ranges::find(kChannelKeys, entry.key.text) == kChannelKeys.end()) {
+    if (std::ranges::find(kProgramKeys, entry.key.text) == kProgramKeys.end()) {
       reader.complain(entry.key.text,
                       fmt::format("does not go with schedule.program, which states it itself; beside "
-                                  "program there may be channel, blocking, capacity, eager"));
+                                  "program there may be dialect, channel, blocking, capacity, eager"));
     }
   }
   SchedulePart part;
@@ -156,14 +178,16 @@ SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
 }  // namespace
 
 SchedulePart read_schedule(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 24> kKeys = {
-      "name",         "stages",     "microbatches", "virtual_stages", "replicas",     "warmup",
-      "depth",        "checkpoint", "routing",      "weights",        "recompute",    "backward_order",
-      "reduction",    "program",    "group_size",   "slices",         "replica_sync", "update",
-      "memory_limit", "barrier",    "channel",      "blocking",       "capacity",     "eager"};
+  static constexpr std::array<Word, 26> kKeys = {
+      "name",          "stages",     "microbatches", "virtual_stages", "replicas",     "warmup",
+      "depth",         "checkpoint", "routing",      "weights",        "recompute",    "backward_order",
+      "reduction",     "program",    "group_size",   "slices",         "replica_sync", "update",
+      "data_parallel", "dialect",    "memory_limit", "barrier",        "channel",      "blocking",
+      "capacity",      "eager"};
   const MappingReader reader(node, "schedule", kKeys, problem);
   if (problem.found()) return {};
   if (reader.has("program")) return read_program_part(reader, problem);
+  if (reader.has("dialect")) reader.complain("dialect", "goes with `program: FILE.csv`; leave it out");
   const auto stages = reader.integer("stages", {.least = 1});
   return {.name = read_name(reader),
           .stages = stages ? std::optional(static_cast<std::int32_t>(*stages)) : std::nullopt,

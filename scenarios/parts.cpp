@@ -1,11 +1,12 @@
-// A part that is a scalar is a well-known word or else a file's name. A file may again hold nothing but a
-// file's name, so the names that led here are kept to find a circle.
+// A part that is a scalar is a well-known word or else the name of a file that holds the part, alone or among
+// others. There it may again be a file's name, so the names that led here are kept to find a circle.
 
 #include "scenarios/parts.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/document.hpp"
+#include "scenarios/file_suffix.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/nearest_name.hpp"
 #include "topology/presets.hpp"
@@ -37,8 +39,6 @@ Node wrapped(std::string_view key, Node scalar) {
 bool is_cluster_word(const std::string& text) {
   return text == "uniform" || text == "two-level" || find_preset(text) != nullptr;
 }
-
-bool is_program_file(const std::string& text) { return text.ends_with(".psched") || text.ends_with(".csv"); }
 
 bool is_partition_word(const std::string& text) {
   const std::filesystem::path extension = std::filesystem::path(text).extension();
@@ -74,6 +74,21 @@ std::string alternatives(std::string_view part) {
   return "a mapping or a file";
 }
 
+/// What a well-known word stands for; nothing where the scalar is none.
+std::optional<Node> of_word(const Node& value, std::string_view part) {
+  if (part == "cluster" && is_cluster_word(value.text)) return wrapped("preset", value);
+  if (part == "schedule" && names_program(value.text)) return wrapped("program", value);
+  if (part == "schedule" && find_schedule(value.text) != nullptr) return wrapped("name", value);
+  if (part == "partition" && is_partition_word(value.text)) return value;
+  return std::nullopt;
+}
+
+/// A file may hold the part alone, or several parts by their names, as a scenario does.
+Node of_part(Node document, std::string_view part) {
+  Node* named = document.find(part);
+  return named == nullptr ? std::move(document) : Node(std::move(*named));
+}
+
 /// Replaces a file's name by the file's document until no name is left.
 tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
   std::vector<std::filesystem::path> visited;
@@ -100,16 +115,15 @@ tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
         *text, std::make_shared<const Source>(
                    Source{.name = file.name, .directory = file.path.parent_path(), .override_key = ""}));
     if (!document) return tl::unexpected(document.error());
-    scalar = *std::move(document);
+    scalar = of_part(*std::move(document), part);
+    if (auto written_out = scalar.kind == Node::Kind::scalar ? of_word(scalar, part) : std::nullopt)
+      return *std::move(written_out);
   }
   return scalar;
 }
 
 tl::expected<Node, std::string> resolved(Node value, std::string_view part) {
-  if (part == "cluster" && is_cluster_word(value.text)) return wrapped("preset", std::move(value));
-  if (part == "schedule" && is_program_file(value.text)) return wrapped("program", std::move(value));
-  if (part == "schedule" && find_schedule(value.text) != nullptr) return wrapped("name", std::move(value));
-  if (part == "partition" && is_partition_word(value.text)) return value;
+  if (auto written_out = of_word(value, part)) return *std::move(written_out);
   return included(std::move(value), part);
 }
 

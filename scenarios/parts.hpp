@@ -11,7 +11,8 @@
 
 namespace penstock {
 
-/// The document with every part written out: a file's name becomes its document, `cluster: uniform` becomes
+/// The document with every part written out: a file's name becomes its document, or what that has under the
+/// part's name, `cluster: uniform` becomes
 /// `cluster: {preset: uniform}`, `schedule: 1f1b` becomes `{name: 1f1b}` and `schedule: a.psched` or `a.csv`
 /// becomes `{program: a.psched}`. Errors: a file that cannot be read, a file that includes itself.
 tl::expected<Node, std::string> resolve_parts(Node document);

@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/document.hpp"
+#include "scenarios/file_suffix.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/override.hpp"
 #include "scenarios/scenario.hpp"
@@ -24,8 +25,6 @@ std::string yaml_scalar(std::string_view text) {
 }
 
 }  // namespace
-
-bool names_program(std::string_view file) { return file.ends_with(".psched") || file.ends_with(".csv"); }
 
 tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
                                                              std::span<const Override> overrides) {

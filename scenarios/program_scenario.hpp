@@ -3,16 +3,12 @@
 
 #include <filesystem>
 #include <span>
-#include <string_view>
 #include <tl/expected.hpp>
 
 #include "scenarios/override.hpp"
 #include "scenarios/scenario.hpp"
 
 namespace penstock {
-
-/// True for the names of program files: they end in .psched or .csv.
-bool names_program(std::string_view file);
 
 /// The scenario of the file at `path`, or the program there as a scenario. Errors as load_scenario() has
 /// them.

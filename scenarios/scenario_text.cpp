@@ -22,6 +22,7 @@
 #include "schedules/action.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/generators.hpp"
+#include "schedules/program.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
@@ -93,10 +94,10 @@ struct ClusterText {
   std::string preset;
 
   Text operator()(const UniformCluster& shape) const {
-    return fmt::format(
-        "cluster: {{preset: uniform, devices: {}, bandwidth: {}, latency: {}, memory: {}{}}}\n",
-        shape.devices, bandwidth(shape.bytes_per_second), duration_text(shape.latency_ns),
-        memory(shape.memory_bytes), flops(shape.flops_per_second));
+    return fmt::format("cluster: {{preset: uniform, {}bandwidth: {}, latency: {}, memory: {}{}}}\n",
+                       shape.devices > 0 ? fmt::format("devices: {}, ", shape.devices) : "",
+                       bandwidth(shape.bytes_per_second), duration_text(shape.latency_ns),
+                       memory(shape.memory_bytes), flops(shape.flops_per_second));
   }
   Text operator()(const TwoLevelCluster& shape) const {
     std::string text = fmt::format(
@@ -150,26 +151,86 @@ std::string_view name_of(Optimizer optimizer) {
   return "";
 }
 
-std::string comment_lines(std::string_view comment) {
+/// "    forward: [1 ms, 2 ms]\n"; nothing where the figure is not given.
+template <typename Value, typename ToText>
+std::string figure_line(std::string_view key, const PerStage<Value>& figure, ToText to_text) {
+  if (!figure.given()) return "";
+  if (!figure.is_list) return fmt::format("    {}: {}\n", key, to_text(figure.values.front()));
+  std::vector<std::string> values;
+  values.reserve(figure.values.size());
+  for (const Value value : figure.values) values.push_back(to_text(value));
+  return fmt::format("    {}: [{}]\n", key, fmt::join(values, ", "));
+}
+
+bool is_nothing(const PerStage<Bytes>& figure) {
+  return std::ranges::all_of(figure.values, [](Bytes bytes) { return bytes == 0; });
+}
+
+std::string byte_line(std::string_view key, const PerStage<Bytes>& figure) {
+  return figure_line(key, figure, [](Bytes bytes) { return fmt::format("{} B", bytes); });
+}
+
+/// Bytes that are 0 where they are left out.
+std::string byte_line_unless_0(std::string_view key, const PerStage<Bytes>& figure) {
+  return is_nothing(figure) ? "" : byte_line(key, figure);
+}
+
+/// Bytes that follow from others where they are left out.
+std::string byte_line_beside(std::string_view key, const PerStage<Bytes>& figure,
+                             const PerStage<Bytes>& others) {
+  return is_nothing(others) ? byte_line_unless_0(key, figure) : byte_line(key, figure);
+}
+
+}  // namespace
+
+std::string comment_to_yaml(std::string_view text) {
   std::string lines;
-  while (!comment.empty()) {
-    const std::size_t end = std::min(comment.find('\n'), comment.size());
-    lines += fmt::format("# {}\n", comment.substr(0, end));
-    comment.remove_prefix(std::min(end + 1, comment.size()));
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines += end == 0 ? "#\n" : fmt::format("# {}\n", text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
 }
 
-}  // namespace
+tl::expected<std::string, std::string> cluster_to_yaml(const ClusterSpec& cluster) {
+  return std::visit(ClusterText{cluster.name}, cluster.shape);
+}
+
+std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch) {
+  std::string text = fmt::format("model:\n  batch: {}\n  stages:\n", batch);
+  text += figure_line("forward", figures.forward, duration_text);
+  text += figure_line("backward", figures.backward, duration_text);
+  text += figure_line("backward_input", figures.backward_input, duration_text);
+  text += figure_line("backward_weight", figures.backward_weight, duration_text);
+  text += figure_line("recompute", figures.recompute, duration_text);
+  text += figure_line("overlapped_pair", figures.overlapped_pair, duration_text);
+  text += figure_line("step", figures.step, duration_text);
+  text += figure_line("overhead", figures.overhead, duration_text);
+  text += byte_line_unless_0("activation", figures.activation);
+  text += byte_line_beside("gradient", figures.gradient, figures.activation);
+  text += byte_line_unless_0("kept", figures.kept);
+  text += byte_line_unless_0("released_by_input", figures.released_by_input);
+  text += byte_line_unless_0("input", figures.input);
+  text += byte_line_unless_0("weights", figures.weights);
+  text += byte_line_beside("gradients", figures.gradients, figures.weights);
+  text += byte_line_beside("optimizer_state", figures.optimizer_state, figures.weights);
+  text += byte_line_unless_0("transient", figures.transient);
+  if (figures.edges.empty()) return text;
+  std::vector<std::string> edges;
+  edges.reserve(figures.edges.size());
+  for (const StageEdge& edge : figures.edges) edges.push_back(fmt::format("[{}, {}]", edge.from, edge.to));
+  return text + fmt::format("    edges: [{}]\n", fmt::join(edges, ", "));
+}
 
 tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario, std::string_view comment) {
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
   if (graph == nullptr || scenario.partition.rule != Partition::Rule::cuts) {
     return tl::unexpected(std::string("only a scenario of layers with cuts between them can be written"));
   }
-  auto cluster = std::visit(ClusterText{scenario.cluster.name}, scenario.cluster.shape);
+  auto cluster = cluster_to_yaml(scenario.cluster);
   if (!cluster) return cluster;
-  std::string text = comment_lines(comment) + model_text(*graph, scenario);
+  std::string text = comment_to_yaml(comment) + model_text(*graph, scenario);
   text += *cluster + schedule_text(scenario);
   if (!scenario.partition.cuts.empty())
     text += fmt::format("partition: [{}]\n", fmt::join(scenario.partition.cuts, ", "));

@@ -23,7 +23,7 @@ namespace penstock {
 struct ModelPart {
   Model model;
   std::optional<NetworkSpec> network{};
-  std::optional<std::int64_t> batch{};  ///< samples that a profile or list of layers was measured with
+  std::optional<std::int64_t> batch{};  ///< samples that its times and bytes hold for
 };
 ModelPart read_model(const Node& node, Problem& problem);
 

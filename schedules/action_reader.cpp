@@ -120,9 +120,7 @@ tl::expected<ActionKind, TextFault> ActionReader::read_kind(std::int32_t stage) 
   const auto kind = kind_of_letters(word);
   if (kind && is_known(*kind, limits_.form)) return *kind;
   if (word == "BW") {
-    return TextCursor::fault_at(begin,
-                                "unknown action `BW`; torch 2.5 and older wrote BW for the full backward "
-                                "and B for I: replace every B by I, then every BW by B");
+    return TextCursor::fault_at(begin, "unknown action `BW`, with which torch 2.5 meant the full backward");
   }
   if (kind) {
     return TextCursor::fault_at(begin, fmt::format("PyTorch's form has no action {}; delete it", word));

@@ -94,11 +94,12 @@ const ClosedForm* find_closed_form(std::string_view schedule) {
 std::optional<double> closed_form_bubble(const ScheduleInfo& schedule, const Shape& shape) {
   const ClosedForm* form = find_closed_form(schedule.name);
   if (form == nullptr || !is_plain(shape)) return std::nullopt;
-  Shape with_chunks = shape;
-  with_chunks.virtual_stages = chunks_of(schedule, shape);
-  const Idle idle = form->idle_of(with_chunks);
+  Shape pipeline = shape;  // copies of one run side by side
+  pipeline.microbatches /= shape.data_parallel;
+  pipeline.virtual_stages = chunks_of(schedule, shape);
+  const Idle idle = form->idle_of(pipeline);
   if (!idle) return std::nullopt;
-  return *idle / (*idle + 3.0 * shape.microbatches * with_chunks.virtual_stages);
+  return *idle / (*idle + 3.0 * pipeline.microbatches * pipeline.virtual_stages);
 }
 
 }  // namespace penstock

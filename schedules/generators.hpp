@@ -1,6 +1,6 @@
 #pragma once
 // The table of schedules: every published rule is a pure function Shape -> Program in a file of its
-// own. Adding a schedule = one file, one row in generators.cpp, one golden picture.
+// own. Adding a schedule = one file, one row in schedule_table.cpp, one golden picture.
 
 #include <cstdint>
 #include <optional>
@@ -62,6 +62,7 @@ struct Shape {
   UpdateRule update = UpdateRule::minibatch;
   std::int32_t group_size = 0;  ///< microbatches that pass a chunk before the next one; 0: PyTorch's rounds
   std::int32_t slices = 1;      ///< q >= 1 slices of a microbatch's sequence
+  std::int32_t data_parallel = 1;  ///< >= 1 copies of the whole pipeline, which share the microbatches
 
   // What the schedules that weigh costs read (zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v); others ignore it.
   std::optional<CostTable> costs{};  ///< of all model stages; absent: F, I and W take equally long
@@ -87,7 +88,8 @@ struct ScheduleInfo {
   std::int32_t chunks = 0;                ///< v where the rule fixes it; 0: Shape::virtual_stages says it
   bool weighs_costs = false;              ///< reads Shape::costs and Shape::transfer_ns
   Generated (*generate)(const Shape&) = nullptr;
-  /// Most live activations that the schedule claims on a rank (an upper bound).
+  /// Most live activations that the schedule claims on a rank of one pipeline (an upper bound); see
+  /// claimed_peak() for copies of it.
   std::int64_t (*peak_activations)(const Shape&, std::int32_t rank) = nullptr;
 };
 
@@ -100,8 +102,13 @@ const ScheduleInfo* find_schedule(std::string_view name);
 /// v, the model chunks a rank that `schedule` has for `shape`: the model has stages * v stages.
 std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape);
 
-/// Generates `name` for `shape`. Errors: an unknown name (the nearest known one is offered), an option
-/// that the schedule does not take, a shape that its rule refuses, or one of more than 2^40 compute actions.
+/// The most live activations that `schedule` claims on a rank of generate()'s program.
+std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank);
+
+/// Generates `name` for `shape`, and copies the pipeline data_parallel times (pipeline_replicas.hpp). Errors:
+/// an unknown name (the nearest known one is offered), an option that the schedule does not take, a shape
+/// that its rule refuses, or one of more than 2^40 compute actions; microbatches that do not divide among the
+/// copies.
 Generated generate(std::string_view name, const Shape& shape);
 
 // The generators themselves; generate() above checks what is common to them. Those with a fixed

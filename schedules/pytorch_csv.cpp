@@ -4,7 +4,8 @@
 
 #include "schedules/pytorch_csv.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +18,7 @@
 #include <vector>
 
 #include "schedules/action.hpp"
-#include "schedules/action_reader.hpp"
+#include "schedules/csv_dialect.hpp"
 #include "schedules/csv_rows.hpp"
 #include "schedules/program.hpp"
 #include "schedules/program_parts.hpp"
@@ -44,20 +45,49 @@ Failure failure(std::string_view file, std::size_t line, std::size_t rank, std::
   return Failure(fmt::format("{}:{}: rank {}: {}", file, line, rank, rule));
 }
 
+/// "; it is ..." where the cell is one of another dialect.
+std::string other_dialect(std::string_view cell, CsvDialect dialect) {
+  for (const CsvDialect other : {CsvDialect::torch_2_6, CsvDialect::torch_2_5, CsvDialect::torch_2_4}) {
+    if (other != dialect && read_csv_cell(cell, other)) {
+      return fmt::format("; it is a cell of {0}: read the file with `--dialect {0}`", to_text(other));
+    }
+  }
+  return "";
+}
+
 tl::expected<std::vector<Action>, std::string> read_row(const CsvRow& row, std::size_t rank,
-                                                        std::string_view file) {
+                                                        std::string_view file, CsvDialect dialect) {
   std::vector<Action> actions;
   for (const std::string& raw : row.cells) {
     const std::string cell = without_blanks(raw);
-    const auto read = read_actions(cell, {.form = ActionForm::pytorch});
-    if (!read) return failure(file, row.line, rank, fmt::format("{}: {}", shown(cell), read.error().message));
+    const auto read = read_csv_cell(cell, dialect);
+    if (!read) {
+      return failure(file, row.line, rank,
+                     fmt::format("{}: {}{}", shown(cell), read.error(), other_dialect(cell, dialect)));
+    }
     actions.insert(actions.end(), read->begin(), read->end());
   }
   if (actions.empty()) return failure(file, row.line, rank, "the row has no actions; delete it or fill it");
   return actions;
 }
 
-tl::expected<Rows, std::string> read_rows(std::string_view text, std::string_view file) {
+/// A W in a file without any I, which only the older dialects have.
+std::optional<std::string> lonely_weight(const Rows& rows) {
+  std::optional<Action> weight;
+  for (const std::vector<Action>& row : rows.ranks) {
+    for (const Action& action : row) {
+      if (action.kind == ActionKind::backward_input) return std::nullopt;
+      if (action.kind == ActionKind::backward_weight && !weight) weight = action;
+    }
+  }
+  if (!weight) return std::nullopt;
+  return fmt::format(
+      "{} has no I before it, and no other W has; torch 2.5 and older wrote B for I: read the file with "
+      "`--dialect torch-2.5`",
+      to_text(*weight));
+}
+
+tl::expected<Rows, std::string> read_rows(std::string_view text, std::string_view file, CsvDialect dialect) {
   const auto table = csv_rows(text);
   if (!table) return Failure(fmt::format("{}:{}: {}", file, table.error().line, table.error().message));
   if (table->empty()) {
@@ -66,11 +96,13 @@ tl::expected<Rows, std::string> read_rows(std::string_view text, std::string_vie
   }
   Rows rows;
   for (std::size_t rank = 0; rank < table->size(); ++rank) {
-    auto actions = read_row((*table)[rank], rank, file);
+    auto actions = read_row((*table)[rank], rank, file, dialect);
     if (!actions) return Failure(std::move(actions.error()));
     rows.ranks.push_back(std::move(*actions));
     rows.lines.push_back((*table)[rank].line);
   }
+  if (dialect != CsvDialect::torch_2_6) rows.ranks = halved_backwards(std::move(rows.ranks));
+  if (const auto reason = lonely_weight(rows)) return Failure(fmt::format("{}: {}", file, *reason));
   return rows;
 }
 
@@ -166,12 +198,30 @@ std::optional<std::string> unsayable(const Program& program) {
   return std::nullopt;
 }
 
-std::optional<std::string> unsayable(const Action& action) {
+bool has_halved_backwards(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(
+        actions, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
+  });
+}
+
+std::optional<std::string> unsayable(const Action& action, CsvDialect dialect, bool halves) {
   if (action.kind == ActionKind::recompute) return "there is no R; turn recomputation off";
   if (action.weight_version != 0) {
     return fmt::format("weight version {} must be 0, since there is no STEP", action.weight_version);
   }
-  return std::nullopt;
+  if (dialect == CsvDialect::torch_2_6 || action.kind == ActionKind::step) return std::nullopt;
+  auto cell = old_csv_cell(action, dialect, halves);
+  return cell ? std::nullopt : std::optional(std::move(cell.error()));
+}
+
+/// Requires that nothing of it is unsayable.
+std::string old_row_of(const std::vector<Action>& actions, CsvDialect dialect, bool halves) {
+  std::vector<std::string> cells;
+  for (const Action& action : actions) {
+    if (action.kind != ActionKind::step) cells.push_back(*old_csv_cell(action, dialect, halves));
+  }
+  return fmt::format("{}", fmt::join(cells, ","));
 }
 
 std::string row_of(const std::vector<Action>& actions) {
@@ -194,8 +244,9 @@ std::string row_of(const std::vector<Action>& actions) {
 
 }  // namespace
 
-tl::expected<Program, std::string> parse_pytorch_csv(std::string_view text, std::string_view file) {
-  auto rows = read_rows(text, file);
+tl::expected<Program, std::string> parse_pytorch_csv(std::string_view text, std::string_view file,
+                                                     CsvDialect dialect) {
+  auto rows = read_rows(text, file, dialect);
   if (!rows) return Failure(std::move(rows.error()));
   auto placement = placement_of(*rows, file);
   if (!placement) return Failure(std::move(placement.error()));
@@ -210,19 +261,22 @@ tl::expected<Program, std::string> parse_pytorch_csv(std::string_view text, std:
   return program;
 }
 
-tl::expected<std::string, std::string> to_pytorch_csv(const Program& program) {
+tl::expected<std::string, std::string> to_pytorch_csv(const Program& program, CsvDialect dialect) {
   if (const auto reason = unsayable(program)) {
     return Failure(fmt::format("PyTorch's CSV cannot say this program: {}", *reason));
   }
+  const bool halves = has_halved_backwards(program);
   std::string csv;
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     for (const Action& action : program.ranks[rank]) {
-      const auto reason = unsayable(action);
+      const auto reason = unsayable(action, dialect, halves);
       if (!reason) continue;
       return Failure(fmt::format("PyTorch's CSV cannot say this program: rank {}: {}: {}", rank,
                                  to_text(action), *reason));
     }
-    csv += row_of(program.ranks[rank]) + "\n";
+    csv += (dialect == CsvDialect::torch_2_6 ? row_of(program.ranks[rank])
+                                             : old_row_of(program.ranks[rank], dialect, halves)) +
+           "\n";
   }
   return csv;
 }

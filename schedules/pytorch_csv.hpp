@@ -1,11 +1,13 @@
 #pragma once
-// The CSV form in which torch.distributed.pipelining dumps and loads schedules (`_dump_csv`, `_load_csv`;
-// torch 2.6 and later): a row a rank, a cell an action such as `0F3`, `1SEND_B2`, `(0F7;7B3)OVERLAP_F_B`.
+// The CSV form in which torch.distributed.pipelining dumps and loads schedules (`_dump_csv`, `_load_csv`): a
+// row a rank, a cell an action such as `0F3`, `1SEND_B2`, `(0F7;7B3)OVERLAP_F_B`. csv_dialect.hpp has the
+// spellings of older releases.
 
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
 
+#include "schedules/csv_dialect.hpp"
 #include "schedules/program.hpp"
 
 namespace penstock {
@@ -17,11 +19,14 @@ namespace penstock {
 ///  - microbatches: as many as stage 0 has forwards;
 ///  - the optimizer: one STEP for each stage of a rank at the end of its row, in ascending order.
 /// The schedule's name is "custom". Errors: "FILE:LINE: rank R: CELL: ...".
-tl::expected<Program, std::string> parse_pytorch_csv(std::string_view text, std::string_view file);
+tl::expected<Program, std::string> parse_pytorch_csv(std::string_view text, std::string_view file,
+                                                     CsvDialect dialect = CsvDialect::torch_2_6);
 
 /// The CSV of `program`, without idle cells, lines ending in LF. STEP actions are left out, and so are
 /// sharding and the channel model. Errors: what the form cannot say, which would change the program (R,
-/// replicas, weight versions, other edges than the chain's, slices, iterations, another update rule).
-tl::expected<std::string, std::string> to_pytorch_csv(const Program& program);
+/// replicas, weight versions, other edges than the chain's, slices, iterations, another update rule, and in
+/// the older dialects what they have no word for).
+tl::expected<std::string, std::string> to_pytorch_csv(const Program& program,
+                                                      CsvDialect dialect = CsvDialect::torch_2_6);
 
 }  // namespace penstock

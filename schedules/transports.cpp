@@ -19,6 +19,12 @@ constexpr std::array kTransports = {
     TransportInfo{.name = "sockets",
                   .summary = "processes of one host, emulates the cluster's links",
                   .channels = {.model = ChannelModel::directed}},
+    TransportInfo{.name = "cuda-streams",
+                  .summary = "workers of one process on GPUs, copies on a stream a directed pair",
+                  .channels = {.model = ChannelModel::directed}},
+    TransportInfo{.name = "nccl",
+                  .summary = "a process a GPU, a communicator a directed pair",
+                  .channels = {.model = ChannelModel::directed}},
 };
 
 std::string plain(std::string_view name) {

@@ -56,6 +56,17 @@ bool computes_what_one_thread_does(const ScheduleInfo& schedule, const Shape& sh
   return true;
 }
 
+TEST(Numbers, CopiesOfEveryPipelineComputeTheGradientsOfTheUnsplitModel) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    Shape shape{.stages = 2, .microbatches = 8, .iterations = 2, .data_parallel = 2};
+    if (schedule.name == "hanayo" || schedule.name == "interleaved") shape.virtual_stages = 2;
+    if (schedule.name == "seq-1f1b") shape.slices = 2;
+    SCOPED_TRACE(schedule.name);
+    const bool has_own_replicas = std::ranges::find(schedule.options, "replicas") != schedule.options.end();
+    EXPECT_EQ(computes_what_one_thread_does(schedule, shape), !has_own_replicas);
+  }
+}
+
 TEST(Numbers, EveryGeneratorComputesTheGradientsOfTheUnsplitModel) {
   for (const ScheduleInfo& schedule : schedule_table()) {
     std::string ran;

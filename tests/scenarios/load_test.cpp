@@ -42,6 +42,14 @@ TEST(LoadModel, OneValueServesAllStagesAndAListIsOneAStage) {
   EXPECT_EQ(stages.kept.of(3, 5), 5);
 }
 
+TEST(LoadModel, StagesMayHoldForAnotherNumberOfSamplesThanTheFilesMicrobatch) {
+  const std::string text =
+      "model: {batch: 4, stages: {forward: 8 ms, backward: 16 ms, overhead: 1 ms}}\n"
+      "schedule: {name: gpipe, stages: 1, microbatches: 2}\ntraining: {micro_batch_size: 2}\n";
+  EXPECT_EQ(read_scenario(text).batch.own_micro_batch_size, 4);
+  EXPECT_EQ(prepared(text).costs.stages[0].forward_ns, 5'000'000);
+}
+
 TEST(LoadModel, TakesEveryFigureOfAStage) {
   const auto stages = model_of<StageFigures>(R"(
 model:
@@ -173,7 +181,7 @@ TEST(LoadSchedule, TakesEveryOptionOfTheShape) {
 schedule: {name: 1F1B_RR, stages: 3, microbatches: 8, virtual_stages: 2, replicas: [2, 1, 1], depth: [3, 2, 1],
            backward_order: lifo, checkpoint: except_last, recompute: late, routing: global, weights: vertical_sync,
            replica_sync: off, reduction: at_end, update: microbatch, barrier: true,
-           group_size: 4, slices: 2, memory_limit: [1 KiB, 2 KiB]}
+           group_size: 4, slices: 2, data_parallel: 3, memory_limit: [1 KiB, 2 KiB]}
 training: {iterations: 5}
 )");
   EXPECT_EQ(scenario.schedule, "1F1B_RR");
@@ -195,6 +203,7 @@ training: {iterations: 5}
   expected.update = UpdateRule::microbatch;
   expected.group_size = 4;
   expected.slices = 2;
+  expected.data_parallel = 3;
   expected.memory_limit = {1024, 2048};
   EXPECT_EQ(scenario.shape, expected);
 }
@@ -355,6 +364,29 @@ TEST(LoadOverride, NamesTheFlagAsThePlace) {
       "partition, training");
   EXPECT_EQ(refusal("cluster: uniform", {{"training.iterations", "none"}}),
             "--set training.iterations: expected a whole number from 1 to 2147483647, got \"none\"");
+}
+
+// --- files of several parts -----------------------------------------------------------------------------
+
+// The file has a model, a cluster that is a preset's name, and a schedule that is a word.
+const std::string kSeveral = "parts/several.yaml";
+
+TEST(LoadParts, AFileOfSeveralPartsGivesEachByItsName) {
+  const Scenario scenario = read_scenario("model: " + kSeveral + "\ncluster: " + kSeveral +
+                                          "\nschedule: " + kSeveral + "\ntraining: {global_batch_size: 6}\n");
+  EXPECT_EQ(std::get<StageFigures>(scenario.model).forward.of(0, 0), 3'000'000);
+  EXPECT_EQ(scenario.batch.own_micro_batch_size, 3);
+  EXPECT_EQ(scenario.cluster.name, "dgx-h100");
+  EXPECT_EQ(scenario.schedule, "gpipe");
+}
+
+TEST(LoadParts, AnOverrideTakesOnePartOfAFileOfSeveral) {
+  const Scenario scenario = read_scenario(
+      "cluster: uniform\nschedule: {name: 1f1b, stages: 2, microbatches: 4}\n",
+      {{.key = "model", .value = PENSTOCK_SOURCE_DIR "/tests/scenarios/must_fail/" + kSeveral}});
+  EXPECT_EQ(std::get<StageFigures>(scenario.model).backward.of(0, 0), 5'000'000);
+  EXPECT_EQ(scenario.cluster.name, "uniform");
+  EXPECT_EQ(scenario.schedule, "1f1b");
 }
 
 }  // namespace

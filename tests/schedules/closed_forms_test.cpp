@@ -25,7 +25,7 @@ double simulated_bubble(const Program& program) {
 
 std::vector<std::int32_t> chunk_counts(const ScheduleInfo& schedule) {
   for (const std::string_view option : schedule.options) {
-    if (option == "virtual_stages" && schedule.chunks == 0) return {1, 2, 3};
+    if (option == "virtual_stages" && schedule.chunks == 0) return {1, 2, 3, 4};
   }
   return {1};
 }
@@ -52,6 +52,20 @@ TEST(ClosedForms, AreWhatTheSimulatorFindsWhereverTheyHold) {
     EXPECT_GE(compared, 20) << schedule.name;
   }
   EXPECT_EQ(schedules, 20);
+}
+
+TEST(ClosedForms, OfCopiesAreThoseOfOnePipeline) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    if (find_closed_form(schedule.name) == nullptr) continue;
+    const Shape copies = {.stages = 4, .microbatches = 24, .data_parallel = 3};
+    const std::optional<double> formula = closed_form_bubble(schedule, copies);
+    const auto program = generate(schedule.name, copies);
+    if (!formula || !program) continue;
+    EXPECT_NEAR(simulated_bubble(*program), *formula, 1e-12) << schedule.name;
+  }
+  EXPECT_DOUBLE_EQ(
+      *closed_form_bubble(*find_schedule("1f1b"), {.stages = 4, .microbatches = 24, .data_parallel = 3}),
+      3.0 / 11);
 }
 
 TEST(ClosedForms, OfSlicesDivideThePassOfOneFOneB) {

@@ -20,7 +20,7 @@ namespace {
 template <class Check>
 void for_all_shapes(Check check) {
   for (std::int32_t stages = 1; stages <= 8; ++stages) {
-    for (std::int32_t microbatches = 1; microbatches <= 16; ++microbatches) {
+    for (std::int32_t microbatches = 1; microbatches <= 24; ++microbatches) {
       SCOPED_TRACE(testing::Message() << "K=" << stages << " M=" << microbatches);
       check(stages, microbatches);
     }

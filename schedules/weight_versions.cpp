@@ -1,0 +1,130 @@
+// A pass over every rank's list: F, B, I and W state their version; the STEP behind a B or W is the update
+// that applies its gradient. An older version is kept from the STEP that replaces it to its last use.
+
+#include "schedules/weight_versions.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "schedules/action.hpp"
+#include "schedules/program.hpp"
+
+namespace penstock {
+namespace {
+
+std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+bool ends_backward(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::backward_weight;
+}
+
+/// What one rank's list says of one stage.
+struct StageOnRank {
+  std::int32_t updates = 0;
+  std::vector<std::int32_t> unapplied;  ///< units whose gradient waits for a STEP
+  std::vector<std::size_t> steps;       ///< positions
+  std::vector<std::size_t> last_use;    ///< by version
+};
+
+void note_version(UnitVersions& unit, const Action& action) {
+  if (action.kind == ActionKind::forward) unit.forward = action.weight_version;
+  if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_input) {
+    unit.backward = action.weight_version;
+  }
+  if (ends_backward(action.kind)) unit.weight = action.weight_version;
+}
+
+/// The newest version is always there; version v is an older one from step v on.
+std::int32_t most_kept(const StageOnRank& stage, std::size_t list_size) {
+  if (stage.last_use.empty() || stage.steps.empty()) return 1;
+  std::vector<std::int32_t> change(list_size + 1, 0);
+  for (std::size_t version = 0; version < stage.last_use.size() && version < stage.steps.size(); ++version) {
+    if (stage.last_use[version] <= stage.steps[version]) continue;
+    ++change[stage.steps[version]];
+    --change[stage.last_use[version] + 1];
+  }
+  std::int32_t kept = 1;
+  std::int32_t most = 1;
+  for (const std::int32_t difference : change) {
+    kept += difference;
+    most = std::max(most, kept);
+  }
+  return most;
+}
+
+class Reading {
+ public:
+  explicit Reading(const Program& program) : program_(program) {
+    found_.units = program.unit_count();
+    found_.cells.resize(program.placement.stages.size() * index(found_.units));
+    found_.stages.resize(program.placement.stages.size());
+  }
+
+  WeightVersions run() {
+    for (const std::vector<Action>& actions : program_.ranks) read(actions);
+    for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) measure(stage);
+    return std::move(found_);
+  }
+
+ private:
+  UnitVersions& at(std::int32_t stage, std::int32_t unit) {
+    return found_.cells[index(stage) * index(found_.units) + index(unit)];
+  }
+
+  void read(const std::vector<Action>& actions) {
+    std::vector<StageOnRank> stages(found_.stages.size());
+    for (std::size_t position = 0; position < actions.size(); ++position) {
+      const Action& action = actions[position];
+      StageOnRank& stage = stages[index(action.stage)];
+      if (action.kind == ActionKind::step) {
+        for (const std::int32_t unit : stage.unapplied) at(action.stage, unit).update = stage.updates;
+        stage.unapplied.clear();
+        stage.steps.push_back(position);
+        ++stage.updates;
+      }
+      if (!has_weight_version(action.kind)) continue;
+      note_version(at(action.stage, action.microbatch), action);
+      if (ends_backward(action.kind)) stage.unapplied.push_back(action.microbatch);
+      const std::size_t version = index(action.weight_version);
+      if (stage.last_use.size() <= version) stage.last_use.resize(version + 1, 0);
+      stage.last_use[version] = position;
+    }
+    for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+      const StageOnRank& here = stages[stage];
+      for (const std::int32_t unit : here.unapplied) {
+        at(static_cast<std::int32_t>(stage), unit).update = here.updates;
+      }
+      found_.stages[stage].updates = std::max(found_.stages[stage].updates, here.updates);
+      found_.stages[stage].kept = std::max(found_.stages[stage].kept, most_kept(here, actions.size()));
+    }
+  }
+
+  void measure(std::int32_t stage) {
+    std::vector<std::int32_t> forward;
+    std::vector<std::int32_t> backward;
+    for (std::int32_t unit = 0; unit < found_.units; ++unit) {
+      const UnitVersions& versions = at(stage, unit);
+      forward.push_back(versions.update - versions.forward);
+      backward.push_back(versions.update - versions.backward);
+      backward.push_back(versions.update - versions.weight);
+    }
+    const auto range = [](const std::vector<std::int32_t>& ages) {
+      const auto [least, most] = std::ranges::minmax(ages);
+      return Staleness{.least = least, .most = most};
+    };
+    found_.stages[index(stage)].forward = range(forward);
+    found_.stages[index(stage)].backward = range(backward);
+  }
+
+  const Program& program_;
+  WeightVersions found_;
+};
+
+}  // namespace
+
+WeightVersions weight_versions(const Program& program) { return Reading(program).run(); }
+
+}  // namespace penstock

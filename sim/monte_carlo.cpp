@@ -1,0 +1,93 @@
+#include "sim/monte_carlo.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <tbb/parallel_for.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/experiment.hpp"
+#include "schedules/action.hpp"
+#include "schedules/channel_check.hpp"
+#include "schedules/flat_program.hpp"
+#include "schedules/rendezvous_walk.hpp"
+#include "sim/message_costs.hpp"
+
+namespace penstock {
+namespace {
+
+/// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+std::uint64_t mixed(std::uint64_t bits) {
+  bits += 0x9e3779b97f4a7c15ULL;
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebULL;
+  return bits ^ (bits >> 31);
+}
+
+/// Even in [0, 1).
+double draw(std::uint64_t key, std::uint64_t what) {
+  return static_cast<double>(mixed(key ^ mixed(what)) >> 11) * 0x1p-53;
+}
+
+Ns last_end(const Walk& walk) {
+  Ns last = 0;
+  for (const Ns end : walk.end) last = std::max(last, end);
+  for (const Ns end : walk.message_end) last = std::max(last, end);
+  return last;
+}
+
+/// The durations of one trial.
+WalkDurations disturbed(const WalkDurations& undisturbed, const FlatProgram& flat, const Noise& noise,
+                        std::uint64_t trial) {
+  const std::uint64_t key = mixed(noise.seed ^ mixed(trial));
+  WalkDurations durations = undisturbed;
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+    const auto number = static_cast<std::uint64_t>(rank);
+    const bool slow = draw(mixed(key), number) < noise.straggler_chance;
+    const auto begin = static_cast<std::size_t>(flat.rank_begin[number]);
+    const auto end = static_cast<std::size_t>(flat.rank_begin[number + 1]);
+    for (std::size_t position = begin; position < end; ++position) {
+      const double factor = (slow ? noise.slowdown : 1) * (1 + noise.jitter * (2 * draw(key, position) - 1));
+      durations.compute[position] = std::llround(static_cast<double>(durations.compute[position]) * factor);
+    }
+  }
+  return durations;
+}
+
+}  // namespace
+
+double NoisyMakespans::mean_ns() const {
+  const double sum = std::accumulate(sorted.begin(), sorted.end(), 0.0,
+                                     [](double s, Ns ns) { return s + static_cast<double>(ns); });
+  return sum / static_cast<double>(sorted.size());
+}
+
+Ns NoisyMakespans::percentile(double part) const {
+  const double rank = std::ceil(part * static_cast<double>(sorted.size()));
+  return sorted[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+}
+
+tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
+                                                      std::int32_t trials) {
+  if (const auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
+    return tl::unexpected(hang->message);
+  const FlatProgram flat =
+      flatten(experiment.program, experiment.costs,
+              {.channels = experiment.channels, .iterations = experiment.program.iterations});
+  const WalkDurations durations = walk_durations(experiment, flat);
+  NoisyMakespans makespans{.undisturbed_ns = last_end(walk(flat, durations, experiment.channels)),
+                           .sorted = std::vector<Ns>(static_cast<std::size_t>(trials))};
+  tbb::parallel_for(std::size_t{0}, makespans.sorted.size(), [&](std::size_t trial) {
+    makespans.sorted[trial] =
+        last_end(walk(flat, disturbed(durations, flat, noise, trial), experiment.channels));
+  });
+  std::ranges::sort(makespans.sorted);
+  return makespans;
+}
+
+}  // namespace penstock

@@ -1,0 +1,73 @@
+// Programs given as files: by any spelling of their suffix, in any dialect of PyTorch's.
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "scenarios/file_suffix.hpp"
+#include "scenarios/override.hpp"
+#include "scenarios/program_scenario.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/program_text.hpp"
+#include "schedules/pytorch_csv.hpp"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ProgramFile : public testing::Test {
+ protected:
+  ProgramFile() : folder_(fs::temp_directory_path() / ("penstock-programs-" + std::to_string(::getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~ProgramFile() override { fs::remove_all(folder_); }
+
+  fs::path written(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+
+  fs::path folder_;
+};
+
+Program loaded(const fs::path& file, const std::vector<Override>& overrides = {}) {
+  const auto scenario = load_scenario_or_program(file, overrides);
+  EXPECT_TRUE(scenario) << scenario.error();
+  return scenario && scenario->program ? *scenario->program : Program{};
+}
+
+TEST_F(ProgramFile, MayHaveItsSuffixInCapitals) {
+  const Program program = *generate("zb-h1", {.stages = 2, .microbatches = 3});
+  EXPECT_EQ(loaded(written("PLAN.PSCHED", to_text(program))), program);
+  EXPECT_EQ(loaded(written("Plan.Csv", *to_pytorch_csv(program))).ranks, program.ranks);
+  EXPECT_EQ(loaded(written("plan.yaml", "schedule: {program: PLAN.PSCHED}")), program);
+  EXPECT_EQ(loaded(written("short.yaml", "schedule: PLAN.PSCHED")), program);
+}
+
+TEST_F(ProgramFile, IsReadInTheDialectThatIsStated) {
+  const Program program = *generate("zb-h1", {.stages = 2, .microbatches = 3});
+  const fs::path old = written("old.csv", *to_pytorch_csv(program, CsvDialect::torch_2_5));
+  EXPECT_EQ(loaded(old, {{.key = "schedule.dialect", .value = "torch-2.5"}}).ranks, program.ranks);
+  EXPECT_EQ(loaded(written("old.yaml", "schedule: {program: old.csv, dialect: torch-2.5}")).ranks,
+            program.ranks);
+  const auto misread = load_scenario_or_program(old);
+  ASSERT_FALSE(misread);
+  EXPECT_NE(misread.error().find("`--dialect torch-2.5`"), std::string::npos) << misread.error();
+}
+
+TEST(FileSuffix, StandsAtTheEnd) {
+  EXPECT_TRUE(has_file_suffix("a.csv", ".csv"));
+  EXPECT_TRUE(has_file_suffix("a.b.CSV", ".csv"));
+  EXPECT_FALSE(has_file_suffix("csv", ".csv"));
+  EXPECT_FALSE(has_file_suffix("a.csv.txt", ".csv"));
+  EXPECT_TRUE(names_program("x/Y.PsCheD"));
+  EXPECT_FALSE(names_program("plan.yaml"));
+}
+
+}  // namespace
+}  // namespace penstock

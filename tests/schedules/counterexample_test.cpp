@@ -1,0 +1,315 @@
+// Programs with a planted fault, and the smallest ones that still have it.
+
+#include "schedules/counterexample.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "schedules/channel_check.hpp"
+#include "schedules/excerpt.hpp"
+#include "schedules/generators.hpp"
+#include "schedules/lower.hpp"
+#include "schedules/program_text.hpp"
+#include "schedules/validate.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr ChannelOptions kPair{.model = ChannelModel::pair};
+
+Program lowered(const std::string& schedule, const Shape& shape) {
+  return *lower(*generate(schedule, shape));
+}
+
+std::size_t position_of(const Program& program, std::int32_t rank, const std::string& action) {
+  const auto& list = program.ranks[static_cast<std::size_t>(rank)];
+  const auto found = std::ranges::find(list, action, [](const Action& a) { return to_text(a); });
+  EXPECT_NE(found, list.end()) << action;
+  return static_cast<std::size_t>(found - list.begin());
+}
+
+/// Rank 1 sends its third activation to rank 2 before it takes the gradient that rank 2 sends it first.
+Program with_crossed_messages() {
+  Program program = lowered("1f1b", {.stages = 4, .microbatches = 8});
+  auto& list = program.ranks[1];
+  const std::size_t recv = position_of(program, 1, "1RECV_B0");
+  const std::size_t send = position_of(program, 1, "1SEND_F3");
+  const std::size_t compute = position_of(program, 1, "1B0");
+  EXPECT_LT(recv, send);
+  // ... 1RECV_B0 1B0 ... 1F3 1SEND_F3 becomes ... 1F3 1SEND_F3 ... 1RECV_B0 1B0.
+  const std::vector<Action> late = {list[recv], list[compute], list[position_of(program, 1, "1SEND_B0")]};
+  std::erase_if(list, [&](const Action& a) { return std::ranges::find(late, a) != late.end(); });
+  list.insert(list.begin() + static_cast<std::ptrdiff_t>(position_of(program, 1, "1SEND_F3") + 1),
+              late.begin(), late.end());
+  return program;
+}
+
+/// Every rank, stage and microbatch that could be taken away alone.
+std::vector<Excerpt> next_smaller(const Counterexample& found) {
+  const Excerpt whole{.program = found.program, .costs = found.costs};
+  std::vector<Excerpt> smaller;
+  for (std::int32_t rank = 0; found.program.rank_count() > 1 && rank < found.program.rank_count(); ++rank) {
+    smaller.push_back(without_stages_of(whole, rank));
+    smaller.push_back(without_replicas_of(whole, rank));
+    std::erase_if(smaller, [&](const Excerpt& rest) {
+      return rest.program.rank_count() >= found.program.rank_count();
+    });
+  }
+  for (std::int32_t stage = 0; found.program.stage_count() > 1 && stage < found.program.stage_count();
+       ++stage)
+    smaller.push_back(without_stage(whole, stage));
+  for (std::int32_t m = 0; found.program.microbatches > 1 && m < found.program.microbatches; ++m) {
+    smaller.push_back(without_microbatches(whole, m));
+  }
+  return smaller;
+}
+
+bool is_minimal(const Counterexample& found, const ChannelOptions& channels) {
+  return std::ranges::none_of(next_smaller(found), [&](const Excerpt& rest) {
+    return fault_of(rest.program, channels, rest.costs) == found.fault;
+  });
+}
+
+Counterexample smallest(const Program& program, const ChannelOptions& channels = {}) {
+  const CostTable costs = unit_costs(program);
+  const auto fault = fault_of(program, channels, costs);
+  EXPECT_TRUE(fault);
+  auto found = smallest_counterexample(program, channels, costs);
+  EXPECT_TRUE(found);
+  EXPECT_EQ(fault_of(found->program, channels, found->costs), fault);
+  EXPECT_TRUE(is_minimal(*found, channels)) << to_text(found->program);
+  const auto read = parse_program(to_text(found->program), "it");
+  EXPECT_TRUE(read) << read.error();
+  EXPECT_EQ(*read, found->program);
+  return *std::move(found);
+}
+
+TEST(Counterexample, OfCrossedMessagesIsTwoRanksAndTwoMicrobatches) {
+  const Counterexample found = smallest(with_crossed_messages(), kPair);
+  EXPECT_EQ(found.fault.kind, FaultKind::hang);
+  EXPECT_EQ(to_text(found.program),
+            "penstock program 1\n"
+            "schedule custom\n"
+            "microbatches 2\n"
+            "stage 0: rank 0\n"
+            "stage 1: rank 1\n"
+            "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
+            "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1\n");
+}
+
+/// 1F1B of four stages and eight microbatches, changed by `plant`, at its smallest; lists only.
+template <class Plant>
+std::string smallest_lists(Plant plant, bool with_messages = false) {
+  Program program = *generate("1f1b", {.stages = 4, .microbatches = 8});
+  if (with_messages) program = *lower(program);
+  plant(program);
+  const Counterexample found = smallest(program);
+  EXPECT_EQ(found.fault.kind, FaultKind::invalid);
+  const std::string text = to_text(found.program);
+  return text.substr(text.find("\nrank 0:") + 1);
+}
+
+TEST(Counterexample, OfAMissingForwardIsThatMicrobatchOnThatStage) {
+  EXPECT_EQ(smallest_lists([](Program& program) {
+              auto& list = program.ranks[2];
+              list.erase(list.begin() + static_cast<std::ptrdiff_t>(position_of(program, 2, "2F5")));
+            }),
+            "rank 0: 0B0\n");
+}
+
+TEST(Counterexample, OfABackwardBeforeItsForwardIsThesePairAlone) {
+  EXPECT_EQ(smallest_lists([](Program& program) {
+              std::swap(program.ranks[3][position_of(program, 3, "3F4")],
+                        program.ranks[3][position_of(program, 3, "3B4")]);
+            }),
+            "rank 0: 0B0 0F0\n");
+}
+
+TEST(Counterexample, OfAnActionThatComesTwiceIsOneMicrobatch) {
+  EXPECT_EQ(smallest_lists([](Program& program) {
+              auto& list = program.ranks[1];
+              const Action again = list[position_of(program, 1, "1B2")];
+              list.insert(list.end() - 3, again);
+            }),
+            "rank 0: 0F0 0B0 0B0\n");
+}
+
+TEST(Counterexample, OfAMessageWithAWrongPeerKeepsTheEdgeThatIsNotThere) {
+  EXPECT_EQ(
+      smallest_lists([](Program& program) { program.ranks[1][position_of(program, 1, "1SEND_F6")].peer = 3; },
+                     true),
+      "rank 0: 0F0 0SEND_F0>2 0RECV_B0 0B0\n"
+      "rank 1: 1RECV_F0 1F0 1SEND_F0 1RECV_B0 1B0 1SEND_B0\n"
+      "rank 2: 2RECV_F0 2F0 2B0 2SEND_B0\n");
+}
+
+TEST(Counterexample, OfAnActionOnAWrongRankIsTwoRanks) {
+  EXPECT_EQ(smallest_lists([](Program& program) {
+              const auto at = static_cast<std::ptrdiff_t>(position_of(program, 2, "2F5"));
+              program.ranks[0].push_back(program.ranks[2][static_cast<std::size_t>(at)]);
+              program.ranks[2].erase(program.ranks[2].begin() + at);
+            }),
+            "rank 0: 0F0\n"
+            "rank 1: 0B0\n");
+}
+
+TEST(Counterexample, OfAnOrderThatCannotBeExecutedIsTwoRanksThatWaitForEachOther) {
+  Program program = *generate("gpipe", {.stages = 4, .microbatches = 8});
+  // Rank 1 wants the gradient of microbatch 5 before it runs 6 forward; rank 2 makes none before it has 6.
+  const auto move_to_front = [&](std::int32_t rank, const std::string& action) {
+    auto& list = program.ranks[static_cast<std::size_t>(rank)];
+    const auto at = list.begin() + static_cast<std::ptrdiff_t>(position_of(program, rank, action));
+    std::rotate(list.begin() + 6, at, at + 1);
+  };
+  move_to_front(1, "1B5");
+  const Counterexample found = smallest(program);
+  EXPECT_EQ(found.fault.kind, FaultKind::unexecutable);
+  EXPECT_EQ(found.program.rank_count(), 2);
+  EXPECT_EQ(found.program.microbatches, 2);
+}
+
+TEST(Counterexample, ForgetsIterationsAndBarriersThatDoNotMatter) {
+  Program program = with_crossed_messages();
+  program.iterations = 7;
+  program.barrier = true;
+  const Counterexample found = smallest(program, kPair);
+  EXPECT_EQ(found.program.iterations, 1);
+  EXPECT_FALSE(found.program.barrier);
+}
+
+TEST(Counterexample, OfSlicedSequencesHasFewerSlicesAndMicrobatches) {
+  Program program = *generate("seq-1f1b", {.stages = 3, .microbatches = 4, .slices = 3});
+  std::swap(program.ranks[2][position_of(program, 2, "2F7")],
+            program.ranks[2][position_of(program, 2, "2B7")]);
+  const Counterexample found = smallest(program);
+  EXPECT_EQ(found.program.slices, 1);
+  EXPECT_EQ(found.program.microbatches, 1);
+}
+
+TEST(Counterexample, OfReplicasKeepsTheOnesThatDisagree) {
+  // Data parallelism on four ranks, where rank 2 reduces one stage less.
+  Program program = *generate("data-parallel", {.stages = 3, .microbatches = 8, .replicas = {4}});
+  auto& list = program.ranks[2];
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(position_of(program, 2, "1REDUCE_GRAD")));
+  const Counterexample found = smallest(program);
+  EXPECT_EQ(found.program.rank_count(), 2);
+  EXPECT_EQ(found.program.stage_count(), 1);
+  EXPECT_EQ(found.program.microbatches, 1) << "a replica without microbatches reduces, too";
+}
+
+TEST(Counterexample, OfAnEagerSizeKeepsTheMessagesThatAreNotEager) {
+  const Program program = with_crossed_messages();
+  CostTable costs = unit_costs(program);
+  for (std::int32_t stage = 0; stage < 3; ++stage) {
+    const Bytes bytes = stage == 1 ? 100 : 1;
+    costs.edges.push_back({.edge = {.from = stage, .to = stage + 1}, .activation = bytes, .gradient = bytes});
+  }
+  const ChannelOptions eager{.model = ChannelModel::pair, .eager_bytes = 50};
+  const auto found = smallest_counterexample(program, eager, costs);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->program.rank_count(), 2);
+  EXPECT_EQ(found->costs.edges.front().activation, 100);
+  costs.edges[1].activation = costs.edges[1].gradient = 1;
+  EXPECT_FALSE(fault_of(program, eager, costs)) << "everything is eager";
+}
+
+TEST(Counterexample, NamesTheRuleWithoutItsNumbers) {
+  Program program = *generate("1f1b", {.stages = 2, .microbatches = 12});
+  std::erase_if(program.ranks[1], [](const Action& a) { return to_text(a) == "1B11"; });
+  EXPECT_EQ(fault_of(program, {}, {})->rule,
+            "rank #: #B# is missing, every F must have a B, or an I and a W");
+}
+
+// A schedule that is safe in itself and hangs for want of room must not shrink to one whose messages cross.
+TEST(Counterexample, OfASmallCapacityIsStillMendedByALargerOne) {
+  const Program program = lowered("interleaved", {.stages = 4, .microbatches = 8, .virtual_stages = 2});
+  const ChannelOptions tight{.model = ChannelModel::rank, .capacity = 1};
+  const Counterexample found = smallest(program, tight);
+  EXPECT_EQ(found.fault.kind, FaultKind::hang);
+  EXPECT_EQ(found.fault.rule, "pair channels; unlimited capacity");
+  EXPECT_FALSE(fault_of(found.program, {.model = ChannelModel::rank}, found.costs));
+  EXPECT_LT(found.program.rank_count() * found.program.microbatches, 4 * 8);
+}
+
+/// Schedules of several kinds of placement, each with one random fault.
+Program random_program() {
+  const auto schedule =
+      *rc::gen::element<std::string>("gpipe", "1f1b", "1f1b-rr", "interleaved", "zb-h1", "v-min", "chimera",
+                                     "dualpipe-v", "data-parallel", "seq-1f1b");
+  Shape shape{.stages = *rc::gen::inRange(1, 5), .microbatches = *rc::gen::inRange(1, 9)};
+  if (schedule == "interleaved") shape.virtual_stages = *rc::gen::inRange(1, 3);
+  if (schedule == "seq-1f1b") shape.slices = *rc::gen::inRange(1, 4);
+  auto program = generate(schedule, shape);
+  RC_PRE(program.has_value());
+  if (*rc::gen::arbitrary<bool>()) program = lower(*program);
+  for (auto& list : program->ranks) {
+    RC_PRE(!list.empty());
+  }
+  const auto place = [&] {
+    const auto rank = *rc::gen::inRange<std::size_t>(0, program->ranks.size());
+    return std::pair(rank, *rc::gen::inRange<std::size_t>(0, program->ranks[rank].size()));
+  };
+  const auto [rank, position] = place();
+  auto& list = program->ranks[rank];
+  const auto at = list.begin() + static_cast<std::ptrdiff_t>(position);
+  switch (*rc::gen::inRange(0, 5)) {
+    case 0:
+      list.erase(at);
+      break;
+    case 1:
+      list.insert(at, Action(*at));
+      break;
+    case 2: {
+      const auto [other_rank, other] = place();
+      std::swap(*at, program->ranks[other_rank][other]);
+      break;
+    }
+    case 3:
+      at->stage = *rc::gen::inRange(0, program->stage_count() + 2);
+      break;
+    default:
+      at->weight_version += has_weight_version(at->kind) ? 1 : 0;
+      break;
+  }
+  return *std::move(program);
+}
+
+TEST(Counterexample, OfAnyFaultFailsAlikeAndIsMinimal) {
+  std::int64_t faults = 0;
+  const bool holds = rc::check("a counterexample fails alike, is no larger and is minimal", [&] {
+    const Program program = random_program();
+    const ChannelOptions channels{
+        .model = *rc::gen::elementOf(std::vector(kChannelModels.begin(), kChannelModels.end())),
+        .blocking = *rc::gen::arbitrary<bool>()};
+    const CostTable costs = unit_costs(program);
+    const auto fault = fault_of(program, channels, costs);
+    RC_PRE(fault.has_value());
+    ++faults;
+    const auto found = smallest_counterexample(program, channels, costs);
+    RC_ASSERT(found.has_value());
+    RC_ASSERT(fault_of(found->program, channels, found->costs) == fault);
+    RC_ASSERT(found->program.rank_count() <= program.rank_count());
+    RC_ASSERT(found->program.microbatches <= program.microbatches);
+    RC_ASSERT(is_minimal(*found, channels));
+  });
+  EXPECT_TRUE(holds);
+  EXPECT_GE(faults, 50);
+}
+
+TEST(Counterexample, IsThereOnlyForAProgramWithAFault) {
+  const Program program = lowered("1f1b", {.stages = 4, .microbatches = 8});
+  EXPECT_FALSE(fault_of(program, {}, unit_costs(program)));
+  EXPECT_FALSE(smallest_counterexample(program, {}, unit_costs(program)));
+  const Program crossed = with_crossed_messages();
+  EXPECT_FALSE(smallest_counterexample(crossed, {}, unit_costs(crossed))) << "safe under directed channels";
+}
+
+}  // namespace
+}  // namespace penstock

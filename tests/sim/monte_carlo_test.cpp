@@ -1,0 +1,82 @@
+// Noise: equal on any number of cores, bounded by what is drawn, and equal to a plain simulation of the costs
+// that it stands for.
+
+#include "sim/monte_carlo.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include <gtest/gtest.h>
+#include <tbb/global_control.h>
+
+#include "schedules/action.hpp"
+#include "sim/engines.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+Experiment one_f_one_b(Ns forward_ns = 1000) {
+  return uniform_experiment("1f1b", {.stages = 4, .microbatches = 8},
+                            {.forward_ns = forward_ns, .backward_ns = 2 * forward_ns, .latency_ns = 100});
+}
+
+NoisyMakespans noisy(const Experiment& experiment, const Noise& noise, std::int32_t trials = 200) {
+  auto makespans = monte_carlo(experiment, noise, trials);
+  EXPECT_TRUE(makespans) << makespans.error();
+  return *std::move(makespans);
+}
+
+TEST(MonteCarlo, WithoutNoiseIsThePrediction) {
+  const NoisyMakespans makespans = noisy(one_f_one_b(), {}, 3);
+  const Ns predicted = critical_path(one_f_one_b())->makespan_ns;
+  EXPECT_EQ(makespans.undisturbed_ns, predicted);
+  EXPECT_EQ(makespans.sorted, (std::vector<Ns>{predicted, predicted, predicted}));
+}
+
+TEST(MonteCarlo, StaysBetweenTheExtremesOfItsFactors) {
+  const NoisyMakespans makespans = noisy(one_f_one_b(), {.jitter = 0.2});
+  EXPECT_GE(makespans.sorted.front(), critical_path(one_f_one_b(800))->makespan_ns);
+  EXPECT_LE(makespans.sorted.back(), critical_path(one_f_one_b(1200))->makespan_ns);
+  EXPECT_LT(makespans.sorted.front(), makespans.sorted.back());
+  // The maximum over paths grows with their spread: noise costs time on average.
+  EXPECT_GT(makespans.mean_ns(), static_cast<double>(makespans.undisturbed_ns));
+}
+
+TEST(MonteCarlo, AClusterOfStragglersIsAsSlowAsTheyAre) {
+  const NoisyMakespans makespans = noisy(one_f_one_b(), {.straggler_chance = 1, .slowdown = 3}, 5);
+  EXPECT_EQ(makespans.sorted.front(), critical_path(one_f_one_b(3000))->makespan_ns);
+  EXPECT_EQ(makespans.sorted.back(), makespans.sorted.front());
+}
+
+TEST(MonteCarlo, StragglersComeAsOftenAsTheirChance) {
+  // One rank alone: a trial is slow or it is not.
+  const Experiment alone = uniform_experiment("gpipe", {.stages = 1, .microbatches = 1},
+                                              {.forward_ns = 1000, .backward_ns = 2000});
+  const NoisyMakespans makespans = noisy(alone, {.straggler_chance = 0.25, .slowdown = 2}, 4000);
+  EXPECT_NEAR(static_cast<double>(std::ranges::count(makespans.sorted, 6000)), 1000, 100);
+  EXPECT_EQ(makespans.percentile(0.5), 3000);
+  EXPECT_EQ(makespans.percentile(0.99), 6000);
+}
+
+TEST(MonteCarlo, IsTheSameOnOneCoreAndAnotherWithAnotherSeed) {
+  const Noise noise{.jitter = 0.3, .straggler_chance = 0.1, .seed = 7};
+  const NoisyMakespans many = noisy(one_f_one_b(), noise);
+  {
+    const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
+    EXPECT_EQ(noisy(one_f_one_b(), noise).sorted, many.sorted);
+  }
+  EXPECT_NE(noisy(one_f_one_b(), {.jitter = 0.3, .straggler_chance = 0.1, .seed = 8}).sorted, many.sorted);
+}
+
+TEST(MonteCarlo, PercentilesAreOfTheNearestRank) {
+  const NoisyMakespans four{.undisturbed_ns = 0, .sorted = {10, 20, 30, 40}};
+  EXPECT_EQ(four.percentile(0.25), 10);
+  EXPECT_EQ(four.percentile(0.26), 20);
+  EXPECT_EQ(four.percentile(0.5), 20);
+  EXPECT_EQ(four.percentile(1), 40);
+  EXPECT_DOUBLE_EQ(four.mean_ns(), 25);
+}
+
+}  // namespace
+}  // namespace penstock
