@@ -50,6 +50,7 @@ void InProcessTransport::send(std::int32_t message, Payload payload) {
 }
 
 void InProcessTransport::expect(std::int32_t message) {
+  if (!channels_.blocking) return;
   const std::scoped_lock lock(mutex_);
   if (!flat_.messages[index(message)].eager) settle(message, clock_.now_ns());
 }

@@ -122,6 +122,8 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
                                              .costs = experiment.costs,
                                              .samples_per_microbatch = experiment.samples_per_microbatch});
   result.kind = ResultKind::measured;
+  result.throughput.cost_per_million_samples = cost_per_million_samples(
+      result.throughput, experiment.program.rank_count(), experiment.price_per_device_hour);
   result.scenario = experiment.name;
   result.engine = runner.engine;
   result.channel = std::string(to_text(runner.channels.model));

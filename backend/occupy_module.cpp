@@ -30,11 +30,16 @@ double draw(std::uint64_t seed, const Action& action) {
 
 }  // namespace
 
+Ns held_ns(const CostTable& costs, std::span<const Action> group, const Jitter& jitter) {
+  const Ns stated = group_duration_ns(costs, group);
+  if (jitter.fraction == 0) return stated;
+  const double factor = 1 + jitter.fraction * (2 * draw(jitter.seed, group.front()) - 1);
+  return std::llround(static_cast<double>(stated) * factor);
+}
+
 void OccupyModule::occupy(const ComputeCall& call) const {
   if (!call.first_of_group) return;
-  const Ns stated = group_duration_ns(costs_, call.group);
-  const double factor = 1 + jitter_.fraction * (2 * draw(jitter_.seed, call.action) - 1);
-  const Ns held = jitter_.fraction == 0 ? stated : std::llround(static_cast<double>(stated) * factor);
+  const Ns held = held_ns(costs_, call.group, jitter_);
   if (held > 0) clock_.hold_for(held, call.stop);
 }
 

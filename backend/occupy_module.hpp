@@ -21,6 +21,9 @@ struct Jitter {
   std::uint64_t seed = 1;
 };
 
+/// How long an overlapped group (of one action: that action) is held.
+Ns held_ns(const CostTable& costs, std::span<const Action> group, const Jitter& jitter);
+
 /// Sends null payloads. Costs and clock must outlive it.
 class OccupyModule : public StageModule {
  public:

@@ -69,9 +69,8 @@ void RankWorker::pass(std::int32_t position) {
       if (blocking_) pass_send(position);
       break;
     case FlatOp::recv:
-      if (!blocking_) break;
       execution_.transport.expect(message);
-      wait_for(message);
+      if (blocking_) wait_for(message);
       break;
     case FlatOp::collective:
       pass_collective(position);

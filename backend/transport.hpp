@@ -33,8 +33,8 @@ class Transport {
   /// The sender's end of a transfer is ready: its producer has ended, or, with blocking channels, program
   /// order has reached the SEND. Never waits.
   virtual void send(std::int32_t message, Payload payload) = 0;
-  /// Blocking channels only: program order has reached the RECV. Otherwise every RECV stands ready from the
-  /// start. Never waits.
+  /// Program order has reached the RECV. It matters to blocking channels, and to transports whose receiver
+  /// has to ask; to the others every RECV stands ready from the start. Never waits.
   virtual void expect(std::int32_t message) = 0;
   /// The compute action at `position` has ended: transfers that waited for its room may start.
   virtual void release(std::int32_t position) = 0;

@@ -141,11 +141,21 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
   root.get_formatter()->column_width(32);
   root.require_subcommand(1);
   root.footer(std::string(kFooter));
-  const std::vector<Command> commands = {
-      simulate_command(root),        sweep_command(root),    show_command(root),
-      check_command(root),           convert_command(root),  plan_command(root),
-      run_command(root, invocation), compare_command(root),  diff_command(root),
-      reproduce_command(root),       schedules_command(root)};
+  const std::vector<Command> commands = {simulate_command(root),
+                                         sweep_command(root),
+                                         show_command(root),
+                                         check_command(root),
+                                         convert_command(root),
+                                         plan_command(root),
+                                         run_command(root, invocation),
+                                         calibrate_command(root, invocation),
+                                         selftest_command(root, invocation),
+                                         profile_command(root, invocation),
+                                         compare_command(root),
+                                         diff_command(root),
+                                         risk_command(root),
+                                         reproduce_command(root),
+                                         schedules_command(root)};
   wrap_descriptions(root);
   const auto flag = flag_without_value({argv, static_cast<std::size_t>(argc)});
   if (!flag.empty()) {

@@ -27,8 +27,13 @@ Command convert_command(CLI::App& root);
 Command plan_command(CLI::App& root);
 /// `invocation` must outlive the command.
 Command run_command(CLI::App& root, const Invocation& invocation);
+/// The same holds for the `invocation` of these.
+Command profile_command(CLI::App& root, const Invocation& invocation);
+Command calibrate_command(CLI::App& root, const Invocation& invocation);
+Command selftest_command(CLI::App& root, const Invocation& invocation);
 Command compare_command(CLI::App& root);
 Command diff_command(CLI::App& root);
+Command risk_command(CLI::App& root);
 Command reproduce_command(CLI::App& root);
 
 }  // namespace penstock

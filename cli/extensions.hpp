@@ -29,6 +29,12 @@ struct BackendCall {
   const Jitter& jitter;
 };
 
+/// What `penstock selftest` found.
+struct SelfTestAnswer {
+  std::string text;  ///< for people
+  bool all_right = true;
+};
+
 struct Extensions {
   /// By the name of --backend: nothing where another process has the result, as measure() returns it.
   std::map<std::string, std::function<tl::expected<std::optional<Result>, RunError>(const BackendCall&)>>
@@ -38,6 +44,8 @@ struct Extensions {
   std::function<tl::expected<std::unique_ptr<ModuleFamily>, std::string>(const Experiment&)> network;
   /// The times and bytes of a network's layers on this machine; empty as `network` is.
   std::function<tl::expected<LayerGraph, std::string>(const NetworkSpec&, const ProfileOptions&)> profile;
+  /// Checks this machine's GPUs; empty: this executable knows of none.
+  std::function<tl::expected<SelfTestAnswer, RunError>()> selftest{};
 };
 
 /// How the program was called.

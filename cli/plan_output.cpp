@@ -78,8 +78,11 @@ Table stage_table(const PlanReport& report) {
 
 Table front_table(const std::vector<PlanEvaluation>& front) {
   Table table{.columns = {"devices", "plan", "predicted period", "simulated period", "samples/s",
-                          "peak memory", "device-hours/M samples"},
+                          "peak memory", "device-hours/M samples", "cost/M samples"},
               .rows = {}};
+  const bool priced = std::ranges::any_of(
+      front, [](const PlanEvaluation& plan) { return plan.cost_per_million_samples().has_value(); });
+  if (!priced) table.columns.pop_back();
   for (const PlanEvaluation& plan : front) {
     const double predicted = plan.planned.plan.period_ns;
     table.rows.push_back({count_cell(plan.devices()),
@@ -90,6 +93,8 @@ Table front_table(const std::vector<PlanEvaluation>& front) {
                           bytes_cell(plan.peak_bytes()),
                           number(format_rate(plan.device_hours_per_million_samples()),
                                  plan.device_hours_per_million_samples())});
+    if (const auto cost = plan.cost_per_million_samples())
+      table.rows.back().push_back(number(format_rate(*cost), *cost));
   }
   return table;
 }
@@ -159,15 +164,17 @@ Json stages_json(const PlanReport& report) {
 
 /// The figures that a plan and a row of the front share.
 Json figures_json(const PlanEvaluation& plan) {
-  return {{"configuration", plan.configuration()},
-          {"devices", plan.devices()},
-          {"predicted_period_ns", plan.planned.plan.period_ns},
-          {"simulated_period_ns", plan.simulated_period_ns},
-          {"samples_per_second", plan.samples_per_second()},
-          {"bytes_per_sample", plan.bytes_per_sample},
-          {"peak_bytes", plan.peak_bytes()},
-          {"out_of_memory", plan.out_of_memory},
-          {"device_hours_per_million_samples", plan.device_hours_per_million_samples()}};
+  Json figures = {{"configuration", plan.configuration()},
+                  {"devices", plan.devices()},
+                  {"predicted_period_ns", plan.planned.plan.period_ns},
+                  {"simulated_period_ns", plan.simulated_period_ns},
+                  {"samples_per_second", plan.samples_per_second()},
+                  {"bytes_per_sample", plan.bytes_per_sample},
+                  {"peak_bytes", plan.peak_bytes()},
+                  {"out_of_memory", plan.out_of_memory},
+                  {"device_hours_per_million_samples", plan.device_hours_per_million_samples()}};
+  if (const auto cost = plan.cost_per_million_samples()) figures["cost_per_million_samples"] = *cost;
+  return figures;
 }
 
 Json levels_json(const std::vector<BandwidthLevel>& levels) {

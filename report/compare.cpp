@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "report/arrivals.hpp"
 #include "report/result.hpp"
 #include "report/timeline.hpp"
 #include "schedules/action.hpp"
@@ -66,20 +68,70 @@ std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& me
   return figures;
 }
 
-ErrorParts parts_of(const Result& predicted, const Result& measured) {
-  const auto mean = [](const Result& result, Ns RankReport::* figure) {
-    Ns sum = 0;
-    for (const RankReport& rank : result.ranks) sum += rank.*figure;
-    return result.ranks.empty() ? 0 : sum / static_cast<Ns>(result.ranks.size());
-  };
-  const auto error = [&](Ns RankReport::* figure) {
-    return mean(predicted, figure) - mean(measured, figure);
-  };
-  ErrorParts parts{.makespan_ns = predicted.makespan_ns - measured.makespan_ns,
-                   .compute_ns = error(&RankReport::busy_ns),
-                   .transfer_ns = error(&RankReport::exposed_communication_ns)};
-  parts.waiting_ns = parts.makespan_ns - parts.compute_ns - parts.transfer_ns;
+Ns length(const Span& span) { return span.end_ns - span.start_ns; }
+
+/// How the time of one rank went, as ErrorParts defines it; makespan_ns is the whole.
+ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vector<Spans>& spans) {
+  const RankReport& report = result.ranks[rank];
+  ErrorParts parts{.makespan_ns = result.makespan_ns,
+                   .compute_ns = report.busy_ns,
+                   .transfer_ns = report.exposed_communication_ns};
+  if (!spans.empty()) {
+    parts.launch_ns = parts.compute_ns = parts.transfer_ns = 0;
+    for (const IdleBefore& before : idle_before_actions(spans[rank])) {
+      parts.compute_ns += length(spans[rank][before.position]);
+      *parts.launch_ns += before.launch_ns;
+      parts.transfer_ns += before.transfer_ns;
+    }
+  }
+  parts.waiting_ns = parts.makespan_ns - parts.compute_ns - parts.transfer_ns - parts.launch_ns.value_or(0);
   return parts;
+}
+
+ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
+  ErrorParts parts{.makespan_ns = predicted.makespan_ns - measured.makespan_ns,
+                   .compute_ns = predicted.compute_ns - measured.compute_ns,
+                   .transfer_ns = predicted.transfer_ns - measured.transfer_ns};
+  if (predicted.launch_ns && measured.launch_ns) parts.launch_ns = *predicted.launch_ns - *measured.launch_ns;
+  parts.waiting_ns = parts.makespan_ns - parts.compute_ns - parts.transfer_ns - parts.launch_ns.value_or(0);
+  return parts;
+}
+
+std::vector<RankComparison> ranks_of(const Result& predicted, const Result& measured) {
+  std::vector<Spans> predicted_spans;
+  std::vector<Spans> measured_spans;
+  if (!predicted.timeline.spans.empty() && !measured.timeline.spans.empty()) {
+    predicted_spans = spans_by_rank(predicted.timeline);
+    measured_spans = spans_by_rank(measured.timeline);
+  }
+  std::vector<RankComparison> ranks;
+  ranks.reserve(measured.ranks.size());
+  for (std::size_t rank = 0; rank < measured.ranks.size(); ++rank) {
+    ranks.push_back({.rank = measured.ranks[rank].rank,
+                     .parts = difference(parts_of_rank(predicted, rank, predicted_spans),
+                                         parts_of_rank(measured, rank, measured_spans)),
+                     .predicted_peak_bytes = predicted.ranks[rank].memory.peak_bytes,
+                     .measured_peak_bytes = measured.ranks[rank].memory.peak_bytes});
+  }
+  return ranks;
+}
+
+/// Means over the ranks; what rounding leaves is waiting.
+ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) {
+  ErrorParts mean{.makespan_ns = makespan_ns};
+  if (ranks.empty()) return mean;
+  Ns launch = 0;
+  for (const RankComparison& rank : ranks) {
+    mean.compute_ns += rank.parts.compute_ns;
+    mean.transfer_ns += rank.parts.transfer_ns;
+    launch += rank.parts.launch_ns.value_or(0);
+  }
+  const auto count = static_cast<Ns>(ranks.size());
+  mean.compute_ns /= count;
+  mean.transfer_ns /= count;
+  if (ranks.front().parts.launch_ns) mean.launch_ns = launch / count;
+  mean.waiting_ns = makespan_ns - mean.compute_ns - mean.transfer_ns - mean.launch_ns.value_or(0);
+  return mean;
 }
 
 // --- actions --------------------------------------------------------------------------------------
@@ -90,8 +142,6 @@ bool have_same_actions(const Timeline& a, const Timeline& b) {
            return x.rank == y.rank && to_text(x.action) == to_text(y.action);
          });
 }
-
-Ns length(const Span& span) { return span.end_ns - span.start_ns; }
 
 ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timeline& measured) {
   ActionErrors errors{.kind = kind, .worst_start_ns = -1, .worst_action = {}};
@@ -139,21 +189,59 @@ void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& pr
   add("action_duration", duration > 0 ? duration_error / duration : 0, tolerances.duration);
 }
 
-std::optional<std::string> why_not_comparable(const Result& predicted, const Result& measured) {
-  if (predicted.kind == ResultKind::measured && measured.kind == ResultKind::predicted) {
-    return "the first result is a measurement and the second a prediction: give the prediction first";
+std::optional<CompareError> why_not_comparable(const Result& predicted, const Result& measured) {
+  const bool measured_first = predicted.kind == ResultKind::measured;
+  const bool predicted_second = measured.kind == ResultKind::predicted;
+  if (measured_first && predicted_second) {
+    return CompareError{
+        "the first result is a measurement and the second a prediction: give the prediction first", true};
+  }
+  if (measured_first) {
+    return CompareError{
+        "the first result is a measurement, too: give a prediction first, as `penstock simulate --timeline "
+        "-o "
+        "FILE.json` writes it",
+        true};
+  }
+  if (predicted_second) {
+    return CompareError{
+        "the second result is a prediction, too: give a measurement second, as `penstock run --timeline -o "
+        "FILE.json` writes it; `penstock diff` compares two predictions",
+        true};
   }
   if (predicted.program.digest != measured.program.digest) {
-    return fmt::format("the results are of different programs: {} (digest {:.12}) and {} (digest {:.12})",
-                       predicted.program.schedule, predicted.program.digest, measured.program.schedule,
-                       measured.program.digest);
+    return CompareError{
+        fmt::format("the results are of different programs: {} (digest {:.12}) and {} (digest {:.12})",
+                    predicted.program.schedule, predicted.program.digest, measured.program.schedule,
+                    measured.program.digest)};
   }
   if (predicted.channel != measured.channel) {
-    return fmt::format(
-        "the results are of different channel models: {} and {}; predict again with --channel {}",
-        predicted.channel, measured.channel, measured.channel);
+    return CompareError{
+        fmt::format("the results are of different channel models: {} and {}; predict again with --channel {}",
+                    predicted.channel, measured.channel, measured.channel)};
+  }
+  if (predicted.ranks.size() != measured.ranks.size()) {
+    return CompareError{fmt::format("the results have {} and {} ranks, although the digest is the same",
+                                    predicted.ranks.size(), measured.ranks.size())};
   }
   return std::nullopt;
+}
+
+/// What the measurement says of its memory figures.
+std::vector<std::string> memory_notes(const Result& measured) {
+  std::vector<std::string> notes;
+  std::ranges::copy_if(measured.notes, std::back_inserter(notes),
+                       [](const std::string& note) { return note.starts_with("memory: "); });
+  return notes;
+}
+
+std::string name_of(const ProgramReport& program) {
+  return fmt::format("{}, K = {}, M = {}", program.schedule, program.ranks, program.microbatches);
+}
+
+double ns_per_sample(const Result& result) {
+  const double samples = result.throughput.samples;
+  return static_cast<double>(result.makespan_ns) / (samples > 0 ? samples : 1);
 }
 
 }  // namespace
@@ -162,18 +250,22 @@ bool ComparedFigure::passed() const { return !tolerance || std::abs(error) <= *t
 
 bool Comparison::passed() const { return std::ranges::all_of(figures, &ComparedFigure::passed); }
 
-tl::expected<Comparison, std::string> compare_results(const Result& predicted, const Result& measured,
-                                                      const CompareTolerances& tolerances) {
+tl::expected<Comparison, CompareError> compare_results(const Result& predicted, const Result& measured,
+                                                       const CompareTolerances& tolerances) {
   if (auto why = why_not_comparable(predicted, measured)) return tl::unexpected(*std::move(why));
-  Comparison comparison{.schedule = measured.program.schedule,
+  std::vector<RankComparison> ranks = ranks_of(predicted, measured);
+  Comparison comparison{.name = name_of(measured.program),
+                        .schedule = measured.program.schedule,
                         .digest = measured.program.digest,
                         .channel = measured.channel,
                         .figures = figures_of(predicted, measured, tolerances),
-                        .parts = parts_of(predicted, measured),
-                        .actions = {}};
+                        .parts = mean_parts(ranks, predicted.makespan_ns - measured.makespan_ns),
+                        .ranks = std::move(ranks),
+                        .actions = {},
+                        .notes = memory_notes(measured)};
   if (predicted.timeline.spans.empty() || measured.timeline.spans.empty()) return comparison;
   if (!have_same_actions(predicted.timeline, measured.timeline)) {
-    return tl::unexpected<std::string>("the timelines are not of the same actions, although the digest is");
+    return tl::unexpected(CompareError{"the timelines are not of the same actions, although the digest is"});
   }
   add_action_figures(comparison.figures, predicted.timeline, measured.timeline, tolerances);
   for (const ActionKind kind : kComparedKinds) {
@@ -181,6 +273,32 @@ tl::expected<Comparison, std::string> compare_results(const Result& predicted, c
     if (errors.count > 0) comparison.actions.push_back(std::move(errors));
   }
   return comparison;
+}
+
+Ranking ranking_of(const std::vector<ResultPair>& pairs, double threshold) {
+  Ranking ranking{.threshold = threshold, .runs = {}, .wrong = {}};
+  for (const ResultPair& pair : pairs) {
+    ranking.runs.push_back({.name = name_of(pair.measured.program),
+                            .predicted_ns_per_sample = ns_per_sample(pair.predicted),
+                            .measured_ns_per_sample = ns_per_sample(pair.measured)});
+  }
+  std::ranges::stable_sort(ranking.runs, {}, &RankedRun::measured_ns_per_sample);
+  for (std::size_t a = 0; a < ranking.runs.size(); ++a) {
+    for (std::size_t b = a + 1; b < ranking.runs.size(); ++b) {
+      const RankedRun& faster = ranking.runs[a];
+      const RankedRun& slower = ranking.runs[b];
+      const double gap = slower.measured_ns_per_sample / faster.measured_ns_per_sample - 1;
+      if (!(gap > threshold)) continue;
+      ++ranking.counted_pairs;
+      if (faster.predicted_ns_per_sample < slower.predicted_ns_per_sample) continue;
+      ranking.wrong.push_back(
+          {.faster = faster.name,
+           .slower = slower.name,
+           .measured_gap = gap,
+           .predicted_gap = slower.predicted_ns_per_sample / faster.predicted_ns_per_sample - 1});
+    }
+  }
+  return ranking;
 }
 
 }  // namespace penstock

@@ -1,76 +1,21 @@
-// A Comparison as a table and as JSON.
+// Comparisons and rankings as tables and as JSON.
 
+#include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "report/compare.hpp"
+#include "report/compare_tables.hpp"
 #include "report/table.hpp"
-#include "report/units.hpp"
 #include "schedules/action.hpp"
 
 namespace penstock {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string signed_duration(Ns duration_ns) {
-  return (duration_ns < 0 ? "-" : "+") + format_duration(duration_ns < 0 ? -duration_ns : duration_ns);
-}
-
-std::string value_text(const std::string& name, double value) {
-  if (name == "makespan_ns") return format_duration(static_cast<Ns>(value));
-  if (name == "peak_bytes") return format_bytes(static_cast<Bytes>(value));
-  if (name == "samples_per_second") return format_rate(value);
-  return format_percent(value);
-}
-
-std::string label(const std::string& name) {
-  if (name == "makespan_ns") return "iteration time";
-  if (name == "idle_over_total") return "bubble (idle / total)";
-  if (name == "samples_per_second") return "samples per second";
-  if (name == "peak_bytes") return "peak memory";
-  if (name == "action_start") return "start of an action, mean";
-  return "duration of an action, mean";
-}
-
-bool has_values(const ComparedFigure& figure) { return !figure.name.starts_with("action_"); }
-
-Table figure_table(const Comparison& comparison) {
-  Table table{.columns = {"figure", "predicted", "measured", "error", "tolerance", "verdict"}, .rows = {}};
-  for (const ComparedFigure& figure : comparison.figures) {
-    const bool values = has_values(figure);
-    table.rows.push_back({{label(figure.name), {}},
-                          {values ? value_text(figure.name, figure.predicted) : "", figure.predicted},
-                          {values ? value_text(figure.name, figure.measured) : "", figure.measured},
-                          {format_percent(figure.error), figure.error},
-                          {figure.tolerance ? format_percent(*figure.tolerance) : "", figure.tolerance},
-                          {!figure.tolerance ? ""
-                           : figure.passed() ? "ok"
-                                             : "BEYOND",
-                           {}}});
-  }
-  return table;
-}
-
-Table action_table(const Comparison& comparison) {
-  Table table{.columns = {"action", "count", "predicted", "measured", "start off by", "at most", "there"},
-              .rows = {}};
-  const auto duration = [](Ns ns) { return Cell{format_duration(ns), static_cast<double>(ns)}; };
-  for (const ActionErrors& errors : comparison.actions) {
-    table.rows.push_back({{std::string(letters(errors.kind)), {}},
-                          {std::to_string(errors.count), static_cast<double>(errors.count)},
-                          duration(errors.predicted_duration_ns),
-                          duration(errors.measured_duration_ns),
-                          duration(errors.mean_start_ns),
-                          duration(errors.worst_start_ns),
-                          {errors.worst_action, {}}});
-  }
-  return table;
-}
 
 Json figure_json(const ComparedFigure& figure) {
   Json object = {{"name", figure.name}};
@@ -94,41 +39,95 @@ Json action_json(const ActionErrors& errors) {
           {"measured_duration_ns", errors.measured_duration_ns}};
 }
 
+Json parts_json(const ErrorParts& parts) {
+  return {{"makespan_ns", parts.makespan_ns},
+          {"compute_ns", parts.compute_ns},
+          {"transfer_ns", parts.transfer_ns},
+          {"launch_ns", parts.launch_ns ? Json(*parts.launch_ns) : Json(nullptr)},
+          {"waiting_ns", parts.waiting_ns}};
+}
+
+Json rank_json(const RankComparison& rank) {
+  return {
+      {"rank", rank.rank},
+      {"parts", parts_json(rank.parts)},
+      {"predicted_peak_bytes", rank.predicted_peak_bytes},
+      {"measured_peak_bytes", rank.measured_peak_bytes > 0 ? Json(rank.measured_peak_bytes) : Json(nullptr)}};
+}
+
+template <typename Value, typename ToJson>
+Json list_json(const std::vector<Value>& values, ToJson to_json) {
+  Json list = Json::array();
+  for (const Value& value : values) list.push_back(to_json(value));
+  return list;
+}
+
+Json comparison_json(const Comparison& comparison) {
+  return {{"schema_version", 1},
+          {"passed", comparison.passed()},
+          {"schedule", comparison.schedule},
+          {"digest", comparison.digest},
+          {"channel", comparison.channel},
+          {"figures", list_json(comparison.figures, figure_json)},
+          {"parts", parts_json(comparison.parts)},
+          {"ranks", list_json(comparison.ranks, rank_json)},
+          {"actions", list_json(comparison.actions, action_json)},
+          {"notes", comparison.notes}};
+}
+
+Json ranking_json(const Ranking& ranking) {
+  const auto run = [](const RankedRun& r) {
+    return Json{{"name", r.name},
+                {"predicted_ns_per_sample", r.predicted_ns_per_sample},
+                {"measured_ns_per_sample", r.measured_ns_per_sample}};
+  };
+  const auto wrong = [](const WrongRank& w) {
+    return Json{{"faster", w.faster},
+                {"slower", w.slower},
+                {"measured_gap", w.measured_gap},
+                {"predicted_gap", w.predicted_gap}};
+  };
+  return {{"passed", ranking.passed()},
+          {"threshold", ranking.threshold},
+          {"counted_pairs", ranking.counted_pairs},
+          {"runs", list_json(ranking.runs, run)},
+          {"wrong", list_json(ranking.wrong, wrong)}};
+}
+
 }  // namespace
 
 std::string comparison_to_table(const Comparison& comparison) {
   std::string text = fmt::format("{}, {} channels, digest {:.12}\n\n", comparison.schedule,
                                  comparison.channel, comparison.digest);
-  text += table_to_text(figure_table(comparison));
-  const ErrorParts& parts = comparison.parts;
-  text += fmt::format(
-      "\nerror of the iteration time {}: compute {}, exposed transfers {}, waiting and launch {}\n",
-      signed_duration(parts.makespan_ns), signed_duration(parts.compute_ns),
-      signed_duration(parts.transfer_ns), signed_duration(parts.waiting_ns));
+  text += table_to_text(compared_figures(comparison));
+  text += fmt::format("\n{}\n", parts_sentence(comparison));
+  text += "\nby rank, predicted minus measured\n" + table_to_text(rank_errors(comparison));
+  for (const std::string& note : comparison.notes) text += fmt::format("note: {}\n", note);
   if (comparison.actions.empty()) {
     return text + "\nnote: no errors of single actions: write both results with --timeline\n";
   }
   return text + "\nmean durations and errors of the start by kind of action\n" +
-         table_to_text(action_table(comparison));
+         table_to_text(action_errors(comparison));
 }
 
 std::string comparison_to_json(const Comparison& comparison) {
-  Json figures = Json::array();
-  for (const ComparedFigure& figure : comparison.figures) figures.push_back(figure_json(figure));
-  Json actions = Json::array();
-  for (const ActionErrors& errors : comparison.actions) actions.push_back(action_json(errors));
+  return comparison_json(comparison).dump(2) + "\n";
+}
+
+std::string comparisons_to_table(const std::vector<Comparison>& comparisons, const Ranking& ranking) {
+  std::string text =
+      table_to_text(comparison_overview(comparisons)) + "\n" + table_to_text(ranking_rows(ranking));
+  text += fmt::format("\n{}\n", ranking_sentence(ranking));
+  for (const std::string& line : wrong_ranks(ranking)) text += fmt::format("WRONG: {}\n", line);
+  return text;
+}
+
+std::string comparisons_to_json(const std::vector<Comparison>& comparisons, const Ranking& ranking) {
+  const bool passed = ranking.passed() && std::ranges::all_of(comparisons, &Comparison::passed);
   const Json document = {{"schema_version", 1},
-                         {"passed", comparison.passed()},
-                         {"schedule", comparison.schedule},
-                         {"digest", comparison.digest},
-                         {"channel", comparison.channel},
-                         {"figures", std::move(figures)},
-                         {"parts",
-                          {{"makespan_ns", comparison.parts.makespan_ns},
-                           {"compute_ns", comparison.parts.compute_ns},
-                           {"transfer_ns", comparison.parts.transfer_ns},
-                           {"waiting_ns", comparison.parts.waiting_ns}}},
-                         {"actions", std::move(actions)}};
+                         {"passed", passed},
+                         {"comparisons", list_json(comparisons, comparison_json)},
+                         {"ranking", ranking_json(ranking)}};
   return document.dump(2) + "\n";
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/arrivals.hpp"
 #include "report/holdings.hpp"
 #include "report/result.hpp"
 #include "report/timeline.hpp"
@@ -21,25 +22,6 @@
 
 namespace penstock {
 namespace {
-
-using Spans = std::span<const Span>;
-
-std::vector<Spans> by_rank(const Timeline& timeline) {
-  std::vector<Spans> ranks;
-  std::size_t begin = 0;
-  for (std::int32_t rank = 0; rank < timeline.rank_count; ++rank) {
-    std::size_t end = begin;
-    while (end < timeline.spans.size() && timeline.spans[end].rank == rank) ++end;
-    ranks.push_back(Spans(timeline.spans).subspan(begin, end - begin));
-    begin = end;
-  }
-  return ranks;
-}
-
-/// A compute action, or the first leaf of an overlapped group.
-bool opens_compute(Spans spans, std::size_t i) {
-  return is_compute(spans[i].action.kind) && (i == 0 || !spans[i - 1].action.overlaps_next);
-}
 
 struct Activity {
   Ns busy_ns = 0;
@@ -61,59 +43,9 @@ Activity activity(Spans spans) {
   return found;
 }
 
-std::uint64_t key_of(const Action& action, bool gradient) {
-  const auto number = static_cast<std::uint32_t>(action.stage * 2 + (gradient ? 1 : 0));
+std::uint64_t key_of(const Action& action) {
+  const auto number = static_cast<std::uint32_t>(action.stage);
   return std::uint64_t{number} << 32U | static_cast<std::uint32_t>(action.microbatch);
-}
-
-/// What a rank's next compute action waits for, gathered while its spans are read in program order.
-class Arrivals {
- public:
-  explicit Arrivals(RecomputeTiming recompute) : recompute_(recompute) {}
-
-  void add(const Span& span) {
-    if (span.action.kind == ActionKind::recv_forward) transfers_[key_of(span.action, false)].push_back(&span);
-    if (span.action.kind == ActionKind::recv_backward) transfers_[key_of(span.action, true)].push_back(&span);
-    if (is_collective(span.action.kind)) collectives_[{span.action.kind, span.action.stage}] = &span;
-  }
-
-  /// The messages that a leaf waits for.
-  std::vector<const Span*> of(const Action& leaf) const {
-    std::vector<const Span*> found;
-    const ActionKind wanted = leaf.kind == ActionKind::step ? ActionKind::reduce_grad : ActionKind::unshard;
-    if (const auto group = collectives_.find({wanted, leaf.stage}); group != collectives_.end()) {
-      found.push_back(group->second);
-    }
-    if (leaf.kind != ActionKind::forward && !takes_gradient(leaf)) return found;
-    if (const auto list = transfers_.find(key_of(leaf, takes_gradient(leaf))); list != transfers_.end()) {
-      found.insert(found.end(), list->second.begin(), list->second.end());
-    }
-    return found;
-  }
-
- private:
-  bool takes_gradient(const Action& action) const {
-    return action.kind == ActionKind::backward || action.kind == ActionKind::backward_input ||
-           (action.kind == ActionKind::recompute && recompute_ == RecomputeTiming::late);
-  }
-
-  RecomputeTiming recompute_;
-  std::unordered_map<std::uint64_t, std::vector<const Span*>> transfers_;
-  std::map<std::pair<ActionKind, std::int32_t>, const Span*> collectives_;
-};
-
-/// How much of [from, to) some of the spans cover.
-Ns covered_ns(std::vector<const Span*> spans, Ns from, Ns to) {
-  std::ranges::sort(spans, {}, &Span::start_ns);
-  Ns covered = 0;
-  for (const Span* span : spans) {
-    const Ns start = std::max(from, span->start_ns);
-    const Ns end = std::min(to, span->end_ns);
-    if (end <= start) continue;
-    covered += end - start;
-    from = end;
-  }
-  return covered;
 }
 
 Ns exposed_communication(Spans spans, RecomputeTiming recompute) {
@@ -124,12 +56,7 @@ Ns exposed_communication(Spans spans, RecomputeTiming recompute) {
     arrivals.add(spans[i]);
     if (!opens_compute(spans, i)) continue;
     if (spans[i].start_ns > idle_since) {
-      std::vector<const Span*> waited = arrivals.of(spans[i].action);
-      for (std::size_t leaf = i; spans[leaf].action.overlaps_next; ++leaf) {
-        const std::vector<const Span*> more = arrivals.of(spans[leaf + 1].action);
-        waited.insert(waited.end(), more.begin(), more.end());
-      }
-      exposed += covered_ns(std::move(waited), idle_since, spans[i].start_ns);
+      exposed += covered_ns(arrivals.of_group(spans, i), idle_since, spans[i].start_ns);
     }
     idle_since = std::max(idle_since, spans[i].end_ns);
   }
@@ -147,10 +74,10 @@ std::int64_t peak_live_activations(Spans spans) {
     const bool frees =
         span.action.kind == ActionKind::backward || span.action.kind == ActionKind::backward_weight;
     if (span.action.kind == ActionKind::forward) {
-      opened[key_of(span.action, false)] = alive.size();
+      opened[key_of(span.action)] = alive.size();
       alive.push_back({.from_ns = span.start_ns, .charged_by = position_of(i)});
     } else if (frees) {
-      if (const auto found = opened.find(key_of(span.action, false)); found != opened.end()) {
+      if (const auto found = opened.find(key_of(span.action)); found != opened.end()) {
         alive[found->second].until_ns = span.end_ns;
         alive[found->second].released_by = position_of(i);
       }
@@ -278,7 +205,7 @@ Result summarize(Timeline timeline, const MetricsInput& input) {
                     .digest = digest(input.program)};
   std::vector<Activity> activities;
   std::int32_t rank = 0;
-  for (const Spans& spans : by_rank(timeline)) {
+  for (const Spans& spans : spans_by_rank(timeline)) {
     activities.push_back(activity(spans));
     result.ranks.push_back(rank_report(rank++, spans, timeline.makespan_ns, input));
   }
@@ -286,6 +213,13 @@ Result summarize(Timeline timeline, const MetricsInput& input) {
   result.throughput = throughput_of(input.program, input.samples_per_microbatch, timeline.makespan_ns);
   result.timeline = std::move(timeline);
   return result;
+}
+
+std::optional<double> cost_per_million_samples(const ThroughputReport& throughput, std::int32_t devices,
+                                               std::optional<double> price_per_device_hour) {
+  const double rate = throughput.steady_samples_per_second.value_or(throughput.samples_per_second);
+  if (!price_per_device_hour || rate <= 0) return std::nullopt;
+  return *price_per_device_hour * devices * 1e6 / rate / 3600;
 }
 
 }  // namespace penstock

@@ -20,4 +20,9 @@ struct MetricsInput {
 /// (without memory) and the timeline. Definitions: BubbleReport, RankReport and ThroughputReport.
 Result summarize(Timeline timeline, const MetricsInput& input);
 
+/// What a million samples cost on that many devices at a price for a device's hour, at the steady rate where
+/// there is one. Nothing without a price or a rate.
+std::optional<double> cost_per_million_samples(const ThroughputReport& throughput, std::int32_t devices,
+                                               std::optional<double> price_per_device_hour);
+
 }  // namespace penstock

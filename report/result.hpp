@@ -95,6 +95,8 @@ struct ThroughputReport {
   double samples_per_update = 0;                    ///< samples that one STEP of the input stage covers
   double samples_per_second = 0;                    ///< over the whole run; 0 when the makespan is 0
   std::optional<double> steady_samples_per_second;  ///< per period of the endlessly repeated program
+  /// At the steady rate, or else that of the run; absent where devices have no price.
+  std::optional<double> cost_per_million_samples{};
 
   friend bool operator==(const ThroughputReport&, const ThroughputReport&) = default;
 };

@@ -48,6 +48,8 @@ std::string throughput_text(const ThroughputReport& throughput) {
   if (throughput.steady_samples_per_second) {
     text += fmt::format(", {} samples/s steady", format_rate(*throughput.steady_samples_per_second));
   }
+  if (throughput.cost_per_million_samples)
+    text += fmt::format(", {} a million samples", format_rate(*throughput.cost_per_million_samples));
   return text;
 }
 

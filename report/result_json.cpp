@@ -78,10 +78,12 @@ Json bubble_json(const BubbleReport& bubble) {
 
 Json throughput_json(const ThroughputReport& throughput) {
   const auto& steady = throughput.steady_samples_per_second;
-  return {{"samples_per_second", throughput.samples_per_second},
-          {"steady_samples_per_second", steady ? Json(*steady) : Json(nullptr)},
-          {"samples", throughput.samples},
-          {"samples_per_update", throughput.samples_per_update}};
+  Json object = {{"samples_per_second", throughput.samples_per_second},
+                 {"steady_samples_per_second", steady ? Json(*steady) : Json(nullptr)},
+                 {"samples", throughput.samples},
+                 {"samples_per_update", throughput.samples_per_update}};
+  if (const auto cost = throughput.cost_per_million_samples) object["cost_per_million_samples"] = *cost;
+  return object;
 }
 
 Json span_json(const Span& span) {

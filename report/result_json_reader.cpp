@@ -223,6 +223,8 @@ ThroughputReport read_throughput(const ObjectReader& object) {
   throughput.steady_samples_per_second = object.number_or_null("steady_samples_per_second");
   throughput.samples = object.number("samples");
   throughput.samples_per_update = object.number("samples_per_update");
+  if (object.has("cost_per_million_samples"))
+    throughput.cost_per_million_samples = object.number("cost_per_million_samples");
   return throughput;
 }
 

@@ -50,7 +50,8 @@ std::vector<Field> fields_of(const SweepRow& row) {
           {"steady_samples_per_second", figure(finite_or_null(row.steady_samples_per_second))},
           {"samples_per_update", figure(finite_or_null(row.samples_per_update))},
           {"peak_bytes", figure(row.peak_bytes)},
-          {"peak_rank", figure(row.peak_rank)}};
+          {"peak_rank", figure(row.peak_rank)},
+          {"cost_per_million_samples", figure(finite_or_null(row.cost_per_million_samples))}};
 }
 
 std::string csv_value(const Json& value) {
@@ -165,14 +166,19 @@ std::vector<SweepRow> best_per_schedule(const Sweep& sweep) {
 
 Table sweep_rows(const std::vector<SweepRow>& rows) {
   Table table;
-  table.columns = {"schedule",       "K",           "v",      "M",           "micro batch",
-                   "samples/update", "makespan",    "bubble", "closed form", "samples/s",
-                   "steady /s",      "peak memory", "status"};
+  table.columns = {"schedule", "K",      "v",           "M",         "micro batch", "samples/update",
+                   "makespan", "bubble", "closed form", "samples/s", "steady /s",   "peak memory"};
+  const bool priced =
+      std::ranges::any_of(rows, [](const SweepRow& row) { return row.cost_per_million_samples.has_value(); });
+  if (priced) table.columns.emplace_back("cost/M samples");
+  table.columns.emplace_back("status");
   for (const SweepRow& row : rows) {
     std::vector<Cell> cells = {{row.schedule, std::nullopt},        count_cell(row.stages),
                                count_cell(row.virtual_stages),      count_cell(row.microbatches),
                                quantity_cell(row.micro_batch_size), samples_per_update_cell(row)};
     std::ranges::move(figure_cells(row), std::back_inserter(cells));
+    if (priced)
+      cells.push_back(row.cost_per_million_samples ? rate_cell(*row.cost_per_million_samples) : Cell{});
     cells.push_back({status_text(row), std::nullopt});
     table.rows.push_back(std::move(cells));
   }

@@ -40,6 +40,7 @@ struct SweepRow {
   double samples_per_second = 0;
   std::optional<double> steady_samples_per_second;
   double samples_per_update = 0;
+  std::optional<double> cost_per_million_samples{};
   Bytes peak_bytes = 0;
   std::int32_t peak_rank = 0;
 

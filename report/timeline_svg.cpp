@@ -35,6 +35,7 @@ namespace {
 
 constexpr double kRowHeight = 24;
 constexpr double kRowGap = 6;
+constexpr double kGroupGap = 10;  // more between groups of rows
 constexpr double kBarHeight = 4;
 constexpr double kTitleHeight = 26;
 constexpr double kAxisHeight = 34;
@@ -55,13 +56,17 @@ struct Layout {
   LegendPlace legend;
   double rows_top = 0;
   double row_pitch = 0;
+  std::size_t rows_in_group = 1;
   double axis_top = 0;
   Ns makespan_ns = 0;
 
   double x(Ns time_ns) const {
     return makespan_ns > 0 ? static_cast<double>(time_ns) / static_cast<double>(makespan_ns) * plot_width : 0;
   }
-  double row_top(std::size_t rank) const { return rows_top + row_pitch * static_cast<double>(rank); }
+  double row_top(std::size_t row) const {
+    const std::size_t groups = rows_in_group > 1 ? row / rows_in_group : 0;
+    return rows_top + row_pitch * static_cast<double>(row) + kGroupGap * static_cast<double>(groups);
+  }
 };
 
 /// The thin bars that some rank has, in drawing order.
@@ -114,13 +119,27 @@ std::vector<LegendEntry> legend_entries(const Timeline& timeline, const std::vec
   return entries;
 }
 
+std::string row_name(const TimelineSvgOptions& options, std::size_t row) {
+  return options.row_names.empty() ? fmt::format("rank {}", row) : options.row_names[row];
+}
+
+/// How wide the longest of the names is, about.
+double names_width(const Timeline& timeline, const TimelineSvgOptions& options) {
+  if (options.row_names.empty()) {
+    return 30 + 7 * static_cast<double>(std::to_string(std::max(0, timeline.rank_count - 1)).size());
+  }
+  std::size_t longest = 0;
+  for (const std::string& name : options.row_names) longest = std::max(longest, name.size());
+  return 6 * static_cast<double>(longest);
+}
+
 /// The places from left to right, which decide how many boxes can be drawn.
 Layout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   Layout layout;
   layout.makespan_ns = timeline.makespan_ns;
   layout.width = std::max(200, options.width);
-  const std::size_t digits = std::to_string(std::max(0, timeline.rank_count - 1)).size();
-  layout.left = 46 + 7 * static_cast<double>(digits);
+  layout.left = 16 + names_width(timeline, options);
+  layout.rows_in_group = static_cast<std::size_t>(std::max(1, options.rows_in_group));
   layout.plot_width = layout.width - layout.left - kRightMargin;
   return layout;
 }
@@ -144,13 +163,19 @@ Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
 }
 
+std::string tooltip_with_remark(const DrawnBox& box, std::size_t row, const TimelineSvgOptions& options) {
+  const std::string remark = options.remark && !box.merged() ? options.remark(row, box.shown) : "";
+  return remark.empty() ? tooltip_of(box) : fmt::format("{}\n{}", tooltip_of(box), remark);
+}
+
 /// Boxes that take time, then the marks of the steps over them.
-void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::int32_t>& stages, double top,
-                     const Layout& layout) {
+void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::int32_t>& stages,
+                     std::size_t number, const Layout& layout, const TimelineSvgOptions& options) {
+  const double top = layout.row_top(number);
   for (const DrawnBox& box : row.boxes) {
     const Rectangle at = {layout.x(box.start_ns), top, layout.x(box.end_ns) - layout.x(box.start_ns),
                           kRowHeight};
-    const std::string tooltip = tooltip_of(box);
+    const std::string tooltip = tooltip_with_remark(box, number, options);
     const ComputeBox& shown = box.shown;
     if (box.merged()) {
       text.add_merged(mixed_colour(box.shares), at, tooltip);
@@ -168,7 +193,8 @@ void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::
     double room = layout.plot_width;
     if (i > 0) room = std::min(room, x - layout.x(row.steps[i - 1].start_ns));
     if (i + 1 < row.steps.size()) room = std::min(room, layout.x(row.steps[i + 1].start_ns) - x);
-    text.add_mark(colour_of(ActionKind::step), {x, top, 0, kRowHeight}, room, tooltip_of(row.steps[i]));
+    text.add_mark(colour_of(ActionKind::step), {x, top, 0, kRowHeight}, room,
+                  tooltip_with_remark(row.steps[i], number, options));
   }
 }
 
@@ -226,9 +252,9 @@ std::string head_svg(const Layout& layout, const TimelineSvgOptions& options) {
       layout.width, layout.height, layout.left, layout.plot_width, layout.makespan_ns, layout.axis_top);
   // A mark at either end of the plot is drawn whole.
   svg += fmt::format(
-      "<defs>{}<clipPath id=\"penstock-plot\"><rect x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
+      "<defs>{}<clipPath id=\"penstock-plot{}\"><rect x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
       "height=\"{:.2f}\"/></clipPath></defs>\n",
-      box_patterns_svg(), layout.left - 1, layout.plot_width + 2, layout.height);
+      box_patterns_svg(), options.id, layout.left - 1, layout.plot_width + 2, layout.height);
   svg += "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
   if (!options.title.empty()) {
     svg += fmt::format("<text x=\"{:.2f}\" y=\"17\" font-size=\"14\" font-weight=\"bold\">{}</text>\n",
@@ -237,15 +263,15 @@ std::string head_svg(const Layout& layout, const TimelineSvgOptions& options) {
   return svg;
 }
 
-std::string rank_labels_svg(const Layout& layout, std::size_t ranks) {
+std::string row_labels_svg(const Layout& layout, std::size_t rows, const TimelineSvgOptions& options) {
   std::string svg;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const double top = layout.row_top(rank);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const double top = layout.row_top(row);
     fmt::format_to(std::back_inserter(svg),
-                   "<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"end\">rank {}</text>"
+                   "<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"end\">{}</text>"
                    "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"/>\n",
-                   layout.left - 8, top + kRowHeight / 2 + 4, rank, layout.left, top, layout.plot_width,
-                   kRowHeight, to_hex(kIdleColour));
+                   layout.left - 8, top + kRowHeight / 2 + 4, xml_escaped(row_name(options, row)),
+                   layout.left, top, layout.plot_width, kRowHeight, to_hex(kIdleColour));
   }
   return svg;
 }
@@ -283,21 +309,21 @@ std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& 
   const Layout layout = layout_of(columns, timeline, options, bars.size(), legend);
   BoxText text;
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {
-    add_compute_row(text, rows[rank], stages_of(ranks[rank]), layout.row_top(rank), layout);
+    add_compute_row(text, rows[rank], stages_of(ranks[rank]), rank, layout, options);
   }
   const std::vector<Span> spans = bar_spans(timeline, bars);
   add_bars(text, spans, bars, layout,
            least_bar_distance(layout, options, spans.size(), bars.size() * ranks.size()));
 
   std::string svg = head_svg(layout, options) + legend_svg(legend, layout.legend);
-  svg += rank_labels_svg(layout, ranks.size());
+  svg += row_labels_svg(layout, ranks.size(), options);
   svg += fmt::format(
-      "<g clip-path=\"url(#penstock-plot)\">\n<g class=\"zoom\" transform=\"translate({0:.2f},0)\" "
+      "<g clip-path=\"url(#penstock-plot{2})\">\n<g class=\"zoom\" transform=\"translate({0:.2f},0)\" "
       "stroke=\"#ffffff\" "
       "stroke-width=\"0.5\">\n{1}</g>\n<g class=\"labels\" transform=\"translate({0:.2f},0)\" "
       "text-anchor=\"middle\" "
-      "pointer-events=\"none\">\n{2}</g>\n</g>\n",
-      layout.left, text.boxes(), text.labels());
+      "pointer-events=\"none\">\n{3}</g>\n</g>\n",
+      layout.left, text.boxes(), options.id, text.labels());
   return svg + axis_svg(layout) + "</svg>\n";
 }
 

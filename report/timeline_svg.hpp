@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "report/timeline.hpp"
+#include "report/timeline_rows.hpp"
 
 namespace penstock {
 
@@ -16,6 +19,13 @@ struct TimelineSvgOptions {
   bool communication = false;  ///< thin bars under each row: sends, receives, collectives
   double least_pixels = 0.8;   ///< narrower boxes are merged; 0: only as far as most_elements needs it
   std::size_t most_elements = 50'000;  ///< XML elements of all boxes and bars together
+
+  // For pictures of more than one timeline; compare_html.cpp has a row a rank of each.
+  std::vector<std::string> row_names{};  ///< beside the rows; empty: "rank 0", "rank 1", ...
+  std::int32_t rows_in_group = 1;        ///< so many rows stand close together
+  std::string id{};                      ///< different for each picture of one page
+  /// What a box's tooltip says beside its times; null: nothing.
+  std::function<std::string(std::size_t row, const ComputeBox& box)> remark{};
 };
 
 /// A complete <svg> element. Boxes carry a tooltip (action, start, end, weight version) and, where there is

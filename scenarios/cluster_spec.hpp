@@ -3,6 +3,7 @@
 // need not name a number of devices. Read by load.hpp, built by experiment.hpp.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <variant>
@@ -18,6 +19,7 @@ struct ClusterSpec {
   std::variant<UniformCluster, TwoLevelCluster, Cluster> shape =
       UniformCluster{.devices = 0, .memory_bytes = {}};
   std::string name = "uniform";  ///< the preset's name, for messages
+  std::optional<double> price_per_device_hour{};  ///< >= 0, in whatever money the user counts
 };
 
 /// The cluster for a program of `ranks` ranks; device r runs rank r. Errors: fewer devices than ranks (both

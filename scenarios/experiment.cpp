@@ -165,6 +165,7 @@ tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
                     .channels = scenario.channels,
                     .samples_per_microbatch = static_cast<double>(batch->micro_batch_size),
                     .notes = notes_of(scenario, batch->micro_batch_size),
+                    .price_per_device_hour = scenario.cluster.price_per_device_hour,
                     .network = std::move(network)};
 }
 

@@ -31,6 +31,7 @@ struct Experiment {
   ChannelOptions channels;
   double samples_per_microbatch = 1;
   std::vector<std::string> notes;
+  std::optional<double> price_per_device_hour{};
   std::optional<StagedNetwork> network{};  ///< absent: the model is times and bytes alone
 };
 

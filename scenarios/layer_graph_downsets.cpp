@@ -59,7 +59,8 @@ bool inputs_are_in(const Dependences& dependences, const Members& members, std::
 }
 
 bool costs_nothing(const Layer& layer) {
-  return layer.forward_ns == 0 && layer.backward_ns == 0 && layer.output == 0 && layer.weights == 0;
+  return layer.forward_ns == 0 && layer.backward_ns == 0 && layer.output == 0 && layer.kept_bytes() == 0 &&
+         layer.weights == 0;
 }
 
 /// The layers that are in every downset.
@@ -89,7 +90,7 @@ Downset summed(const LayerGraph& graph, const Dependences& dependences, const Me
     const Layer& one = graph.layers[layer];
     ++set.size;
     set.time_ns += one.forward_ns + one.backward_ns;
-    set.outputs += one.output;
+    set.kept += one.kept_bytes();
     set.weights += one.weights;
     if (is_alive(dependences, members, layer)) set.alive += one.output;
   }
@@ -100,13 +101,15 @@ Downset summed(const LayerGraph& graph, const Dependences& dependences, const Me
 bool sums_fit(const LayerGraph& graph) {
   Wide time = 0;
   Wide outputs = 0;
+  Wide kept = 0;
   Wide weights = 0;
   for (const Layer& layer : graph.layers) {
     time += static_cast<Wide>(layer.forward_ns) + layer.backward_ns;
     outputs += layer.output;
+    kept += layer.kept_bytes();
     weights += layer.weights;
   }
-  return std::max({time, outputs, weights}) <= std::numeric_limits<std::int64_t>::max();
+  return std::max({time, outputs, kept, weights}) <= std::numeric_limits<std::int64_t>::max();
 }
 
 tl::expected<std::set<Members>, std::string> grown(const Dependences& dependences, Members first,

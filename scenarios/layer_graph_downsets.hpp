@@ -18,8 +18,8 @@ namespace penstock {
 struct Downset {
   std::vector<std::uint64_t> members;  ///< layer l is bit l % 64 of word l / 64
   std::int32_t size = 0;
-  Ns time_ns = 0;     ///< forward + backward
-  Bytes outputs = 0;  ///< what is kept of the layers for their backward pass
+  Ns time_ns = 0;  ///< forward + backward
+  Bytes kept = 0;  ///< what is kept of the layers for their backward pass
   Bytes weights = 0;
   Bytes alive = 0;  ///< outputs that a layer outside reads, each counted once
 

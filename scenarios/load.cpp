@@ -48,8 +48,8 @@ Parts read_parts(const Node& document, Problem& problem) {
   const MappingReader reader(document, "", kKeys, problem);
   Parts parts;
   if (problem.found()) return parts;
-  if (const Node* node = reader.find("model")) parts.model = read_model(*node, problem);
   if (const Node* node = reader.find("cluster")) parts.cluster = read_cluster(*node, problem);
+  if (const Node* node = reader.find("model")) parts.model = read_model(*node, parts.cluster, problem);
   if (const Node* node = reader.find("schedule")) parts.schedule = read_schedule(*node, problem);
   if (const Node* node = reader.find("partition")) parts.partition = read_partition(*node, problem);
   if (const Node* node = reader.find("training")) parts.training = read_training(*node, problem);
@@ -131,6 +131,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.cluster = std::move(parts.cluster);
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);
+  scenario.notes = std::move(parts.model.notes);
   if (scenario.partition.rule != Partition::Rule::unset &&
       !std::holds_alternative<LayerGraph>(scenario.model)) {
     scenario.notes.emplace_back("partition is not used: the model is given stage by stage");

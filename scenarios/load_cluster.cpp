@@ -1,11 +1,14 @@
 // `cluster:` is a preset with its parameters, or devices, switches and links one by one.
 
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,11 +29,25 @@ namespace {
 
 constexpr std::int64_t kMostDevices = 1 << 20;
 
+/// `price: 2.5`, of a device for an hour.
+std::optional<double> read_price(const MappingReader& reader) {
+  const auto text = reader.word("price");
+  if (!text) return std::nullopt;
+  double price = -1;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), price);
+  if (error == std::errc() && end == text->data() + text->size() && std::isfinite(price) && price >= 0)
+    return price;
+  reader.complain(
+      "price",
+      fmt::format("expected what a device costs for an hour, a number such as 2.5, got \"{}\"", *text));
+  return std::nullopt;
+}
+
 // --- presets --------------------------------------------------------------------------------------------
 
 ClusterSpec read_uniform(const Node& node, Problem& problem) {
-  static constexpr std::array<std::string_view, 6> kKeys = {"preset",  "devices", "bandwidth",
-                                                            "latency", "memory",  "flops"};
+  static constexpr std::array<std::string_view, 7> kKeys = {"preset", "devices", "bandwidth", "latency",
+                                                            "memory", "flops",   "price"};
   const MappingReader reader(node, "cluster", kKeys, problem);
   UniformCluster shape;
   shape.devices =
@@ -39,14 +56,16 @@ ClusterSpec read_uniform(const Node& node, Problem& problem) {
   shape.latency_ns = reader.duration("latency").value_or(0);
   shape.memory_bytes = reader.limit("memory");
   shape.flops_per_second = reader.flops("flops").value_or(0);
-  return {.shape = shape, .name = "uniform"};
+  return {.shape = shape, .name = "uniform", .price_per_device_hour = read_price(reader)};
 }
 
 /// A two-level cluster: the preset's figures where the mapping gives none.
 ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string name, Problem& problem) {
-  static constexpr std::array<std::string_view, 10> kKeys = {
-      "preset",          "nodes",         "devices_per_node", "intra_bandwidth", "intra_latency",
-      "inter_bandwidth", "inter_latency", "memory",           "flops",           "device_order"};
+  static constexpr std::array<std::string_view, 11> kKeys = {
+      "preset",          "nodes",         "devices_per_node",
+      "intra_bandwidth", "intra_latency", "inter_bandwidth",
+      "inter_latency",   "memory",        "flops",
+      "device_order",    "price"};
   const MappingReader reader(node, "cluster", kKeys, problem);
   const Range devices{.least = 1, .most = kMostDevices};
   shape.nodes = static_cast<std::int32_t>(reader.integer("nodes", devices).value_or(shape.nodes));
@@ -59,7 +78,7 @@ ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string 
   if (reader.has("memory")) shape.memory_bytes = reader.limit("memory");
   shape.flops_per_second = reader.flops("flops").value_or(shape.flops_per_second);
   shape.device_order = reader.integers("device_order", {.least = 0, .most = kMostDevices});
-  return {.shape = std::move(shape), .name = std::move(name)};
+  return {.shape = std::move(shape), .name = std::move(name), .price_per_device_hour = read_price(reader)};
 }
 
 std::string unknown_preset(const Node& node) {
@@ -131,7 +150,7 @@ void add_link(ClusterBuilder& builder, const NodeNames& names, const Node& node,
 }
 
 ClusterSpec read_explicit(const Node& node, Problem& problem) {
-  static constexpr std::array<std::string_view, 4> kKeys = {"name", "devices", "switches", "links"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"name", "devices", "switches", "links", "price"};
   const MappingReader reader(node, "cluster", kKeys, problem);
   const std::string name = reader.word("name").value_or("explicit");
   ClusterBuilder builder(name);
@@ -158,7 +177,7 @@ ClusterSpec read_explicit(const Node& node, Problem& problem) {
     problem.note(node, "cluster", cluster.error());
     return {};
   }
-  return {.shape = *std::move(cluster), .name = name};
+  return {.shape = *std::move(cluster), .name = name, .price_per_device_hour = read_price(reader)};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// `model:` is one of `stages: {...}`, `layers: [...]` and `profile: FILE`, with or without the `network:`
-// that it is the model of.
+// `model:` is one of `stages: {...}`, `layers: [...]`, `profile: FILE` and the transformers of
+// load_transformer.hpp, with or without the `network:` that it is the model of.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,9 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/cluster_spec.hpp"
 #include "scenarios/document.hpp"
+#include "scenarios/load_transformer.hpp"
 #include "scenarios/model.hpp"
 #include "scenarios/parts.hpp"
 #include "scenarios/pipedream_profile.hpp"
@@ -132,8 +134,8 @@ std::vector<std::int32_t> read_inputs(const MappingReader& reader, const LayerNa
 }
 
 Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index, Problem& problem) {
-  static constexpr std::array<std::string_view, 6> kKeys = {"name",   "forward", "backward",
-                                                            "output", "weights", "inputs"};
+  static constexpr std::array<std::string_view, 7> kKeys = {"name", "forward", "backward", "output",
+                                                            "kept", "weights", "inputs"};
   const MappingReader reader(node, fmt::format("model.layers.{}", index), kKeys, problem);
   for (const std::string_view key : {"forward", "backward"}) {
     if (!problem.found() && !reader.has(key)) reader.complain(key, "expected a duration, got nothing");
@@ -142,6 +144,7 @@ Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index
               .forward_ns = reader.duration("forward").value_or(0),
               .backward_ns = reader.duration("backward").value_or(0),
               .output = reader.bytes("output").value_or(0),
+              .kept = reader.bytes("kept"),
               .weights = reader.bytes("weights").value_or(0),
               .inputs = read_inputs(reader, earlier, index)};
   if (earlier.contains(layer.name)) {
@@ -218,13 +221,28 @@ NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& 
 
 // --- the part -------------------------------------------------------------------------------------------
 
+bool is_transformer(std::string_view form) { return form == "transformer" || form == "huggingface"; }
+
 /// Keys that the form (none: a network alone) has no use for.
 void refuse_keys_of_other_forms(const MappingReader& model, std::optional<std::string_view> form) {
-  if (!form && model.has("batch"))
+  if (!form && model.has("batch")) {
     model.complain("batch",
                    "belongs to stages, layers or profile; unit costs hold for training.micro_batch_size");
+  }
+  if (form && is_transformer(*form) && model.has("batch")) {
+    model.complain(
+        "batch", "belongs to stages, layers or profile; a transformer has its own times for any microbatch");
+  }
   if ((!form || *form == "stages") && model.has("overhead"))
-    model.complain("overhead", "belongs to layers or profile; write model.stages.overhead");
+    model.complain("overhead", "belongs to layers, profile or a transformer; write model.stages.overhead");
+}
+
+std::vector<std::string_view> keys_of(const Node& model) {
+  std::vector<std::string_view> keys(kForms.begin(), kForms.end());
+  keys.insert(keys.end(), {"network", "batch", "overhead"});
+  if (model.find("huggingface") != nullptr)
+    keys.insert(keys.end(), keys_beside_huggingface().begin(), keys_beside_huggingface().end());
+  return keys;
 }
 
 /// The one form that the model is given in; nothing when it is none (a problem, unless there is a network)
@@ -236,18 +254,18 @@ std::optional<std::string_view> form_of(const MappingReader& model, Problem& pro
     if (form) model.complain(key, fmt::format("expected one form of the model, got {} and {}", *form, key));
     form = key;
   }
-  if (!form && !model.has("network"))
-    problem.note(model.node(), "model",
-                 "expected one of stages, layers, profile and network, got none of them");
+  if (!form && !model.has("network")) {
+    problem.note(
+        model.node(), "model",
+        "expected one of stages, layers, profile, transformer, huggingface and network, got none of them");
+  }
   return form;
 }
 
 }  // namespace
 
-ModelPart read_model(const Node& node, Problem& problem) {
-  static constexpr std::array<std::string_view, 8> kKeys = {
-      "stages", "layers", "profile", "transformer", "huggingface", "network", "batch", "overhead"};
-  const MappingReader model(node, "model", kKeys, problem);
+ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem) {
+  const MappingReader model(node, "model", keys_of(node), problem);
   if (problem.found()) return {};
   std::optional<NetworkSpec> network;
   if (const Node* named = model.find("network")) network = read_network(*named, model, problem);
@@ -256,17 +274,24 @@ ModelPart read_model(const Node& node, Problem& problem) {
   if (problem.found()) return {};
   refuse_keys_of_other_forms(model, form);
   if (!form) return {.model = UnitCosts{}, .network = std::move(network)};
-  if (*form == "transformer" || *form == "huggingface") {
-    model.complain(*form, "not supported yet; expected stages, layers or profile");
-    return {};
-  }
   const Node& value = *model.find(*form);
   const auto batch = model.integer("batch", {.least = 1, .most = std::numeric_limits<std::int32_t>::max()});
   if (*form == "stages")
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
-  LayerGraph graph = *form == "layers" ? read_layers(value, problem) : read_profile(value, problem);
+  ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
+  LayerGraph graph;
+  if (is_transformer(*form)) {
+    TransformerPart transformer = *form == "transformer" ? read_transformer(value, cluster, problem)
+                                                         : read_huggingface(model, cluster, problem);
+    graph = std::move(transformer.graph);
+    part.notes = std::move(transformer.notes);
+    part.batch = 1;
+  } else {
+    graph = *form == "layers" ? read_layers(value, problem) : read_profile(value, problem);
+  }
   graph.overhead_ns = model.duration("overhead").value_or(0);
-  return {.model = std::move(graph), .network = std::move(network), .batch = batch};
+  part.model = std::move(graph);
+  return part;
 }
 
 }  // namespace penstock

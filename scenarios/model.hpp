@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -65,10 +66,13 @@ struct Layer {
   std::string name;
   Ns forward_ns = 0;
   Ns backward_ns = 0;
-  Bytes output = 0;  ///< what it hands on, and what is kept of it for the backward pass
+  Bytes output = 0;             ///< what it hands on
+  std::optional<Bytes> kept{};  ///< held from F to B; absent: the output
   Bytes weights = 0;
   std::vector<std::int32_t>
       inputs;  ///< indices of the layers that it reads, all smaller than its own; ascending
+
+  Bytes kept_bytes() const { return kept.value_or(output); }
 
   friend bool operator==(const Layer&, const Layer&) = default;
 };

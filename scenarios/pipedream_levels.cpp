@@ -58,7 +58,7 @@ std::vector<std::vector<std::size_t>> larger_downsets(std::span<const Downset> d
 
 Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minibatches,
                  std::int64_t state_bytes_per_weight_byte) {
-  const Wide activations = static_cast<Wide>(after.outputs) - before.outputs;
+  const Wide activations = static_cast<Wide>(after.kept) - before.kept;
   const Wide weights = static_cast<Wide>(after.weights) - before.weights;
   const Wide held = (activations + weights) * minibatches + weights * (1 + state_bytes_per_weight_byte);
   return static_cast<Bytes>(std::min<Wide>(held, std::numeric_limits<Bytes>::max()));

@@ -97,7 +97,7 @@ class PlanReader {
             .compute_ns = after.time_ns - before.time_ns,
             .weights = after.weights - before.weights,
             .cut = after.alive,
-            .held = after.outputs - before.outputs};
+            .held = after.kept - before.kept};
   }
 
   std::span<const Downset> downsets_;
@@ -117,7 +117,7 @@ std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> s
     stage.in_flight = static_cast<std::int32_t>((here_and_later + replicas - 1) / replicas);
     stage.compute_ns += 2 * graph.overhead_ns;
     Downset layers;
-    layers.outputs = stage.held;
+    layers.kept = stage.held;
     layers.weights = stage.weights;
     stage.held = held_bytes({}, layers, stage.in_flight, state_bytes);
   }
@@ -152,7 +152,7 @@ using Checked = tl::expected<void, std::string>;
 
 Downset alone(const Layer& layer) {
   Downset set;
-  set.outputs = layer.output;
+  set.kept = layer.kept_bytes();
   set.weights = layer.weights;
   return set;
 }

@@ -111,6 +111,7 @@ tl::expected<LayerGraph, std::string> scaled(LayerGraph graph, std::int64_t own,
     layer.forward_ns = scale(layer.forward_ns);
     layer.backward_ns = scale(layer.backward_ns);
     layer.output = scale(layer.output);
+    if (layer.kept) layer.kept = scale(*layer.kept);
   }
   if (!overflows) return graph;
   return tl::unexpected(

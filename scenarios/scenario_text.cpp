@@ -53,6 +53,11 @@ std::string flops(double flops_per_second) {
   return flops_per_second == 0 ? std::string() : fmt::format(", flops: {} FLOP/s", flops_per_second);
 }
 
+/// `price: ...` with what stands before and behind it, where a device has one.
+std::string price(std::optional<double> per_device_hour, std::string_view before, std::string_view behind) {
+  return per_device_hour ? fmt::format("{}price: {}{}", before, *per_device_hour, behind) : std::string();
+}
+
 // --- the parts ------------------------------------------------------------------------------------------
 
 std::string layer_line(const LayerGraph& graph, std::size_t index) {
@@ -60,6 +65,7 @@ std::string layer_line(const LayerGraph& graph, std::size_t index) {
   std::string line = fmt::format("    - {{name: {}, forward: {}, backward: {}, output: {} B, weights: {} B",
                                  scalar(layer.name), duration_text(layer.forward_ns),
                                  duration_text(layer.backward_ns), layer.output, layer.weights);
+  if (layer.kept) line += fmt::format(", kept: {} B", *layer.kept);
   const auto before = static_cast<std::int32_t>(index) - 1;
   const std::vector<std::int32_t> usual =
       index == 0 ? std::vector<std::int32_t>{} : std::vector<std::int32_t>{before};
@@ -75,6 +81,7 @@ std::string layer_line(const LayerGraph& graph, std::size_t index) {
 
 std::string network_line(const NetworkSpec& network) {
   std::vector<std::string> sizes;
+  sizes.reserve(network.sizes.size());
   for (const auto& [name, size] : network.sizes) sizes.push_back(fmt::format("{}: {}", name, size));
   return fmt::format("  network: {{{}: {{{}}}}}\n", network.name, fmt::join(sizes, ", "));
 }
@@ -92,12 +99,14 @@ using Text = tl::expected<std::string, std::string>;
 
 struct ClusterText {
   std::string preset;
+  std::optional<double> price_per_device_hour;
 
   Text operator()(const UniformCluster& shape) const {
-    return fmt::format("cluster: {{preset: uniform, {}bandwidth: {}, latency: {}, memory: {}{}}}\n",
+    return fmt::format("cluster: {{preset: uniform, {}bandwidth: {}, latency: {}, memory: {}{}{}}}\n",
                        shape.devices > 0 ? fmt::format("devices: {}, ", shape.devices) : "",
                        bandwidth(shape.bytes_per_second), duration_text(shape.latency_ns),
-                       memory(shape.memory_bytes), flops(shape.flops_per_second));
+                       memory(shape.memory_bytes), flops(shape.flops_per_second),
+                       price(price_per_device_hour, ", ", ""));
   }
   Text operator()(const TwoLevelCluster& shape) const {
     std::string text = fmt::format(
@@ -107,6 +116,7 @@ struct ClusterText {
         duration_text(shape.intra_latency_ns), bandwidth(shape.inter_bytes_per_second),
         duration_text(shape.inter_latency_ns), memory(shape.memory_bytes));
     if (shape.flops_per_second != 0) text += fmt::format("  flops: {} FLOP/s\n", shape.flops_per_second);
+    text += price(price_per_device_hour, "  ", "\n");
     if (!shape.device_order.empty())
       text += fmt::format("  device_order: [{}]\n", fmt::join(shape.device_order, ", "));
     return text;
@@ -194,7 +204,7 @@ std::string comment_to_yaml(std::string_view text) {
 }
 
 tl::expected<std::string, std::string> cluster_to_yaml(const ClusterSpec& cluster) {
-  return std::visit(ClusterText{cluster.name}, cluster.shape);
+  return std::visit(ClusterText{cluster.name, cluster.price_per_device_hour}, cluster.shape);
 }
 
 std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch) {

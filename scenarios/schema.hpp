@@ -24,8 +24,10 @@ struct ModelPart {
   Model model;
   std::optional<NetworkSpec> network{};
   std::optional<std::int64_t> batch{};  ///< samples that its times and bytes hold for
+  std::vector<std::string> notes{};     ///< what was assumed
 };
-ModelPart read_model(const Node& node, Problem& problem);
+/// A transformer takes its peak rate from the cluster.
+ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
 
 /// `cluster:` of load_cluster.cpp.
 ClusterSpec read_cluster(const Node& node, Problem& problem);

@@ -170,7 +170,7 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
   for (auto layer = static_cast<std::size_t>(begin); layer < static_cast<std::size_t>(end); ++layer) {
     forward += graph.layers[layer].forward_ns;
     backward += graph.layers[layer].backward_ns;
-    kept += graph.layers[layer].output;
+    kept += graph.layers[layer].kept_bytes();
     weights += graph.layers[layer].weights;
   }
   const Wide state = weights * state_bytes_per_weight_byte(optimizer);

@@ -153,6 +153,12 @@ double PlanEvaluation::device_hours_per_million_samples() const {
   return devices() * 1e6 / samples_per_second() / 3600;
 }
 
+std::optional<double> PlanEvaluation::cost_per_million_samples() const {
+  const std::optional<double> price = planned.scenario.cluster.price_per_device_hour;
+  if (!price) return std::nullopt;
+  return *price * device_hours_per_million_samples();
+}
+
 std::string PlanEvaluation::configuration() const {
   std::vector<std::size_t> replicas;
   replicas.reserve(planned.plan.stages.size());

@@ -28,6 +28,8 @@ struct PlanEvaluation {
   double samples_per_second() const;  ///< simulated
   Bytes peak_bytes() const;           ///< of the fullest device
   double device_hours_per_million_samples() const;
+  /// Absent where the cluster has no price.
+  std::optional<double> cost_per_million_samples() const;
   std::string configuration() const;  ///< replicas of the stages: "15-1"
 };
 

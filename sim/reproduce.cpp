@@ -68,6 +68,21 @@ constexpr std::array kReproductions = {
         .setting = "the profiled times of its table 9; bubble rate of the longest rank; zb-1p and zb-2p may "
                    "be better than published; 1F1B-I by its formula (K-1)(f+b+w)/v + (2Kv-K-2)c",
         .run = reproduce_zero_bubble_table_5},
+    Reproduction{
+        .name = "megatron-sc21",
+        .source = "Megatron-LM (SC'21, arXiv 2104.04473), tables 1 and 2; MT-NLG 530B (arXiv 2201.11990), "
+                  "section 2.4",
+        .setting = "analytic transformers, full recomputation, tensor degree 8, 1F1B with one sequence a "
+                   "microbatch on free links; the efficiency is that of each model's smallest run, whose own "
+                   "speed is therefore no figure; reductions of gradients and the optimizer are left out",
+        .run = reproduce_megatron_sc21},
+    Reproduction{.name = "recomputation",
+                 .source = "Reducing Activation Recomputation in Large Transformer Models (MLSys'23, arXiv "
+                           "2205.05198), tables 4 and 5",
+                 .setting =
+                     "analytic transformers, tensor degree 8 (what sequence parallelism saves is left out); "
+                     "table 4 in proportion to its 19.6 ms without recomputation",
+                 .run = reproduce_recomputation},
 };
 
 }  // namespace

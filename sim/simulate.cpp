@@ -78,6 +78,11 @@ void add_steady_rate(Result& result, const Experiment& experiment, Engine engine
       samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
+void add_cost(Result& result, const Experiment& experiment) {
+  result.throughput.cost_per_million_samples = cost_per_million_samples(
+      result.throughput, experiment.program.rank_count(), experiment.price_per_device_hour);
+}
+
 }  // namespace
 
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options) {
@@ -95,6 +100,7 @@ tl::expected<Result, Hang> simulate(const Experiment& experiment, const Simulate
   result.links = link_traffic(result.timeline, experiment);
   add_memory(result, experiment, options.memory);
   if (options.steady == SteadyState::find) add_steady_rate(result, experiment, engine);
+  add_cost(result, experiment);
   return result;
 }
 
@@ -143,6 +149,7 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
   } else {
     add_steady_rate(prediction.result, *experiment, resolve(*experiment, options.engine));
   }
+  add_cost(prediction.result, *experiment);  // at another rate than before
   return prediction;
 }
 

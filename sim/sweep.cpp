@@ -138,6 +138,7 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
   row.samples_per_second = result.throughput.samples_per_second;
   row.steady_samples_per_second = result.throughput.steady_samples_per_second;
   row.samples_per_update = result.throughput.samples_per_update;
+  row.cost_per_million_samples = result.throughput.cost_per_million_samples;
   add_memory_verdict(row, prediction);
 }
 

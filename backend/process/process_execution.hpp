@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <tl/expected.hpp>
 #include <vector>
 
@@ -14,10 +15,30 @@
 #include "backend/module_family.hpp"
 #include "backend/payload.hpp"
 #include "backend/process/socket_loop.hpp"
+#include "backend/transport.hpp"
 #include "schedules/flat_program.hpp"
 #include "schedules/program.hpp"
 
 namespace penstock {
+
+/// What moves the messages of one rank in one run.
+struct RankTransport {
+  std::unique_ptr<Transport> transport;
+  /// Of the messages that the rank accounts for (socket_transport.hpp, messages_of), when all have started.
+  /// Throws Stopped.
+  std::function<std::vector<MessageTime>()> own_times;
+  /// Gets the frames that peers' transports sent, on another thread; may be empty.
+  std::function<void(const Frame&)> receive{};
+};
+/// What a run's transport may use. References are good for the run.
+struct RankRun {
+  std::int32_t run = 0;
+  const Clock& clock;  ///< that all ranks share
+  /// Never waits; frames for one peer arrive in order.
+  std::function<void(std::int32_t peer, Frame)> send;
+};
+/// Makes the transport of each run, on the thread that executes the rank's list.
+using MakeRankTransport = std::function<RankTransport(const RankRun&)>;
 
 /// What all processes of a run have in common. All references must outlive the call that takes it.
 struct ProcessExecution {
@@ -37,6 +58,9 @@ struct ProcessExecution {
   /// May be empty. Called in each rank's process after each run; what it throws is the run's failure, what
   /// it returns is the rank's account.
   std::function<RankAccount(std::int32_t rank, const StageModules& modules)> finished{};
+  /// What moves messages; empty: sockets. Called once in each rank's process, when the ranks have met; what
+  /// it throws is the run's failure. It should look at `stopped` when it waits, and throw Stopped.
+  std::function<MakeRankTransport(std::int32_t rank, const std::function<bool()>& stopped)> transport{};
 };
 
 /// Forks a process for each rank and runs the program in them. When a process fails, ends

@@ -78,7 +78,8 @@ class Worker {
     const std::jthread moving([this](const std::stop_token& stop) { move_frames(stop); });
     try {
       meet_peers();
-      while (const auto number = next_run()) run_once(*number);
+      const MakeRankTransport make = transport_maker();
+      while (const auto number = next_run()) run_once(*number, make);
       return {};
     } catch (const Stopped&) {  // NOLINT(bugprone-empty-catch): the verdict says why
     } catch (const std::exception& error) {
@@ -137,16 +138,31 @@ class Worker {
     return std::exchange(prepare_, std::nullopt)->run;
   }
 
-  void run_once(std::int32_t number) {
+  MakeRankTransport transport_maker() {
+    if (!execution_.transport) return [this](const RankRun& run) { return over_sockets(run); };
+    return execution_.transport(place_.rank, [this] { return stop_.stop_requested(); });
+  }
+
+  RankTransport over_sockets(const RankRun& run) const {
+    auto sockets = std::make_unique<SocketTransport>(SocketTransportParts{.flat = flat_,
+                                                                          .pace = execution_.pace,
+                                                                          .clock = run.clock,
+                                                                          .codec = execution_.codec,
+                                                                          .rank = place_.rank,
+                                                                          .run = run.run,
+                                                                          .send = run.send});
+    SocketTransport& transport = *sockets;
+    return {.transport = std::move(sockets),
+            .own_times = [&transport] { return transport.own_times(); },
+            .receive = [&transport](const Frame& frame) { transport.receive(frame); }};
+  }
+
+  void run_once(std::int32_t number, const MakeRankTransport& make) {
     StageModules modules = execution_.modules(place_.rank, *clock_);
-    SocketTransport transport(
-        {.flat = flat_,
-         .pace = execution_.pace,
-         .clock = *clock_,
-         .codec = execution_.codec,
-         .rank = place_.rank,
-         .run = number,
-         .send = [this](std::int32_t peer, Frame frame) { loop_.send(links_.at(peer), std::move(frame)); }});
+    RankTransport transport =
+        make({.run = number, .clock = *clock_, .send = [this](std::int32_t peer, Frame frame) {
+                loop_.send(links_.at(peer), std::move(frame));
+              }});
     const Connected connected(*this, transport);
     stand_at_start();
     say(Ready{number});
@@ -157,7 +173,7 @@ class Worker {
     RankWorker({.program = execution_.program,
                 .flat = flat_,
                 .modules = modules,
-                .transport = transport,
+                .transport = *transport.transport,
                 .clock = *clock_},
                place_.rank, times, progress_[index(place_.rank)])
         .run(stop_.get_token());
@@ -223,7 +239,7 @@ class Worker {
     const std::scoped_lock lock(mutex_);
     if (!verdict_) verdict_ = error;
     stop_.request_stop();
-    if (transport_ != nullptr) transport_->stop();
+    if (transport_ != nullptr) transport_->transport->stop();
     changed_.notify_all();
   }
 
@@ -254,7 +270,7 @@ class Worker {
   bool deliver(ConnectionId from, const Frame& frame) {
     const std::scoped_lock lock(mutex_);
     if (!link_ids_.contains(from)) return false;
-    if (transport_ != nullptr) transport_->receive(frame);
+    if (transport_ != nullptr && transport_->receive) transport_->receive(frame);
     return true;
   }
 
@@ -318,16 +334,16 @@ class Worker {
   /// Frames reach a run's transport while this lives.
   class Connected {
    public:
-    Connected(Worker& worker, SocketTransport& transport) : worker_(worker) { set(&transport); }
+    Connected(Worker& worker, RankTransport& transport) : worker_(worker) { set(&transport); }
     Connected(const Connected&) = delete;
     Connected& operator=(const Connected&) = delete;
     ~Connected() { set(nullptr); }
 
    private:
-    void set(SocketTransport* transport) {
+    void set(RankTransport* transport) {
       const std::scoped_lock lock(worker_.mutex_);
       worker_.transport_ = transport;
-      if (transport != nullptr && worker_.verdict_) transport->stop();
+      if (transport != nullptr && worker_.verdict_) transport->transport->stop();
     }
     Worker& worker_;
   };
@@ -356,7 +372,7 @@ class Worker {
   std::optional<Go> go_;
   std::optional<End> end_;
   std::optional<ExecutionError> verdict_;
-  SocketTransport* transport_ = nullptr;
+  RankTransport* transport_ = nullptr;
   SocketLoop loop_;
 };
 

@@ -1,11 +1,7 @@
 #include "backend/torch/network_family.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -22,70 +18,17 @@
 #include "backend/module_family.hpp"
 #include "backend/payload.hpp"
 #include "backend/stage_module.hpp"
+#include "backend/torch/cut_network.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/models.hpp"
-#include "backend/torch/networks.hpp"
-#include "backend/torch/optimizer.hpp"
 #include "backend/torch/tensor_codec.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "report/result.hpp"
 #include "scenarios/experiment.hpp"
-#include "scenarios/scenario.hpp"
 #include "schedules/action.hpp"
-#include "schedules/program.hpp"
 
 namespace penstock::nn {
 namespace {
-
-OptimizerOptions options_of(penstock::Optimizer optimizer) {
-  using penstock::Optimizer;  // not the class of this namespace
-  switch (optimizer) {
-    case Optimizer::sgd:
-      return {.kind = OptimizerKind::sgd};
-    case Optimizer::momentum:
-      return {.kind = OptimizerKind::sgd, .momentum = 0.9};
-    case Optimizer::rmsprop:
-      return {.kind = OptimizerKind::rmsprop};
-    case Optimizer::adam:
-      return {.kind = OptimizerKind::adam};
-  }
-  return {};
-}
-
-/// The pieces that the scenario's layers name.
-tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetwork& network) {
-  std::map<std::string, std::int32_t, std::less<>> unused;
-  std::vector<std::string> all;
-  for (std::int32_t piece = 0; piece < static_cast<std::int32_t>(model.pieces.size()); ++piece) {
-    all.push_back(piece_name(model, piece));
-    unused[all.back()] = piece;
-  }
-  Cut cut;
-  for (const std::vector<std::string>& names : network.layers) {
-    cut.emplace_back();
-    for (const std::string& name : names) {
-      const auto found = unused.find(name);
-      if (found == unused.end()) {
-        return tl::unexpected(network.spec.place + ": the model has a layer \"" + name + "\", the network " +
-                              network.spec.name + " with these sizes has not; its layers go from " +
-                              all.front() + " to " + all.back() + ". Profile it anew, or mend the sizes");
-      }
-      cut.back().push_back(found->second);
-      unused.erase(found);
-    }
-    std::ranges::sort(cut.back());
-  }
-  if (unused.empty()) return cut;
-  return tl::unexpected(network.spec.place + ": the model lacks the network's layer \"" +
-                        unused.begin()->first + "\"; profile the network anew, or mend its sizes");
-}
-
-bool is_chain(const Program& program) {
-  for (const StageEdge& edge : program.edges) {
-    if (edge.to != edge.from + 1) return false;
-  }
-  return program.edges.empty() || std::ssize(program.edges) == program.stage_count() - 1;
-}
 
 std::int64_t bytes_of(const Payload& payload) {
   return storage_bytes({.tensors = dynamic_cast<const TensorPayload&>(*payload).tensors});
@@ -101,17 +44,17 @@ Action first_of(ActionKind kind, std::size_t stage) {
 
 class NetworkFamily : public ModuleFamily {
  public:
-  NetworkFamily(const Experiment& experiment, Network network, Cut cut)
+  NetworkFamily(const Experiment& experiment, CutNetwork cut)
       : experiment_(experiment),
-        cut_(std::move(cut)),
-        input_(network.inputs.of(0)),
-        model_(std::move(network.model)),
-        training_(std::make_shared<Training>(
-            Training{.inputs = [data = std::move(network.inputs)](std::int32_t m) { return data.of(m); },
-                     .targets = [data = std::move(network.targets)](std::int32_t m) { return data.of(m); },
-                     .optimizer = options_of(experiment.network->optimizer),
-                     .loss_scale = 1.0 / experiment.program.microbatches,
-                     .observer = {}})) {}
+        cut_(std::move(cut.cut)),
+        input_(cut.network.inputs.of(0)),
+        model_(std::move(cut.network.model)),
+        training_(std::make_shared<Training>(Training{
+            .inputs = [data = std::move(cut.network.inputs)](std::int32_t m) { return data.of(m); },
+            .targets = [data = std::move(cut.network.targets)](std::int32_t m) { return data.of(m); },
+            .optimizer = cut.optimizer,
+            .loss_scale = 1.0 / experiment.program.microbatches,
+            .observer = {}})) {}
 
   std::string description() const override {
     return "the network " + experiment_.network->spec.name +
@@ -203,21 +146,10 @@ class NetworkFamily : public ModuleFamily {
 }  // namespace
 
 tl::expected<std::unique_ptr<ModuleFamily>, std::string> network_family(const Experiment& experiment) {
-  const StagedNetwork& staged = experiment.network.value();
-  const std::string place = staged.spec.place.empty() ? "" : staged.spec.place + ": ";
-  if (!is_chain(experiment.program))
-    return tl::unexpected(place + "a network runs on stages in a chain, this program's stages branch");
-  if (experiment.program.slices > 1)
-    return tl::unexpected(place + "a network runs on whole microbatches, this program slices them");
-  const double samples = experiment.samples_per_microbatch;
-  auto network = make_network(staged.spec, std::llround(samples));
-  if (!network) return tl::unexpected(network.error());
-  tl::expected<Cut, std::string> cut = staged.layers.empty()
-                                           ? even_cut(network->model, experiment.program.stage_count())
-                                           : cut_by_names(network->model, staged);
-  if (!cut) return tl::unexpected(cut.error());
+  auto cut = cut_network(experiment);
+  if (!cut) return tl::unexpected(std::move(cut.error()));
   at::set_num_threads(1);
-  return std::make_unique<NetworkFamily>(experiment, *std::move(network), *std::move(cut));
+  return std::make_unique<NetworkFamily>(experiment, *std::move(cut));
 }
 
 }  // namespace penstock::nn

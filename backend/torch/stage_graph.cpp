@@ -188,7 +188,7 @@ class StageGraph : public Layer {
 /// By running the model once.
 SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
   const at::NoGradGuard no_grad;
-  Values values = {{kModelInput, input}};
+  Values values = {{kModelInput, input.cpu()}};  // as the initial weights are
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
   const at::ScalarType type = input.is_floating_point() ? input.scalar_type() : at::kFloat;
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {

@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/calibration.hpp"
 #include "backend/in_process_transport.hpp"
 #include "backend/thread_run.hpp"
 #include "report/compare.hpp"
@@ -77,16 +76,6 @@ TEST(ThreadRun, AProgramThatHangsOnTheTransportIsRefused) {
   EXPECT_TRUE(result.error().message.starts_with(
       "the program hangs on the in-process transport (directed channels):"))
       << result.error().message;
-}
-
-TEST(ThreadRun, CalibrationFindsAnOverheadAndCostsWithItAreLonger) {
-  const auto calibration = calibrate_threads({.action_ns = 1'000'000, .actions = 10, .repeats = 3});
-  ASSERT_TRUE(calibration) << calibration.error();
-  EXPECT_GT(calibration->action_overhead_ns, 0);
-  CostTable costs{.stages = {{.forward_ns = 10, .backward_ns = 20}}, .edges = {}};
-  EXPECT_EQ(with_overhead(costs, 5).stages[0].forward_ns, 15);
-  EXPECT_EQ(with_overhead(costs, 5).stages[0].backward_ns, 25);
-  EXPECT_EQ(with_overhead(costs, 5).stages[0].step_ns, 0);
 }
 
 }  // namespace

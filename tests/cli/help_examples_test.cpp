@@ -50,7 +50,7 @@ TEST_P(HelpExamples, AllWork) {
   }
 }
 
-// `run` and `compare` take as long as what they measure; those of `diff` name files of a user.
+// `run`, `calibrate` and `compare` take as long as what they measure; those of `diff` name files of a user.
 INSTANTIATE_TEST_SUITE_P(OfCommand, HelpExamples,
                          testing::Values("", "simulate", "sweep", "show", "check", "convert", "plan",
                                          "schedules", "reproduce"),

@@ -1,7 +1,12 @@
 // Predictions held against measurements that differ in known ways.
 
+#include <cstddef>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -42,6 +47,35 @@ Result result_of(ResultKind kind, Ns forward_ns, Ns pause_ns, Ns backward_ns) {
 const Result kPredicted = result_of(ResultKind::predicted, 100, 0, 200);
 const Result kMeasured = result_of(ResultKind::measured, 110, 20, 270);
 
+/// F of stage 0 on rank 0 takes 100, the message `transfer`, then rank 1 launches its F of 50.
+Result two_ranks(ResultKind kind, Ns transfer_ns, Ns launch_ns) {
+  Program program;
+  program.schedule = "two";
+  program.microbatches = 1;
+  program.placement.stages = {{.ranks = {0}}, {.ranks = {1}}};
+  const Action first{.kind = ActionKind::forward, .stage = 0, .microbatch = 0};
+  const Action send{.kind = ActionKind::send_forward, .stage = 0, .microbatch = 0, .peer = 1};
+  const Action receive{.kind = ActionKind::recv_forward, .stage = 1, .microbatch = 0, .peer = 0};
+  const Action second{.kind = ActionKind::forward, .stage = 1, .microbatch = 0};
+  program.ranks = {{first, send}, {receive, second}};
+  const Ns arrival = 100 + transfer_ns;
+  const Ns start = arrival + launch_ns;
+  const Timeline timeline{.rank_count = 2,
+                          .makespan_ns = start + 50,
+                          .spans = {{.rank = 0, .action = first, .start_ns = 0, .end_ns = 100},
+                                    {.rank = 0, .action = send, .start_ns = 100, .end_ns = arrival},
+                                    {.rank = 1, .action = receive, .start_ns = 100, .end_ns = arrival},
+                                    {.rank = 1, .action = second, .start_ns = start, .end_ns = start + 50}}};
+  const CostTable costs{.stages = {StageCost{}, StageCost{}}, .edges = {}};
+  Result result = summarize(timeline, {.program = program, .costs = costs});
+  result.kind = kind;
+  result.channel = "directed";
+  return result;
+}
+
+const Result kTwoRanksPredicted = two_ranks(ResultKind::predicted, 0, 0);
+const Result kTwoRanksMeasured = two_ranks(ResultKind::measured, 40, 20);
+
 const ComparedFigure& figure(const Comparison& comparison, const std::string& name) {
   for (const ComparedFigure& f : comparison.figures) {
     if (f.name == name) return f;
@@ -51,7 +85,7 @@ const ComparedFigure& figure(const Comparison& comparison, const std::string& na
 
 TEST(Compare, ErrorsAreRelativeToTheMeasurement) {
   const auto comparison = compare_results(kPredicted, kMeasured, {.makespan = 0.3});
-  ASSERT_TRUE(comparison) << comparison.error();
+  ASSERT_TRUE(comparison) << comparison.error().message;
   EXPECT_DOUBLE_EQ(figure(*comparison, "makespan_ns").error, -0.25);
   EXPECT_DOUBLE_EQ(figure(*comparison, "idle_over_total").error, -0.05);
   EXPECT_NEAR(figure(*comparison, "samples_per_second").error, 1.0 / 3, 1e-12);
@@ -62,8 +96,54 @@ TEST(Compare, ErrorsAreRelativeToTheMeasurement) {
 TEST(Compare, PartsAddUpToTheErrorOfTheMakespan) {
   const auto comparison = compare_results(kPredicted, kMeasured, {});
   ASSERT_TRUE(comparison);
-  EXPECT_EQ(comparison->parts,
-            (ErrorParts{.makespan_ns = -100, .compute_ns = -80, .transfer_ns = 0, .waiting_ns = -20}));
+  EXPECT_EQ(
+      comparison->parts,
+      (ErrorParts{
+          .makespan_ns = -100, .compute_ns = -80, .transfer_ns = 0, .launch_ns = -20, .waiting_ns = 0}));
+}
+
+TEST(Compare, WithoutTimelinesLaunchIsPartOfWaiting) {
+  Result bare = kMeasured;
+  bare.timeline.spans.clear();
+  const auto comparison = compare_results(kPredicted, bare, {});
+  ASSERT_TRUE(comparison);
+  EXPECT_EQ(
+      comparison->parts,
+      (ErrorParts{
+          .makespan_ns = -100, .compute_ns = -80, .transfer_ns = 0, .launch_ns = {}, .waiting_ns = -20}));
+}
+
+TEST(Compare, PartsAreMeansOfTheRanksPartsWhichAddUpToo) {
+  const auto comparison = compare_results(kTwoRanksPredicted, kTwoRanksMeasured, {});
+  ASSERT_TRUE(comparison) << comparison.error().message;
+  // Rank 1 is idle for 160, of which the message takes 40, then 20 to launch; predicted were 100 and 0.
+  ASSERT_EQ(comparison->ranks.size(), 2U);
+  EXPECT_EQ(comparison->ranks[1].parts,
+            (ErrorParts{
+                .makespan_ns = -60, .compute_ns = 0, .transfer_ns = -40, .launch_ns = -20, .waiting_ns = 0}));
+  EXPECT_EQ(
+      comparison->ranks[0].parts,
+      (ErrorParts{.makespan_ns = -60, .compute_ns = 0, .transfer_ns = 0, .launch_ns = 0, .waiting_ns = -60}));
+  EXPECT_EQ(
+      comparison->parts,
+      (ErrorParts{
+          .makespan_ns = -60, .compute_ns = 0, .transfer_ns = -20, .launch_ns = -10, .waiting_ns = -30}));
+}
+
+TEST(Compare, EachRanksMemoryIsBesideThePrediction) {
+  Result predicted = kTwoRanksPredicted;
+  Result measured = kTwoRanksMeasured;
+  predicted.ranks[1].memory.peak_bytes = 1024;
+  measured.ranks[1].memory.peak_bytes = 2048;
+  measured.notes = {"memory: counted by hand", "something else"};
+  const auto comparison = compare_results(predicted, measured, {.makespan = 1, .memory = 0.4});
+  ASSERT_TRUE(comparison);
+  EXPECT_EQ(comparison->ranks[1].predicted_peak_bytes, 1024);
+  EXPECT_EQ(comparison->ranks[1].measured_peak_bytes, 2048);
+  EXPECT_EQ(comparison->notes, std::vector<std::string>{"memory: counted by hand"});
+  EXPECT_FALSE(comparison->passed()) << "the fullest rank's peak is 50 % off";
+  const std::string table = comparison_to_table(*comparison);
+  EXPECT_NE(table.find("1.00 KiB  2.00 KiB  -50.00 %"), std::string::npos) << table;
 }
 
 TEST(Compare, EachKindOfActionHasItsErrors) {
@@ -94,14 +174,26 @@ TEST(Compare, BeyondOneToleranceItFails) {
 TEST(Compare, OtherProgramsAndOtherChannelsAreRefused) {
   Result other = kMeasured;
   other.program.digest = "0123456789abcdef";
-  EXPECT_NE(compare_results(kPredicted, other, {}).error().find("different programs"), std::string::npos);
+  EXPECT_NE(compare_results(kPredicted, other, {}).error().message.find("different programs"),
+            std::string::npos);
+  EXPECT_FALSE(compare_results(kPredicted, other, {}).error().wrong_kind);
   other = kMeasured;
   other.channel = "pair";
   EXPECT_EQ(
-      compare_results(kPredicted, other, {}).error(),
+      compare_results(kPredicted, other, {}).error().message,
       "the results are of different channel models: directed and pair; predict again with --channel pair");
-  EXPECT_NE(compare_results(kMeasured, kPredicted, {}).error().find("give the prediction first"),
-            std::string::npos);
+}
+
+TEST(Compare, OnlyAPredictionAndAMeasurementInThisOrderAreCompared) {
+  for (const auto& [first, second, fix] :
+       {std::tuple{&kMeasured, &kPredicted, "give the prediction first"},
+        std::tuple{&kMeasured, &kMeasured, "`penstock simulate --timeline -o FILE.json`"},
+        std::tuple{&kPredicted, &kPredicted, "`penstock diff` compares two predictions"}}) {
+    const auto comparison = compare_results(*first, *second, {});
+    ASSERT_FALSE(comparison);
+    EXPECT_TRUE(comparison.error().wrong_kind);
+    EXPECT_NE(comparison.error().message.find(fix), std::string::npos) << comparison.error().message;
+  }
 }
 
 TEST(Compare, WithoutTimelinesOnlyTheFiguresAreCompared) {
@@ -124,6 +216,74 @@ TEST(Compare, TheTableSaysWhichFigureIsBeyondAndJsonHasTheSameVerdict) {
   EXPECT_EQ(json["figures"][0]["name"], "makespan_ns");
   EXPECT_EQ(json["figures"][0]["passed"], false);
   EXPECT_EQ(json["actions"][0]["kind"], "F");
+}
+
+// --- several schedules ----------------------------------------------------------------------------
+
+Result timed(ResultKind kind, const std::string& schedule, Ns makespan_ns) {
+  Result result = result_of(kind, makespan_ns / 2, 0, makespan_ns - makespan_ns / 2);
+  result.program.schedule = schedule;
+  return result;
+}
+
+/// Predicted and measured times of schedules "a", "b", ...
+Ranking ranked(const std::vector<std::pair<Ns, Ns>>& times, double threshold = 0.03) {
+  std::vector<Result> results;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const std::string name(1, static_cast<char>('a' + i));
+    results.push_back(timed(ResultKind::predicted, name, times[i].first));
+    results.push_back(timed(ResultKind::measured, name, times[i].second));
+  }
+  std::vector<ResultPair> pairs;
+  for (std::size_t i = 0; i < results.size(); i += 2) pairs.push_back({results[i], results[i + 1]});
+  return ranking_of(pairs, threshold);
+}
+
+TEST(Ranking, ListsTheFastestMeasuredFirst) {
+  const Ranking ranking = ranked({{200, 220}, {100, 110}});
+  ASSERT_EQ(ranking.runs.size(), 2U);
+  EXPECT_EQ(ranking.runs[0].name, "b, K = 1, M = 1");
+  EXPECT_EQ(ranking.counted_pairs, 1);
+  EXPECT_TRUE(ranking.passed());
+}
+
+TEST(Ranking, AWrongOrderCountsOnlyBeyondTheThreshold) {
+  EXPECT_TRUE(ranked({{102, 100}, {100, 102}}).passed()) << "measured 2 % apart";
+  const Ranking wrong = ranked({{102, 100}, {100, 104}});
+  ASSERT_EQ(wrong.wrong.size(), 1U);
+  EXPECT_EQ(wrong.wrong[0].faster, "a, K = 1, M = 1");
+  EXPECT_EQ(wrong.wrong[0].slower, "b, K = 1, M = 1");
+  EXPECT_NEAR(wrong.wrong[0].measured_gap, 0.04, 1e-12);
+  EXPECT_TRUE(ranked({{102, 100}, {100, 104}}, 0.05).passed());
+}
+
+TEST(Ranking, EqualPredictionsOfClearlyDifferentTimesAreWrong) {
+  EXPECT_FALSE(ranked({{100, 100}, {100, 110}}).passed());
+}
+
+TEST(Ranking, RunsOfDifferentLengthAreRankedByTimeASample) {
+  Result longer = timed(ResultKind::measured, "a", 300);
+  longer.throughput.samples = 4;
+  Result longer_predicted = longer;
+  const Result shorter = timed(ResultKind::measured, "b", 100);
+  const Ranking ranking = ranking_of({{longer_predicted, longer}, {shorter, shorter}}, 0.03);
+  EXPECT_EQ(ranking.runs[0].name, "a, K = 1, M = 1") << "75 a sample";
+}
+
+TEST(Ranking, TextAndJsonSayWhichPairIsWrong) {
+  const Ranking ranking = ranked({{102, 100}, {100, 104}});
+  const auto comparison = compare_results(kPredicted, kMeasured, {.makespan = 1, .bubble = 1});
+  ASSERT_TRUE(comparison);
+  const std::string text = comparisons_to_table({*comparison}, ranking);
+  EXPECT_NE(text.find("ranked right: 0 of 1 pair whose measured times differ by more than 3.00 %\n"
+                      "WRONG: a, K = 1, M = 1 was measured to be faster than b, K = 1, M = 1 by 4.00 %, and "
+                      "predicted to be slower by 1.96 %"),
+            std::string::npos)
+      << text;
+  const auto json = nlohmann::json::parse(comparisons_to_json({*comparison}, ranking));
+  EXPECT_EQ(json["passed"], false);
+  EXPECT_EQ(json["comparisons"][0]["passed"], true);
+  EXPECT_EQ(json["ranking"]["wrong"][0]["faster"], "a, K = 1, M = 1");
 }
 
 }  // namespace

@@ -4,10 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
+#include "report/compare.hpp"
+#include "report/compare_html.hpp"
 #include "report/result.hpp"
 #include "report/sweep.hpp"
+#include "report/timeline.hpp"
+#include "schedules/action.hpp"
 #include "tests/report/markup.hpp"
 #include "tests/report/sample_result.hpp"
 #include "tests/report/sample_sweep.hpp"
@@ -115,6 +121,74 @@ TEST(SweepHtml, AnEmptySweepIsAPage) {
   const std::string page = sweep_to_html({});
   expect_self_contained(page);
   EXPECT_NE(page.find("No configuration ran and fits into memory."), std::string::npos);
+}
+
+/// A prediction and a measurement, in which everything takes a tenth longer.
+struct Twins {
+  Result predicted = sample_result();
+  Result measured = predicted;
+
+  Twins() {
+    predicted.kind = ResultKind::predicted;
+    measured.timeline.makespan_ns += measured.timeline.makespan_ns / 10;
+    for (Span& span : measured.timeline.spans) {
+      span.start_ns += span.start_ns / 10;
+      span.end_ns += span.end_ns / 10;
+    }
+    measured.makespan_ns = measured.timeline.makespan_ns;
+  }
+};
+
+TEST(ComparisonHtml, DrawsTwoRowsARankOnTheLongerAxis) {
+  const Twins twins;
+  const auto comparison = compare_results(twins.predicted, twins.measured, {});
+  ASSERT_TRUE(comparison) << comparison.error().message;
+  const std::string page = comparison_to_html(*comparison, {twins.predicted, twins.measured});
+  expect_self_contained(page);
+  EXPECT_EQ(occurrences(page, "<svg "), 1U);
+  for (const char* row : {">rank 0 predicted</text>", ">rank 2 predicted</text>"})
+    EXPECT_EQ(occurrences(page, row), 1U);
+  EXPECT_EQ(occurrences(page, ">measured</text>"), 3U);
+  EXPECT_NE(page.find("data-makespan=\"" + std::to_string(twins.measured.makespan_ns) + "\""),
+            std::string::npos);
+  EXPECT_EQ(occurrences(page, "class=\"alarm\""), 1U) << "10 % is beyond the tolerance";
+}
+
+TEST(ComparisonHtml, EachComputeActionSaysItsErrorsInBothRows) {
+  const Twins twins;
+  const auto comparison = compare_results(twins.predicted, twins.measured, {.makespan = 1, .bubble = 1});
+  ASSERT_TRUE(comparison);
+  const std::string page = comparison_to_html(*comparison, {twins.predicted, twins.measured});
+  std::size_t computed = 0;
+  for (const Span& span : twins.predicted.timeline.spans) computed += is_compute(span.action.kind) ? 1U : 0U;
+  EXPECT_EQ(occurrences(page, "predicted minus measured: start "), 2 * computed);
+  EXPECT_EQ(occurrences(page, "class=\"alarm\""), 0U);
+}
+
+TEST(ComparisonHtml, WithoutTimelinesItSaysHowToGetThem) {
+  Twins twins;
+  twins.measured.timeline.spans.clear();
+  const auto comparison = compare_results(twins.predicted, twins.measured, {});
+  ASSERT_TRUE(comparison);
+  const std::string page = comparison_to_html(*comparison, {twins.predicted, twins.measured});
+  expect_self_contained(page);
+  EXPECT_EQ(occurrences(page, "<svg "), 0U);
+  EXPECT_NE(page.find("--timeline"), std::string::npos);
+}
+
+TEST(ComparisonHtml, SeveralSchedulesHaveARankingAndAPictureEach) {
+  const Twins twins;
+  const auto comparison = compare_results(twins.predicted, twins.measured, {});
+  ASSERT_TRUE(comparison);
+  const std::vector<ResultPair> pairs = {{twins.predicted, twins.measured},
+                                         {twins.predicted, twins.measured}};
+  Ranking ranking = ranking_of(pairs, 0.03);
+  ranking.wrong.push_back({.faster = "gpipe", .slower = "<1f1b>", .measured_gap = 0.1, .predicted_gap = 0});
+  const std::string page = comparisons_to_html({*comparison, *comparison}, pairs, ranking);
+  expect_self_contained(page);
+  EXPECT_EQ(occurrences(page, "<svg "), 2U);
+  EXPECT_EQ(occurrences(page, "id=\"penstock-plot-1\""), 1U);
+  EXPECT_NE(page.find("Ranked wrong: gpipe was measured to be faster than &lt;1f1b&gt;"), std::string::npos);
 }
 
 }  // namespace

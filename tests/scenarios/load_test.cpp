@@ -357,7 +357,7 @@ TEST(LoadOverride, NamesTheFlagAsThePlace) {
   EXPECT_EQ(
       refusal("cluster: uniform", {{"cluster.latancy", "4us"}}),
       "--set cluster.latancy: unknown key; did you mean latency? Known: preset, devices, bandwidth, latency, "
-      "memory, flops");
+      "memory, flops, price");
   EXPECT_EQ(
       refusal("cluster: uniform", {{"clutser.latency", "4us"}}),
       "--set clutser.latency: clutser: unknown key; did you mean cluster? Known: model, cluster, schedule, "

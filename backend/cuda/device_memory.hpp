@@ -1,0 +1,74 @@
+#pragma once
+// Memory of GPUs and host memory that they write to: owners, and a stock of buffers for messages in flight.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <utility>
+
+namespace penstock {
+
+/// Owns memory of one device.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  /// All zero. Throws CudaError. Slow: not for timed iterations. The destructor waits for the device.
+  DeviceBuffer(std::int32_t device, std::size_t bytes);
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : device_(other.device_),
+        bytes_(std::exchange(other.bytes_, 0)),
+        data_(std::exchange(other.data_, nullptr)) {}
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+  ~DeviceBuffer();
+
+  std::int32_t device() const { return device_; }
+  std::size_t bytes() const { return bytes_; }
+  void* data() const { return data_; }
+
+ private:
+  std::int32_t device_ = 0;
+  std::size_t bytes_ = 0;
+  void* data_ = nullptr;
+};
+
+/// Buffers for messages on their way. What comes back is lent again, so that from the second run on nothing
+/// is allocated. For all threads.
+class BufferStock {
+ public:
+  /// Of at least that many bytes, with whatever is in it.
+  DeviceBuffer lend(std::int32_t device, std::size_t bytes);
+  /// Requires that the device has ended all work on it.
+  void give_back(DeviceBuffer buffer);
+
+ private:
+  std::mutex mutex_;
+  std::multimap<std::pair<std::int32_t, std::size_t>, DeviceBuffer> free_;  // by device and bytes
+};
+
+/// Moments of a device's %globaltimer, in host memory that kernels write to. All zero at first.
+class PinnedMoments {
+ public:
+  explicit PinnedMoments(std::size_t count);
+  PinnedMoments(const PinnedMoments&) = delete;
+  PinnedMoments& operator=(const PinnedMoments&) = delete;
+  ~PinnedMoments();
+
+  /// Where a kernel of any device writes moment `i`.
+  std::uint64_t* slot(std::size_t i) const { return moments_ + i; }
+  /// Requires that the kernel that wrote it has ended.
+  std::uint64_t moment(std::size_t i) const { return moments_[i]; }
+
+ private:
+  std::uint64_t* moments_ = nullptr;
+};
+
+}  // namespace penstock

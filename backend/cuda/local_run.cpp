@@ -1,0 +1,153 @@
+#include "backend/cuda/local_run.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/clock.hpp"
+#include "backend/cuda/device_codec.hpp"
+#include "backend/cuda/local_transport.hpp"
+#include "backend/cuda/workers.hpp"
+#include "backend/executor.hpp"
+#include "backend/in_process_transport.hpp"
+#include "backend/measured_run.hpp"
+#include "backend/module_family.hpp"
+#include "report/result.hpp"
+#include "scenarios/experiment.hpp"
+#include "schedules/action.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/transports.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kTransport = "cuda-streams";
+
+bool emulates_links(const LinkPace& pace) {
+  const auto takes_time = [](const std::vector<Ns>& times) {
+    return std::ranges::any_of(times, [](Ns time) { return time > 0; });
+  };
+  return takes_time(pace.hold) || takes_time(pace.latency);
+}
+
+tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const CudaWorkers& workers,
+                                               CudaLinks& links, const DeviceCodec* codec) {
+  const SteadyClock clock(run.options.time_scale);
+  StageModules modules = run.family.modules(std::nullopt, clock);
+  CudaLocalTransport transport({.flat = run.flat,
+                                .pace = run.pace,
+                                .clock = clock,
+                                .time_scale = run.options.time_scale,
+                                .workers = workers,
+                                .links = links,
+                                .codec = codec});
+  auto timeline = execute({.program = run.experiment.program,
+                           .flat = run.flat,
+                           .modules = modules,
+                           .transport = transport,
+                           .clock = clock,
+                           .deadline = run.deadline});
+  if (!timeline) return tl::unexpected(std::move(timeline.error()));
+  ExecutedRun executed{.timeline = *std::move(timeline), .accounts = {}};
+  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
+    executed.accounts.push_back(run.family.account(rank, modules));
+  }
+  return executed;
+}
+
+tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& run, const CudaWorkers& workers,
+                                                           const DeviceCodec* codec) {
+  if (emulates_links(run.pace) && !workers.can_pace_links()) {
+    return tl::unexpected(ExecutionError{
+        .rank = 0,
+        .action = "the start",
+        .message = "the cluster's links cannot be emulated: the workers' partitions leave no SMs for them; "
+                   "take a cluster with free links, or fewer ranks"});
+  }
+  CudaLinks links(run.flat, workers);
+  std::vector<ExecutedRun> runs;
+  for (std::int32_t i = 0; i < run.runs(); ++i) {
+    auto executed = once(run, workers, links, codec);
+    if (!executed) return tl::unexpected(std::move(executed.error()));
+    runs.push_back(*std::move(executed));
+  }
+  return runs;
+}
+
+tl::unexpected<RunError> unavailable(std::string_view why) {
+  return tl::unexpected(
+      RunError{.message = fmt::format("cuda-local: {}", why), .fault = RunFault::unavailable});
+}
+
+std::vector<std::optional<CudaPlace>> places_of(const CudaWorkers& workers) {
+  std::vector<std::optional<CudaPlace>> places;
+  places.reserve(static_cast<std::size_t>(workers.count()));
+  for (std::int32_t worker = 0; worker < workers.count(); ++worker)
+    places.emplace_back(workers.place(worker));
+  return places;
+}
+
+tl::expected<std::optional<Result>, RunError> run_with(const Experiment& experiment, const PaceOfLinks& pace,
+                                                       const RunOptions& options, const CudaWorkers& workers,
+                                                       const MakeCudaModules& make) {
+  const auto modules = make(places_of(workers));
+  if (!modules) return unavailable(modules.error());
+  auto result =
+      measure(experiment, pace, options, *modules->family,
+              {.engine = "cuda-local",
+               .transport = kTransport,
+               .channels = local_channels(),
+               .execute = [&](const PreparedRun& run) { return all(run, workers, modules->codec.get()); }});
+  if (result && *result) (*result)->notes.push_back("workers: " + workers.description());
+  return result;
+}
+
+}  // namespace
+
+tl::expected<ChannelOptions, std::string> gpu_channels(const ChannelOptions& asked,
+                                                       std::string_view transport) {
+  const ChannelOptions declared = find_transport(transport)->channels;
+  const auto refused = [&](std::string_view what) {
+    return tl::unexpected(
+        fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", transport, what));
+  };
+  if (asked.blocking) return refused("blocking channels");
+  if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
+  if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");
+  return declared;
+}
+
+tl::expected<std::optional<Result>, RunError> run_on_cuda_local(const Experiment& experiment,
+                                                                const PaceOfLinks& pace,
+                                                                const RunOptions& options,
+                                                                const MakeCudaModules& make) {
+  const auto channels = gpu_channels(experiment.channels, kTransport);
+  if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
+  ask_for_hardware_queues();
+  try {
+    const auto workers = CudaWorkers::create(experiment.program.rank_count());
+    if (!workers) return unavailable(workers.error());
+    return run_with(experiment, pace, options, *workers, make);
+  } catch (const std::exception& error) {  // of the device, where no rank computes yet or any more
+    return tl::unexpected(RunError{.message = fmt::format("cuda-local: {}", error.what())});
+  }
+}
+
+void ask_for_hardware_queues() {
+  // No other thread runs yet, and POSIX has setenv() in <cstdlib>.
+  // NOLINTBEGIN(concurrency-mt-unsafe,misc-include-cleaner)
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  // NOLINTEND(concurrency-mt-unsafe,misc-include-cleaner)
+}
+
+}  // namespace penstock

@@ -1,0 +1,56 @@
+#pragma once
+// Occupy modules on GPUs: each action is a kernel that runs for the stated time in its worker's partition.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "backend/clock.hpp"
+#include "backend/cuda/workers.hpp"
+#include "backend/executor.hpp"
+#include "backend/module_family.hpp"
+#include "backend/occupy_module.hpp"
+#include "scenarios/experiment.hpp"
+#include "schedules/action.hpp"
+
+namespace penstock {
+
+/// Holds time with a kernel instead of sleeping.
+class PartitionClock : public Clock {
+ public:
+  PartitionClock(double scale, const CudaPlace& place) : host_(scale), scale_(scale), place_(place) {}
+
+  Ns now_ns() const override { return host_.now_ns(); }
+  /// From one thread. Returns when the kernel has ended, or at once after a stop; the kernel ends in its
+  /// time.
+  void hold_for(Ns duration_ns, const std::stop_token& stop) const override;
+  std::chrono::steady_clock::time_point moment_of(Ns time_ns) const override {
+    return host_.moment_of(time_ns);
+  }
+
+ private:
+  SteadyClock host_;
+  double scale_;
+  CudaPlace place_;
+};
+
+class CudaOccupyFamily : public ModuleFamily {
+ public:
+  /// `places`: by rank. `experiment` must outlive it, and the streams of the places.
+  CudaOccupyFamily(const Experiment& experiment, const Jitter& jitter, double time_scale,
+                   const std::vector<std::optional<CudaPlace>>& places);
+
+  std::string description() const override;
+  /// `clock` is not asked: what its modules hold, the device measures.
+  StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const override;
+
+ private:
+  const Experiment& experiment_;
+  Jitter jitter_;
+  std::vector<std::unique_ptr<PartitionClock>> clocks_;  // by rank; null where a rank is in another process
+};
+
+}  // namespace penstock

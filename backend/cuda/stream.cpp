@@ -1,0 +1,86 @@
+#include "backend/cuda/stream.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <thread>
+
+#include <cuda_runtime_api.h>
+#include <driver_types.h>
+#include <fmt/format.h>
+
+#include "backend/cuda/cuda_error.hpp"
+#include "backend/transport.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::chrono::microseconds kBetweenLooks(2);
+
+int priority_of(CudaStream::Priority priority) {
+  int least = 0;
+  int greatest = 0;
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  return priority == CudaStream::Priority::high ? greatest : least;
+}
+
+}  // namespace
+
+void use_device(std::int32_t device) { check_cuda(cudaSetDevice(device), "cudaSetDevice"); }
+
+CudaStream::CudaStream(std::int32_t device, Priority priority) : view_{device, nullptr} {
+  use_device(device);
+  check_cuda(cudaStreamCreateWithPriority(&view_.stream, cudaStreamNonBlocking, priority_of(priority)),
+             "cudaStreamCreateWithPriority");
+}
+
+CudaStream::~CudaStream() {
+  if (view_.stream != nullptr) static_cast<void>(cudaStreamDestroy(view_.stream));
+}
+
+CudaEvent::CudaEvent(std::int32_t device) {
+  use_device(device);
+  check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+}
+
+CudaEvent::~CudaEvent() {
+  if (event_ != nullptr) static_cast<void>(cudaEventDestroy(event_));
+}
+
+void CudaEvent::record(const StreamView& stream) {
+  check_cuda(cudaEventRecord(event_, stream.stream), "cudaEventRecord");
+}
+
+void CudaEvent::hold_back(const StreamView& stream) const {
+  check_cuda(cudaStreamWaitEvent(stream.stream, event_, 0), "cudaStreamWaitEvent");
+}
+
+bool CudaEvent::has_passed() const {
+  const cudaError_t result = cudaEventQuery(event_);
+  if (result == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // "not ready" is no error of a later launch
+    return false;
+  }
+  check_cuda(result, "cudaEventQuery");
+  return true;
+}
+
+void wait_for(const CudaEvent& event, const WaitLimits& limits) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!event.has_passed()) {
+    if (limits.stopped && limits.stopped()) throw Stopped{};
+    if (std::chrono::steady_clock::now() - begin > limits.deadline) {
+      throw std::runtime_error(fmt::format("the GPU did not end it within {:g} s",
+                                           std::chrono::duration<double>(limits.deadline).count()));
+    }
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+void wait_for(const StreamView& stream, const WaitLimits& limits) {
+  CudaEvent all(stream.device);
+  all.record(stream);
+  wait_for(all, limits);
+}
+
+}  // namespace penstock

@@ -1,0 +1,84 @@
+#pragma once
+// Streams and events: owners, a view, and waiting that can be stopped.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include <driver_types.h>
+
+namespace penstock {
+
+/// A stream that somebody else owns.
+struct StreamView {
+  std::int32_t device = 0;
+  cudaStream_t stream = nullptr;
+};
+
+/// Makes the device the calling thread's current one.
+void use_device(std::int32_t device);
+
+/// Owns a stream.
+class CudaStream {
+ public:
+  enum class Priority : std::uint8_t { normal, high };
+
+  CudaStream() = default;
+  /// A new stream of the whole device, which does not wait for the default stream.
+  CudaStream(std::int32_t device, Priority priority);
+  /// Takes a stream over, as of a green context.
+  CudaStream(std::int32_t device, cudaStream_t stream) : view_{device, stream} {}
+  CudaStream(CudaStream&& other) noexcept : view_(std::exchange(other.view_, {})) {}
+  CudaStream& operator=(CudaStream&& other) noexcept {
+    std::swap(view_, other.view_);
+    return *this;
+  }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  ~CudaStream();
+
+  const StreamView& view() const { return view_; }
+
+ private:
+  StreamView view_;
+};
+
+/// Owns an event without times.
+class CudaEvent {
+ public:
+  explicit CudaEvent(std::int32_t device);
+  CudaEvent(CudaEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  CudaEvent& operator=(CudaEvent&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  ~CudaEvent();
+
+  void record(const StreamView& stream);
+  /// What comes later on `stream` waits for what was before the last record().
+  void hold_back(const StreamView& stream) const;
+  /// True when what was before the last record() has ended. Throws CudaError when it failed.
+  bool has_passed() const;
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Who may end a wait early.
+struct WaitLimits {
+  std::function<bool()> stopped;  ///< asked again and again; empty: nobody
+  std::chrono::nanoseconds deadline = std::chrono::hours(24 * 365);
+};
+
+/// Looks until the event has passed. Between two looks the thread sleeps for a few microseconds: long enough
+/// to leave the driver's lock to others, short against any action. Throws CudaError; Stopped; and
+/// std::runtime_error when the deadline has passed.
+void wait_for(const CudaEvent& event, const WaitLimits& limits);
+
+/// The same for all that `stream` has been given so far.
+void wait_for(const StreamView& stream, const WaitLimits& limits);
+
+}  // namespace penstock

@@ -1,0 +1,22 @@
+#pragma once
+// The network of an experiment on GPUs: what cuda-local and nccl run when the scenario names one.
+
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "backend/cuda/local_run.hpp"
+#include "backend/cuda/workers.hpp"
+#include "scenarios/experiment.hpp"
+
+namespace penstock::nn {
+
+/// Requires experiment.network, and that the experiment outlives the answer. A rank's modules have their
+/// weights, data and activations on its device; ranks without a place get no modules. Errors: those of
+/// network_family(), and a network that is cut by the names of a model's layers, which only the CPU runs so
+/// far.
+tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment,
+                                                    const std::vector<std::optional<CudaPlace>>& places);
+
+}  // namespace penstock::nn

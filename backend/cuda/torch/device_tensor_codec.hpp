@@ -1,0 +1,22 @@
+#pragma once
+// Tensor payloads as transports between GPUs move them.
+
+#include <string>
+
+#include "backend/cuda/device_codec.hpp"
+#include "backend/cuda/stream.hpp"
+#include "backend/payload.hpp"
+
+namespace penstock::nn {
+
+/// Of TensorPayload with CUDA tensors. The layout's text is "type:size,size;type:...", one a tensor:
+/// "6:4,8;6:8".
+class DeviceTensorCodec : public DeviceCodec {
+ public:
+  DeviceLayout layout_of(const PayloadContent& content) const override;
+  DeviceLayout layout_of_text(const std::string& text) const override;
+  void pack(const PayloadContent& content, void* to, const StreamView& stream) const override;
+  Payload unpack(const DeviceLayout& layout, const void* from, const StreamView& stream) const override;
+};
+
+}  // namespace penstock::nn

@@ -1,0 +1,90 @@
+#include "backend/cuda/torch/stream_bound_module.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/stream.hpp"
+#include "backend/cuda/torch/stream_scope.hpp"
+#include "backend/cuda/workers.hpp"
+#include "backend/executor.hpp"
+#include "backend/payload.hpp"
+#include "backend/stage_module.hpp"
+#include "schedules/action.hpp"
+
+namespace penstock::nn {
+
+void StreamBoundModule::on_stream(const std::stop_token* stop, const std::function<void()>& work) const {
+  use_device(place_.stream.device);
+  const StreamScope scope(place_);
+  work();
+  wait_for(place_.stream, {.stopped = [stop] { return stop != nullptr && stop->stop_requested(); }});
+}
+
+std::vector<Payload> StreamBoundModule::forward(const ComputeCall& call, std::vector<Payload> inputs) {
+  std::vector<Payload> outputs;
+  on_stream(&call.stop, [&] { outputs = module_->forward(call, std::move(inputs)); });
+  return outputs;
+}
+
+std::vector<Payload> StreamBoundModule::backward(const ComputeCall& call, std::vector<Payload> gradients) {
+  std::vector<Payload> outputs;
+  on_stream(&call.stop, [&] { outputs = module_->backward(call, std::move(gradients)); });
+  return outputs;
+}
+
+std::vector<Payload> StreamBoundModule::backward_input(const ComputeCall& call,
+                                                       std::vector<Payload> gradients) {
+  std::vector<Payload> outputs;
+  on_stream(&call.stop, [&] { outputs = module_->backward_input(call, std::move(gradients)); });
+  return outputs;
+}
+
+void StreamBoundModule::backward_weight(const ComputeCall& call) {
+  on_stream(&call.stop, [&] { module_->backward_weight(call); });
+}
+
+void StreamBoundModule::recompute(const ComputeCall& call) {
+  on_stream(&call.stop, [&] { module_->recompute(call); });
+}
+
+void StreamBoundModule::step(const ComputeCall& call) {
+  on_stream(&call.stop, [&] { module_->step(call); });
+}
+
+void StreamBoundModule::drop_version(std::int32_t version) {
+  on_stream(nullptr, [&] { module_->drop_version(version); });
+}
+
+Payload StreamBoundModule::contribution(ActionKind collective) {
+  Payload given;
+  on_stream(nullptr, [&] { given = module_->contribution(collective); });
+  return given;
+}
+
+void StreamBoundModule::accept(ActionKind collective, std::span<const SharedPayload> contributions) {
+  on_stream(nullptr, [&] { module_->accept(collective, contributions); });
+}
+
+void StreamBoundModule::reshard() {
+  on_stream(nullptr, [&] { module_->reshard(); });
+}
+
+StageModules bound_to_streams(StageModules modules, const std::vector<std::optional<CudaPlace>>& places) {
+  for (std::size_t rank = 0; rank < modules.size(); ++rank) {
+    for (auto& module : modules[rank]) {
+      if (module != nullptr) {
+        module = std::make_unique<StreamBoundModule>(std::move(module), places.at(rank).value());
+      }
+    }
+  }
+  return modules;
+}
+
+}  // namespace penstock::nn

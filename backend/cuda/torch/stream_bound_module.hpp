@@ -1,0 +1,51 @@
+#pragma once
+// Any stage module on a worker's part of a GPU.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "backend/cuda/workers.hpp"
+#include "backend/executor.hpp"
+#include "backend/payload.hpp"
+#include "backend/stage_module.hpp"
+#include "schedules/action.hpp"
+
+namespace penstock::nn {
+
+/// Calls another module with the worker's stream as LibTorch's, and returns when the GPU has ended what the
+/// call gave it: the executor's times are then those of the work, and what was freed in the call is free.
+class StreamBoundModule : public StageModule {
+ public:
+  StreamBoundModule(std::unique_ptr<StageModule> module, const CudaPlace& place)
+      : module_(std::move(module)), place_(place) {}
+
+  std::vector<Payload> forward(const ComputeCall& call, std::vector<Payload> inputs) override;
+  std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload> gradients) override;
+  std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload> gradients) override;
+  void backward_weight(const ComputeCall& call) override;
+  void recompute(const ComputeCall& call) override;
+  void step(const ComputeCall& call) override;
+  void drop_version(std::int32_t version) override;
+  Payload contribution(ActionKind collective) override;
+  void accept(ActionKind collective, std::span<const SharedPayload> contributions) override;
+  void reshard() override;
+
+  const StageModule& module() const { return *module_; }
+
+ private:
+  /// `stop` may be null.
+  void on_stream(const std::stop_token* stop, const std::function<void()>& work) const;
+
+  std::unique_ptr<StageModule> module_;
+  CudaPlace place_;
+};
+
+/// Binds each module to its rank's place; ranks without a place must have none.
+StageModules bound_to_streams(StageModules modules, const std::vector<std::optional<CudaPlace>>& places);
+
+}  // namespace penstock::nn

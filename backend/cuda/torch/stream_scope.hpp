@@ -1,0 +1,24 @@
+#pragma once
+// LibTorch on a worker's part of a GPU.
+
+#include <memory>
+
+#include "backend/cuda/workers.hpp"
+
+namespace penstock::nn {
+
+/// While one lives, what LibTorch does on the calling thread goes to the worker's stream, and its matrix
+/// products count on the SMs of the worker's partition alone. Ends on the thread that made it.
+class StreamScope {
+ public:
+  explicit StreamScope(const CudaPlace& place);
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+  ~StreamScope();
+
+ private:
+  struct Guard;
+  std::unique_ptr<Guard> guard_;
+};
+
+}  // namespace penstock::nn

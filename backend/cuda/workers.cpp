@@ -1,0 +1,142 @@
+#include "backend/cuda/workers.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+#include <driver_types.h>
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/cuda/cuda_error.hpp"
+#include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/devices.hpp"
+#include "backend/cuda/green_contexts.hpp"
+#include "backend/cuda/kernels.hpp"
+#include "backend/cuda/sm_split.hpp"
+#include "backend/cuda/stream.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::int32_t kBlocksToFindSms = 1024;
+constexpr std::chrono::seconds kUntilSeen(10);
+constexpr std::int32_t kLeastCapability = 9;  // what the kernels are compiled for
+
+/// Lets each of the devices reach the memory of the others directly, where the hardware can. A copy works
+/// without, through the host.
+void connect_peers(std::int32_t count) {
+  for (std::int32_t from = 0; from < count; ++from) {
+    use_device(from);
+    for (std::int32_t to = 0; to < count; ++to) {
+      int reaches = 0;
+      if (to == from || cudaDeviceCanAccessPeer(&reaches, from, to) != cudaSuccess || reaches == 0) continue;
+      const cudaError_t result = cudaDeviceEnablePeerAccess(to, 0);
+      if (result == cudaErrorPeerAccessAlreadyEnabled) {
+        static_cast<void>(cudaGetLastError());
+      } else {
+        check_cuda(result, "cudaDeviceEnablePeerAccess");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+CudaWorkers CudaWorkers::whole_device(std::int32_t device) {
+  CudaWorkers workers;
+  workers.streams_.emplace_back(device, CudaStream::Priority::normal);
+  int sms = 0;
+  check_cuda(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  workers.places_.push_back({.stream = workers.streams_.back().view(), .sms = sms, .whole = true});
+  workers.description_ = fmt::format("device {}", device);
+  return workers;
+}
+
+tl::expected<CudaWorkers, std::string> CudaWorkers::partitions(std::int32_t count, const std::string& name) {
+  const auto rules = sm_rules_of(0);
+  if (!rules) return tl::unexpected(rules.error());
+  const auto split = split_sms(*rules, count);
+  if (!split) return tl::unexpected(split.error());
+  auto contexts = GreenContexts::create(0, *split);
+  if (!contexts) return tl::unexpected(contexts.error());
+  CudaWorkers workers;
+  workers.contexts_ = *std::move(contexts);
+  std::vector<std::vector<std::uint32_t>> seen;
+  for (std::int32_t worker = 0; worker < count; ++worker) {
+    workers.streams_.push_back(workers.contexts_->worker_stream(worker));
+    workers.places_.push_back({.stream = workers.streams_.back().view(),
+                               .sms = workers.contexts_->granted()[static_cast<std::size_t>(worker)],
+                               .whole = false});
+    seen.push_back(sms_of_stream(workers.streams_.back().view()));
+  }
+  if (const std::string shared = shared_sm(seen); !shared.empty()) {
+    return tl::unexpected(fmt::format(
+        "the partitions of {} are not apart: {}; what they measure would be wrong", name, shared));
+  }
+  workers.description_ = fmt::format("{} partitions of {} SMs on {}, {} left for links", count,
+                                     workers.places_.front().sms, name, workers.contexts_->spare());
+  return workers;
+}
+
+tl::expected<CudaWorkers, std::string> CudaWorkers::create(std::int32_t count) {
+  const auto devices = cuda_devices();
+  if (!devices) return tl::unexpected(devices.error());
+  for (const CudaDevice& device : *devices) {
+    if (device.major >= kLeastCapability) continue;
+    return tl::unexpected(
+        fmt::format("device {} ({}) has compute capability {}.{}, the kernels are compiled for {}.0 and "
+                    "newer; hide it by "
+                    "CUDA_VISIBLE_DEVICES",
+                    device.number, device.name, device.major, device.minor, kLeastCapability));
+  }
+  if (std::cmp_less(devices->size(), count)) return partitions(count, devices->front().name);
+  connect_peers(count);
+  CudaWorkers workers;
+  for (std::int32_t worker = 0; worker < count; ++worker) {
+    workers.streams_.emplace_back(worker, CudaStream::Priority::normal);
+    workers.places_.push_back({.stream = workers.streams_.back().view(),
+                               .sms = (*devices)[static_cast<std::size_t>(worker)].sm_count,
+                               .whole = true});
+  }
+  workers.description_ = fmt::format("{} devices, the first of them {}", count, devices->front().name);
+  return workers;
+}
+
+CudaStream CudaWorkers::link_stream(std::int32_t worker) const {
+  if (!contexts_) return {place(worker).stream.device, CudaStream::Priority::high};
+  return contexts_->spare() > 0 ? contexts_->spare_stream() : contexts_->worker_stream(worker);
+}
+
+std::vector<std::uint32_t> sms_of_stream(const StreamView& stream) {
+  const std::size_t bytes = kBlocksToFindSms * sizeof(std::uint32_t);
+  const DeviceBuffer numbers(stream.device, bytes);
+  launch_sm_numbers(static_cast<std::uint32_t*>(numbers.data()), kBlocksToFindSms, stream.stream);
+  wait_for(stream, {.stopped = {}, .deadline = kUntilSeen});
+  std::vector<std::uint32_t> seen(kBlocksToFindSms);
+  check_cuda(cudaMemcpy(seen.data(), numbers.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  std::ranges::sort(seen);
+  const auto repeated = std::ranges::unique(seen);
+  seen.erase(repeated.begin(), repeated.end());
+  return seen;
+}
+
+std::string shared_sm(const std::vector<std::vector<std::uint32_t>>& of_partitions) {
+  std::map<std::uint32_t, std::size_t> owners;
+  for (std::size_t partition = 0; partition < of_partitions.size(); ++partition) {
+    for (const std::uint32_t sm : of_partitions[partition]) {
+      const auto [owner, is_new] = owners.emplace(sm, partition);
+      if (is_new || owner->second == partition) continue;
+      return fmt::format("partitions {} and {} both ran on SM {}", owner->second, partition, sm);
+    }
+  }
+  return {};
+}
+
+}  // namespace penstock

@@ -1,0 +1,247 @@
+#include "backend/nccl/nccl_run.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/clock.hpp"
+#include "backend/cuda/device_codec.hpp"
+#include "backend/cuda/devices.hpp"
+#include "backend/cuda/local_run.hpp"
+#include "backend/cuda/stream.hpp"
+#include "backend/cuda/workers.hpp"
+#include "backend/executor.hpp"
+#include "backend/measured_run.hpp"
+#include "backend/module_family.hpp"
+#include "backend/nccl/nccl_transport.hpp"
+#include "backend/nccl/rendezvous.hpp"
+#include "backend/nccl/session.hpp"
+#include "backend/process/launch_environment.hpp"
+#include "backend/process/process_execution.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "report/result.hpp"
+#include "report/units.hpp"
+#include "scenarios/experiment.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kTransport = "nccl";
+constexpr std::chrono::seconds kPatience(90);  // NCCL opens a communicator in seconds, and there are many
+constexpr std::chrono::seconds kStepOfStart(30);
+constexpr std::chrono::milliseconds kShortestDeadline(10);
+
+tl::unexpected<RunError> unavailable(std::string_view why) {
+  return tl::unexpected(RunError{.message = fmt::format("nccl: {}", why), .fault = RunFault::unavailable});
+}
+
+tl::unexpected<ExecutionError> failed(std::string message) {
+  return tl::unexpected(ExecutionError{.rank = -1, .action = "the start", .message = std::move(message)});
+}
+
+/// What a rank's process has of its GPU, made when it is first needed: after the fork.
+class RankHardware {
+ public:
+  RankHardware(std::int32_t device, std::int32_t rank, std::int32_t ranks, const MakeCudaModules& make)
+      : workers_(CudaWorkers::whole_device(device)) {
+    std::vector<std::optional<CudaPlace>> places(static_cast<std::size_t>(ranks));
+    places[static_cast<std::size_t>(rank)] = workers_.place(0);
+    auto modules = make(places);
+    if (!modules) throw std::runtime_error(modules.error());
+    modules_ = *std::move(modules);
+  }
+
+  const StreamView& compute() const { return workers_.place(0).stream; }
+  const ModuleFamily& family() const { return *modules_.family; }
+  const DeviceCodec* codec() const { return modules_.codec.get(); }
+
+ private:
+  CudaWorkers workers_;
+  CudaModules modules_;
+};
+
+/// One call of run_on_nccl().
+class NcclRun {
+ public:
+  NcclRun(const PreparedRun& run, const MakeCudaModules& make, const std::optional<NcclPlace>& place)
+      : run_(run), make_(make), place_(place) {}
+
+  tl::expected<std::vector<ExecutedRun>, ExecutionError> execute() {
+    const bool hosts = !place_ || (place_->process.rank == 0 && !place_->agent_store);
+    const Endpoint meeting = place_ ? place_->process.coordinator : Endpoint{};
+    store_.address = place_ ? meeting.address : "127.0.0.1";
+    store_.port = store_port();
+    if (place_) store_.prefix = place_->store_prefix;
+    if (hosts) {
+      auto socket = ListeningSocket::open(store_.address, store_.port);
+      if (!socket) return failed(socket.error() + " (the store of unique ids); give all ranks another port");
+      store_.port = socket->port();
+      socket_ = *std::move(socket);
+    }
+    prepare_nccl_environment(store_.address);
+    ask_for_hardware_queues();
+    const ProcessExecution execution = process_execution();
+    return place_ ? execute_as_rank(execution, place_->process) : execute_in_processes(execution);
+  }
+
+ private:
+  /// The coordinator has the port before it; 0: any.
+  std::uint16_t store_port() const {
+    if (!place_) return 0;
+    if (place_->agent_store) return *place_->agent_store;
+    return static_cast<std::uint16_t>(place_->process.coordinator.port + 1);
+  }
+
+  ProcessExecution process_execution() {
+    return {.program = run_.experiment.program,
+            .flat = run_.flat,
+            .modules = [this](std::int32_t rank,
+                              const Clock& clock) { return hardware(rank).family().modules(rank, clock); },
+            .time_scale = run_.options.time_scale,
+            .runs = run_.runs(),
+            .deadline = std::max<std::chrono::nanoseconds>(run_.deadline, kShortestDeadline),
+            .patience = kPatience,
+            .finished =
+                [this](std::int32_t rank, const StageModules& modules) {
+                  return hardware(rank).family().account(rank, modules);
+                },
+            .transport = [this](std::int32_t rank,
+                                const std::function<bool()>& stopped) { return transports(rank, stopped); }};
+  }
+
+  RankHardware& hardware(std::int32_t rank) {
+    const std::int32_t device = place_ ? place_->device : rank;
+    if (!hardware_) hardware_.emplace(device, rank, run_.flat.rank_count, make_);
+    use_device(device);
+    return *hardware_;
+  }
+
+  MakeRankTransport transports(std::int32_t rank, const std::function<bool()>& stopped) {
+    RendezvousPlace store = store_;
+    if (rank == 0 && socket_) store.socket = socket_->release();
+    const StreamView compute = hardware(rank).compute();
+    const auto session = std::make_shared<NcclSession>(NcclSessionParts{.flat = run_.flat,
+                                                                        .rank = rank,
+                                                                        .device = compute.device,
+                                                                        .store = store,
+                                                                        .stopped = stopped,
+                                                                        .deadline = kStepOfStart});
+    return
+        [this, rank, session, compute](const RankRun& run) { return over_nccl(run, rank, session, compute); };
+  }
+
+  RankTransport over_nccl(const RankRun& run, std::int32_t rank, const std::shared_ptr<NcclSession>& session,
+                          const StreamView& compute) {
+    auto owned = std::make_unique<NcclTransport>(NcclTransportParts{.flat = run_.flat,
+                                                                    .rank = rank,
+                                                                    .clock = run.clock,
+                                                                    .time_scale = run_.options.time_scale,
+                                                                    .compute = compute,
+                                                                    .session = *session,
+                                                                    .codec = hardware(rank).codec()});
+    NcclTransport& transport = *owned;
+    return {.transport = std::move(owned), .own_times = [&transport] { return transport.own_times(); }};
+  }
+
+  const PreparedRun& run_;
+  const MakeCudaModules& make_;
+  const std::optional<NcclPlace>& place_;
+  RendezvousPlace store_;
+  std::optional<ListeningSocket> socket_;
+  std::optional<RankHardware> hardware_;  // of the one rank of this process
+};
+
+/// Nothing when there are enough; else why not.
+std::optional<std::string> lack_of_devices(std::int32_t ranks, const std::optional<NcclPlace>& place) {
+  const auto devices = cuda_device_count_by_child();
+  if (!devices) return devices.error();
+  if (place && place->device >= *devices) {
+    return fmt::format("this process is number {} on its host, which has {}; start as many as there are GPUs",
+                       place->device, format_count(*devices, "GPU"));
+  }
+  if (!place && ranks > *devices) {
+    return fmt::format(
+        "{} need as many GPUs, this machine has {}; --backend cuda-local cuts one GPU into workers",
+        format_count(ranks, "rank"), *devices);
+  }
+  return std::nullopt;
+}
+
+tl::expected<std::int32_t, std::string> local_rank(const Environment& environment, std::int32_t rank) {
+  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
+    const char* value = environment(name);
+    if (value == nullptr) continue;
+    const std::string_view text(value);
+    std::int32_t number = 0;
+    const auto [end, error] = std::from_chars(text.begin(), text.end(), number);
+    if (error == std::errc{} && end == text.end() && number >= 0) return number;
+    return tl::unexpected(fmt::format("{}: expected a number of 0 or more, got \"{}\"", name, text));
+  }
+  return rank;
+}
+
+/// torchrun keeps a store of its own on MASTER_PORT, which the ranks may use; it outlives restarts.
+void use_agent_store(NcclPlace& place, const Environment& environment) {
+  const char* says = environment("TORCHELASTIC_USE_AGENT_STORE");
+  const char* port = environment("MASTER_PORT");
+  if (says == nullptr || std::string_view(says) != "True" || port == nullptr) return;
+  const std::string_view text(port);
+  std::uint16_t number = 0;
+  if (std::from_chars(text.begin(), text.end(), number).ec != std::errc{}) return;
+  place.agent_store = number;
+  const char* restart = environment("TORCHELASTIC_RESTART_COUNT");
+  place.store_prefix = fmt::format("penstock/{}/", restart == nullptr ? "0" : restart);
+}
+
+}  // namespace
+
+tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment& environment,
+                                                               std::int32_t ranks) {
+  const auto launched = launched_process(environment);
+  if (!launched) return tl::unexpected(launched.error());
+  if (!*launched) return std::nullopt;
+  if ((*launched)->world_size != ranks) {
+    return tl::unexpected(
+        fmt::format("the launcher started {} processes but the program has {}; start as many",
+                    (*launched)->world_size, format_count(ranks, "rank")));
+  }
+  const auto device = local_rank(environment, (*launched)->place.rank);
+  if (!device) return tl::unexpected(device.error());
+  NcclPlace place{
+      .process = (*launched)->place, .device = *device, .agent_store = std::nullopt, .store_prefix = ""};
+  use_agent_store(place, environment);
+  return place;
+}
+
+tl::expected<std::optional<Result>, RunError> run_on_nccl(const Experiment& experiment,
+                                                          const PaceOfLinks& pace, const RunOptions& options,
+                                                          const MakeCudaModules& make,
+                                                          const std::optional<NcclPlace>& place) {
+  const auto channels = gpu_channels(experiment.channels, kTransport);
+  if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
+  const std::int32_t ranks = experiment.program.rank_count();
+  if (const auto lack = lack_of_devices(ranks, place)) return unavailable(*lack);
+  const auto description = make(std::vector<std::optional<CudaPlace>>(static_cast<std::size_t>(ranks)));
+  if (!description) return unavailable(description.error());
+  return measure(experiment, pace, options, *description->family,
+                 {.engine = "nccl",
+                  .transport = kTransport,
+                  .channels = *channels,
+                  .execute = [&](const PreparedRun& run) { return NcclRun(run, make, place).execute(); }});
+}
+
+}  // namespace penstock

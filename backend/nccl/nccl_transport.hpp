@@ -1,0 +1,111 @@
+#pragma once
+// One rank's end of the transport over NCCL.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/clock.hpp"
+#include "backend/cuda/device_codec.hpp"
+#include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/device_time.hpp"
+#include "backend/cuda/stream.hpp"
+#include "backend/cuda/workers.hpp"
+#include "backend/nccl/session.hpp"
+#include "backend/payload.hpp"
+#include "backend/transport.hpp"
+#include "schedules/action.hpp"
+#include "schedules/channel.hpp"
+#include "schedules/flat_program.hpp"
+
+namespace penstock {
+
+/// All references must outlive the transport.
+struct NcclTransportParts {
+  const FlatProgram& flat;  ///< laid out for nccl_channels()
+  std::int32_t rank = 0;
+  const Clock& clock;
+  double time_scale = 1;  ///< of the clock
+  StreamView compute;     ///< of the rank's worker
+  NcclSession& session;
+  const DeviceCodec* codec = nullptr;  ///< null where all payloads are null
+};
+
+/// What the transport declares.
+ChannelOptions nccl_channels();
+
+/// Messages of NCCL have no names: the n-th ncclSend of a communicator meets its n-th ncclRecv. A transfer is
+/// sent when its producer has ended and those before it on its edge have been; its ncclRecv is given to the
+/// stream when program order reaches the RECV. A null payload moves as many bytes as the program says.
+/// REDUCE_GRAD is an all-reduce, UNSHARD a broadcast by each member. How a tensor lies, the receiver hears
+/// once for all messages between two stages, through the store. All calls but stop() come from the rank's one
+/// thread.
+class NcclTransport : public Transport {
+ public:
+  explicit NcclTransport(const NcclTransportParts& parts);
+  /// Aborts the session unless all of own_times() had ended.
+  ~NcclTransport() override;
+
+  ChannelOptions channels() const override { return nccl_channels(); }
+  void send(std::int32_t message, Payload payload) override;
+  void expect(std::int32_t message) override;
+  void release(std::int32_t) override {}
+  void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
+  void wait(std::int32_t message, std::int32_t rank) override;
+  Payload take(std::int32_t message) override;
+  std::vector<SharedPayload> collect(std::int32_t message) override;
+  void stop() override { stopped_ = true; }
+  MessageTime time_of(std::int32_t message) const override;
+
+  /// Of the messages that this rank accounts for, when all have ended. Throws Stopped.
+  std::vector<MessageTime> own_times();
+
+ private:
+  struct State {
+    std::int32_t pending = 0;            // of a transfer that this rank sends
+    bool given = false;                  // to its stream
+    Payload payload;                     // of a transfer that this rank sends, until it has ended
+    SharedPayload contribution;          // of a collective
+    std::optional<DeviceLayout> layout;  // nothing: null payloads
+    std::vector<DeviceBuffer> buffers;   // one; of UNSHARD one a member
+    std::vector<DeviceLayout> parts;     // of UNSHARD: each member's
+    std::optional<CudaEvent> ended;
+  };
+  using Queue = std::deque<std::int32_t>;
+
+  State& state(std::int32_t message) { return states_[static_cast<std::size_t>(message)]; }
+  const FlatMessage& flat_of(std::int32_t message) const {
+    return parts_.flat.messages[static_cast<std::size_t>(message)];
+  }
+  NcclSession::Line& line_of(std::int32_t message);
+  WaitLimits limits_on(std::int32_t message);
+  void give_send(std::int32_t message);
+  void give_waiting(const CommunicatorPlan& plan);
+  bool try_to_give(std::int32_t message);
+  bool give_receive(std::int32_t message);
+  void give_sum(std::int32_t message);
+  bool give_gather(std::int32_t message);
+  void between_stamps(std::int32_t message, const std::function<void()>& operations);
+  std::optional<std::optional<DeviceLayout>> agreed_layout(const std::string& flow);
+  void agree_on(const std::string& flow, const std::optional<DeviceLayout>& layout);
+  void forget_ended_sends();
+  std::string flow_of_transfer(std::int32_t message) const;
+  MessageTime time_by_stamps(std::int32_t message) const;
+
+  NcclTransportParts parts_;
+  DeviceTime device_time_;
+  PinnedMoments moments_;                      // start and end, by message
+  std::vector<State> states_;                  // by message
+  std::map<CommunicatorPlan, Queue> waiting_;  // reached in program order, and not given to a stream yet
+  Queue sends_;                                // in flight
+  bool has_ended_ = false;
+  std::atomic<bool> stopped_ = false;
+};
+
+}  // namespace penstock

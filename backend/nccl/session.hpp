@@ -1,0 +1,76 @@
+#pragma once
+// What one rank has of NCCL from its start to its end: communicators, a stream for each, buffers.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backend/cuda/device_codec.hpp"
+#include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/stream.hpp"
+#include "backend/cuda/workers.hpp"
+#include "backend/nccl/communicator.hpp"
+#include "backend/nccl/communicator_plan.hpp"
+#include "backend/nccl/rendezvous.hpp"
+#include "schedules/flat_program.hpp"
+
+namespace penstock {
+
+/// All references must outlive the session.
+struct NcclSessionParts {
+  const FlatProgram& flat;
+  std::int32_t rank = 0;
+  std::int32_t device = 0;
+  RendezvousPlace store;
+  std::function<bool()> stopped;  ///< the run has failed elsewhere
+  /// For each step of the start: a communicator that opens, a first message.
+  std::chrono::nanoseconds deadline = std::chrono::seconds(30);
+};
+
+/// All calls from the rank's one thread, which has the session's device.
+class NcclSession {
+ public:
+  struct Line {
+    CudaStream stream;
+    std::unique_ptr<Communicator> communicator;  // ends first
+  };
+
+  /// Opens all communicators of the rank and sends a small message over each, in the program's order:
+  /// connections are made when they are first used. Throws what Communicator throws.
+  explicit NcclSession(const NcclSessionParts& parts);
+  NcclSession(const NcclSession&) = delete;
+  NcclSession& operator=(const NcclSession&) = delete;
+  /// Closes the communicators.
+  ~NcclSession();
+
+  Line& line(const CommunicatorPlan& plan) { return lines_.at(plan); }
+  Rendezvous& store() { return store_; }
+  BufferStock& buffers() { return buffers_; }
+  /// Ends what is in flight, here and at the peers. No memory that it uses may be freed before: freeing waits
+  /// for the device. Nothing can be sent any more.
+  void abort();
+  WaitLimits limits() const { return {.stopped = parts_.stopped, .deadline = parts_.deadline}; }
+
+  /// Layouts by the name of a flow: agreed on once, and good for all runs. Nothing inside: null payloads.
+  std::map<std::string, std::optional<DeviceLayout>> layouts;
+
+ private:
+  void open(const CommunicatorPlan& plan, std::size_t number);
+  void greet(Line& line);
+
+  NcclSessionParts parts_;
+  Rendezvous store_;
+  BufferStock buffers_;
+  DeviceBuffer greeting_;
+  std::map<CommunicatorPlan, Line> lines_;
+};
+
+/// Has NCCL start operations of several communicators in the order of the calls, and, where the ranks meet on
+/// this host's loopback address, open no other one. To be called before NCCL starts.
+void prepare_nccl_environment(const std::string& address);
+
+}  // namespace penstock

@@ -1,0 +1,99 @@
+#include "bench/gpu/gpu_calibration.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "backend/clock.hpp"
+#include "backend/cuda/cuda_error.hpp"
+#include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/stream.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr int kWarmup = 5;
+constexpr int kSamples = 30;
+constexpr std::chrono::seconds kDeadline(30);
+
+Ns time_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Samples of `work` on worker 0, while the workers behind it do the same, or nothing.
+Spread sampled(const std::function<void(std::size_t worker)>& work, std::size_t workers) {
+  std::atomic<bool> done = false;
+  std::vector<std::jthread> others;
+  for (std::size_t worker = 1; worker < workers; ++worker) {
+    others.emplace_back([&, worker] {
+      wake_this_thread_promptly();
+      while (!done) work(worker);
+    });
+  }
+  wake_this_thread_promptly();
+  for (int i = 0; i < kWarmup; ++i) work(0);
+  std::vector<Ns> samples;
+  for (int i = 0; i < kSamples; ++i) samples.push_back(time_of([&] { work(0); }));
+  done = true;
+  return spread_of(samples);
+}
+
+}  // namespace
+
+Ns unit_of(GpuWorkload workload, const std::vector<std::unique_ptr<WorkClock>>& clocks) {
+  if (workload == GpuWorkload::occupy) return 1000;
+  constexpr std::int64_t kUnits = 10;
+  const std::stop_token nobody;
+  const Spread of_units =
+      sampled([&](std::size_t worker) { clocks[worker]->do_units(kUnits, nobody); }, clocks.size());
+  return std::max<Ns>(1, of_units.median_ns / kUnits);
+}
+
+std::map<Ns, WorkTimes> measure_work(const std::vector<std::unique_ptr<WorkClock>>& clocks,
+                                     const std::set<Ns>& durations) {
+  const std::stop_token nobody;
+  std::map<Ns, WorkTimes> times;
+  for (const Ns duration : durations) {
+    const auto work = [&](std::size_t worker) { clocks[worker]->hold_for(duration, nobody); };
+    times[duration] = {.alone = sampled(work, 1), .busy = sampled(work, clocks.size())};
+  }
+  return times;
+}
+
+CopyTimes measure_copies(const CudaWorkers& workers) {
+  const CudaStream stream = workers.link_stream(0);
+  CudaEvent arrived(stream.view().device);
+  std::vector<LinePoint> points;
+  for (const std::size_t mebibytes : {0, 1, 4, 16, 64}) {
+    const std::size_t bytes = std::max<std::size_t>(4, mebibytes << 20);
+    const DeviceBuffer from(workers.place(0).stream.device, bytes);
+    const DeviceBuffer to(workers.place(workers.count() - 1).stream.device, bytes);
+    use_device(stream.view().device);
+    const auto copy = [&](std::size_t) {
+      check_cuda(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDefault, stream.view().stream),
+                 "cudaMemcpyAsync");
+      arrived.record(stream.view());
+      wait_for(arrived, {.stopped = {}, .deadline = kDeadline});
+    };
+    points.push_back({.x = static_cast<double>(bytes), .y = static_cast<double>(sampled(copy, 1).median_ns)});
+  }
+  const Line line = fit_line(points);
+  return {.latency_ns = std::max<Ns>(0, std::llround(line.constant)),
+          .bytes_per_second = line.slope > 0 ? 1e9 / line.slope : 1e15};
+}
+
+}  // namespace penstock

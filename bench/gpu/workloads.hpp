@@ -1,0 +1,76 @@
+#pragma once
+// What the workers of gpu_validation compute: work of a fixed amount, whose time is measured, not stated.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/clock.hpp"
+#include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/workers.hpp"
+#include "backend/module_family.hpp"
+#include "scenarios/experiment.hpp"
+#include "schedules/action.hpp"
+
+namespace penstock {
+
+enum class GpuWorkload : std::uint8_t {
+  occupy,      // one thread waits for the stated time
+  gemm,        // products of matrices, single precision, all SMs of the partition
+  imbalanced,  // gemm on stages of unequal size
+  bandwidth,   // copies within the GPU's memory, which all partitions share
+};
+std::string to_text(GpuWorkload workload);
+
+/// One worker's work. It does as much for an action as takes about the action's stated time when all workers
+/// are busy; what it really takes is measured.
+class WorkClock : public Clock {
+ public:
+  /// `unit_ns`: what a unit takes. Of occupy: 1000.
+  WorkClock(GpuWorkload workload, const CudaPlace& place, Ns unit_ns);
+  ~WorkClock() override;
+
+  Ns now_ns() const override { return host_.now_ns(); }
+  /// Does round(duration_ns / unit_ns) units, at least one, and waits for them.
+  void hold_for(Ns duration_ns, const std::stop_token& stop) const override;
+  std::chrono::steady_clock::time_point moment_of(Ns time_ns) const override {
+    return host_.moment_of(time_ns);
+  }
+
+  void set_unit(Ns unit_ns) { unit_ns_ = unit_ns; }
+  /// Runs that many units and waits for them. Of occupy: holds for so many microseconds.
+  void do_units(std::int64_t units, const std::stop_token& stop) const;
+
+ private:
+  struct Blas;
+  void launch_unit() const;
+
+  GpuWorkload workload_;
+  CudaPlace place_;
+  SteadyClock host_{1};
+  Ns unit_ns_;
+  std::unique_ptr<Blas> blas_;
+  DeviceBuffer a_, b_, c_;
+};
+
+/// Modules whose every action holds its rank's clock.
+class WorkFamily : public ModuleFamily {
+ public:
+  /// `nominal`: what the actions are to take about, outlives it; clocks by rank.
+  WorkFamily(const Experiment& nominal, std::vector<std::unique_ptr<WorkClock>> clocks)
+      : nominal_(nominal), clocks_(std::move(clocks)) {}
+
+  std::string description() const override { return "work of a fixed amount"; }
+  StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const override;
+
+ private:
+  const Experiment& nominal_;
+  std::vector<std::unique_ptr<WorkClock>> clocks_;
+};
+
+}  // namespace penstock

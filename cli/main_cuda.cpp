@@ -1,0 +1,108 @@
+// `penstock-cuda`: the same with the backends of GPUs, and, where LibTorch is there, with networks.
+// `penstock` starts it where a run needs it. What was not found when it was built (PENSTOCK_HAS_NCCL,
+// PENSTOCK_HAS_TORCH) is left out.
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "backend/cuda/local_run.hpp"
+#include "backend/cuda/occupy_family.hpp"
+#include "backend/cuda/self_test.hpp"
+#include "backend/cuda/workers.hpp"
+#include "backend/measured_run.hpp"
+#include "cli/extensions.hpp"
+#include "cli/program_main.hpp"
+#include "report/result.hpp"
+#include "scenarios/experiment.hpp"
+
+#ifdef PENSTOCK_HAS_NCCL
+#include "backend/nccl/nccl_run.hpp"
+#include "backend/nccl/nccl_self_test.hpp"
+#endif
+#ifdef PENSTOCK_HAS_TORCH_CUDA
+#include "backend/cuda/torch/cuda_network.hpp"
+#endif
+#ifdef PENSTOCK_HAS_TORCH
+#include "backend/torch/network_family.hpp"
+#include "backend/torch/network_profile.hpp"
+#endif
+
+namespace {
+
+using namespace penstock;
+
+tl::expected<CudaModules, std::string> network_on(const Experiment& experiment,
+                                                  const std::vector<std::optional<CudaPlace>>& places) {
+#ifdef PENSTOCK_HAS_TORCH_CUDA
+  return nn::cuda_network(experiment, places);
+#else
+  static_cast<void>(experiment);
+  static_cast<void>(places);
+  return tl::unexpected(std::string(
+      "networks need a LibTorch with CUDA; --occupy holds each action for the time that the costs say"));
+#endif
+}
+
+MakeCudaModules modules_for(const BackendCall& call) {
+  return
+      [&call](const std::vector<std::optional<CudaPlace>>& places) -> tl::expected<CudaModules, std::string> {
+        if (call.experiment.network) return network_on(call.experiment, places);
+        return CudaModules{.family = std::make_unique<CudaOccupyFamily>(call.experiment, call.jitter,
+                                                                        call.options.time_scale, places)};
+      };
+}
+
+tl::expected<std::optional<Result>, RunError> cuda_local(const BackendCall& call) {
+  return run_on_cuda_local(call.experiment, call.pace, call.options, modules_for(call));
+}
+
+#ifdef PENSTOCK_HAS_NCCL
+tl::expected<std::optional<Result>, RunError> nccl(const BackendCall& call) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
+  const auto place =
+      nccl_place([](const char* name) { return std::getenv(name); }, call.experiment.program.rank_count());
+  if (!place) return tl::unexpected(RunError{.message = place.error(), .fault = RunFault::invalid});
+  return run_on_nccl(call.experiment, call.pace, call.options, modules_for(call), *place);
+}
+#else
+tl::expected<std::optional<Result>, RunError> nccl(const BackendCall&) {
+  return tl::unexpected(RunError{.message = "nccl: NCCL was not found when penstock-cuda was built",
+                                 .fault = RunFault::unavailable});
+}
+#endif
+
+/// NCCL first: its processes are forked before this one starts CUDA.
+tl::expected<SelfTestAnswer, RunError> selftest() {
+  SelfTestAnswer answer;
+#ifdef PENSTOCK_HAS_NCCL
+  const auto over_nccl = nccl_self_test();
+  if (!over_nccl) return tl::unexpected(over_nccl.error());
+  answer.text = *over_nccl;
+#endif
+  const auto copies = self_test();
+  if (!copies) return tl::unexpected(RunError{.message = copies.error(), .fault = RunFault::unavailable});
+  answer.text = to_text(*copies) + answer.text;
+  answer.all_right = copies->all_right();
+  return answer;
+}
+
+Extensions extensions() {
+  Extensions all{.backends = {{"cuda-local", cuda_local}, {"nccl", nccl}},
+                 .network = {},
+                 .profile = {},
+                 .selftest = selftest};
+#ifdef PENSTOCK_HAS_TORCH
+  all.network = nn::network_family;
+  all.profile = nn::profile_network;
+#endif
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return program_main(argc, argv, AddressSpace::unbounded, extensions()); }

@@ -1,0 +1,12 @@
+#pragma once
+// Tests that need a GPU skip where there is none, and say why.
+
+#include <gtest/gtest.h>
+
+#include "backend/cuda/devices.hpp"
+
+#define PENSTOCK_NEEDS_GPU() \
+  if (const auto found = penstock::cuda_devices(); !found) GTEST_SKIP() << found.error()
+
+#define PENSTOCK_NEEDS_NO_GPU() \
+  if (const auto found = penstock::cuda_devices(); found) GTEST_SKIP() << "this machine has a GPU"
