@@ -129,6 +129,8 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.partition = std::move(parts.partition);
   scenario.optimizer = parts.training.optimizer;
   scenario.cluster = std::move(parts.cluster);
+  // What the cluster calls a device is a rank's group of them.
+  if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);
   scenario.notes = std::move(parts.model.notes);

@@ -284,6 +284,7 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
     TransformerPart transformer = *form == "transformer" ? read_transformer(value, cluster, problem)
                                                          : read_huggingface(model, cluster, problem);
     graph = std::move(transformer.graph);
+    part.devices_per_rank = transformer.devices_per_rank;
     part.notes = std::move(transformer.notes);
     part.batch = 1;
   } else {

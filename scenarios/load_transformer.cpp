@@ -279,7 +279,9 @@ TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const
     form.complain(graph.error());
     return {};
   }
-  return {.graph = *std::move(graph), .notes = notes_of(shape, speed)};
+  return {.graph = *std::move(graph),
+          .devices_per_rank = static_cast<std::int32_t>(shape.tensor_parallel),
+          .notes = notes_of(shape, speed)};
 }
 
 }  // namespace

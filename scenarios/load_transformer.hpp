@@ -1,6 +1,7 @@
 #pragma once
 // The two forms of `model:` that are an analytic transformer. Part of the schema, used by load_model.cpp.
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@ namespace penstock {
 /// Layers for one sample, and what was assumed for them.
 struct TransformerPart {
   LayerGraph graph;
+  std::int32_t devices_per_rank = 1;  ///< its tensor_parallel
   std::vector<std::string> notes;
 };
 

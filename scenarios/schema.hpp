@@ -24,7 +24,8 @@ struct ModelPart {
   Model model;
   std::optional<NetworkSpec> network{};
   std::optional<std::int64_t> batch{};  ///< samples that its times and bytes hold for
-  std::vector<std::string> notes{};     ///< what was assumed
+  std::int32_t devices_per_rank = 1;
+  std::vector<std::string> notes{};  ///< what was assumed
 };
 /// A transformer takes its peak rate from the cluster.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);

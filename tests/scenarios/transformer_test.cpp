@@ -303,6 +303,24 @@ TEST(TransformerModel, SaysThatARankIsAGroup) {
   EXPECT_FALSE(mentions_group(prepared(transformer_with(""))));
 }
 
+TEST(TransformerModel, CostsWhatTheDevicesOfItsGroupDo) {
+  const auto price_of = [](const std::string& keys) {
+    return prepared(transformer_with(keys), {{"cluster.price", "2.5"}}).price_per_device_hour;
+  };
+  EXPECT_EQ(price_of(", tensor_parallel: 4, tensor_bandwidth: 300 GB/s"), 10);
+  EXPECT_EQ(price_of(""), 2.5);
+}
+
+TEST(TransformerModel, RunsAsCopiesOfAPipelineOfGroups) {
+  // Pipeline x data x tensor: 4 stages x 2 copies on 8 ranks of 4 devices.
+  const Experiment experiment = prepared(transformer_with(", tensor_parallel: 4, tensor_bandwidth: 300 GB/s"),
+                                         {{"schedule.data_parallel", "2"}});
+  EXPECT_EQ(experiment.program.rank_count(), 8);
+  EXPECT_EQ(experiment.costs.stages.size(), 4);
+  const Experiment alone = prepared(transformer_with(""), {{"schedule.data_parallel", "2"}});
+  EXPECT_EQ(experiment.costs.stages[1].weights, alone.costs.stages[1].weights / 4);
+}
+
 TEST(TransformerModel, KeysAreReadAsTheyAreWritten) {
   const Scenario scenario = read_scenario(
       transformer_with(", feed_forward: 128, bytes_per_value: 4, tensor_parallel: 2, "
