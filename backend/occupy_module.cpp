@@ -9,11 +9,11 @@
 
 #include "backend/clock.hpp"
 #include "backend/executor.hpp"
-#include "backend/mixed_bits.hpp"
 #include "backend/payload.hpp"
 #include "backend/stage_module.hpp"
 #include "schedules/action.hpp"
 #include "schedules/cost_table.hpp"
+#include "schedules/mixed_bits.hpp"
 #include "schedules/program.hpp"
 
 namespace penstock {

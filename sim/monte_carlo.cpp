@@ -15,19 +15,12 @@
 #include "schedules/action.hpp"
 #include "schedules/channel_check.hpp"
 #include "schedules/flat_program.hpp"
+#include "schedules/mixed_bits.hpp"
 #include "schedules/rendezvous_walk.hpp"
 #include "sim/message_costs.hpp"
 
 namespace penstock {
 namespace {
-
-/// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
-std::uint64_t mixed(std::uint64_t bits) {
-  bits += 0x9e3779b97f4a7c15ULL;
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebULL;
-  return bits ^ (bits >> 31);
-}
 
 /// Even in [0, 1).
 double draw(std::uint64_t key, std::uint64_t what) {

@@ -12,12 +12,12 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
-#include "backend/mixed_bits.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/layers.hpp"
 #include "backend/torch/loss.hpp"
 #include "backend/torch/stage_graph.hpp"
 #include "backend/torch/torch_stage.hpp"
+#include "schedules/mixed_bits.hpp"
 
 namespace penstock::nn {
 namespace {

@@ -17,11 +17,11 @@
 #include <ATen/ops/randn.h>
 #include <tl/expected.hpp>
 
-#include "backend/mixed_bits.hpp"
 #include "backend/torch/layers.hpp"
 #include "backend/torch/loss.hpp"
 #include "backend/torch/models.hpp"
 #include "scenarios/model.hpp"
+#include "schedules/mixed_bits.hpp"
 #include "schedules/nearest_name.hpp"
 
 namespace penstock::nn {

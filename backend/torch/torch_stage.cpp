@@ -19,7 +19,6 @@
 #include <c10/util/Exception.h>
 
 #include "backend/executor.hpp"
-#include "backend/mixed_bits.hpp"
 #include "backend/payload.hpp"
 #include "backend/stage_module.hpp"
 #include "backend/torch/layer.hpp"
@@ -28,6 +27,7 @@
 #include "backend/torch/stage_weights.hpp"
 #include "report/result.hpp"
 #include "schedules/action.hpp"
+#include "schedules/mixed_bits.hpp"
 #include "schedules/program.hpp"
 
 namespace penstock::nn {

@@ -16,9 +16,9 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 
-#include "backend/mixed_bits.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/layers.hpp"
+#include "schedules/mixed_bits.hpp"
 
 namespace penstock::nn {
 namespace {
