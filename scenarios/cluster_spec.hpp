@@ -18,7 +18,7 @@ struct ClusterSpec {
   /// A UniformCluster of 0 devices has as many as the program has ranks.
   std::variant<UniformCluster, TwoLevelCluster, Cluster> shape =
       UniformCluster{.devices = 0, .memory_bytes = {}};
-  std::string name = "uniform";  ///< the preset's name, for messages
+  std::string name = "uniform";                   ///< the preset's name, for messages
   std::optional<double> price_per_device_hour{};  ///< >= 0, in whatever money the user counts
 };
 

@@ -102,7 +102,8 @@ TEST(SweepCsv, HasALineARowAndEmptyFieldsForWhatWasNotRun) {
             "makespan_ns,"
             "idle_over_total,idle_over_ideal,longest_span_rate,closed_form_bubble,samples_per_second,"
             "steady_samples_per_second,samples_per_update,peak_bytes,peak_rank,cost_per_million_samples");
-  EXPECT_EQ(line_of(csv, 2), "gpipe,2,1,1,1,1,ok,,6000000,0.5,1,0.25,0.5,166.66666666666666,,1,1073741824,0,");
+  EXPECT_EQ(line_of(csv, 2),
+            "gpipe,2,1,1,1,1,ok,,6000000,0.5,1,0.25,0.5,166.66666666666666,,1,1073741824,0,");
   EXPECT_EQ(line_of(csv, 3), "gpipe,3,1,1,,1,skipped,\"3 stages need 3 devices, there are 2\",,,,,,,,,,,");
   EXPECT_EQ(line_of(csv, 5),
             "1f1b,2,1,1,1,1,ok,,6000000,0.5,1,0.25,,166.66666666666666,333.3333333333333,1,1073741824,0,");
