@@ -17,6 +17,7 @@
 #include "backend/executor.hpp"
 #include "backend/module_family.hpp"
 #include "backend/payload.hpp"
+#include "backend/stage_bytes.hpp"
 #include "backend/stage_module.hpp"
 #include "backend/torch/cut_network.hpp"
 #include "backend/torch/layer.hpp"
