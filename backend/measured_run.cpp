@@ -4,16 +4,21 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "backend/clock.hpp"
+#include "backend/executor.hpp"
 #include "backend/in_process_transport.hpp"
 #include "backend/module_family.hpp"
+#include "backend/transport.hpp"
 #include "report/metrics.hpp"
 #include "report/result.hpp"
 #include "report/timeline.hpp"
@@ -24,6 +29,7 @@
 #include "schedules/channel_check.hpp"
 #include "schedules/cost_table.hpp"
 #include "schedules/flat_program.hpp"
+#include "schedules/transports.hpp"
 
 namespace penstock {
 namespace {
@@ -130,6 +136,35 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
   result.notes = notes_of(experiment, options, family, runner);
   add_accounts(result, median.accounts);
   return result;
+}
+
+tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& run, StageModules& modules,
+                                                             Transport& transport, const Clock& clock) {
+  auto timeline = execute({.program = run.experiment.program,
+                           .flat = run.flat,
+                           .modules = modules,
+                           .transport = transport,
+                           .clock = clock,
+                           .deadline = run.deadline});
+  if (!timeline) return tl::unexpected(std::move(timeline.error()));
+  ExecutedRun executed{.timeline = *std::move(timeline), .accounts = {}};
+  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
+    executed.accounts.push_back(run.family.account(rank, modules));
+  }
+  return executed;
+}
+
+tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,
+                                                            std::string_view transport) {
+  const ChannelOptions declared = find_transport(transport)->channels;
+  const auto refused = [&](std::string_view what) {
+    return tl::unexpected(
+        fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", transport, what));
+  };
+  if (asked.blocking) return refused("blocking channels");
+  if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
+  if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");
+  return declared;
 }
 
 }  // namespace penstock

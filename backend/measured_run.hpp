@@ -11,9 +11,11 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "backend/clock.hpp"
 #include "backend/executor.hpp"
 #include "backend/in_process_transport.hpp"
 #include "backend/module_family.hpp"
+#include "backend/transport.hpp"
 #include "report/result.hpp"
 #include "scenarios/experiment.hpp"
 #include "schedules/channel.hpp"
@@ -72,5 +74,14 @@ struct Runner {
 tl::expected<std::optional<Result>, RunError> measure(const Experiment& experiment, const PaceOfLinks& pace,
                                                       const RunOptions& options, const ModuleFamily& family,
                                                       const Runner& runner);
+
+/// One run by the threads of this process, with what its modules account for.
+tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& run, StageModules& modules,
+                                                             Transport& transport, const Clock& clock);
+
+/// What the transport of that name (schedules/transports.hpp) declares, where all it has is that. Error: the
+/// experiment asks for blocking or bounded channels, or for eager messages.
+tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,
+                                                            std::string_view transport);
 
 }  // namespace penstock

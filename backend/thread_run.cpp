@@ -27,18 +27,7 @@ tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run) {
   const SteadyClock clock(run.options.time_scale);
   StageModules modules = run.family.modules(std::nullopt, clock);
   InProcessTransport transport(run.flat, run.channels, run.pace, clock);
-  auto timeline = execute({.program = run.experiment.program,
-                           .flat = run.flat,
-                           .modules = modules,
-                           .transport = transport,
-                           .clock = clock,
-                           .deadline = run.deadline});
-  if (!timeline) return tl::unexpected(std::move(timeline.error()));
-  ExecutedRun executed{.timeline = *std::move(timeline), .accounts = {}};
-  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
-    executed.accounts.push_back(run.family.account(rank, modules));
-  }
-  return executed;
+  return execute_on_threads(run, modules, transport, clock);
 }
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& run) {

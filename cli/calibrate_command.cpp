@@ -19,26 +19,21 @@
 #include "backend/calibration_program.hpp"
 #include "backend/calibration_text.hpp"
 #include "backend/cost_file.hpp"
-#include "backend/in_process_transport.hpp"
 #include "backend/measured_run.hpp"
-#include "backend/module_family.hpp"
 #include "backend/occupy_module.hpp"
 #include "backend/process/process_run.hpp"
 #include "backend/stage_bytes.hpp"
 #include "backend/thread_run.hpp"
+#include "cli/backend_choice.hpp"
 #include "cli/commands.hpp"
 #include "cli/extensions.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/number_list.hpp"
-#include "cli/other_executable.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "report/result.hpp"
 #include "scenarios/experiment.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/rendezvous_walk.hpp"
-#include "sim/message_costs.hpp"
 
 namespace penstock {
 namespace {
@@ -57,43 +52,31 @@ struct CalibrateFlags {
 
 const std::vector<std::string_view> kSuffixes = {".yaml", ".yml", ".json", ".txt"};
 
-using Measured = tl::expected<std::optional<Result>, RunError>;
-
-/// The network where the experiment has one (needed_executable() has seen to it that this executable can).
-tl::expected<std::unique_ptr<ModuleFamily>, RunError> family_of(const Experiment& experiment,
-                                                                const Jitter& jitter,
-                                                                const Extensions& extensions) {
-  if (!experiment.network) return std::make_unique<OccupyFamily>(experiment, jitter);
-  auto family = extensions.network(experiment);
-  if (!family) return tl::unexpected(RunError{.message = family.error(), .fault = RunFault::invalid});
-  return *std::move(family);
-}
-
 std::vector<StageBytes> bytes_of_stages(const Experiment& experiment, const Extensions& extensions) {
   const Jitter jitter;
   const auto family = family_of(experiment, jitter, extensions);
   return family ? (*family)->bytes_of_stages() : std::vector<StageBytes>{};
 }
 
+tl::expected<std::optional<Result>, RunError> run_by_backend(const BackendCall& call,
+                                                             const CalibrateFlags& flags,
+                                                             const Extensions& extensions) {
+  if (const auto found = extensions.backends.find(flags.backend); found != extensions.backends.end())
+    return found->second(call);
+  const auto family = family_of(call.experiment, call.jitter, extensions);
+  if (!family) return tl::unexpected(RunError{.message = family.error(), .fault = RunFault::invalid});
+  if (flags.backend == "cpu-process")
+    return run_on_processes(call.experiment, call.pace, call.options, **family, std::nullopt);
+  return run_on_threads(call.experiment, call.pace, call.options, **family);
+}
+
 /// One run of an experiment by the backend that was asked for.
 tl::expected<Result, RunError> run_once(const Experiment& experiment, const CalibrateFlags& flags,
                                         const Extensions& extensions) {
   const RunOptions options{.warmup = 0, .repeats = 1, .time_scale = flags.time_scale};
-  const PaceOfLinks pace = [&](const FlatProgram& flat) {
-    WalkDurations durations = walk_durations(experiment, flat);
-    return LinkPace{.hold = std::move(durations.hold), .latency = std::move(durations.latency)};
-  };
+  const PaceOfLinks pace = pace_of_links(experiment);
   const Jitter jitter;
-  const auto family = family_of(experiment, jitter, extensions);
-  if (!family) return tl::unexpected(family.error());
-  Measured result = std::nullopt;
-  if (const auto found = extensions.backends.find(flags.backend); found != extensions.backends.end()) {
-    result = found->second({.experiment = experiment, .pace = pace, .options = options, .jitter = jitter});
-  } else if (flags.backend == "cpu-process") {
-    result = run_on_processes(experiment, pace, options, **family, std::nullopt);
-  } else {
-    result = run_on_threads(experiment, pace, options, **family);
-  }
+  auto result = run_by_backend({experiment, pace, options, jitter}, flags, extensions);
   if (!result) return tl::unexpected(std::move(result.error()));
   if (!*result) return tl::unexpected(RunError{.message = "another process has the result"});
   return **std::move(result);
@@ -127,15 +110,6 @@ tl::expected<CalibrationOptions, Failure> options_of(const CalibrateFlags& flags
                             .load = flags.load == "alone" ? CalibrationLoad::alone : CalibrationLoad::busy};
 }
 
-/// The executable that has what is to be measured, where this one does not.
-std::optional<std::string_view> needed_executable(const CalibrateFlags& flags, const Experiment& experiment,
-                                                  const Extensions& extensions) {
-  const bool of_core = flags.backend == "cpu-thread" || flags.backend == "cpu-process";
-  if (!of_core && !extensions.backends.contains(flags.backend)) return "penstock-cuda";
-  if (of_core && experiment.network && !extensions.network) return "penstock-torch";
-  return std::nullopt;
-}
-
 Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation) {
   if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
     return tl::unexpected(known.error());
@@ -145,12 +119,8 @@ Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation)
   if (!scenario) return tl::unexpected(scenario.error());
   const auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());
-  if (const auto needed = needed_executable(flags, *experiment, invocation.extensions)) {
-    const std::string what = *needed == "penstock-torch"
-                                 ? "calibrate: the network " + experiment->network->spec.name
-                                 : "calibrate: --backend " + flags.backend;
-    return tl::unexpected(become(*needed, invocation.arguments, what));
-  }
+  if (auto failure = hand_over("calibrate", flags.backend, *experiment, invocation))
+    return tl::unexpected(*std::move(failure));
   const auto calibration = calibrate(
       *scenario, *options, [&](const Experiment& own) { return run_once(own, flags, invocation.extensions); },
       [&](const Experiment& own) { return bytes_of_stages(own, invocation.extensions); });

@@ -16,19 +16,17 @@
 #include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
-#include "backend/in_process_transport.hpp"
 #include "backend/measured_run.hpp"
-#include "backend/module_family.hpp"
 #include "backend/occupy_module.hpp"
 #include "backend/process/launch_environment.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/process_run.hpp"
 #include "backend/thread_run.hpp"
+#include "cli/backend_choice.hpp"
 #include "cli/commands.hpp"
 #include "cli/extensions.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
-#include "cli/other_executable.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/result_output.hpp"
@@ -38,11 +36,8 @@
 #include "report/units.hpp"
 #include "scenarios/experiment.hpp"
 #include "schedules/channel_check.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/rendezvous_walk.hpp"
 #include "sim/engines.hpp"
 #include "sim/memory.hpp"
-#include "sim/message_costs.hpp"
 
 namespace penstock {
 namespace {
@@ -105,15 +100,6 @@ tl::unexpected<Failure> failure_of(RunError error) {
   return bad_input(std::move(error.message));
 }
 
-/// The network where the experiment has one (needed_executable() has seen to it that this executable can).
-tl::expected<std::unique_ptr<ModuleFamily>, Failure> family_of(const BackendCall& call,
-                                                               const Extensions& extensions) {
-  if (!call.experiment.network) return std::make_unique<OccupyFamily>(call.experiment, call.jitter);
-  auto family = extensions.network(call.experiment);
-  if (!family) return bad_input(std::move(family.error()));
-  return *std::move(family);
-}
-
 /// Nothing in all processes of a launcher but rank 0.
 tl::expected<std::optional<Result>, Failure> run_by_backend(const BackendCall& call, const RunFlags& flags,
                                                             const Extensions& extensions) {
@@ -122,8 +108,8 @@ tl::expected<std::optional<Result>, Failure> run_by_backend(const BackendCall& c
     if (!result) return failure_of(std::move(result.error()));
     return *std::move(result);
   }
-  const auto family = family_of(call, extensions);
-  if (!family) return tl::unexpected(family.error());
+  const auto family = family_of(call.experiment, call.jitter, extensions);
+  if (!family) return bad_input(family.error());
   if (flags.backend == "cpu-thread") {
     auto result = run_on_threads(call.experiment, call.pace, call.options, **family);
     if (!result) return failure_of(std::move(result.error()));
@@ -144,10 +130,7 @@ tl::expected<std::optional<Result>, Failure> measured(const Experiment& experime
       .repeats = flags.repeats,
       .time_scale = flags.time_scale,
       .deadline = std::chrono::nanoseconds(std::llround(flags.deadline_seconds * 1e9))};
-  const auto pace = [&](const FlatProgram& flat) {
-    WalkDurations durations = walk_durations(experiment, flat);
-    return LinkPace{.hold = std::move(durations.hold), .latency = std::move(durations.latency)};
-  };
+  const PaceOfLinks pace = pace_of_links(experiment);
   const Jitter jitter{.fraction = flags.jitter, .seed = flags.seed};
   auto result = run_by_backend({experiment, pace, options, jitter}, flags, extensions);
   if (!result || !*result) return result;
@@ -157,15 +140,6 @@ tl::expected<std::optional<Result>, Failure> measured(const Experiment& experime
   }
   add_memory(**result, experiment, flags);
   return *std::move(result);
-}
-
-/// The executable that has what the run needs, where this one does not.
-std::optional<std::string_view> needed_executable(const RunFlags& flags, const Experiment& experiment,
-                                                  const Extensions& extensions) {
-  const bool of_core = flags.backend == "cpu-thread" || flags.backend == "cpu-process";
-  if (!of_core && !extensions.backends.contains(flags.backend)) return "penstock-cuda";
-  if (of_core && experiment.network && !extensions.network) return "penstock-torch";
-  return std::nullopt;
 }
 
 Outcome run_run(const RunFlags& flags, const Invocation& invocation) {
@@ -180,12 +154,8 @@ Outcome run_run(const RunFlags& flags, const Invocation& invocation) {
   if (const auto hang = find_hang(experiment->program, experiment->channels, experiment->costs)) {
     return tl::unexpected(Failure{ExitCode::check_failed, hang->message});
   }
-  if (const auto needed = needed_executable(flags, *experiment, invocation.extensions)) {
-    const std::string what = *needed == "penstock-torch"
-                                 ? "run: the network " + experiment->network->spec.name
-                                 : "run: --backend " + flags.backend;
-    return tl::unexpected(become(*needed, invocation.arguments, what));
-  }
+  if (auto failure = hand_over("run", flags.backend, *experiment, invocation))
+    return tl::unexpected(*std::move(failure));
   const auto measurement = measured(*experiment, flags, invocation.extensions);
   if (!measurement) return tl::unexpected(measurement.error());
   if (!*measurement) return ExitCode::ok;  // rank 0 answers

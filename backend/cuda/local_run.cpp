@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -25,8 +24,6 @@
 #include "report/result.hpp"
 #include "scenarios/experiment.hpp"
 #include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/transports.hpp"
 
 namespace penstock {
 namespace {
@@ -51,18 +48,7 @@ tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const Cud
                                 .workers = workers,
                                 .links = links,
                                 .codec = codec});
-  auto timeline = execute({.program = run.experiment.program,
-                           .flat = run.flat,
-                           .modules = modules,
-                           .transport = transport,
-                           .clock = clock,
-                           .deadline = run.deadline});
-  if (!timeline) return tl::unexpected(std::move(timeline.error()));
-  ExecutedRun executed{.timeline = *std::move(timeline), .accounts = {}};
-  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
-    executed.accounts.push_back(run.family.account(rank, modules));
-  }
-  return executed;
+  return execute_on_threads(run, modules, transport, clock);
 }
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& run, const CudaWorkers& workers,
@@ -114,24 +100,11 @@ tl::expected<std::optional<Result>, RunError> run_with(const Experiment& experim
 
 }  // namespace
 
-tl::expected<ChannelOptions, std::string> gpu_channels(const ChannelOptions& asked,
-                                                       std::string_view transport) {
-  const ChannelOptions declared = find_transport(transport)->channels;
-  const auto refused = [&](std::string_view what) {
-    return tl::unexpected(
-        fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", transport, what));
-  };
-  if (asked.blocking) return refused("blocking channels");
-  if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
-  if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");
-  return declared;
-}
-
 tl::expected<std::optional<Result>, RunError> run_on_cuda_local(const Experiment& experiment,
                                                                 const PaceOfLinks& pace,
                                                                 const RunOptions& options,
                                                                 const MakeCudaModules& make) {
-  const auto channels = gpu_channels(experiment.channels, kTransport);
+  const auto channels = declared_channels(experiment.channels, kTransport);
   if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
   ask_for_hardware_queues();
   try {

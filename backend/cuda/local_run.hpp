@@ -28,11 +28,6 @@ struct CudaModules {
 using MakeCudaModules = std::function<tl::expected<CudaModules, std::string>(
     const std::vector<std::optional<CudaPlace>>& places)>;
 
-/// Error: the experiment asks for blocking or bounded channels or for eager messages, which copies on streams
-/// are not.
-tl::expected<ChannelOptions, std::string> gpu_channels(const ChannelOptions& asked,
-                                                       std::string_view transport);
-
 /// measure() on the GPUs of this process. RunFault::unavailable, with the reason, where there is no GPU, or
 /// none that holds so many workers. Links whose times `pace` gives are emulated; where it gives none,
 /// messages take what the copies take.

@@ -231,7 +231,7 @@ tl::expected<std::optional<Result>, RunError> run_on_nccl(const Experiment& expe
                                                           const PaceOfLinks& pace, const RunOptions& options,
                                                           const MakeCudaModules& make,
                                                           const std::optional<NcclPlace>& place) {
-  const auto channels = gpu_channels(experiment.channels, kTransport);
+  const auto channels = declared_channels(experiment.channels, kTransport);
   if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
   const std::int32_t ranks = experiment.program.rank_count();
   if (const auto lack = lack_of_devices(ranks, place)) return unavailable(*lack);

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,8 +17,6 @@
 #include "backend/process/process_execution.hpp"
 #include "report/result.hpp"
 #include "scenarios/experiment.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/transports.hpp"
 
 namespace penstock {
 namespace {
@@ -46,24 +43,12 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_with(
 
 }  // namespace
 
-tl::expected<ChannelOptions, std::string> process_channels(const ChannelOptions& asked) {
-  const ChannelOptions declared = find_transport(kTransport)->channels;
-  const auto refused = [](std::string_view what) {
-    return tl::unexpected(
-        fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", kTransport, what));
-  };
-  if (asked.blocking) return refused("blocking channels");
-  if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
-  if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");
-  return declared;
-}
-
 tl::expected<std::optional<Result>, RunError> run_on_processes(const Experiment& experiment,
                                                                const PaceOfLinks& pace,
                                                                const RunOptions& options,
                                                                const ModuleFamily& family,
                                                                const std::optional<ProcessPlace>& place) {
-  const auto channels = process_channels(experiment.channels);
+  const auto channels = declared_channels(experiment.channels, kTransport);
   if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
   return measure(experiment, pace, options, family,
                  {.engine = "cpu-process",

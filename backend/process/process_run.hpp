@@ -14,10 +14,6 @@
 
 namespace penstock {
 
-/// What the socket transport declares. Error: the experiment asks for blocking or bounded channels, or for
-/// eager messages, none of which it has.
-tl::expected<ChannelOptions, std::string> process_channels(const ChannelOptions& asked);
-
 /// measure() in children of this process, which must have no other threads; with a `place`, in processes
 /// that somebody else has started, of which only rank 0 has a Result.
 tl::expected<std::optional<Result>, RunError> run_on_processes(const Experiment& experiment,

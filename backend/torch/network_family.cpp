@@ -47,9 +47,8 @@ class NetworkFamily : public ModuleFamily {
  public:
   NetworkFamily(const Experiment& experiment, CutNetwork cut)
       : experiment_(experiment),
-        cut_(std::move(cut.cut)),
         input_(cut.network.inputs.of(0)),
-        model_(std::move(cut.network.model)),
+        definitions_(split(cut.network.model, cut.cut, {.type = at::kFloat}, input_)),
         training_(std::make_shared<Training>(Training{
             .inputs = [data = std::move(cut.network.inputs)](std::int32_t m) { return data.of(m); },
             .targets = [data = std::move(cut.network.targets)](std::int32_t m) { return data.of(m); },
@@ -63,7 +62,7 @@ class NetworkFamily : public ModuleFamily {
   }
 
   StageModules modules(std::optional<std::int32_t> rank, const Clock&) const override {
-    return torch_modules(experiment_.program, definitions(), training_, rank);
+    return torch_modules(experiment_.program, definitions_, training_, rank);
   }
 
   const PayloadCodec* codec() const override { return &codec_; }
@@ -71,7 +70,7 @@ class NetworkFamily : public ModuleFamily {
   /// One microbatch through all stages, forward and back in two halves.
   std::vector<StageBytes> bytes_of_stages() const override {
     std::vector<std::unique_ptr<StageModule>> stages;
-    for (std::int32_t stage = 0; const StageDefinition& definition : definitions()) {
+    for (std::int32_t stage = 0; const StageDefinition& definition : definitions_) {
       stages.push_back(std::make_unique<TorchStage>(
           definition, training_, TorchStage::Place{.rank = 0, .stage = stage, .shard = {}}));
       ++stage;
@@ -95,10 +94,6 @@ class NetworkFamily : public ModuleFamily {
   }
 
  private:
-  std::vector<StageDefinition> definitions() const {
-    return split(model_, cut_, {.type = at::kFloat}, input_);
-  }
-
   void go_forward(const std::vector<std::unique_ptr<StageModule>>& stages,
                   std::vector<StageBytes>& bytes) const {
     const std::stop_token stop;
@@ -137,9 +132,8 @@ class NetworkFamily : public ModuleFamily {
   }
 
   const Experiment& experiment_;
-  Cut cut_;
   at::Tensor input_;  // of one microbatch
-  Model model_;
+  std::vector<StageDefinition> definitions_;
   std::shared_ptr<const Training> training_;
   TensorCodec codec_;
 };

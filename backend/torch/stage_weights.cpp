@@ -46,6 +46,7 @@ StageWeights::StageWeights(const Tensors& initial, const OptimizerOptions& optim
                            const std::optional<Shard>& shard)
     : optimizer_(optimizer), shard_(shard), like_(without_storage(initial)) {
   kept_[0] = kept_part(initial);
+  count();
 }
 
 Tensors StageWeights::kept_part(const Tensors& whole) const {
@@ -56,12 +57,16 @@ Tensors StageWeights::kept_part(const Tensors& whole) const {
   return {filled.narrow(0, shard_->index * length, length).clone()};
 }
 
-StageWeights::Held StageWeights::held_bytes() const {
-  Held held{.optimizer_state = optimizer_.bytes()};
+void StageWeights::count() {
+  held_ = {.optimizer_state = optimizer_.bytes()};
   for (const auto& [version, weights] : kept_)
-    (version == newest() ? held.newest : held.older) += storage_bytes({.tensors = weights});
-  if (gathered_) held.newest += storage_bytes({.tensors = gathered_->weights});
-  return held;
+    (version == newest() ? held_.newest : held_.older) += storage_bytes({.tensors = weights});
+  if (gathered_) held_.newest += storage_bytes({.tensors = gathered_->weights});
+}
+
+void StageWeights::release() {
+  gathered_.reset();
+  count();
 }
 
 Weights StageWeights::of(std::int32_t version) const {
@@ -79,10 +84,12 @@ void StageWeights::step(const Tensors& gradient) {
   const auto& [version, weights] = *kept_.rbegin();
   kept_[version + 1] =
       optimizer_.step(weights, gradient.empty() ? zeros_like_all(weights) : kept_part(gradient));
+  count();
 }
 
 void StageWeights::drop(std::int32_t version) {
   if (kept_.erase(version) != 1) throw std::logic_error("dropped a weight version that is not held");
+  count();
 }
 
 Tensors StageWeights::part() {
@@ -99,6 +106,7 @@ void StageWeights::gather(std::span<const at::Tensor> parts) {
     begin += shape.numel();
   }
   gathered_ = {.version = parting_version_, .weights = std::move(whole)};
+  count();
 }
 
 }  // namespace penstock::nn

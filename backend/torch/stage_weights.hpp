@@ -35,7 +35,7 @@ class StageWeights {
     std::int64_t older = 0;
     std::int64_t optimizer_state = 0;
   };
-  Held held_bytes() const;
+  const Held& held_bytes() const { return held_; }
   /// How many versions are held now.
   std::size_t version_count() const { return kept_.size(); }
 
@@ -43,7 +43,7 @@ class StageWeights {
   Tensors part();
   /// The parts of all members, in the order of their shards.
   void gather(std::span<const at::Tensor> parts);
-  void release() { gathered_.reset(); }
+  void release();
 
  private:
   struct Gathered {
@@ -51,6 +51,7 @@ class StageWeights {
     Tensors weights;
   };
   Tensors kept_part(const Tensors& whole) const;
+  void count();
 
   Optimizer optimizer_;
   std::optional<Shard> shard_;
@@ -58,6 +59,7 @@ class StageWeights {
   std::map<std::int32_t, Tensors> kept_;  // by version; of a shard one flat tensor
   std::int32_t parting_version_ = 0;
   std::optional<Gathered> gathered_;
+  Held held_;
 };
 
 }  // namespace penstock::nn
