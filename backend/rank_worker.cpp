@@ -56,7 +56,17 @@ void RankWorker::run(const std::stop_token& stop) {
       pass(position++);
     }
   }
+  finish_gathers();
   stand_at(end, kNone);
+}
+
+/// Weights that are gathered behind the last STEP, which no action of the program waits for.
+void RankWorker::finish_gathers() {
+  while (!gathering_.empty()) {
+    const std::int32_t position = gathering_.begin()->second;
+    wait_for(flat_.message[index(position)]);
+    accept_collective(position);
+  }
 }
 
 void RankWorker::pass(std::int32_t position) {
@@ -77,7 +87,9 @@ void RankWorker::pass(std::int32_t position) {
       break;
     case FlatOp::reshard: {
       const Ns now = execution_.clock.now_ns();
-      module_of(flat_.actions[index(position)].stage).reshard();
+      const std::int32_t stage = flat_.actions[index(position)].stage;
+      gathering_.erase(stage);
+      module_of(stage).reshard();
       stamp(position, now, now);
       break;
     }
@@ -97,6 +109,7 @@ void RankWorker::pass_send(std::int32_t position) {
 
 void RankWorker::pass_collective(std::int32_t position) {
   const Action& action = flat_.actions[index(position)];
+  if (action.kind == ActionKind::unshard) gathering_[action.stage] = position;
   execution_.transport.join(flat_.message[index(position)], rank_,
                             module_of(action.stage).contribution(action.kind));
 }
@@ -174,6 +187,7 @@ void RankWorker::accept_collective(std::int32_t position) {
   const Action& action = flat_.actions[index(position)];
   const std::vector<SharedPayload> contributions =
       execution_.transport.collect(flat_.message[index(position)]);
+  if (action.kind == ActionKind::unshard) gathering_.erase(action.stage);
   module_of(action.stage).accept(action.kind, contributions);
 }
 

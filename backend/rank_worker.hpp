@@ -39,6 +39,7 @@ class RankWorker {
   void send_outputs();
   void pass_send(std::int32_t position);
   void pass_collective(std::int32_t position);
+  void finish_gathers();
   void drop_versions(std::int32_t position);
   void stamp(std::int32_t position, Ns start_ns, Ns end_ns);
   StageModule& module_of(std::int32_t stage);
@@ -54,8 +55,9 @@ class RankWorker {
   StageNeighbours neighbours_;
   RankPlan plan_;
   bool blocking_;
-  std::map<Flow, Payload> inbox_;           // what compute actions of this rank will take
-  std::map<std::int32_t, Payload> outbox_;  // by message: made, and not sent yet
+  std::map<Flow, Payload> inbox_;                   // what compute actions of this rank will take
+  std::map<std::int32_t, Payload> outbox_;          // by message: made, and not sent yet
+  std::map<std::int32_t, std::int32_t> gathering_;  // by stage: an UNSHARD that has not been accepted
 };
 
 }  // namespace penstock

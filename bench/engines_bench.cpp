@@ -2,8 +2,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <ctime>
-
+#include "bench/mean_seconds.hpp"
 #include "bench/sizes.hpp"
 #include "report/metrics.hpp"
 #include "scenarios/experiment.hpp"
@@ -31,14 +30,6 @@ void event_engine(benchmark::State& state) {
   clock.report(experiment.program);
 }
 BENCHMARK(event_engine)->Apply(pipeline_sizes);
-
-/// Processor time of one run, the mean of `runs`.
-template <typename Run>
-double mean_seconds(int runs, const Run& run) {
-  const std::clock_t begin = std::clock();
-  for (int i = 0; i < runs; ++i) benchmark::DoNotOptimize(run());
-  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / runs;
-}
 
 /// The stated baseline. The counters say how many times as fast the engines are, measured in this run.
 void baseline_reference_engine(benchmark::State& state) {

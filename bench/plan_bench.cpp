@@ -2,15 +2,18 @@
 
 #include <benchmark/benchmark.h>
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "bench/mean_seconds.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/model.hpp"
 #include "scenarios/pipedream_partition.hpp"
 #include "scenarios/plan_options.hpp"
+#include "tests/scenarios/plain_recurrence.hpp"
 
 namespace penstock {
 namespace {
@@ -21,11 +24,17 @@ LayerGraph library_model(const std::string& name) {
   return scenario ? std::get<LayerGraph>(scenario->model) : LayerGraph{};
 }
 
+/// Two servers of eight devices.
+const std::vector<BandwidthLevel>& two_servers() {
+  static const std::vector<BandwidthLevel> levels = {{.components = 8, .bytes_per_second = 1e9},
+                                                     {.components = 2, .bytes_per_second = 1.25e9}};
+  return levels;
+}
+
 /// ResNet-50 (176 layers, 241 downsets) on two servers of eight devices.
 void plan_resnet50_on_8x2(benchmark::State& state) {
   const LayerGraph graph = library_model("resnet50");
-  const std::vector<BandwidthLevel> levels = {{.components = 8, .bytes_per_second = 1e9},
-                                              {.components = 2, .bytes_per_second = 1.25e9}};
+  const std::vector<BandwidthLevel>& levels = two_servers();
   std::size_t stages = 0;
   for (auto _ : state) {
     const auto plan = plan_pipeline(graph, levels, {.objective = static_cast<PlanObjective>(state.range(0))});
@@ -38,6 +47,19 @@ BENCHMARK(plan_resnet50_on_8x2)
     ->Arg(static_cast<int>(PlanObjective::maximum))
     ->Arg(static_cast<int>(PlanObjective::sum))
     ->Unit(benchmark::kMillisecond);
+
+/// The stated baseline on the same graph and cluster: the recurrence as one reads it. The counter says how
+/// many times as long it takes as the partitioner, measured in this run.
+void baseline_plan_resnet50_on_8x2(benchmark::State& state) {
+  const LayerGraph graph = library_model("resnet50");
+  const auto plan_ns = [&] { return plan_pipeline(graph, two_servers(), {})->period_ns; };
+  const auto plain_ns = [&] { return plain_recurrence_period_ns(graph, two_servers()); };
+  if (std::abs(plan_ns() - plain_ns()) > 1e-9 * plan_ns())
+    return state.SkipWithError("the partitioner and the plain recurrence have different periods");
+  for (auto _ : state) benchmark::DoNotOptimize(plain_ns());
+  state.counters["plan_x"] = mean_seconds(1, plain_ns) / mean_seconds(10, plan_ns);
+}
+BENCHMARK(baseline_plan_resnet50_on_8x2)->Unit(benchmark::kMillisecond);
 
 /// GNMT-8 (37 layers, 48 downsets) on four servers of four devices of 16 GiB.
 void plan_gnmt_on_4x4_within_memory(benchmark::State& state) {

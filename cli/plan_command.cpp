@@ -1,10 +1,13 @@
 // penstock plan: PipeDream's partitioner on a scenario's layers and cluster, beside its simulation.
 
+#include <charconv>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -26,6 +29,8 @@
 #include "scenarios/units.hpp"
 #include "schedules/action.hpp"
 #include "sim/plan_evaluation.hpp"
+#include "sim/plan_factors.hpp"
+#include "sim/plan_regret.hpp"
 
 namespace penstock {
 namespace {
@@ -39,8 +44,12 @@ struct PlanFlags {
   std::string objective;
   std::string cut_transfers;
   std::string memory_limit;
+  std::string noise;
+  std::optional<std::int32_t> trials;
+  std::optional<std::uint64_t> seed;
   bool straight = false;
   bool no_front = false;
+  bool factors = false;
 };
 
 /// The scenario's options with the flags' values in place.
@@ -69,23 +78,81 @@ std::vector<std::string> layer_names(const Scenario& scenario) {
   return names;
 }
 
+// --- how good a profile must be -------------------------------------------------------------------------
+
+/// "5%" or "0.05", from 0 to 1.
+std::optional<double> part_of_text(std::string_view text) {
+  const bool is_percent = text.ends_with('%');
+  if (is_percent) text.remove_suffix(1);
+  double value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (is_percent) value /= 100;
+  return value >= 0 && value <= 1 ? std::optional(value) : std::nullopt;
+}
+
+/// What --noise asks for; nothing where it is not given.
+tl::expected<std::optional<ProfileNoise>, Failure> noise_of(const PlanFlags& flags) {
+  if (flags.noise.empty()) {
+    if (!flags.trials && !flags.seed) return std::nullopt;
+    return bad_input(fmt::format("{}: expected --noise beside it, for example --noise 5%,10%,20%",
+                                 flags.trials ? "--trials" : "--seed"));
+  }
+  ProfileNoise noise{.levels = {}};
+  std::string_view rest = flags.noise;
+  while (true) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    const auto level = part_of_text(one);
+    if (!level) {
+      return bad_input(
+          fmt::format("--noise: expected parts from 0% to 100% such as 5%,10%,20% or 0.05, got \"{}\"", one));
+    }
+    noise.levels.push_back(*level);
+    if (one.size() == rest.size()) break;
+    rest.remove_prefix(one.size() + 1);
+  }
+  noise.trials = flags.trials.value_or(noise.trials);
+  noise.seed = flags.seed.value_or(noise.seed);
+  return noise;
+}
+
+// --- the report -----------------------------------------------------------------------------------------
+
+tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const PlanOptions& options,
+                                                const std::optional<ProfileNoise>& noise,
+                                                const PlanFlags& flags) {
+  auto evaluation = evaluate_plan(scenario, options);
+  if (!evaluation) return tl::unexpected(evaluation.error());
+  PlanReport report{.scenario = scenario.file,
+                    .options = options,
+                    .layers = layer_names(scenario),
+                    .evaluation = *std::move(evaluation),
+                    .front = {}};
+  if (!flags.no_front) report.front = plan_front(scenario, options);
+  if (flags.factors) {
+    auto factors = plan_factors(report.evaluation);
+    if (!factors) return tl::unexpected(factors.error());
+    report.factors = *std::move(factors);
+  }
+  if (noise) {
+    auto rows = plan_regret(scenario, options, *noise);
+    if (!rows) return tl::unexpected(rows.error());
+    report.regret = {.noise = *noise, .rows = *std::move(rows)};
+  }
+  return report;
+}
+
 tl::expected<PlanReport, Failure> report_of(const PlanFlags& flags) {
+  const auto noise = noise_of(flags);
+  if (!noise) return tl::unexpected(noise.error());
   const auto scenario = scenario_with_flags(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   const auto options = options_of(flags, *scenario);
   if (!options) return tl::unexpected(options.error());
-  auto evaluation = evaluate_plan(*scenario, *options);
-  if (!evaluation) {
-    const bool has_place = scenario->file.empty() || evaluation.error().starts_with(scenario->file);
-    return bad_input(has_place ? evaluation.error()
-                               : fmt::format("{}: {}", scenario->file, evaluation.error()));
-  }
-  return PlanReport{
-      .scenario = scenario->file,
-      .options = *options,
-      .layers = layer_names(*scenario),
-      .evaluation = *std::move(evaluation),
-      .front = flags.no_front ? std::vector<PlanEvaluation>{} : plan_front(*scenario, *options)};
+  auto report = report_on(*scenario, *options, *noise, flags);
+  if (report) return *std::move(report);
+  const bool has_place = scenario->file.empty() || report.error().starts_with(scenario->file);
+  return bad_input(has_place ? report.error() : fmt::format("{}: {}", scenario->file, report.error()));
 }
 
 tl::expected<std::string, std::string> plan_scenario_file(const PlanReport& report) {
@@ -131,6 +198,22 @@ void add_planning_flags(CLI::App& app, PlanFlags& flags) {
   app.add_flag("--no-front", flags.no_front, "leave out the plans for fewer devices")->group(group);
 }
 
+void add_question_flags(CLI::App& app, PlanFlags& flags) {
+  const std::string group = "Questions";
+  app.add_flag("--factors", flags.factors,
+               "what the predicted period leaves out: the simulated one with one factor at a time")
+      ->group(group);
+  app.add_option("--noise", flags.noise,
+                 "what is lost by planning from a profile whose times are off by up to so much: 5%,10%,20%")
+      ->group(group)
+      ->type_name("LIST");
+  app.add_option("--trials", flags.trials, "noisy profiles at each noise (default 20)")
+      ->check(CLI::Range(1, 100'000).description(""))
+      ->group(group)
+      ->type_name("N");
+  app.add_option("--seed", flags.seed, "of the noise (default 1)")->group(group)->type_name("N");
+}
+
 }  // namespace
 
 Command plan_command(CLI::App& root) {
@@ -140,6 +223,7 @@ Command plan_command(CLI::App& root) {
       ->required()
       ->type_name("FILE");
   add_planning_flags(*app, *flags);
+  add_question_flags(*app, *flags);
   add_settings_flag(*app, flags->input.settings, "Scenario");
   add_channel_flags(*app, flags->channels);
   add_output_flags(*app, flags->output, ".yaml .json .txt");
@@ -147,7 +231,8 @@ Command plan_command(CLI::App& root) {
       "FILE.yaml is a scenario that simulate and run take.\n"
       "Examples:\n"
       "  penstock plan scenarios/library/vgg16-cluster-a-15-1.yaml --objective sum\n"
-      "  penstock plan scenarios/library/gnmt-cluster-a.yaml --straight -o plan.yaml");
+      "  penstock plan scenarios/library/gnmt-cluster-a.yaml --straight -o plan.yaml\n"
+      "  penstock plan scenarios/library/gnmt-cluster-a.yaml --no-front --factors --noise 5%,10%,20%");
   return {app, [flags] { return run_plan(*flags); }};
 }
 

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/plan_factors_output.hpp"
 #include "report/table.hpp"
 #include "report/units.hpp"
 #include "scenarios/pipedream_levels.hpp"
@@ -45,6 +46,12 @@ Cell number(std::string text, double value) { return {.text = std::move(text), .
 Cell bytes_cell(Bytes bytes) { return number(format_bytes(bytes), static_cast<double>(bytes)); }
 
 Cell count_cell(std::int64_t count) { return number(fmt::format("{}", count), static_cast<double>(count)); }
+
+std::vector<std::string> notes_of(const PlanReport& report) {
+  std::vector<std::string> notes = report.evaluation.notes;
+  if (report.factors) notes.insert(notes.end(), report.factors->notes.begin(), report.factors->notes.end());
+  return notes;
+}
 
 // --- text -----------------------------------------------------------------------------------------------
 
@@ -83,6 +90,7 @@ Table front_table(const std::vector<PlanEvaluation>& front) {
   const bool priced = std::ranges::any_of(
       front, [](const PlanEvaluation& plan) { return plan.cost_per_million_samples().has_value(); });
   if (!priced) table.columns.pop_back();
+  if (front.front().devices_per_rank() > 1) table.columns.front() = "ranks";
   for (const PlanEvaluation& plan : front) {
     const double predicted = plan.planned.plan.period_ns;
     table.rows.push_back({count_cell(plan.devices()),
@@ -111,6 +119,13 @@ std::string simulated_text(const PlanReport& report) {
                      rate_text(report, simulated), format_percent(simulated / predicted));
 }
 
+/// "4 devices", "2 ranks of 4 devices each".
+std::string devices_text(const PlanEvaluation& plan) {
+  if (plan.devices_per_rank() == 1) return format_count(plan.devices(), "device");
+  return fmt::format("{} of {} each", format_count(plan.devices(), "rank"),
+                     format_count(plan.devices_per_rank(), "device"));
+}
+
 std::string headline(std::string_view name, const std::string& figure) {
   return fmt::format("{:<17} {}\n", name, figure);
 }
@@ -118,9 +133,9 @@ std::string headline(std::string_view name, const std::string& figure) {
 std::string headlines(const PlanReport& report) {
   const PlanEvaluation& evaluation = report.evaluation;
   const PlannedScenario& planned = evaluation.planned;
-  std::string text = headline("plan", fmt::format("{} on {}, minibatches of {}", evaluation.configuration(),
-                                                  format_count(evaluation.devices(), "device"),
-                                                  format_count(planned.minibatch_size, "sample")));
+  std::string text =
+      headline("plan", fmt::format("{} on {}, minibatches of {}", evaluation.configuration(),
+                                   devices_text(evaluation), format_count(planned.minibatch_size, "sample")));
   text += headline("objective",
                    fmt::format("{} of compute and reduction{}{}", to_text(report.options.objective),
                                report.options.form == PlanForm::straight ? ", straight pipeline" : "",
@@ -166,6 +181,7 @@ Json stages_json(const PlanReport& report) {
 Json figures_json(const PlanEvaluation& plan) {
   Json figures = {{"configuration", plan.configuration()},
                   {"devices", plan.devices()},
+                  {"devices_per_rank", plan.devices_per_rank()},
                   {"predicted_period_ns", plan.planned.plan.period_ns},
                   {"simulated_period_ns", plan.simulated_period_ns},
                   {"samples_per_second", plan.samples_per_second()},
@@ -195,8 +211,11 @@ std::string plan_to_text(const PlanReport& report) {
     text += "\nno other plan is at least as fast, as small and as cheap\n";
     text += table_to_text(front_table(report.front));
   }
-  if (!report.evaluation.notes.empty()) text += '\n';
-  for (const std::string& note : report.evaluation.notes) text += fmt::format("note: {}\n", note);
+  if (report.factors) text += '\n' + factors_to_text(*report.factors);
+  if (report.regret) text += '\n' + regret_to_text(*report.regret);
+  const std::vector<std::string> notes = notes_of(report);
+  if (!notes.empty()) text += '\n';
+  for (const std::string& note : notes) text += fmt::format("note: {}\n", note);
   return text;
 }
 
@@ -214,7 +233,9 @@ std::string plan_to_json(const PlanReport& report) {
   document["stages"] = stages_json(report);
   document["front"] = Json::array();
   for (const PlanEvaluation& plan : report.front) document["front"].push_back(figures_json(plan));
-  document["notes"] = report.evaluation.notes;
+  if (report.factors) document["factors"] = factors_to_json(*report.factors);
+  if (report.regret) document["regret"] = regret_to_json(*report.regret);
+  document["notes"] = notes_of(report);
   return document.dump(2) + '\n';
 }
 

@@ -21,6 +21,7 @@
 #include "cli/output.hpp"
 #include "report/units.hpp"
 #include "scenarios/experiment.hpp"
+#include "scenarios/scenario.hpp"
 #include "scenarios/units.hpp"
 #include "schedules/action.hpp"
 #include "sim/engines.hpp"
@@ -37,8 +38,8 @@ struct RiskFlags {
   Noise noise;
   std::int32_t trials = 1000;
   std::string mtbf;
-  std::string save = "1 min";
-  std::string restart = "5 min";
+  std::string save;
+  std::string restart;
   std::string interval;
 };
 
@@ -67,40 +68,59 @@ struct RiskReport {
   }
 };
 
-tl::expected<double, Failure> seconds_of(std::string_view flag, const std::string& text) {
-  const auto duration = parse_duration(text);
-  if (!duration) return bad_input(fmt::format("{}: {}", flag, duration.error()));
-  return static_cast<double>(*duration) * 1e-9;
+/// A flag that replaces one of the rates, and the least that it may be.
+struct FailureFlag {
+  std::string_view name;
+  const std::string& text;
+  Ns& target;
+  Ns least;
+};
+
+/// The file's failures with the flags' values in place; nothing where neither says how often devices fail.
+tl::expected<std::optional<FailureRates>, Failure> rates_of(const RiskFlags& flags,
+                                                            std::optional<FailureRates> rates) {
+  if (!rates && flags.mtbf.empty()) {
+    for (const auto& [flag, text] :
+         {std::pair{"--checkpoint-cost", &flags.save}, std::pair{"--restart", &flags.restart},
+          std::pair{"--checkpoint-every", &flags.interval}}) {
+      if (text->empty()) continue;
+      return bad_input(
+          fmt::format("{}: expected --mtbf beside it, or training.failures.mtbf in the scenario: the mean "
+                      "time between failures "
+                      "of a device",
+                      flag));
+    }
+    return std::nullopt;
+  }
+  FailureRates result = rates.value_or(FailureRates{});
+  Ns interval = result.interval_ns.value_or(0);
+  for (const auto& [flag, text, target, least] :
+       {FailureFlag{"--mtbf", flags.mtbf, result.device_mtbf_ns, 1},
+        FailureFlag{"--checkpoint-cost", flags.save, result.save_ns, 0},
+        FailureFlag{"--restart", flags.restart, result.restart_ns, 0},
+        FailureFlag{"--checkpoint-every", flags.interval, interval, 1}}) {
+    if (text.empty()) continue;
+    const auto duration = parse_duration(text);
+    if (!duration) return bad_input(fmt::format("{}: {}", flag, duration.error()));
+    if (*duration < least) return bad_input(fmt::format("{}: expected more than 0", flag));
+    target = *duration;
+  }
+  if (interval > 0) result.interval_ns = interval;
+  return result;
 }
 
-tl::expected<std::optional<FailureOutcome>, Failure> failures_of(const RiskFlags& flags,
-                                                                 std::int32_t devices) {
-  if (flags.mtbf.empty()) {
-    if (flags.interval.empty()) return std::nullopt;
-    return bad_input(
-        "--checkpoint-every: expected --mtbf beside it, the mean time between failures of a device");
-  }
-  const auto mtbf = seconds_of("--mtbf", flags.mtbf);
-  if (!mtbf) return tl::unexpected(mtbf.error());
-  if (*mtbf <= 0) return bad_input("--mtbf: expected more than 0");
-  const auto save = seconds_of("--checkpoint-cost", flags.save);
-  if (!save) return tl::unexpected(save.error());
-  const auto restart = seconds_of("--restart", flags.restart);
-  if (!restart) return tl::unexpected(restart.error());
-  FailureOutcome outcome{
-      .failures = {
-          .device_mtbf = *mtbf, .devices = static_cast<double>(devices), .save = *save, .restart = *restart}};
-  outcome.is_best = flags.interval.empty();
-  if (outcome.is_best) {
-    outcome.interval = best_interval(outcome.failures);
-    return outcome;
-  }
-  const auto interval = seconds_of("--checkpoint-every", flags.interval);
-  if (!interval) return tl::unexpected(interval.error());
-  if (*interval <= 0) return bad_input("--checkpoint-every: expected more than 0");
-  outcome.interval = *interval;
+FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
+  const auto seconds = [](Ns duration) { return static_cast<double>(duration) * 1e-9; };
+  FailureOutcome outcome{.failures = {.device_mtbf = seconds(rates.device_mtbf_ns),
+                                      .devices = static_cast<double>(devices),
+                                      .save = seconds(rates.save_ns),
+                                      .restart = seconds(rates.restart_ns)}};
+  outcome.is_best = !rates.interval_ns;
+  outcome.interval = rates.interval_ns ? seconds(*rates.interval_ns) : best_interval(outcome.failures);
   return outcome;
 }
+
+bool disturbs(const Noise& noise) { return noise.jitter > 0 || noise.straggler_chance > 0; }
 
 tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
@@ -108,17 +128,24 @@ tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   const auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());
   const std::int32_t ranks = experiment->program.rank_count();
-  auto failures = failures_of(flags, ranks);
-  if (!failures) return tl::unexpected(std::move(failures.error()));
-  auto makespans = monte_carlo(*experiment, flags.noise, flags.trials);
+  const auto rates = rates_of(flags, scenario->failures);
+  if (!rates) return tl::unexpected(rates.error());
+  if (!disturbs(flags.noise) && !*rates) {
+    return bad_input(
+        "risk: nothing that disturbs: expected --jitter, --stragglers or --mtbf, for example --jitter 0.1, "
+        "or "
+        "training.failures in the scenario");
+  }
+  auto makespans = monte_carlo(*experiment, flags.noise, disturbs(flags.noise) ? flags.trials : 1);
   if (!makespans) return tl::unexpected(Failure{ExitCode::check_failed, std::move(makespans.error())});
   RiskReport report{.name = experiment->name,
                     .ranks = ranks,
                     .samples = experiment->samples_per_microbatch * experiment->program.microbatches *
                                experiment->program.iterations,
                     .makespans = *std::move(makespans),
-                    .failures = *std::move(failures),
+                    .failures = {},
                     .notes = experiment->notes};
+  if (*rates) report.failures = outcome_of(**rates, ranks * scenario->cluster.devices_per_rank);
   if (links_are_shared(*experiment))
     report.notes.emplace_back("messages have their routes to themselves here: sharing of links is left out");
   return report;
@@ -126,25 +153,31 @@ tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
 
 Ns nanoseconds(double seconds) { return static_cast<Ns>(seconds * 1e9); }
 
-std::string to_text(const RiskReport& report, const RiskFlags& flags) {
+std::string noise_text(const RiskReport& report, const RiskFlags& flags) {
   const NoisyMakespans& makespans = report.makespans;
   std::string text = fmt::format(
-      "scenario     {}\nundisturbed  {}\nnoise        jitter {} either way, stragglers {} "
+      "noise        jitter {} either way, stragglers {} "
       "a rank with {} times the time; {} trials, seed {}\nmean         {}, {} over "
       "the undisturbed\n",
-      report.name, format_duration(makespans.undisturbed_ns), format_percent(flags.noise.jitter),
-      format_percent(flags.noise.straggler_chance), flags.noise.slowdown, flags.trials, flags.noise.seed,
-      format_duration(static_cast<Ns>(makespans.mean_ns())),
+      format_percent(flags.noise.jitter), format_percent(flags.noise.straggler_chance), flags.noise.slowdown,
+      flags.trials, flags.noise.seed, format_duration(static_cast<Ns>(makespans.mean_ns())),
       format_percent(makespans.mean_ns() / static_cast<double>(makespans.undisturbed_ns) - 1));
   for (const double part : kParts)
     text += fmt::format("p{:<12g}{}\n", 100 * part, format_duration(makespans.percentile(part)));
+  return text;
+}
+
+std::string to_text(const RiskReport& report, const RiskFlags& flags) {
+  std::string text = fmt::format("scenario     {}\nundisturbed  {}\n", report.name,
+                                 format_duration(report.makespans.undisturbed_ns));
+  if (disturbs(flags.noise)) text += noise_text(report, flags);
   if (report.failures) {
     const FailureOutcome& outcome = *report.failures;
-    text += fmt::format("checkpoint   every {} of work{}, taking {}\ngoodput      {} of the time on {}\n",
-                        format_duration(nanoseconds(outcome.interval)),
-                        outcome.is_best ? ", the best interval" : "",
-                        format_duration(nanoseconds(outcome.failures.save)),
-                        format_percent(outcome.goodput()), format_count(report.ranks, "device"));
+    text += fmt::format(
+        "checkpoint   every {} of work{}, taking {}\ngoodput      {} of the time on {}\n",
+        format_duration(nanoseconds(outcome.interval)), outcome.is_best ? ", the best interval" : "",
+        format_duration(nanoseconds(outcome.failures.save)), format_percent(outcome.goodput()),
+        format_count(static_cast<std::int64_t>(outcome.failures.devices), "device"));
   }
   text += fmt::format("throughput   {} samples/s\n", format_rate(report.samples_per_second()));
   for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
@@ -176,10 +209,6 @@ std::string to_json(const RiskReport& report, const RiskFlags& flags) {
 Outcome run_risk(const RiskFlags& flags) {
   if (auto known = check_output_files(flags.output.files, {".json", ".txt"}); !known)
     return tl::unexpected(known.error());
-  if (flags.noise.jitter == 0 && flags.noise.straggler_chance == 0 && flags.mtbf.empty()) {
-    return bad_input(
-        "risk: nothing that disturbs: expected --jitter, --stragglers or --mtbf, for example --jitter 0.1");
-  }
   const auto report = report_of(flags);
   if (!report) return tl::unexpected(report.error());
   const std::vector<OutputForm> forms = {{".json", [&] { return to_json(*report, flags); }},
@@ -214,7 +243,7 @@ void add_noise_flags(CLI::App& app, RiskFlags& flags) {
 }
 
 void add_failure_flags(CLI::App& app, RiskFlags& flags) {
-  const std::string group = "Failures";
+  const std::string group = "Failures (override the scenario's training.failures)";
   app.add_option("--mtbf", flags.mtbf, "mean time between failures of one device: 50000h")
       ->group(group)
       ->type_name("TIME");

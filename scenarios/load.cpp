@@ -128,8 +128,11 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.batch = batch_of(parts.schedule, parts.training);
   scenario.partition = std::move(parts.partition);
   scenario.optimizer = parts.training.optimizer;
+  scenario.precision = parts.training.precision.value_or(parts.model.precision);
+  scenario.failures = parts.training.failures;
   scenario.cluster = std::move(parts.cluster);
   // What the cluster calls a device is a rank's group of them.
+  scenario.cluster.devices_per_rank = parts.model.devices_per_rank;
   if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);
@@ -145,6 +148,11 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
                                                   std::optional<std::int64_t> own) {
   Problem problem;
   Parts parts = read_parts(document, problem);
+  if (!problem.found() && parts.model.network &&
+      parts.training.precision.value_or(Precision::full) != Precision::full) {
+    problem.note(*document.find("training")->find("precision"), "training.precision",
+                 "expected full beside model.network, whose values have 4 bytes; leave it out");
+  }
   if (problem.found()) return tl::unexpected(problem.message());
   if (parts.model.batch) own = parts.model.batch;
   if (!own && !std::holds_alternative<UnitCosts>(parts.model.model)) {

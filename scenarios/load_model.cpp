@@ -134,8 +134,8 @@ std::vector<std::int32_t> read_inputs(const MappingReader& reader, const LayerNa
 }
 
 Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index, Problem& problem) {
-  static constexpr std::array<std::string_view, 7> kKeys = {"name", "forward", "backward", "output",
-                                                            "kept", "weights", "inputs"};
+  static constexpr std::array<std::string_view, 8> kKeys = {"name", "forward", "backward",  "output",
+                                                            "kept", "weights", "transient", "inputs"};
   const MappingReader reader(node, fmt::format("model.layers.{}", index), kKeys, problem);
   for (const std::string_view key : {"forward", "backward"}) {
     if (!problem.found() && !reader.has(key)) reader.complain(key, "expected a duration, got nothing");
@@ -146,6 +146,7 @@ Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index
               .output = reader.bytes("output").value_or(0),
               .kept = reader.bytes("kept"),
               .weights = reader.bytes("weights").value_or(0),
+              .transient = reader.bytes("transient").value_or(0),
               .inputs = read_inputs(reader, earlier, index)};
   if (earlier.contains(layer.name)) {
     reader.complain("name", fmt::format("the layers {} and {} are both called \"{}\"", earlier.at(layer.name),
@@ -285,6 +286,7 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
                                                          : read_huggingface(model, cluster, problem);
     graph = std::move(transformer.graph);
     part.devices_per_rank = transformer.devices_per_rank;
+    part.precision = transformer.precision;
     part.notes = std::move(transformer.notes);
     part.batch = 1;
   } else {

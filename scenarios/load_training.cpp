@@ -28,6 +28,10 @@ constexpr std::array kOptimizers = {
     std::pair{Word{"sgd"}, Optimizer::sgd}, std::pair{Word{"momentum"}, Optimizer::momentum},
     std::pair{Word{"rmsprop"}, Optimizer::rmsprop}, std::pair{Word{"adam"}, Optimizer::adam}};
 
+constexpr std::array kPrecisions = {std::pair{Word{"full"}, Precision::full},
+                                    std::pair{Word{"mixed"}, Precision::mixed},
+                                    std::pair{Word{"mixed-full-gradients"}, Precision::mixed_full_gradients}};
+
 constexpr std::array kRules = {std::pair{Word{"balanced"}, Partition::Rule::balanced},
                                std::pair{Word{"block"}, Partition::Rule::block},
                                std::pair{Word{"pipedream"}, Partition::Rule::pipedream}};
@@ -35,6 +39,28 @@ constexpr std::array kObjectives = {std::pair{Word{"maximum"}, PlanObjective::ma
                                     std::pair{Word{"sum"}, PlanObjective::sum}};
 constexpr std::array kTransfers = {std::pair{Word{"counted"}, CutTransfers::counted},
                                    std::pair{Word{"free"}, CutTransfers::free}};
+
+/// `{mtbf: 50000 h, ...}`.
+std::optional<FailureRates> read_failures(const MappingReader& training, Problem& problem) {
+  static constexpr std::array<Word, 4> kKeys = {"mtbf", "checkpoint_cost", "restart", "checkpoint_every"};
+  const Node* node = training.find("failures");
+  if (node == nullptr || problem.found()) return std::nullopt;
+  const MappingReader reader(*node, "training.failures", kKeys, problem);
+  if (problem.found()) return std::nullopt;
+  const FailureRates usual;
+  FailureRates failures{.device_mtbf_ns = reader.duration("mtbf").value_or(0),
+                        .save_ns = reader.duration("checkpoint_cost").value_or(usual.save_ns),
+                        .restart_ns = reader.duration("restart").value_or(usual.restart_ns),
+                        .interval_ns = reader.duration("checkpoint_every")};
+  if (!problem.found() && failures.device_mtbf_ns == 0) {
+    reader.complain("mtbf",
+                    "expected the mean time between failures of one device, above 0 such as 50000 h, got " +
+                        (reader.has("mtbf") ? describe(*reader.find("mtbf")) : std::string("nothing")));
+  }
+  if (failures.interval_ns == 0)
+    reader.complain("checkpoint_every", "expected more than 0; leave it out for the best interval");
+  return failures;
+}
 
 Partition read_rule(const Node& node, Problem& problem) {
   for (const auto& [word, rule] : kRules) {
@@ -93,15 +119,17 @@ Partition read_cuts(const Node& node, Problem& problem) {
 }  // namespace
 
 TrainingPart read_training(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 4> kKeys = {"micro_batch_size", "global_batch_size", "optimizer",
-                                                "iterations"};
+  static constexpr std::array<Word, 6> kKeys = {"micro_batch_size", "global_batch_size", "optimizer",
+                                                "precision",        "failures",          "iterations"};
   const MappingReader reader(node, "training", kKeys, problem);
   constexpr Range kSize{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
   const auto iterations = reader.integer("iterations", kSize);
   return {.micro_batch_size = reader.integer("micro_batch_size", kSize),
           .global_batch_size = reader.integer("global_batch_size", kSize),
           .iterations = iterations ? std::optional(static_cast<std::int32_t>(*iterations)) : std::nullopt,
-          .optimizer = reader.choice("optimizer", kOptimizers).value_or(Optimizer::sgd)};
+          .optimizer = reader.choice("optimizer", kOptimizers).value_or(Optimizer::sgd),
+          .precision = reader.choice("precision", kPrecisions),
+          .failures = read_failures(reader, problem)};
 }
 
 Partition read_partition(const Node& node, Problem& problem) {

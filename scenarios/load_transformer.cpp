@@ -24,6 +24,7 @@
 #include "scenarios/document.hpp"
 #include "scenarios/parts.hpp"
 #include "scenarios/reader.hpp"
+#include "scenarios/scenario.hpp"
 #include "scenarios/transformer.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
@@ -261,10 +262,10 @@ std::vector<std::string> notes_of(const TransformerShape& shape, const Transform
                     shape.tensor_parallel));
   }
   if (shape.recompute != BlockRecompute::none) {
-    notes.push_back(
-        fmt::format("recompute: {} is part of each B; what a block holds while it is computed again is not "
-                    "counted",
-                    name_of(shape.recompute)));
+    notes.push_back(fmt::format(
+        "recompute: {} is part of each B; what one block holds while it is computed again is held "
+        "for the whole of it (transient)",
+        name_of(shape.recompute)));
   }
   return notes;
 }
@@ -281,6 +282,7 @@ TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const
   }
   return {.graph = *std::move(graph),
           .devices_per_rank = static_cast<std::int32_t>(shape.tensor_parallel),
+          .precision = shape.bytes_per_value == 2 ? Precision::mixed : Precision::full,
           .notes = notes_of(shape, speed)};
 }
 

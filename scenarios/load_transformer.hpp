@@ -11,13 +11,15 @@
 #include "scenarios/document.hpp"
 #include "scenarios/model.hpp"
 #include "scenarios/reader.hpp"
+#include "scenarios/scenario.hpp"
 
 namespace penstock {
 
 /// Layers for one sample, and what was assumed for them.
 struct TransformerPart {
   LayerGraph graph;
-  std::int32_t devices_per_rank = 1;  ///< its tensor_parallel
+  std::int32_t devices_per_rank = 1;      ///< its tensor_parallel
+  Precision precision = Precision::full;  ///< mixed where its values have 2 bytes
   std::vector<std::string> notes;
 };
 

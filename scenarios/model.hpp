@@ -69,6 +69,7 @@ struct Layer {
   Bytes output = 0;             ///< what it hands on
   std::optional<Bytes> kept{};  ///< held from F to B; absent: the output
   Bytes weights = 0;
+  Bytes transient = 0;  ///< held while its F or its B runs
   std::vector<std::int32_t>
       inputs;  ///< indices of the layers that it reads, all smaller than its own; ascending
 

@@ -108,16 +108,27 @@ double PipeDreamLevels::component_ns(std::size_t level, const LevelStage& stage,
       ahead);
 }
 
-double PipeDreamLevels::stage_ns(std::size_t level, const LevelStage& stage, WorkAhead ahead) {
-  const double compute = component_ns(level, stage, ahead_of(level, stage, ahead));
+double PipeDreamLevels::reduction_ns(std::size_t level, const LevelStage& stage) const {
   const auto replicas = static_cast<double>(stage.replicas);
   const auto weights = static_cast<double>(downsets_[stage.to].weights - downsets_[stage.from].weights);
   const double bandwidth = levels_[level].bytes_per_second;
   switch (options_.objective) {
     case PlanObjective::maximum:
-      return std::max(compute, transfer_ns(2 * (replicas - 1) * weights, bandwidth)) / replicas;
+      return transfer_ns(2 * (replicas - 1) * weights, bandwidth);
     case PlanObjective::sum:
-      return (compute + transfer_ns(4 * (replicas - 1) * weights, bandwidth * replicas)) / replicas;
+      return transfer_ns(4 * (replicas - 1) * weights, bandwidth * replicas);
+  }
+  return kNoPlan;
+}
+
+double PipeDreamLevels::stage_ns(std::size_t level, const LevelStage& stage, WorkAhead ahead) {
+  const double compute = component_ns(level, stage, ahead_of(level, stage, ahead));
+  const double reduction = reduction_ns(level, stage);
+  switch (options_.objective) {
+    case PlanObjective::maximum:
+      return std::max(compute, reduction) / stage.replicas;
+    case PlanObjective::sum:
+      return (compute + reduction) / stage.replicas;
   }
   return kNoPlan;
 }

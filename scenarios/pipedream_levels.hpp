@@ -70,6 +70,11 @@ class PipeDreamLevels {
   /// What each component of `stage` has ahead when the pipeline of its level has `ahead`.
   WorkAhead ahead_of(std::size_t level, const LevelStage& stage, WorkAhead ahead) const;
 
+  /// What the gradients' reduction among the stage's components takes, once for as many minibatches.
+  double reduction_ns(std::size_t level, const LevelStage& stage) const;
+  /// What a minibatch takes over the cut behind `downset`, with a stage of so many components at one side.
+  double cut_ns(std::size_t level, std::size_t downset, std::int32_t replicas) const;
+
  private:
   /// The least periods from one downset to another on m components: of all plans (closed) and with the time
   /// in which the first stage receives its input at this level (open).
@@ -94,7 +99,6 @@ class PipeDreamLevels {
   double stage_ns(std::size_t level, const LevelStage& stage, WorkAhead ahead);
   double component_ns(std::size_t level, const LevelStage& stage, WorkAhead ahead);
   double device_ns(const LevelStage& stage, WorkAhead ahead) const;
-  double cut_ns(std::size_t level, std::size_t downset, std::int32_t replicas) const;
 
   std::span<const Downset> downsets_;
   std::span<const BandwidthLevel> levels_;

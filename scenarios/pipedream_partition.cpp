@@ -3,6 +3,7 @@
 
 #include "scenarios/pipedream_partition.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -29,19 +30,27 @@ constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // 256 MiB
 
 // --- from levels to devices -----------------------------------------------------------------------------
 
+/// What carries a cut: so many links, and the time of one minibatch on one of them.
+struct CutLinks {
+  double ns = 0;
+  std::int32_t links = 1;
+};
+
 /// A pipeline of one level with the first device of each of its copies.
 struct Pipeline {
   std::size_t level = 0;
   std::vector<LevelStage> stages;
   std::vector<std::int32_t> first_devices;
   WorkAhead ahead;
+  double reduction_ns = 0;  // a minibatch's part of the reductions on higher levels
+  CutLinks cut{};           // behind the last stage
 };
 
 class PlanReader {
  public:
   PlanReader(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
-             PipeDreamLevels& programme)
-      : downsets_(downsets), levels_(levels), programme_(programme) {}
+             PipeDreamLevels& programme, PlanObjective objective)
+      : downsets_(downsets), levels_(levels), programme_(programme), objective_(objective) {}
 
   std::vector<PlannedStage> read(const LevelStage& whole) {
     const std::size_t highest = levels_.size() - 1;
@@ -55,11 +64,17 @@ class PlanReader {
  private:
   void flatten(const Pipeline& pipeline) {
     std::int32_t component = 0;
-    for (const LevelStage& stage : pipeline.stages) {
+    for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+      const LevelStage& stage = pipeline.stages[s];
       const std::vector<std::int32_t> firsts = components_of(pipeline, stage, component);
       component += stage.replicas;
+      const double reduction = reduction_ns(pipeline, stage);
+      const CutLinks cut = cut_links(pipeline, s);
       if (pipeline.level == 0) {
         stages_.push_back(planned(stage, firsts));
+        stages_.back().reduction_ns = reduction;
+        stages_.back().cut_ns = cut.ns;
+        stages_.back().cut_links = cut.links;
         continue;
       }
       const std::size_t below = pipeline.level - 1;
@@ -69,8 +84,36 @@ class PlanReader {
       flatten({.level = below,
                .stages = programme_.stages(below, whole, ahead),
                .first_devices = firsts,
-               .ahead = ahead});
+               .ahead = ahead,
+               .reduction_ns = reduction,
+               .cut = cut});
     }
+  }
+
+  /// What a minibatch takes of the stage's reduction and of those around it: one copy of the pipeline reduces
+  /// once for as many minibatches as the stage has components, and the copies share the minibatches.
+  double reduction_ns(const Pipeline& pipeline, const LevelStage& stage) const {
+    const auto minibatches = static_cast<double>(pipeline.first_devices.size()) * stage.replicas;
+    const double own = programme_.reduction_ns(pipeline.level, stage) / minibatches;
+    switch (objective_) {
+      case PlanObjective::maximum:
+        return std::max(pipeline.reduction_ns, own);
+      case PlanObjective::sum:
+        return pipeline.reduction_ns + own;
+    }
+    return own;
+  }
+
+  /// Every copy of the pipeline has a link of its own.
+  CutLinks cut_links(const Pipeline& pipeline, std::size_t s) const {
+    if (s + 1 == pipeline.stages.size()) return pipeline.cut;
+    const LevelStage& stage = pipeline.stages[s];
+    const std::int32_t fewest = std::min(stage.replicas, pipeline.stages[s + 1].replicas);
+    CutLinks cut{.ns = programme_.cut_ns(pipeline.level, stage.to, fewest),
+                 .links = static_cast<std::int32_t>(pipeline.first_devices.size())};
+    // The sum adds a higher level's reduction to whatever is slowest inside a component.
+    if (objective_ == PlanObjective::sum) cut.ns += pipeline.reduction_ns * cut.links;
+    return cut;
   }
 
   /// The first device of each of the stage's components, so ordered that minibatch g keeps to one component
@@ -103,6 +146,7 @@ class PlanReader {
   std::span<const Downset> downsets_;
   std::span<const BandwidthLevel> levels_;
   PipeDreamLevels& programme_;
+  PlanObjective objective_;
   std::vector<PlannedStage> stages_;
 };
 
@@ -208,7 +252,7 @@ tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
   PipeDreamLevels programme(*downsets, levels, options,
                             {.state_bytes_per_weight_byte = state_bytes, .overhead_ns = graph.overhead_ns});
   if (const auto whole = best_use(programme, *downsets, levels, options)) {
-    auto stages = PlanReader(*downsets, levels, programme).read(*whole);
+    auto stages = PlanReader(*downsets, levels, programme, options.objective).read(*whole);
     return PipelinePlan{.period_ns = programme.period_ns(levels.size() - 1, *whole, {}),
                         .stages = with_minibatches_in_flight(std::move(stages), graph, state_bytes)};
   }
@@ -216,6 +260,17 @@ tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
       "no plan keeps what a device holds within {} bytes, though each layer fits one alone; take a smaller "
       "minibatch, more devices, or devices with more memory",
       options.memory_limit.value_or(0)));
+}
+
+double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective) {
+  double period = 0;
+  for (const PlannedStage& stage : plan.stages) {
+    const double compute = static_cast<double>(stage.compute_ns) / static_cast<double>(stage.devices.size());
+    const double time = objective == PlanObjective::sum ? compute + stage.reduction_ns
+                                                        : std::max(compute, stage.reduction_ns);
+    period = std::max({period, time, stage.cut_ns / stage.cut_links});
+  }
+  return period;
 }
 
 double bytes_per_minibatch(const PipelinePlan& plan) {

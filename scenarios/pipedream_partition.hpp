@@ -24,6 +24,9 @@ struct PlannedStage {
   Bytes weights = 0;
   Bytes cut = 0;   ///< alive behind the stage, sent forward; as much comes back
   Bytes held = 0;  ///< by one device: activations and weight versions in flight, gradients, optimizer state
+  double reduction_ns = 0;     ///< a minibatch's part of the gradients' reductions, as the recurrence has it
+  double cut_ns = 0;           ///< a minibatch on its way over the cut behind the stage and back, likewise
+  std::int32_t cut_links = 1;  ///< that carry the cut, of which each minibatch takes one
 
   friend bool operator==(const PlannedStage&, const PlannedStage&) = default;
 };
@@ -45,6 +48,10 @@ tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
                                                       std::span<const BandwidthLevel> levels,
                                                       const PlanOptions& options,
                                                       std::int64_t state_bytes_per_weight_byte = 0);
+
+/// The recurrence's period of a plan, from what its stages take: the largest of all cuts and of all stages'
+/// compute and reduction, of which each device does its part.
+double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective);
 
 /// Bytes that all devices send for one minibatch: each cut's activations and gradients, and 2(m-1)W for the
 /// ring all-reduce of a stage's m replicas once in m minibatches.

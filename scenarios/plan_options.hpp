@@ -11,6 +11,9 @@ namespace penstock {
 
 /// How a stage's compute and gradient reduction make up its time. T: forward + backward of a minibatch; W:
 /// bytes of weights; m replicas; B: bytes a second.
+///
+/// On several levels the released code also divides the reduction of a level's only stage by the devices of a
+/// component, which it does not do for one of several stages; here neither is.
 enum class PlanObjective : std::uint8_t {
   maximum,  // max(T, 2(m-1)W/B) / m, a cut of `a` bytes 2a/B: as printed (PipeDream, SOSP'19, section 3.1)
   sum,      // (T + 4(m-1)W/(Bm)) / m, 2a/(Bm) on both sides of a cut: as the authors' released code has it

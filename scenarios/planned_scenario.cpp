@@ -15,6 +15,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/batch.hpp"
+#include "scenarios/cluster_levels.hpp"
 #include "scenarios/cluster_spec.hpp"
 #include "scenarios/model.hpp"
 #include "scenarios/partition.hpp"
@@ -53,14 +54,7 @@ struct LevelsOf {
     if (shape.nodes > 1 || levels.empty()) levels.push_back({shape.nodes, shape.inter_bytes_per_second});
     return levels;
   }
-  Levels operator()(const Cluster& cluster) const {
-    double narrowest = kUnlimitedBandwidth;
-    for (std::int32_t from = 0; from < cluster.device_count(); ++from) {
-      for (std::int32_t to = 0; to < cluster.device_count(); ++to)
-        narrowest = std::min(narrowest, cluster.route(from, to).bytes_per_second);
-    }
-    return std::vector<BandwidthLevel>{{cluster.device_count(), narrowest}};
-  }
+  Levels operator()(const Cluster& cluster) const { return cluster_levels(cluster).levels; }
 };
 
 /// The memory of the smallest device; nothing when all are unlimited.
@@ -82,21 +76,51 @@ PlanOptions with_memory_of(PlanOptions options, const ClusterSpec& cluster) {
   return options;
 }
 
-/// The cluster with its devices in the order of the plan's ranks; those without a rank come last.
-ClusterSpec in_rank_order(ClusterSpec cluster, const PipelinePlan& plan) {
-  auto* shape = std::get_if<TwoLevelCluster>(&cluster.shape);
-  if (shape == nullptr) return cluster;
+/// A plan counts devices component by component; of a cluster given link by link these may be any.
+PipelinePlan with_devices_of(PipelinePlan plan, const ClusterSpec& spec) {
+  const auto* cluster = std::get_if<Cluster>(&spec.shape);
+  if (cluster == nullptr) return plan;
+  const std::vector<std::int32_t> devices = cluster_levels(*cluster).devices;
+  for (PlannedStage& stage : plan.stages) {
+    for (std::int32_t& device : stage.devices) device = devices[static_cast<std::size_t>(device)];
+  }
+  return plan;
+}
+
+/// The devices of the plan's ranks; those without a rank come last.
+std::vector<std::int32_t> devices_in_rank_order(const PipelinePlan& plan, std::int32_t devices) {
   std::vector<std::int32_t> order;
   for (const PlannedStage& stage : plan.stages)
     order.insert(order.end(), stage.devices.begin(), stage.devices.end());
-  const std::int32_t devices = shape->nodes * shape->devices_per_node;
   for (std::int32_t device = 0; device < devices; ++device) {
     if (std::ranges::find(order, device) == order.end()) order.push_back(device);
   }
-  // A stated order is replaced: the plan counts devices server by server.
-  shape->device_order = std::ranges::is_sorted(order) ? std::vector<std::int32_t>{} : order;
-  return cluster;
+  return order;
 }
+
+/// Numbers the cluster's devices as the plan's ranks.
+struct InRankOrder {
+  const PipelinePlan& plan;
+
+  using Shape = decltype(ClusterSpec::shape);
+  using Ordered = tl::expected<Shape, std::string>;
+
+  Ordered operator()(const UniformCluster& shape) const { return Shape(shape); }
+  Ordered operator()(TwoLevelCluster shape) const {
+    std::vector<std::int32_t> order = devices_in_rank_order(plan, shape.nodes * shape.devices_per_node);
+    // A stated order is replaced: the plan counts devices server by server.
+    if (std::ranges::is_sorted(order)) order.clear();
+    shape.device_order = std::move(order);
+    return Shape(std::move(shape));
+  }
+  Ordered operator()(const Cluster& cluster) const {
+    const std::vector<std::int32_t> order = devices_in_rank_order(plan, cluster.device_count());
+    if (std::ranges::is_sorted(order)) return Shape(cluster);
+    auto ordered = in_device_order(cluster, order);
+    if (!ordered) return tl::unexpected(ordered.error());
+    return Shape(*std::move(ordered));
+  }
+};
 
 // --- the model ------------------------------------------------------------------------------------------
 
@@ -112,6 +136,7 @@ tl::expected<LayerGraph, std::string> scaled(LayerGraph graph, std::int64_t own,
     layer.backward_ns = scale(layer.backward_ns);
     layer.output = scale(layer.output);
     if (layer.kept) layer.kept = scale(*layer.kept);
+    layer.transient = scale(layer.transient);
   }
   if (!overflows) return graph;
   return tl::unexpected(
@@ -172,11 +197,13 @@ Planned plan_over(const Scenario& scenario, std::vector<BandwidthLevel> levels, 
   auto layers = scaled(*graph, scenario.batch.own_micro_batch_size, *size);
   if (!layers) return tl::unexpected(layers.error());
   const PlanOptions in_force = with_memory_of(options, scenario.cluster);
-  auto plan = plan_pipeline(*layers, levels, in_force, state_bytes_per_weight_byte(scenario.optimizer));
+  const BytesPerWeightByte beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision);
+  auto plan = plan_pipeline(*layers, levels, in_force, beside.optimizer_state + beside.gradients - 1);
   if (!plan) return tl::unexpected(plan.error());
   return PlannedScenario{.plan = *std::move(plan),
                          .minibatch_size = *size,
                          .levels = std::move(levels),
+                         .objective = options.objective,
                          .memory_limit = in_force.memory_limit,
                          .scenario = scenario};
 }
@@ -200,6 +227,12 @@ void adopt_layers(Scenario& scenario, const PipelinePlan& plan) {
   scenario.shape.stages = static_cast<std::int32_t>(plan.stages.size());
 }
 
+/// False for a cluster given link by link whose groups are mixed up.
+bool is_numbered_by_component(const ClusterSpec& spec) {
+  const auto* cluster = std::get_if<Cluster>(&spec.shape);
+  return cluster == nullptr || std::ranges::is_sorted(cluster_levels(*cluster).devices);
+}
+
 /// One device a stage of the model, as fast to reach as the cluster's devices are.
 tl::expected<std::vector<BandwidthLevel>, std::string> straight_levels(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
@@ -208,7 +241,8 @@ tl::expected<std::vector<BandwidthLevel>, std::string> straight_levels(const Sce
   if (auto* uniform = std::get_if<UniformCluster>(&cluster.shape)) uniform->devices = scenario.shape.stages;
   auto levels = bandwidth_levels(cluster);
   if (!levels) return levels;
-  const bool fit_the_lowest = scenario.shape.stages <= levels->front().components;
+  const bool fit_the_lowest =
+      scenario.shape.stages <= levels->front().components && is_numbered_by_component(cluster);
   const double bandwidth = (fit_the_lowest ? levels->front() : levels->back()).bytes_per_second;
   return std::vector<BandwidthLevel>{{scenario.shape.stages * chunks, bandwidth}};
 }
@@ -252,6 +286,7 @@ tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenari
   if (!levels) return tl::unexpected(levels.error());
   auto planned = plan_over(scenario, *std::move(levels), options);
   if (!planned) return planned;
+  planned->plan = with_devices_of(std::move(planned->plan), scenario.cluster);
   Scenario& result = planned->scenario;
   adopt_layers(result, planned->plan);
   result.schedule = "1f1b-rr";
@@ -262,7 +297,27 @@ tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenari
   result.batch.micro_batch_size = planned->minibatch_size;
   result.batch.global_batch_size.reset();
   result.batch.microbatches = even_minibatches(planned->plan);
-  result.cluster = in_rank_order(std::move(result.cluster), planned->plan);
+  auto ordered = std::visit(InRankOrder{planned->plan}, scenario.cluster.shape);
+  if (!ordered) return tl::unexpected(ordered.error());
+  result.cluster.shape = *std::move(ordered);
+  if (const auto* cluster = std::get_if<Cluster>(&scenario.cluster.shape))
+    result.notes.push_back(to_text(cluster_levels(*cluster)));
+  return planned;
+}
+
+tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned, const Scenario& truth) {
+  const auto& graph = std::get<LayerGraph>(truth.model);
+  const auto layers = scaled(graph, truth.batch.own_micro_batch_size, planned.minibatch_size);
+  if (!layers) return tl::unexpected(layers.error());
+  for (PlannedStage& stage : planned.plan.stages) {
+    stage.compute_ns = 2 * graph.overhead_ns;
+    for (const std::int32_t index : stage.layers) {
+      const Layer& layer = layers->layers[static_cast<std::size_t>(index)];
+      stage.compute_ns += layer.forward_ns + layer.backward_ns;
+    }
+  }
+  planned.plan.period_ns = recurrence_period_ns(planned.plan, planned.objective);
+  planned.scenario.model = in_plan_order(graph, planned.plan);
   return planned;
 }
 

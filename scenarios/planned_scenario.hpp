@@ -21,9 +21,10 @@ struct PlannedScenario {
   PipelinePlan plan;                ///< layers are those of the scenario that was planned
   std::int64_t minibatch_size = 1;  ///< samples of one minibatch, which each replica runs whole
   std::vector<BandwidthLevel> levels;
+  PlanObjective objective = PlanObjective::maximum;
   std::optional<Bytes> memory_limit;  ///< that was kept
   /// Schedule 1f1b-rr with the plan's stages and replicas; layers in the order of the stages, cut between
-  /// them; on a two-level cluster its devices in the order of the ranks.
+  /// them; the cluster's devices in the order of the ranks.
   Scenario scenario;
 };
 
@@ -32,6 +33,10 @@ struct PlannedScenario {
 tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenario,
                                                          const PlanOptions& options);
 
+/// The same plan for `truth`, which differs from the scenario that was planned in its layers' times alone:
+/// what a plan made from a noisy profile really is. The period is the recurrence's for the plan as it is.
+tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned, const Scenario& truth);
+
 /// `scenario` with `partition: pipedream` replaced by the plan's cuts; others as they are. A 1f1b-rr schedule
 /// of one stage without replicas is left to the plan (plan_scenario() with its own number of minibatches);
 /// any other schedule is cut into its own number of stages by a straight plan, a device a stage. Errors:
@@ -39,8 +44,8 @@ tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenari
 tl::expected<Scenario, std::string> with_planned_partition(const Scenario& scenario);
 
 /// The levels of bandwidth of a cluster, from the lowest to the highest; those of one component are left out
-/// unless no other is there. A cluster given link by link is one level with its narrowest route. Error:
-/// a uniform cluster without a number of devices.
+/// unless no other is there. Of a cluster given link by link those of cluster_levels(). Error: a uniform
+/// cluster without a number of devices.
 tl::expected<std::vector<BandwidthLevel>, std::string> bandwidth_levels(const ClusterSpec& cluster);
 
 }  // namespace penstock

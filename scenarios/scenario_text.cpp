@@ -66,6 +66,7 @@ std::string layer_line(const LayerGraph& graph, std::size_t index) {
                                  scalar(layer.name), duration_text(layer.forward_ns),
                                  duration_text(layer.backward_ns), layer.output, layer.weights);
   if (layer.kept) line += fmt::format(", kept: {} B", *layer.kept);
+  if (layer.transient != 0) line += fmt::format(", transient: {} B", layer.transient);
   const auto before = static_cast<std::int32_t>(index) - 1;
   const std::vector<std::int32_t> usual =
       index == 0 ? std::vector<std::int32_t>{} : std::vector<std::int32_t>{before};
@@ -161,6 +162,27 @@ std::string_view name_of(Optimizer optimizer) {
   return "";
 }
 
+std::string precision_text(Precision precision) {
+  switch (precision) {
+    case Precision::full:
+      return "";
+    case Precision::mixed:
+      return ", precision: mixed";
+    case Precision::mixed_full_gradients:
+      return ", precision: mixed-full-gradients";
+  }
+  return "";
+}
+
+std::string failures_text(const FailureRates& failures) {
+  std::string text = fmt::format(", failures: {{mtbf: {}, checkpoint_cost: {}, restart: {}",
+                                 duration_text(failures.device_mtbf_ns), duration_text(failures.save_ns),
+                                 duration_text(failures.restart_ns));
+  if (failures.interval_ns)
+    text += fmt::format(", checkpoint_every: {}", duration_text(*failures.interval_ns));
+  return text + "}";
+}
+
 /// "    forward: [1 ms, 2 ms]\n"; nothing where the figure is not given.
 template <typename Value, typename ToText>
 std::string figure_line(std::string_view key, const PerStage<Value>& figure, ToText to_text) {
@@ -244,8 +266,10 @@ tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario
   text += *cluster + schedule_text(scenario);
   if (!scenario.partition.cuts.empty())
     text += fmt::format("partition: [{}]\n", fmt::join(scenario.partition.cuts, ", "));
-  return text + fmt::format("training: {{micro_batch_size: {}, optimizer: {}}}\n",
-                            scenario.batch.micro_batch_size.value_or(1), name_of(scenario.optimizer));
+  return text + fmt::format("training: {{micro_batch_size: {}, optimizer: {}{}{}}}\n",
+                            scenario.batch.micro_batch_size.value_or(1), name_of(scenario.optimizer),
+                            precision_text(scenario.precision),
+                            scenario.failures ? failures_text(*scenario.failures) : "");
 }
 
 }  // namespace penstock

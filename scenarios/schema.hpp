@@ -25,7 +25,8 @@ struct ModelPart {
   std::optional<NetworkSpec> network{};
   std::optional<std::int64_t> batch{};  ///< samples that its times and bytes hold for
   std::int32_t devices_per_rank = 1;
-  std::vector<std::string> notes{};  ///< what was assumed
+  Precision precision = Precision::full;  ///< where `training` does not say it
+  std::vector<std::string> notes{};       ///< what was assumed
 };
 /// A transformer takes its peak rate from the cluster.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
@@ -53,6 +54,8 @@ struct TrainingPart {
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int32_t> iterations;
   Optimizer optimizer = Optimizer::sgd;
+  std::optional<Precision> precision{};
+  std::optional<FailureRates> failures{};
 };
 TrainingPart read_training(const Node& node, Problem& problem);
 

@@ -110,8 +110,8 @@ tl::expected<BackwardTimes, std::string> backward_of(const StageFigures& figures
       has_weight ? "backward_weight " + duration_text(times.weight) : ""));
 }
 
-tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures, Optimizer optimizer,
-                                                  std::int32_t stage) {
+tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
+                                                  const BytesPerWeightByte& beside, std::int32_t stage) {
   const auto backward = backward_of(figures, stage);
   if (!backward) return tl::unexpected(backward.error());
   UnscaledStage result;
@@ -127,13 +127,14 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures, O
   cost.released_by_input = figures.released_by_input.of(stage, 0);
   cost.input = figures.input.of(stage, 0);
   cost.weights = figures.weights.of(stage, 0);
-  cost.gradients = figures.gradients.of(stage, cost.weights);
-  cost.transient = figures.transient.of(stage, 0);
-  const Wide state = static_cast<Wide>(cost.weights) * state_bytes_per_weight_byte(optimizer);
-  if (state > std::numeric_limits<Bytes>::max()) {
-    return tl::unexpected(fmt::format("{}: the optimizer state would be beyond 2^63 bytes",
+  const Wide gradients = static_cast<Wide>(cost.weights) * beside.gradients;
+  const Wide state = static_cast<Wide>(cost.weights) * beside.optimizer_state;
+  if (std::max(gradients, state) > std::numeric_limits<Bytes>::max()) {
+    return tl::unexpected(fmt::format("{}: the gradients or the optimizer state would be beyond 2^63 bytes",
                                       placed(figures.weights.place, "weights")));
   }
+  cost.gradients = figures.gradients.of(stage, static_cast<Bytes>(gradients));
+  cost.transient = figures.transient.of(stage, 0);
   cost.optimizer_state = figures.optimizer_state.of(stage, static_cast<Bytes>(state));
   if (cost.released_by_input > cost.kept) {
     return tl::unexpected(fmt::format("{}: expected at most the kept {} B of stage {}, got {} B",
@@ -146,11 +147,12 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures, O
   return result;
 }
 
-UnscaledStages unscaled_stages(const StageFigures& figures, Optimizer optimizer, std::int32_t stages) {
+UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeightByte& beside,
+                               std::int32_t stages) {
   if (std::string error = first_length_error(figures, stages); !error.empty()) return tl::unexpected(error);
   std::vector<UnscaledStage> result;
   for (std::int32_t stage = 0; stage < stages; ++stage) {
-    auto one = unscaled(figures, optimizer, stage);
+    auto one = unscaled(figures, beside, stage);
     if (!one) return tl::unexpected(one.error());
     result.push_back(*one);
   }
@@ -161,20 +163,24 @@ UnscaledStages unscaled_stages(const StageFigures& figures, Optimizer optimizer,
 
 /// The figures of the stage that holds layers [begin, end): sums over them, and what the cut behind it
 /// carries.
-tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph, Optimizer optimizer,
-                                                         std::int32_t begin, std::int32_t end) {
+tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph,
+                                                         const BytesPerWeightByte& beside, std::int32_t begin,
+                                                         std::int32_t end) {
   Wide forward = 0;
   Wide backward = 0;
   Wide kept = 0;
   Wide weights = 0;
+  Bytes transient = 0;
   for (auto layer = static_cast<std::size_t>(begin); layer < static_cast<std::size_t>(end); ++layer) {
     forward += graph.layers[layer].forward_ns;
     backward += graph.layers[layer].backward_ns;
     kept += graph.layers[layer].kept_bytes();
     weights += graph.layers[layer].weights;
+    transient = std::max(transient, graph.layers[layer].transient);  // one layer runs at a time
   }
-  const Wide state = weights * state_bytes_per_weight_byte(optimizer);
-  if (std::max({forward, backward, kept, state, weights}) > std::numeric_limits<std::int64_t>::max()) {
+  const Wide gradients = weights * beside.gradients;
+  const Wide state = weights * beside.optimizer_state;
+  if (std::max({forward, backward, kept, gradients, state}) > std::numeric_limits<std::int64_t>::max()) {
     return tl::unexpected(
         fmt::format("the layers {} to {} of the model add up to more than 2^63", begin, end - 1));
   }
@@ -189,24 +195,40 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
   stage.cost.recompute_ns = stage.cost.forward_ns;
   stage.cost.kept = static_cast<Bytes>(kept);
   stage.cost.weights = static_cast<Bytes>(weights);
-  stage.cost.gradients = stage.cost.weights;
+  stage.cost.gradients = static_cast<Bytes>(gradients);
   stage.cost.optimizer_state = static_cast<Bytes>(state);
+  stage.cost.transient = transient;
   return stage;
 }
 
 UnscaledStages unscaled_stages(const LayerGraph& graph, const Scenario& scenario, std::int32_t stages) {
   auto cuts = cut_layers(graph, scenario.partition, stages);
   if (!cuts) return tl::unexpected(cuts.error());
+  const BytesPerWeightByte beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision);
   cuts->push_back(static_cast<std::int32_t>(graph.layers.size()));
   std::vector<UnscaledStage> result;
   std::int32_t begin = 0;
   for (const std::int32_t end : *cuts) {
-    auto stage = stage_of_layers(graph, scenario.optimizer, begin, end);
+    auto stage = stage_of_layers(graph, beside, begin, end);
     if (!stage) return tl::unexpected(stage.error());
     result.push_back(*stage);
     begin = end;
   }
   return result;
+}
+
+/// Values that the optimizer keeps for each weight.
+std::int64_t copies_of_weights(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::sgd:
+      return 0;
+    case Optimizer::momentum:
+    case Optimizer::rmsprop:
+      return 1;
+    case Optimizer::adam:
+      return 2;
+  }
+  return 0;
 }
 
 // --- scaling --------------------------------------------------------------------------------------------
@@ -293,24 +315,26 @@ tl::expected<CostTable, std::string> scaled_unit_costs(const Program& program, S
 
 }  // namespace
 
-std::int64_t state_bytes_per_weight_byte(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::sgd:
-      return 0;
-    case Optimizer::momentum:
-    case Optimizer::rmsprop:
-      return 1;
-    case Optimizer::adam:
-      return 2;
+BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precision) {
+  // Values of 2 bytes have copies and state of 4: 2 bytes a weight byte each.
+  const std::int64_t copies = copies_of_weights(optimizer);
+  switch (precision) {
+    case Precision::full:
+      return {.gradients = 1, .optimizer_state = copies};
+    case Precision::mixed:
+      return {.gradients = 1, .optimizer_state = 2 * (copies + 1)};
+    case Precision::mixed_full_gradients:
+      return {.gradients = 2, .optimizer_state = 2 * (copies + 1)};
   }
-  return 0;
+  return {};
 }
 
 tl::expected<CostTable, std::string> cost_table(const Scenario& scenario, const Program& program,
                                                 std::int64_t micro_batch_size) {
   UnscaledStages stages;
   if (const auto* figures = std::get_if<StageFigures>(&scenario.model)) {
-    stages = unscaled_stages(*figures, scenario.optimizer, program.stage_count());
+    stages = unscaled_stages(*figures, bytes_per_weight_byte(scenario.optimizer, scenario.precision),
+                             program.stage_count());
   } else if (const auto* graph = std::get_if<LayerGraph>(&scenario.model)) {
     stages = unscaled_stages(*graph, scenario, program.stage_count());
   } else {

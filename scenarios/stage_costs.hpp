@@ -22,7 +22,11 @@ namespace penstock {
 tl::expected<CostTable, std::string> cost_table(const Scenario& scenario, const Program& program,
                                                 std::int64_t micro_batch_size);
 
-/// Bytes of optimizer state a byte of fp32 weights.
-std::int64_t state_bytes_per_weight_byte(Optimizer optimizer);
+/// What training holds for a byte of weights beside it: gradients and the optimizer's state.
+struct BytesPerWeightByte {
+  std::int64_t gradients = 1;
+  std::int64_t optimizer_state = 0;
+};
+BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precision);
 
 }  // namespace penstock

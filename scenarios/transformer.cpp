@@ -139,6 +139,13 @@ Layer embedding(const TransformerShape& shape) {
           .inputs = {}};
 }
 
+/// What a block holds beside what it keeps while it runs.
+Bytes recomputed_bytes(TransformerShape shape) {
+  const Bytes kept = kept_of_block(shape);
+  shape.recompute = BlockRecompute::none;
+  return kept_of_block(shape) - kept;
+}
+
 Layer block(const TransformerShape& shape, const TransformerSpeed& speed) {
   const double all_reduce = all_reduce_ns(shape, speed);
   const double forward = compute_ns(block_flops(shape), shape, speed);
@@ -150,6 +157,7 @@ Layer block(const TransformerShape& shape, const TransformerSpeed& speed) {
           .output = output_bytes(shape),
           .kept = kept_of_block(shape),
           .weights = weight_bytes(shape, block_parameters(shape)),
+          .transient = recomputed_bytes(shape),
           .inputs = {}};
 }
 

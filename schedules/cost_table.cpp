@@ -75,7 +75,7 @@ Bytes collective_bytes(const CostTable& costs, const Action& collective) {
 Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& collective) {
   const auto& members = program.placement.stages[static_cast<std::size_t>(collective.stage)].ranks;
   const auto ranks = static_cast<Bytes>(members.size());
-  const bool reduces_everywhere = collective.kind == ActionKind::reduce_grad && program.sharding < 2;
+  const bool reduces_everywhere = collective.kind == ActionKind::reduce_grad && program.sharding == 0;
   const Bytes steps = (reduces_everywhere ? 2 : 1) * (ranks - 1);
   const Bytes bytes = collective_bytes(costs, collective);
   return steps * (bytes / ranks) + (steps * (bytes % ranks) + ranks - 1) / ranks;

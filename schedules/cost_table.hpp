@@ -61,7 +61,7 @@ Bytes transfer_bytes(const CostTable& costs, const Action& transfer);
 /// The buffer of an UNSHARD (the stage's weights) or REDUCE_GRAD (its gradients).
 Bytes collective_bytes(const CostTable& costs, const Action& collective);
 /// What each member of such a collective sends, and receives, in a ring of n ranks: 2(n-1)/n of the buffer
-/// where gradients are all-reduced, (n-1)/n where they are reduced and scattered (sharding >= 2) or weights
+/// where gradients are all-reduced, (n-1)/n where they are reduced and scattered (sharded) or weights
 /// are gathered; rounded up.
 Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& collective);
 

@@ -140,6 +140,7 @@ std::vector<Action> with_reduce_grad(const std::vector<Action>& actions, UpdateR
 
 Program insert_unshard_reshard(const Program& program, int max_active_stages) {
   Program result = program;
+  result.sharding = 3;
   for (std::vector<Action>& actions : result.ranks) {
     actions = UnshardPass(actions, static_cast<std::size_t>(max_active_stages)).run();
   }

@@ -10,9 +10,9 @@ namespace penstock {
 /// UNSHARD and RESHARD actions such that before each F, B, I, W or R the next `max_active_stages` different
 /// stages that the rank will run are gathered (more where an overlapped group ends the count), and no others.
 /// What is no longer among them is dropped first, in ascending order; STEP works on the sharded weights.
-/// Each rank is walked on its own: a replica without any microbatch of a stage gathers nothing, and
-/// validate() refuses such a program because an UNSHARD needs all replicas. Requires max_active_stages >= 1
-/// and a program without UNSHARD and RESHARD.
+/// The result has `sharding` 3. Each rank is walked on its own: a replica without any microbatch of a stage
+/// gathers nothing, and validate() refuses such a program because an UNSHARD needs all replicas. Requires
+/// max_active_stages >= 1 and a program without UNSHARD and RESHARD.
 Program insert_unshard_reshard(const Program& program, int max_active_stages = 3);
 
 /// One REDUCE_GRAD for each stage of a rank right after (the group of) its last B or W; with

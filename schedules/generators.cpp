@@ -17,6 +17,7 @@
 
 #include "schedules/nearest_name.hpp"
 #include "schedules/pipeline_replicas.hpp"
+#include "schedules/sharding.hpp"
 
 namespace penstock {
 namespace {
@@ -59,6 +60,10 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
         std::pair{"virtual_stages", shape.virtual_stages}, std::pair{"iterations", shape.iterations},
         std::pair{"slices", shape.slices}}) {
     if (auto checked = at_least_one(key, count); !checked) return checked;
+  }
+  if (shape.sharding < 0 || shape.sharding > 3) {
+    return tl::unexpected(
+        fmt::format("sharding: expected a ZeRO stage, 0 (none) to 3, got {}", shape.sharding));
   }
   if (shape.group_size < 0) {
     return tl::unexpected(fmt::format(
@@ -157,6 +162,7 @@ Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
   if (!takes(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
   if (!takes(schedule, "reduction")) shape.reduction = Reduction::overlapped;
   shape.data_parallel = 1;
+  shape.sharding = 0;
   return shape;
 }
 
@@ -185,9 +191,12 @@ Generated generate(std::string_view name, const Shape& shape) {
   complete.virtual_stages = chunks_of(*schedule, shape);
   if (auto checked = check_size(complete); !checked) return tl::unexpected(checked.error());
   auto pipeline = schedule->generate(of_one_copy(*schedule, complete));
-  if (!pipeline || shape.data_parallel == 1) return pipeline;
-  return replicate_pipeline(
-      *pipeline, {.count = shape.data_parallel, .sync = shape.replica_sync, .reduction = shape.reduction});
+  if (pipeline && shape.data_parallel > 1) {
+    pipeline = replicate_pipeline(
+        *pipeline, {.count = shape.data_parallel, .sync = shape.replica_sync, .reduction = shape.reduction});
+  }
+  if (!pipeline || shape.sharding == 0) return pipeline;
+  return shard_stages(*pipeline, shape.sharding);
 }
 
 }  // namespace penstock

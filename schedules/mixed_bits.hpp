@@ -13,4 +13,9 @@ inline std::uint64_t mixed(std::uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
+/// Even in [0, 1), a function of the key and of what is drawn.
+inline double even_draw(std::uint64_t key, std::uint64_t what) {
+  return static_cast<double>(mixed(key ^ mixed(what)) >> 11) * 0x1p-53;
+}
+
 }  // namespace penstock

@@ -25,7 +25,7 @@ namespace penstock {
 namespace {
 
 /// Messages that never overlap in time with each other: those of one queue between two ranks, or the
-/// collectives of one stage.
+/// collectives of one group of ranks, each of which has one queue for them.
 using Stream = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
 class LinkUsers {
@@ -65,13 +65,28 @@ Stream stream_of(const Action& send, std::int32_t from, std::int32_t to, Channel
   return {};
 }
 
-bool ring_is_shared(LinkUsers& users, const StagePlacement& group, std::int32_t stage) {
-  bool shared = false;
-  for (std::size_t i = 0; group.ranks.size() > 1 && i < group.ranks.size(); ++i) {
-    shared |= users.add({-1, stage, 0, 0}, group.ranks[i], group.ranks[(i + 1) % group.ranks.size()]);
+/// The rings of the groups of ranks that have collectives.
+class Rings {
+ public:
+  explicit Rings(const Program& program) : program_(program) {}
+
+  /// True when another stream crosses a link of the stage's ring, too.
+  bool add(std::int32_t stage, LinkUsers& users) {
+    if (!known_.insert(stage).second) return false;
+    const std::vector<std::int32_t>& ranks = program_.placement.stages[static_cast<std::size_t>(stage)].ranks;
+    const auto [group, is_new] = groups_.try_emplace(ranks, static_cast<std::int32_t>(groups_.size()));
+    bool shared = false;
+    for (std::size_t i = 0; is_new && ranks.size() > 1 && i < ranks.size(); ++i) {
+      shared |= users.add({-1, group->second, 0, 0}, ranks[i], ranks[(i + 1) % ranks.size()]);
+    }
+    return shared;
   }
-  return shared;
-}
+
+ private:
+  const Program& program_;
+  std::set<std::int32_t> known_;  // stages
+  std::map<std::vector<std::int32_t>, std::int32_t> groups_;
+};
 
 }  // namespace
 
@@ -90,14 +105,14 @@ std::string_view to_text(Engine engine) {
 bool links_are_shared(const Experiment& experiment) {
   const Program& program = experiment.program;
   LinkUsers users(experiment);
+  Rings rings(program);
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
     for (const Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
       if (is_send(action.kind)) {
         const std::int32_t to = program.placement.rank_of(action.peer, action.microbatch);
         if (users.add(stream_of(action, rank, to, experiment.channels.model), rank, to)) return true;
       } else if (is_collective(action.kind)) {
-        const auto stage = static_cast<std::size_t>(action.stage);
-        if (ring_is_shared(users, program.placement.stages[stage], action.stage)) return true;
+        if (rings.add(action.stage, users)) return true;
       }
     }
   }

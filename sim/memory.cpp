@@ -47,7 +47,10 @@ class RankHoldings {
         spans_(spans),
         program_(experiment.program),
         costs_(experiment.costs),
-        neighbours_(stage_neighbours(experiment.program)) {
+        neighbours_(stage_neighbours(experiment.program)),
+        of_stage_(index(experiment.program.stage_count())) {
+    for (std::size_t i = 0; i < spans_.size(); ++i)
+      of_stage_[index(spans_[i].action.stage)].push_back(static_cast<std::int32_t>(i));
     find_passages();
   }
 
@@ -109,22 +112,36 @@ class RankHoldings {
            kHeldForEver, kBeforeFirst);
       hold_versions(stage);
       hold_gradients(stage);
+      if (program_.sharding == 3) hold_gathered_weights(stage);
     }
+  }
+
+  void hold_gathered_weights(std::int32_t stage) {
+    std::int32_t gathered = kNoPosition;
+    for (const std::int32_t position : of_stage_[index(stage)]) {
+      const ActionKind kind = span(position).action.kind;
+      if (kind == ActionKind::unshard) gathered = position;
+      if (kind != ActionKind::reshard || gathered == kNoPosition) continue;
+      hold_between(MemoryCategory::weights, cost(stage).weights, gathered, position);
+      gathered = kNoPosition;
+    }
+    if (gathered != kNoPosition)
+      hold_between(MemoryCategory::weights, cost(stage).weights, gathered, kNoPosition);
   }
 
   void hold_versions(std::int32_t stage) {
     std::vector<std::int32_t> last_user;  // by version
     std::vector<std::int32_t> steps;
-    for (std::size_t i = 0; i < spans_.size(); ++i) {
-      const Action& action = spans_[i].action;
-      if (action.stage != stage || !is_compute(action.kind)) continue;
+    for (const std::int32_t position : of_stage_[index(stage)]) {
+      const Action& action = span(position).action;
+      if (!is_compute(action.kind)) continue;
       if (action.kind == ActionKind::step) {
-        steps.push_back(static_cast<std::int32_t>(i));
+        steps.push_back(position);
         continue;
       }
       if (last_user.size() <= index(action.weight_version))
         last_user.resize(index(action.weight_version) + 1, kNoPosition);
-      last_user[index(action.weight_version)] = static_cast<std::int32_t>(i);
+      last_user[index(action.weight_version)] = position;
     }
     for (std::size_t v = 0; v < std::min(steps.size(), last_user.size()); ++v) {
       if (last_user[v] <= steps[v]) continue;
@@ -133,21 +150,32 @@ class RankHoldings {
     }
   }
 
+  /// What one minibatch makes of a stage's gradients.
+  struct GradientLife {
+    std::int32_t first = kNoPosition;  // B or W, or the REDUCE_GRAD of a replica without a microbatch
+    std::int32_t reduced = kNoPosition;
+    std::int32_t step = kNoPosition;
+  };
+
   void hold_gradients(std::int32_t stage) {
-    std::int32_t first = kNoPosition;
-    const Bytes bytes = share(stage, cost(stage).gradients, 2);
-    for (std::size_t i = 0; i < spans_.size(); ++i) {
-      const Action& action = spans_[i].action;
-      if (action.stage != stage) continue;
-      const auto position = static_cast<std::int32_t>(i);
-      // A replica without a microbatch of its own still gets the sum.
-      const bool brings = makes_weight_gradient(action.kind) || action.kind == ActionKind::reduce_grad;
-      if (brings && first == kNoPosition) first = position;
-      if (action.kind != ActionKind::step || first == kNoPosition) continue;
-      hold_between(MemoryCategory::gradients, bytes, first, position);
-      first = kNoPosition;
+    GradientLife life;
+    for (const std::int32_t position : of_stage_[index(stage)]) {
+      const ActionKind kind = span(position).action.kind;
+      const bool reduces = kind == ActionKind::reduce_grad;
+      if ((reduces || makes_weight_gradient(kind)) && life.first == kNoPosition) life.first = position;
+      if (reduces) life.reduced = position;
+      if (kind != ActionKind::step || life.first == kNoPosition) continue;
+      life.step = position;
+      hold_gradients(stage, std::exchange(life, {}));
     }
-    if (first != kNoPosition) hold_between(MemoryCategory::gradients, bytes, first, kNoPosition);
+    if (life.first != kNoPosition) hold_gradients(stage, life);
+  }
+
+  void hold_gradients(std::int32_t stage, const GradientLife& life) {
+    const Bytes whole = cost(stage).gradients;
+    const Bytes kept = life.reduced == kNoPosition ? whole : share(stage, whole, 2);
+    hold_between(MemoryCategory::gradients, kept, life.first, life.step);
+    hold_between(MemoryCategory::gradients, whole - kept, life.first, life.reduced);
   }
 
   // --- activations ------------------------------------------------------------------------------------
@@ -212,6 +240,7 @@ class RankHoldings {
   const Program& program_;
   const CostTable& costs_;
   StageNeighbours neighbours_;
+  std::vector<std::vector<std::int32_t>> of_stage_;  // positions, ascending
   std::unordered_map<std::uint64_t, Passage> passages_;
   std::vector<Holding> holdings_;
 };

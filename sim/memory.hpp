@@ -15,10 +15,11 @@ struct MemoryOptions {
 };
 
 /// Memory of each rank. Charged at the start and released at the end of actions:
-///   weights            from the start to the end; sharding 3: 1/n of a group of n
+///   weights            from the start to the end; sharding 3: 1/n of a group of n, and the whole beside it
+///                      from UNSHARD to RESHARD
 ///   weight_versions    an older version from the STEP that replaced it to the end of its last use
 ///   gradients          from the first B, W or REDUCE_GRAD after a STEP to the end of the next STEP;
-///                      sharding >= 2: 1/n
+///                      sharding >= 2: from the REDUCE_GRAD on 1/n
 ///   optimizer_state    from the start to the end; sharding >= 1: 1/n
 ///   activations        `kept` from F to B, or `released_by_input` to I and the rest to W; a recomputed
 ///                      microbatch keeps its stage's input from F to B (or I), and `kept` from R on

@@ -56,7 +56,7 @@ TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to
 CollectiveShape collective_shape(const Experiment& experiment, const Action& action) {
   const Bytes bytes = collective_bytes(experiment.costs, action);
   if (action.kind == ActionKind::unshard) return {Collective::all_gather, bytes};
-  const bool scatters = experiment.program.sharding >= 2;
+  const bool scatters = experiment.program.sharding >= 1;
   return {scatters ? Collective::reduce_scatter : Collective::all_reduce, bytes};
 }
 

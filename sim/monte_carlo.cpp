@@ -22,11 +22,6 @@
 namespace penstock {
 namespace {
 
-/// Even in [0, 1).
-double draw(std::uint64_t key, std::uint64_t what) {
-  return static_cast<double>(mixed(key ^ mixed(what)) >> 11) * 0x1p-53;
-}
-
 Ns last_end(const Walk& walk) {
   Ns last = 0;
   for (const Ns end : walk.end) last = std::max(last, end);
@@ -41,11 +36,12 @@ WalkDurations disturbed(const WalkDurations& undisturbed, const FlatProgram& fla
   WalkDurations durations = undisturbed;
   for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
     const auto number = static_cast<std::uint64_t>(rank);
-    const bool slow = draw(mixed(key), number) < noise.straggler_chance;
+    const bool slow = even_draw(mixed(key), number) < noise.straggler_chance;
     const auto begin = static_cast<std::size_t>(flat.rank_begin[number]);
     const auto end = static_cast<std::size_t>(flat.rank_begin[number + 1]);
     for (std::size_t position = begin; position < end; ++position) {
-      const double factor = (slow ? noise.slowdown : 1) * (1 + noise.jitter * (2 * draw(key, position) - 1));
+      const double factor =
+          (slow ? noise.slowdown : 1) * (1 + noise.jitter * (2 * even_draw(key, position) - 1));
       durations.compute[position] = std::llround(static_cast<double>(durations.compute[position]) * factor);
     }
   }

@@ -89,13 +89,17 @@ tl::expected<Stream, std::string> simulated_stream(const Scenario& scenario, dou
 
 // --- the front ------------------------------------------------------------------------------------------
 
-std::vector<ClusterSpec> parts_of(const UniformCluster& shape, const ClusterSpec& whole) {
+/// The cluster with less of it; price and name stay.
+template <typename Shape>
+ClusterSpec part_of(ClusterSpec whole, Shape shape) {
+  whole.shape = std::move(shape);
+  return whole;
+}
+
+std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
-  for (std::int32_t devices = 1; devices < shape.devices; devices *= 2) {
-    UniformCluster part = shape;
-    part.devices = devices;
-    parts.push_back({.shape = part, .name = whole.name});
-  }
+  const std::int32_t devices = shape.devices;
+  for (shape.devices = 1; shape.devices < devices; shape.devices *= 2) parts.push_back(part_of(whole, shape));
   parts.push_back(whole);
   return parts;
 }
@@ -107,8 +111,8 @@ std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whol
   shape.device_order.clear();
   shape.nodes = 1;
   for (shape.devices_per_node = 1; shape.devices_per_node < devices_per_node; ++shape.devices_per_node)
-    parts.push_back({.shape = shape, .name = whole.name});
-  for (; shape.nodes <= nodes; ++shape.nodes) parts.push_back({.shape = shape, .name = whole.name});
+    parts.push_back(part_of(whole, shape));
+  for (; shape.nodes <= nodes; ++shape.nodes) parts.push_back(part_of(whole, shape));
   return parts;
 }
 
@@ -142,6 +146,8 @@ std::int32_t PlanEvaluation::devices() const {
   return devices;
 }
 
+std::int32_t PlanEvaluation::devices_per_rank() const { return planned.scenario.cluster.devices_per_rank; }
+
 double PlanEvaluation::samples_per_second() const {
   return static_cast<double>(planned.minibatch_size) * 1e9 / simulated_period_ns;
 }
@@ -151,13 +157,14 @@ Bytes PlanEvaluation::peak_bytes() const {
 }
 
 double PlanEvaluation::device_hours_per_million_samples() const {
-  return devices() * 1e6 / samples_per_second() / 3600;
+  return devices() * devices_per_rank() * 1e6 / samples_per_second() / 3600;
 }
 
 std::optional<double> PlanEvaluation::cost_per_million_samples() const {
   const std::optional<double> price = planned.scenario.cluster.price_per_device_hour;
   if (!price) return std::nullopt;
-  return *price * device_hours_per_million_samples();
+  return *price * device_hours_per_million_samples() /
+         devices_per_rank();  // the price is of a rank's devices
 }
 
 std::string PlanEvaluation::configuration() const {
@@ -171,11 +178,15 @@ tl::expected<PlanEvaluation, std::string> evaluate_plan(const Scenario& scenario
                                                         const PlanOptions& options) {
   auto planned = plan_scenario(scenario, options);
   if (!planned) return tl::unexpected(planned.error());
-  auto stream = simulated_stream(planned->scenario, static_cast<double>(planned->minibatch_size));
+  return evaluate_plan(*std::move(planned));
+}
+
+tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned) {
+  const auto samples = static_cast<double>(planned.minibatch_size);
+  auto stream = simulated_stream(planned.scenario, samples);
   if (!stream) return tl::unexpected(stream.error());
-  const auto samples = static_cast<double>(planned->minibatch_size);
   PlanEvaluation evaluation;
-  evaluation.planned = *std::move(planned);
+  evaluation.planned = std::move(planned);
   const PipelinePlan& plan = evaluation.planned.plan;
   evaluation.simulated_period_ns = stream->period_ns;
   evaluation.stage_peaks = peaks_of_stages(plan, stream->result);

@@ -24,10 +24,11 @@ struct PlanEvaluation {
   double data_parallel_bytes_per_sample = 0;  ///< of one stage replicated on as many devices
   std::vector<std::string> notes;
 
-  std::int32_t devices() const;       ///< that the plan uses
-  double samples_per_second() const;  ///< simulated
-  Bytes peak_bytes() const;           ///< of the fullest device
-  double device_hours_per_million_samples() const;
+  std::int32_t devices() const;           ///< that the plan uses; each is devices_per_rank() of them
+  std::int32_t devices_per_rank() const;  ///< that share each layer (tensor parallelism)
+  double samples_per_second() const;      ///< simulated
+  Bytes peak_bytes() const;               ///< of the fullest device
+  double device_hours_per_million_samples() const;  ///< of all devices of all ranks
   /// Absent where the cluster has no price.
   std::optional<double> cost_per_million_samples() const;
   std::string configuration() const;  ///< replicas of the stages: "15-1"
@@ -35,6 +36,9 @@ struct PlanEvaluation {
 
 /// Plans and simulates. Errors: those of plan_scenario() and of the simulation.
 tl::expected<PlanEvaluation, std::string> evaluate_plan(const Scenario& scenario, const PlanOptions& options);
+
+/// Simulates a plan that was made already. Errors: those of the simulation.
+tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned);
 
 /// The front of time, memory and cost: plans for parts of the cluster (1 to all devices of a server, then
 /// whole servers; of a uniform cluster powers of two), replicated ones and straight ones, of which no other

@@ -4,6 +4,7 @@
 // reproduce.cpp.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,23 +17,34 @@ enum class Claim : std::uint8_t {
   equal,     // at most the tolerance away
   at_most,   // not above it by more than the tolerance: the paper's schedule may be beaten
   at_least,  // not below it by more than the tolerance: a bound on what the paper measured
+  none,      // shown, not held against anything: the paper prints no number, or a misprint (the note says)
 };
 
 /// One figure.
 struct ReproducedFigure {
-  std::string what;  ///< the setting and the figure: "K = 8, M = 24, zb-h1: bubble rate"
-  double published = 0;
+  std::string what;                   ///< the setting and the figure: "K = 8, M = 24, zb-h1: bubble rate"
+  std::optional<double> published{};  ///< absent: nothing is printed, which only Claim::none allows
   double predicted = 0;
   double tolerance = 0;  ///< absolute, >= 0
   Claim claim = Claim::equal;
   std::string note{};  ///< a misprint, or what the two figures leave out
   bool holds() const;
+  /// (predicted - published) / |published|, below 0 where the prediction is smaller. Absent where nothing or
+  /// 0 is published.
+  std::optional<double> relative_error() const;
 };
 
 /// `published` within a part of it: 0.06 is 6 %.
 ReproducedFigure within(double part, std::string what, double published, double predicted);
 /// A bound: the prediction leaves something out that can only make it better.
 ReproducedFigure at_least(std::string what, double published, double predicted);
+ReproducedFigure at_most(std::string what, double published, double predicted);
+/// A figure that nothing is printed for; it gives the ones beside it their scale.
+ReproducedFigure shown(std::string what, double predicted);
+/// A printed figure that no model of a schedule can or should meet; `note` says why.
+ReproducedFigure untested(std::string what, double published, double predicted, std::string note);
+/// `figure` with that note.
+ReproducedFigure noted(ReproducedFigure figure, std::string note);
 
 /// One experiment.
 struct Reproduction {
@@ -47,9 +59,18 @@ std::span<const Reproduction> reproduction_table();
 
 // The experiments themselves.
 std::vector<ReproducedFigure> reproduce_pipedream_figures();
+std::vector<ReproducedFigure> reproduce_megatron_schedule();
+std::vector<ReproducedFigure> reproduce_schedule_memory();
 std::vector<ReproducedFigure> reproduce_pipedream_depth();
 std::vector<ReproducedFigure> reproduce_pipedream_plans();
 std::vector<ReproducedFigure> reproduce_pipedream_traffic();
+std::vector<ReproducedFigure> reproduce_pipedream_cluster_a();
+std::vector<ReproducedFigure> reproduce_pipedream_cluster_b();
+std::vector<ReproducedFigure> reproduce_pipedream_server();
+std::vector<ReproducedFigure> reproduce_pipedream_memory();
+std::vector<ReproducedFigure> reproduce_pipedream_in_flight();
+std::vector<ReproducedFigure> reproduce_flexflow();
+std::vector<ReproducedFigure> reproduce_replicator();
 std::vector<ReproducedFigure> reproduce_gpipe_schedule();
 std::vector<ReproducedFigure> reproduce_gpipe_speed();
 std::vector<ReproducedFigure> reproduce_gpipe_memory();

@@ -1,4 +1,4 @@
-// PipeDream (Narayanan et al., SOSP'19): the schedules that it draws, and depth against latency.
+// PipeDream (Narayanan et al., SOSP'19): depth against latency, and the gain over GPipe.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,25 +16,6 @@
 #include "sim/reproduce_runs.hpp"
 
 namespace penstock {
-
-std::vector<ReproducedFigure> reproduce_pipedream_figures() {
-  constexpr std::int32_t kStream = 64;  // long enough to show its period
-  return {
-      {"figure 2, model parallelism, 4 workers, 2 minibatches: units", 24,
-       makespan_units(predicted_run("naive", {.stages = 4, .microbatches = 2}, equal_stages(4)))},
-      {"figure 3, GPipe, 4 workers, 4 microbatches: units", 21,
-       makespan_units(predicted_run("gpipe", {.stages = 4, .microbatches = 4}, equal_stages(4)))},
-      {"figure 4, 1F1B, 4 workers: units a minibatch", 3,
-       period_units(predicted_run("1f1b-rr", {.stages = 4, .microbatches = kStream}, equal_stages(4))), 1e-9},
-      {"figure 8, 1F1B-RR, stages on 2 and 1 workers: units a minibatch", 2,
-       period_units(predicted_run(
-           "1f1b-rr",
-           {.stages = 2, .microbatches = kStream, .replicas = {2, 1}, .replica_sync = ReplicaSync::off},
-           {{.forward = 2, .backward = 2}, {.forward = 1, .backward = 1}})),
-       1e-9},
-  };
-}
-
 namespace {
 
 /// Units a minibatch of four stages with those numbers of forwards in front, by one-way latency.

@@ -1,8 +1,9 @@
 #include "sim/stage_memory.hpp"
 
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
 #include <stdexcept>
+#include <utility>
 
 #include <tl/expected.hpp>
 
@@ -15,26 +16,45 @@
 #include "sim/uniform_run.hpp"
 
 namespace penstock {
+namespace {
 
-Bytes peak_of_one_stage(const StageState& state) { return peak_of_sharded_stage(state, 1, 0); }
-
-Bytes peak_of_sharded_stage(const StageState& state, std::int32_t replicas, std::int32_t sharding) {
-  Shape shape{.stages = 1, .microbatches = replicas};
-  shape.replicas = {replicas};
+Program program_of(const ShardedModel& model) {
+  Shape shape{.stages = model.buckets, .microbatches = model.devices, .sharding = model.sharding};
+  shape.replicas = {model.devices};
   auto program = generate("data-parallel", shape);
   if (!program) throw std::logic_error(program.error());
-  program->sharding = sharding;
-  const CostTable costs{.stages = {{.forward_ns = 1,
-                                    .backward_ns = 1,
-                                    .kept = state.activations,
-                                    .weights = state.weights,
-                                    .gradients = state.gradients,
-                                    .optimizer_state = state.optimizer_state}},
-                        .edges = {}};
-  const auto result = simulate_uniform(*program, costs, 0, SteadyState::skip);
+  return *std::move(program);
+}
+
+CostTable costs_of(const ShardedModel& model) {
+  const StageCost bucket{.forward_ns = 1,
+                         .backward_ns = 1,
+                         .kept = model.state.activations / model.buckets,
+                         .weights = model.state.weights / model.buckets,
+                         .gradients = model.state.gradients / model.buckets,
+                         .optimizer_state = model.state.optimizer_state / model.buckets};
+  return {.stages = {static_cast<std::size_t>(model.buckets), bucket}, .edges = {}};
+}
+
+}  // namespace
+
+Bytes peak_of_one_stage(const StageState& state) { return peak_of({.state = state}); }
+
+Bytes peak_of(const ShardedModel& model) {
+  const auto result = simulate_uniform(program_of(model), costs_of(model), 0, SteadyState::skip);
   if (!result) throw std::logic_error(result.error());
   return std::ranges::max(result->ranks, {}, [](const RankReport& rank) { return rank.memory.peak_bytes; })
       .memory.peak_bytes;
+}
+
+Bytes sent_bytes(const ShardedModel& model) {
+  const Program program = program_of(model);
+  const CostTable costs = costs_of(model);
+  Bytes bytes = 0;
+  for (const Action& action : program.ranks.front()) {
+    if (is_collective(action.kind)) bytes += ring_bytes(program, costs, action);
+  }
+  return bytes;
 }
 
 }  // namespace penstock

@@ -19,8 +19,18 @@ struct StageState {
 /// The peak of a device that holds the stage whole.
 Bytes peak_of_one_stage(const StageState& state);
 
-/// The peak of each of `replicas` devices that hold the stage together and shard it as that stage of ZeRO
-/// (0: not at all, to 3).
-Bytes peak_of_sharded_stage(const StageState& state, std::int32_t replicas, std::int32_t sharding);
+/// `devices` that hold the model together and shard it as that stage of ZeRO (0: not at all, to 3), which
+/// goes through it bucket by bucket.
+struct ShardedModel {
+  StageState state;
+  std::int32_t devices = 1;
+  std::int32_t buckets = 1;
+  std::int32_t sharding = 0;
+};
+
+/// The peak of each device.
+Bytes peak_of(const ShardedModel& model);
+/// Bytes that each device sends in one step.
+Bytes sent_bytes(const ShardedModel& model);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 #include "backend/torch/stage_weights.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -45,16 +46,39 @@ Tensors zeros_like_all(const Tensors& tensors) {
 StageWeights::StageWeights(const Tensors& initial, const OptimizerOptions& optimizer,
                            const std::optional<Shard>& shard)
     : optimizer_(optimizer), shard_(shard), like_(without_storage(initial)) {
-  kept_[0] = kept_part(initial);
+  kept_[0] = keeps_part_of(Sharded::weights) ? own_part(initial) : initial;
   count();
 }
 
-Tensors StageWeights::kept_part(const Tensors& whole) const {
-  if (!shard_ || whole.empty()) return whole;
+Tensors StageWeights::own_part(const Tensors& whole) const {
+  if (whole.empty()) return whole;
   const at::Tensor flat = laid_end_to_end(whole);
   const std::int64_t length = (flat.numel() + shard_->count - 1) / shard_->count;
   const at::Tensor filled = at::constant_pad_nd(flat, {0, length * shard_->count - flat.numel()});
   return {filled.narrow(0, shard_->index * length, length).clone()};
+}
+
+Tensors StageWeights::whole_of(const at::Tensor& flat) const {
+  Tensors whole;
+  std::int64_t begin = 0;
+  for (const at::Tensor& shape : like_) {
+    whole.push_back(flat.narrow(0, begin, shape.numel()).view(shape.sizes()));
+    begin += shape.numel();
+  }
+  return whole;
+}
+
+/// The whole with this rank's part of it replaced.
+Tensors StageWeights::with_own_part(const Tensors& whole, const at::Tensor& part) const {
+  const at::Tensor flat = laid_end_to_end(whole);
+  const std::int64_t begin = std::min(shard_->index * part.numel(), flat.numel());
+  const std::int64_t length = std::min(part.numel(), flat.numel() - begin);
+  flat.narrow(0, begin, length).copy_(part.narrow(0, 0, length));
+  return whole_of(flat);
+}
+
+Tensors StageWeights::kept_of(Tensors gradient) const {
+  return keeps_part_of(Sharded::gradients) ? own_part(gradient) : std::move(gradient);
 }
 
 void StageWeights::count() {
@@ -70,7 +94,7 @@ void StageWeights::release() {
 }
 
 Weights StageWeights::of(std::int32_t version) const {
-  if (shard_) {
+  if (keeps_part_of(Sharded::weights)) {
     if (gathered_ && gathered_->version == version) return gathered_->weights;
     throw std::logic_error("weight version " + std::to_string(version) + " is not gathered");
   }
@@ -82,8 +106,12 @@ Weights StageWeights::of(std::int32_t version) const {
 
 void StageWeights::step(const Tensors& gradient) {
   const auto& [version, weights] = *kept_.rbegin();
-  kept_[version + 1] =
-      optimizer_.step(weights, gradient.empty() ? zeros_like_all(weights) : kept_part(gradient));
+  const bool gives_part = shard_ && !keeps_part_of(Sharded::gradients);
+  const Tensors own_gradient = gives_part ? own_part(gradient) : gradient;
+  const bool has_whole = shard_ && !keeps_part_of(Sharded::weights);
+  const Tensors own = has_whole ? own_part(weights) : weights;
+  Tensors next = optimizer_.step(own, own_gradient.empty() ? zeros_like_all(own) : own_gradient);
+  kept_[version + 1] = has_whole && !next.empty() ? with_own_part(weights, next.front()) : std::move(next);
   count();
 }
 
@@ -94,18 +122,17 @@ void StageWeights::drop(std::int32_t version) {
 
 Tensors StageWeights::part() {
   parting_version_ = newest();
-  return kept_.rbegin()->second;
+  const Tensors& kept = kept_.rbegin()->second;
+  return keeps_part_of(Sharded::weights) || !shard_ ? kept : own_part(kept);
 }
 
 void StageWeights::gather(std::span<const at::Tensor> parts) {
-  Tensors whole;
-  const at::Tensor flat = parts.empty() ? at::Tensor() : at::cat(std::vector(parts.begin(), parts.end()));
-  std::int64_t begin = 0;
-  for (const at::Tensor& shape : like_) {
-    whole.push_back(flat.narrow(0, begin, shape.numel()).view(shape.sizes()));
-    begin += shape.numel();
+  Tensors whole = parts.empty() ? Tensors() : whole_of(at::cat(std::vector(parts.begin(), parts.end())));
+  if (shard_ && !keeps_part_of(Sharded::weights)) {
+    kept_[parting_version_] = std::move(whole);
+  } else {
+    gathered_ = {.version = parting_version_, .weights = std::move(whole)};
   }
-  gathered_ = {.version = parting_version_, .weights = std::move(whole)};
   count();
 }
 

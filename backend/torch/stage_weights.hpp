@@ -12,22 +12,32 @@
 
 namespace penstock::nn {
 
-/// This rank's place among those that share a stage's weights: it keeps part `index` of `count` equal parts
-/// of all weights laid end to end, the last one filled up with zeros.
+/// What a rank keeps only its part of (ZeRO, SC'20, section 5).
+enum class Sharded : std::uint8_t {
+  optimizer,  // its state; the weights are whole, and gather() brings what the other ranks have updated
+  gradients,  // and what is reduced of them
+  weights,    // and the weights, which are whole between gather() and release()
+};
+
+/// This rank's place among those that share a stage: it has part `index` of `count` equal parts of all
+/// weights laid end to end, the last one filled up with zeros.
 struct Shard {
   std::int32_t index = 0;
   std::int32_t count = 1;
+  Sharded what = Sharded::weights;
 };
 
 class StageWeights {
  public:
-  /// With a shard only that part is kept, and optimized; the whole is there between gather() and release().
+  /// With a shard only that part is optimized.
   StageWeights(const Tensors& initial, const OptimizerOptions& optimizer, const std::optional<Shard>& shard);
 
   /// Throws std::logic_error where the version is not held, or not gathered.
   Weights of(std::int32_t version) const;
   std::int32_t newest() const { return kept_.rbegin()->first; }
-  /// Makes the next version. An empty gradient counts as 0.
+  /// What is kept of reduced gradients: this rank's part, or all.
+  Tensors kept_of(Tensors gradient) const;
+  /// Makes the next version from what kept_of() left. An empty gradient counts as 0.
   void step(const Tensors& gradient);
   void drop(std::int32_t version);
   struct Held {
@@ -50,13 +60,16 @@ class StageWeights {
     std::int32_t version = 0;
     Tensors weights;
   };
-  Tensors kept_part(const Tensors& whole) const;
+  bool keeps_part_of(Sharded what) const { return shard_ && shard_->what >= what; }
+  Tensors own_part(const Tensors& whole) const;
+  Tensors whole_of(const at::Tensor& flat) const;
+  Tensors with_own_part(const Tensors& whole, const at::Tensor& part) const;
   void count();
 
   Optimizer optimizer_;
   std::optional<Shard> shard_;
   Tensors like_;                          // shapes and types of the whole, without storage of its own
-  std::map<std::int32_t, Tensors> kept_;  // by version; of a shard one flat tensor
+  std::map<std::int32_t, Tensors> kept_;  // by version; of sharded weights one flat tensor
   std::int32_t parting_version_ = 0;
   std::optional<Gathered> gathered_;
   Held held_;

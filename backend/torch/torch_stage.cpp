@@ -225,17 +225,24 @@ void TorchStage::backward_weight(const ComputeCall& call) {
 
 void TorchStage::step(const ComputeCall& call) {
   plainly([&] {
-    const Tensors gradient = reduced_ ? *std::exchange(reduced_, {}) : std::exchange(gradient_, {});
-    if (training_->observer) {
-      training_->observer({.rank = place_.rank,
-                           .stage = place_.stage,
-                           .version = weights_.newest() + 1,
-                           .gradient = gradient});
+    if (place_.shard) {
+      weights_.step(reduced_ ? *std::exchange(reduced_, {}) : Tensors());
+    } else {
+      const Tensors gradient = reduced_ ? *std::exchange(reduced_, {}) : std::exchange(gradient_, {});
+      observe(gradient);
+      weights_.step(gradient);
     }
-    weights_.step(gradient);
     stepped_ = true;
     report(to_text(call.action));
   });
+}
+
+/// Tells the observer of the gradients that the next STEP uses: all of them, though of a shard only a part
+/// stays.
+void TorchStage::observe(const Tensors& gradient) const {
+  if (!training_->observer) return;
+  training_->observer(
+      {.rank = place_.rank, .stage = place_.stage, .version = weights_.newest() + 1, .gradient = gradient});
 }
 
 void TorchStage::drop_version(std::int32_t version) {
@@ -267,6 +274,12 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
       return;
     }
     Tensors sums = added_up(contributions);
+    if (place_.shard) {
+      observe(sums);
+      reduced_ = weights_.kept_of(std::move(sums));
+      report("REDUCE_GRAD");
+      return;
+    }
     reduced_ = reduced_ ? added(*std::move(reduced_), std::move(sums)) : std::move(sums);
     report("REDUCE_GRAD");
   });
@@ -322,6 +335,11 @@ bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   return false;
 }
 
+Sharded sharded_in(const Program& program) {
+  if (program.sharding == 1) return Sharded::optimizer;
+  return program.sharding == 2 ? Sharded::gradients : Sharded::weights;
+}
+
 }  // namespace
 
 StageModules torch_modules(const Program& program, const std::vector<StageDefinition>& definitions,
@@ -339,7 +357,8 @@ StageModules torch_modules(const Program& program, const std::vector<StageDefini
       if (gathers(program, rank, stage)) {
         const auto position = std::ranges::count_if(ranks, [&](std::int32_t r) { return r < rank; });
         place.shard = {.index = static_cast<std::int32_t>(position),
-                       .count = static_cast<std::int32_t>(ranks.size())};
+                       .count = static_cast<std::int32_t>(ranks.size()),
+                       .what = sharded_in(program)};
       }
       modules[index(rank)][index(stage)] =
           std::make_unique<TorchStage>(definitions[index(stage)], training, place);

@@ -70,7 +70,7 @@ class TorchStage : public StageModule {
   struct Place {
     std::int32_t rank = 0;
     std::int32_t stage = 0;
-    std::optional<Shard> shard;            ///< the program gathers the stage's weights before it uses them
+    std::optional<Shard> shard;            ///< the program gathers the stage's weights
     std::shared_ptr<MemoryMeter> meter{};  ///< of the rank; may be null
   };
   TorchStage(StageDefinition definition, std::shared_ptr<const Training> training, Place place);
@@ -110,6 +110,7 @@ class TorchStage : public StageModule {
   void count(Held& held);
   void forget(std::int32_t microbatch);
   void report(std::string_view what);
+  void observe(const Tensors& gradient) const;
   std::vector<Payload> given_back(const ComputeCall& call, const Held& held,
                                   const at::Tensor& of_input) const;
 

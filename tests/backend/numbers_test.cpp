@@ -12,7 +12,6 @@
 #include "report/metrics.hpp"
 #include "schedules/channel.hpp"
 #include "schedules/channel_check.hpp"
-#include "schedules/fsdp.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/program.hpp"
 #include "schedules/program_text.hpp"
@@ -224,15 +223,16 @@ TEST(Numbers, SlicesOfAMicrobatchAreUnitsOfTheirOwn) {
   expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(4, 8, 1)));
 }
 
-TEST(Numbers, ShardedStagesAreGatheredBeforeTheyAreUsed) {
-  Shape shape{.stages = 3, .microbatches = 4, .iterations = 2};
-  shape.replicas = {2};
-  const auto generated = generate("data-parallel", shape);
-  ASSERT_TRUE(generated) << generated.error();
-  Program sharded = insert_reduce_grad(insert_unshard_reshard(*generated, 2));
-  sharded.sharding = 3;
-  const Program program = lowered(sharded);
-  expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(3, 4, 2)));
+TEST(Numbers, ShardedStagesAreGatheredAroundTheirUse) {
+  for (const std::int32_t sharding : {1, 2, 3}) {
+    Shape shape{.stages = 3, .microbatches = 4, .iterations = 2};
+    shape.replicas = {2};
+    shape.sharding = sharding;
+    const auto generated = generate("data-parallel", shape);
+    ASSERT_TRUE(generated) << generated.error();
+    const Program program = lowered(*generated);
+    expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(3, 4, 2)));
+  }
 }
 
 TEST(Numbers, BarriersSeparateIterations) {

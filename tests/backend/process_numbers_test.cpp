@@ -17,7 +17,6 @@
 #include "backend/process/process_execution.hpp"
 #include "report/timeline.hpp"
 #include "schedules/flat_program.hpp"
-#include "schedules/fsdp.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/program.hpp"
 #include "schedules/program_text.hpp"
@@ -119,13 +118,14 @@ TEST(ProcessNumbers, ReplicasReduceTheirGradientsInOrder) {
   expect_complete(program, run_in_processes(program).at(0));
 }
 
-TEST(ProcessNumbers, ShardedStagesAreGatheredBeforeTheyAreUsed) {
-  Shape shape{.stages = 2, .microbatches = 4, .iterations = 2};
-  shape.replicas = {3};
-  Program sharded = insert_reduce_grad(insert_unshard_reshard(*generate("data-parallel", shape), 2));
-  sharded.sharding = 3;
-  const Program program = lowered(sharded);
-  expect_complete(program, run_in_processes(program).at(0));
+TEST(ProcessNumbers, ShardedStagesAreGatheredAroundTheirUse) {
+  for (const std::int32_t sharding : {1, 3}) {
+    Shape shape{.stages = 2, .microbatches = 6, .iterations = 2};
+    shape.replicas = {3};
+    shape.sharding = sharding;
+    const Program program = lowered(*generate("data-parallel", shape));
+    expect_complete(program, run_in_processes(program).at(0));
+  }
 }
 
 TEST(ProcessNumbers, BarriersSeparateIterationsAndRunsFollowEachOther) {

@@ -98,6 +98,20 @@ TEST(MeasuredMemory, IsThePredictedOneForEverySchedule) {
   EXPECT_GT(ran, 80);
 }
 
+TEST(MeasuredMemory, IsThePredictedOneOfShardedStages) {
+  // 11 x 11 weights and 11 biases a layer divide among 2, 3 and 4 ranks.
+  for (const int sharding : {1, 2, 3}) {
+    for (const int copies : {2, 3, 4}) {
+      const std::string shape =
+          "name: 1f1b, stages: 2, microbatches: 12, data_parallel: " + std::to_string(copies) +
+          ", sharding: " + std::to_string(sharding);
+      const auto experiment = experiment_of("mlp: {layers: 4, width: 11}", shape, "adam");
+      ASSERT_TRUE(experiment) << experiment.error().message;
+      expect_predicted_memory(*experiment, shape);
+    }
+  }
+}
+
 TEST(MeasuredMemory, CountsStashedVersions) {
   const auto experiment = experiment_of(kSmallConvNet, "name: 1f1b-rr, stages: 3, microbatches: 9");
   ASSERT_TRUE(experiment) << experiment.error().message;

@@ -7,13 +7,13 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "backend/torch/models.hpp"
-#include "schedules/fsdp.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/program_text.hpp"
 #include "tests/backend/program_facts.hpp"
@@ -232,14 +232,20 @@ TEST(Replicas, ThatDoNotReduceGoApart) {
   EXPECT_FALSE(near(run.record.gradients.at({0, 0, 2}), run.record.gradients.at({1, 0, 2})));
 }
 
-TEST(Replicas, GatherShardedStagesBeforeTheyUseThem) {
-  Shape shape{.stages = 3, .microbatches = 4, .iterations = 2};
-  shape.replicas = {2};
-  const auto whole = generate("data-parallel", shape);
-  ASSERT_TRUE(whole) << whole.error();
-  Program sharded = insert_reduce_grad(insert_unshard_reshard(*whole, 2));
-  sharded.sharding = 3;
-  expect_unsplit_numbers(complete(sharded));
+TEST(Replicas, ShardTheirOptimizerTheirGradientsAndTheirWeights) {
+  for (const std::int32_t sharding : {1, 2, 3}) {
+    Shape shape{.stages = 3, .microbatches = 6, .iterations = 3};
+    shape.replicas = {3};
+    shape.sharding = sharding;
+    expect_unsplit_numbers(generated("data-parallel", shape));
+    for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "chimera", "dualpipe-v"}) {
+      Shape pipeline{.stages = 2, .microbatches = 8, .iterations = 2};
+      if (std::string_view(schedule) == "interleaved") pipeline.virtual_stages = 2;
+      pipeline.data_parallel = 2;
+      pipeline.sharding = sharding;
+      expect_unsplit_numbers(generated(schedule, pipeline));
+    }
+  }
 }
 
 // --- recomputation ----------------------------------------------------------------------------------------

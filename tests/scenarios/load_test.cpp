@@ -311,6 +311,70 @@ TEST(LoadTraining, TakesSizesOptimizerAndIterations) {
   EXPECT_EQ(scenario.shape.iterations, 2);
 }
 
+TEST(LoadTraining, TakesPrecisionAndFailures) {
+  const Scenario scenario = read_scenario(
+      "training: {optimizer: adam, precision: mixed, failures: {mtbf: 50000 h, checkpoint_cost: 2 min, "
+      "restart: "
+      "10 min, checkpoint_every: 1 h}}");
+  EXPECT_EQ(scenario.precision, Precision::mixed);
+  constexpr Ns kMinute = 60'000'000'000;
+  EXPECT_EQ(scenario.failures, (FailureRates{.device_mtbf_ns = 50'000 * 60 * kMinute,
+                                             .save_ns = 2 * kMinute,
+                                             .restart_ns = 10 * kMinute,
+                                             .interval_ns = 60 * kMinute}));
+  const Scenario plain = read_scenario("training: {failures: {mtbf: 1 h}}");
+  EXPECT_EQ(plain.precision, Precision::full);
+  EXPECT_EQ(plain.failures, FailureRates{.device_mtbf_ns = 60 * kMinute});
+  EXPECT_FALSE(read_scenario("training: {optimizer: sgd}").failures);
+}
+
+// Bytes a parameter with Adam: ZeRO (SC'20, section 3.1) 2 + 2 + 12, Megatron-LM 2 + 4 + 12.
+TEST(Precision, SaysWhatIsHeldBesideTheWeights) {
+  const auto stage = [](const std::string& training) {
+    return prepared(
+               "model: {stages: {forward: 1 ms, backward: 1 ms, weights: 200 B}}\nschedule: {name: gpipe, "
+               "stages: 1, "
+               "microbatches: "
+               "1}\ntraining: {" +
+               training + "}")
+        .costs.stages.front();
+  };
+  const auto held = [&](const std::string& training) {
+    return std::vector<Bytes>{stage(training).weights, stage(training).gradients,
+                              stage(training).optimizer_state};
+  };
+  EXPECT_EQ(held("optimizer: adam"), (std::vector<Bytes>{200, 200, 400}));
+  EXPECT_EQ(held("optimizer: adam, precision: full"), (std::vector<Bytes>{200, 200, 400}));
+  EXPECT_EQ(held("optimizer: adam, precision: mixed"), (std::vector<Bytes>{200, 200, 1200}));
+  EXPECT_EQ(held("optimizer: adam, precision: mixed-full-gradients"), (std::vector<Bytes>{200, 400, 1200}));
+  EXPECT_EQ(held("optimizer: sgd, precision: mixed"), (std::vector<Bytes>{200, 200, 400}));
+  EXPECT_EQ(held("optimizer: momentum, precision: mixed"), (std::vector<Bytes>{200, 200, 800}));
+  EXPECT_EQ(held("optimizer: rmsprop, precision: mixed"), (std::vector<Bytes>{200, 200, 800}));
+}
+
+TEST(LoadSchedule, TakesSharding) {
+  const auto sharding = [](const std::string& word) {
+    return read_scenario("schedule: {name: data-parallel, replicas: 2, microbatches: 2, sharding: " + word +
+                         "}")
+        .shape.sharding;
+  };
+  EXPECT_EQ(sharding("none"), 0);
+  EXPECT_EQ(sharding("0"), 0);
+  EXPECT_EQ(sharding("2"), 2);
+  EXPECT_EQ(
+      prepared("schedule: {name: data-parallel, replicas: 2, microbatches: 2, sharding: 3}").program.sharding,
+      3);
+}
+
+TEST(LoadLayers, HoldTheLargestTransientOfTheirStage) {
+  const Experiment experiment = prepared(
+      "model: {layers: [{name: a, forward: 1 ms, backward: 1 ms, transient: 30 B}, {name: b, forward: 1 ms, "
+      "backward: 1 ms, transient: 70 B}, {name: c, forward: 1 ms, backward: 1 ms}]}\n"
+      "schedule: {name: gpipe, stages: 2, microbatches: 1}\npartition: [2]");
+  EXPECT_EQ(experiment.costs.stages[0].transient, 70);
+  EXPECT_EQ(experiment.costs.stages[1].transient, 0);
+}
+
 TEST(Load, PartsMayBeFilesWhoseFileNamesAreTheirOwn) {
   const auto scenario = load_scenario(PENSTOCK_SOURCE_DIR "/scenarios/library/vgg16-cluster-a.yaml");
   ASSERT_TRUE(scenario) << scenario.error();

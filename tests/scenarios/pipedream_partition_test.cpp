@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "scenarios/model.hpp"
+#include "scenarios/pipedream_profile.hpp"
 #include "scenarios/plan_options.hpp"
 #include "schedules/action.hpp"
 #include "tests/scenarios/brute_force_plan.hpp"
 #include "tests/scenarios/library_model.hpp"
+#include "tests/scenarios/plain_recurrence.hpp"
 
 namespace penstock {
 namespace {
@@ -131,29 +133,56 @@ TEST(PipeDreamPartition, FindsThePublishedConfigurations) {
 
 // --- brute force ----------------------------------------------------------------------------------------
 
-struct Cluster {
-  const char* name;
-  std::vector<std::int32_t> components;
-};
+/// Components of the levels, from the lowest to the highest: every cluster of one and of two levels with at
+/// most six workers.
+std::vector<std::vector<std::int32_t>> small_clusters() {
+  constexpr std::int32_t kMostWorkers = 6;
+  std::vector<std::vector<std::int32_t>> clusters;
+  for (std::int32_t lower = 1; lower <= kMostWorkers; ++lower) {
+    clusters.push_back({lower});
+    for (std::int32_t higher = 1; lower * higher <= kMostWorkers; ++higher)
+      clusters.push_back({lower, higher});
+  }
+  return clusters;
+}
 
 TEST(PipeDreamPartition, IsTheBestOfAllPlansOfSmallGraphs) {
-  const Cluster clusters[] = {{"one level", {1}},     {"one level", {2}},     {"one level", {3}},
-                              {"one level", {4}},     {"one level", {5}},     {"one level", {6}},
-                              {"two levels", {2, 2}}, {"two levels", {3, 2}}, {"two levels", {2, 3}}};
+  constexpr int kMostLayers = 8;
+  constexpr int kGraphsOfEachSize = 3;
   std::mt19937 random(20260101);
-  for (const Cluster& cluster : clusters) {
-    for (int sample = 0; sample < 24; ++sample) {
-      const LayerGraph graph = random_layers(random, 1 + sample % 8);
+  for (const std::vector<std::int32_t>& cluster : small_clusters()) {
+    for (int sample = 0; sample < kGraphsOfEachSize * kMostLayers; ++sample) {
+      const LayerGraph graph = random_layers(random, 1 + sample % kMostLayers);
       std::vector<BandwidthLevel> levels;
-      for (const std::int32_t components : cluster.components)
+      for (const std::int32_t components : cluster)
         levels.push_back({.components = components, .bytes_per_second = random_bandwidth(random)});
       for (const PlanObjective objective : {PlanObjective::maximum, PlanObjective::sum}) {
+        SCOPED_TRACE(testing::PrintToString(cluster) + ", sample " + std::to_string(sample) +
+                     (objective == PlanObjective::sum ? ", sum" : ", maximum"));
         const PlanOptions options{.objective = objective};
         const double best = brute_force_period_ns(graph, levels, options);
-        EXPECT_NEAR(planned(graph, levels, options).period_ns, best, 1e-12 * best)
-            << cluster.name << " of " << testing::PrintToString(cluster.components) << ", sample " << sample
-            << (objective == PlanObjective::sum ? ", sum" : ", maximum");
+        const PipelinePlan plan = planned(graph, levels, options);
+        EXPECT_NEAR(plan.period_ns, best, 1e-12 * best);
+        // What its stages are said to take adds up to it.
+        EXPECT_NEAR(recurrence_period_ns(plan, objective), best, 1e-12 * best);
       }
+    }
+  }
+}
+
+TEST(PipeDreamPartition, HasThePeriodOfThePlainRecurrenceOnPublishedProfiles) {
+  for (const char* model : {"vgg16", "alexnet", "gnmt"}) {
+    for (const std::vector<BandwidthLevel>& levels : {
+             std::vector<BandwidthLevel>{{.components = 16, .bytes_per_second = 1.25e9}},
+             std::vector<BandwidthLevel>{{.components = 4, .bytes_per_second = 12e9},
+                                         {.components = 4, .bytes_per_second = 1.25e9}},
+             std::vector<BandwidthLevel>{{.components = 8, .bytes_per_second = 30e9},
+                                         {.components = 2, .bytes_per_second = 3.125e9}},
+         }) {
+      const LayerGraph graph = library_model(model);
+      const double period = plain_recurrence_period_ns(graph, levels);
+      EXPECT_NEAR(planned(graph, levels).period_ns, period, 1e-12 * period)
+          << model << " on " << levels.size() << " levels";
     }
   }
 }
@@ -263,6 +292,49 @@ TEST(PipeDreamPartition, ReplicatesASingleLayer) {
   EXPECT_EQ(replicas_of(plan), (std::vector<std::size_t>{4}));
   EXPECT_EQ(plan.stages.front().layers, (std::vector<std::int32_t>{0}));
   EXPECT_DOUBLE_EQ(plan.period_ns, 3);
+}
+
+TEST(PipeDreamPartition, PutsAllLayersOnASingleDevice) {
+  for (const PlanForm form : {PlanForm::replicated, PlanForm::straight}) {
+    const PipelinePlan plan =
+        planned(chain({4, 5, 6}), {{.components = 1, .bytes_per_second = 1}}, {.form = form});
+    ASSERT_EQ(replicas_of(plan), (std::vector<std::size_t>{1}));
+    const PlannedStage& stage = plan.stages.front();
+    EXPECT_EQ(stage.layers, (std::vector<std::int32_t>{0, 1, 2}));
+    EXPECT_EQ(stage.in_flight, 1);
+    EXPECT_EQ(stage.cut, 0);
+    EXPECT_EQ(stage.held, 3 * 100 + 2 * 3 * 10);  // outputs; weights and gradients
+    EXPECT_DOUBLE_EQ(plan.period_ns, 15);
+    EXPECT_EQ(bytes_per_minibatch(plan), 0);
+  }
+}
+
+TEST(PipeDreamPartition, TakesASingleLayerOnASingleDevice) {
+  EXPECT_DOUBLE_EQ(planned(chain({12}), {{.components = 1, .bytes_per_second = 1}}).period_ns, 12);
+}
+
+TEST(PipeDreamPartition, MakesNoStageOfTheNodesThatLoadData) {
+  // AlexNet of the library: 22 layers after its Input, 4 stages that all compute.
+  const LayerGraph alexnet = library_model("alexnet");
+  ASSERT_EQ(alexnet.layers.size(), 22);
+  const PipelinePlan plan =
+      planned(alexnet, {{.components = 4, .bytes_per_second = kUnlimited}}, {.form = PlanForm::straight});
+  ASSERT_EQ(plan.stages.size(), 4);
+  for (const PlannedStage& stage : plan.stages) EXPECT_GT(stage.compute_ns, 0);
+  // As many stages as nodes would need one of Input alone.
+  const auto graph = parse_pipedream_profile(
+      "node1 -- Input0 -- forward_compute_time=0, backward_compute_time=0, activation_size=9, "
+      "parameter_size=0\n"
+      "node2 -- Linear(a) -- forward_compute_time=1, backward_compute_time=2, activation_size=3, "
+      "parameter_size=4\n"
+      "node3 -- Linear(b) -- forward_compute_time=1, backward_compute_time=2, activation_size=3, "
+      "parameter_size=4\n"
+      "\tnode1 -- node2\n\tnode2 -- node3\n",
+      "graph.txt");
+  ASSERT_TRUE(graph) << graph.error();
+  EXPECT_EQ(replicas_of(planned(*graph, {{.components = 3, .bytes_per_second = kUnlimited}},
+                                {.form = PlanForm::straight})),
+            (std::vector<std::size_t>{1, 1}));
 }
 
 TEST(PipeDreamPartition, LeavesWorkersIdleInAStraightPipelineOfFewerLayers) {

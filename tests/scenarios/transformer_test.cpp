@@ -344,11 +344,39 @@ TEST(TransformerModel, IsWrittenAsLayersAndReadsBack) {
   scenario.schedule = "1f1b-rr";
   scenario.shape.replicas = {1, 1, 1, 1};
   scenario.partition = {.rule = Partition::Rule::cuts, .cuts = {2, 4, 6}};
+  scenario.failures = {
+      .device_mtbf_ns = 50'000'000'000'000, .save_ns = 7, .restart_ns = 0, .interval_ns = 90'000'000'000};
   const auto text = scenario_to_yaml(scenario, "");
   ASSERT_TRUE(text) << text.error();
   const Scenario read = read_scenario(*text);
   EXPECT_EQ(read.model, scenario.model);
+  EXPECT_EQ(read.precision, Precision::mixed);
+  EXPECT_EQ(read.failures, scenario.failures);
   EXPECT_EQ(prepared(read).costs, prepared(scenario).costs);
+}
+
+TEST(TransformerModel, OfTwoByteValuesIsMixedUnlessItsTrainingSaysOtherwise) {
+  const auto precision = [](const std::string& keys, const std::vector<Override>& overrides) {
+    return read_scenario(transformer_with(keys), overrides).precision;
+  };
+  EXPECT_EQ(precision("", {}), Precision::mixed);
+  EXPECT_EQ(precision(", bytes_per_value: 4", {}), Precision::full);
+  EXPECT_EQ(precision("", {{"training.precision", "full"}}), Precision::full);
+  EXPECT_EQ(precision(", bytes_per_value: 4", {{"training.precision", "mixed-full-gradients"}}),
+            Precision::mixed_full_gradients);
+}
+
+// One block at a time is there whole again: the most that a block keeps without recomputation.
+TEST(TransformerModel, HoldsABlockThatItRecomputes) {
+  const auto block = [](const std::string& keys) {
+    return std::get<LayerGraph>(read_scenario(transformer_with(keys)).model).layers[1];
+  };
+  const Bytes whole = block("").kept_bytes();
+  EXPECT_EQ(block("").transient, 0);
+  for (const std::string keys : {", recompute: full", ", recompute: selective"}) {
+    EXPECT_GT(block(keys).transient, 0);
+    EXPECT_EQ(block(keys).kept_bytes() + block(keys).transient, whole);
+  }
 }
 
 TEST(TransformerModel, IsPlannedByWhatItKeeps) {
@@ -358,7 +386,7 @@ TEST(TransformerModel, IsPlannedByWhatItKeeps) {
                  "}}\ncluster: {preset: uniform, devices: 2, bandwidth: 1 GB/s, flops: 2 GFLOP/s}\n"
                  "schedule: {name: 1f1b-rr, microbatches: 8}\n"
                  "partition: {rule: pipedream, memory_limit: 2.5 MB}\n"
-                 "training: {micro_batch_size: 2}\n");
+                 "training: {micro_batch_size: 2, precision: full}\n");
     return experiment.program.stage_count();
   };
   EXPECT_EQ(held_in(", recompute: full"), 1) << "fits as two replicas";

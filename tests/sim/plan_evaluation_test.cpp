@@ -139,5 +139,62 @@ TEST(PlanFront, CountsDeviceHours) {
   EXPECT_NEAR(front.front().device_hours_per_million_samples(), 10, 1e-9);
 }
 
+TEST(PlanFront, PricesAllItsPlans) {
+  const std::vector<PlanEvaluation> front = plan_front(
+      read("model: {layers: [{name: a, forward: 10 ms, backward: 20 ms, output: 1 MB, weights: 1 MB}, "
+           "{name: b, forward: 4 ms, backward: 6 ms, weights: 400 MB}]}\n"
+           "cluster: {preset: uniform, devices: 4, bandwidth: 8 GB/s, price: 2.5}\n"),
+      {});
+  ASSERT_GT(front.size(), 1);
+  EXPECT_LT(front.front().devices(), 4);
+  for (const PlanEvaluation& plan : front) {
+    ASSERT_TRUE(plan.cost_per_million_samples()) << plan.configuration();
+    EXPECT_DOUBLE_EQ(*plan.cost_per_million_samples(), 2.5 * plan.device_hours_per_million_samples());
+  }
+}
+
+TEST(PlanFront, CountsAllDevicesOfATensorGroup) {
+  const std::string cluster = "cluster: {preset: dgx-h100, devices_per_node: 2, price: 2}\n";
+  const auto front_of = [&](const std::string& group) {
+    return plan_front(read("model: {transformer: {layers: 4, hidden: 1024, heads: 16, sequence: 512, "
+                           "vocabulary: 32000, efficiency: 0.4" +
+                           group + "}}\n" + cluster),
+                      {});
+  };
+  const PlanEvaluation one = front_of("").front();
+  const PlanEvaluation group = front_of(", tensor_parallel: 4, tensor_bandwidth: 300 GB/s").front();
+  ASSERT_EQ(one.devices(), 1);
+  ASSERT_EQ(group.devices(), 1);
+  EXPECT_EQ(one.devices_per_rank(), 1);
+  EXPECT_EQ(group.devices_per_rank(), 4);
+  const auto hours = [](const PlanEvaluation& plan, int devices) {
+    return devices * 1e6 / plan.samples_per_second() / 3600;
+  };
+  EXPECT_DOUBLE_EQ(one.device_hours_per_million_samples(), hours(one, 1));
+  EXPECT_DOUBLE_EQ(group.device_hours_per_million_samples(), hours(group, 4));
+  EXPECT_DOUBLE_EQ(group.cost_per_million_samples().value(), 2 * hours(group, 4));
+  // A shared layer is never cheaper: its all-reduces come on top.
+  EXPECT_GT(group.device_hours_per_million_samples(), one.device_hours_per_million_samples());
+}
+
+TEST(PlanEvaluation, OfAClusterGivenLinkByLinkIsThatOfThePreset) {
+  // The same two servers of two devices, once as a preset and once as links, where the devices come in turns.
+  const std::string tree =
+      "cluster: {devices: [a0, b0, a1, b1], switches: [a, b, top], links: ["
+      "{between: [a0, a], bandwidth: 8 GB/s}, {between: [a1, a], bandwidth: 8 GB/s}, "
+      "{between: [b0, b], bandwidth: 8 GB/s}, {between: [b1, b], bandwidth: 8 GB/s}, "
+      "{between: [a, top], bandwidth: 1 GB/s}, {between: [top, b], bandwidth: 1 GB/s}]}\n";
+  const std::string preset =
+      "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, intra_bandwidth: 8 GB/s, inter_bandwidth: "
+      "1 GB/s}\n";
+  const std::string model = "model: gnmt.yaml\ntraining: {micro_batch_size: 64, optimizer: adam}\n";
+  const PlanEvaluation by_links = evaluated(model + tree);
+  const PlanEvaluation by_preset = evaluated(model + preset);
+  EXPECT_EQ(by_links.configuration(), by_preset.configuration());
+  EXPECT_DOUBLE_EQ(by_links.planned.plan.period_ns, by_preset.planned.plan.period_ns);
+  EXPECT_DOUBLE_EQ(by_links.simulated_period_ns, by_preset.simulated_period_ns);
+  EXPECT_EQ(by_links.stage_peaks, by_preset.stage_peaks);
+}
+
 }  // namespace
 }  // namespace penstock

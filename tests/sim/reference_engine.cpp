@@ -299,7 +299,7 @@ class Reference {
     if (action.kind == ActionKind::unshard) {
       return ring_cost(e_.cluster, group, Collective::all_gather, cost.weights).duration_ns;
     }
-    const Collective reduction = p_.sharding >= 2 ? Collective::reduce_scatter : Collective::all_reduce;
+    const Collective reduction = p_.sharding >= 1 ? Collective::reduce_scatter : Collective::all_reduce;
     return ring_cost(e_.cluster, group, reduction, cost.gradients).duration_ns;
   }
 

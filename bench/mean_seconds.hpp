@@ -1,0 +1,18 @@
+#pragma once
+// How long something takes beside a benchmark, for ratios within one run.
+
+#include <benchmark/benchmark.h>
+
+#include <ctime>
+
+namespace penstock {
+
+/// Processor time of one run, the mean of `runs`.
+template <typename Run>
+double mean_seconds(int runs, const Run& run) {
+  const std::clock_t begin = std::clock();
+  for (int i = 0; i < runs; ++i) benchmark::DoNotOptimize(run());
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / runs;
+}
+
+}  // namespace penstock

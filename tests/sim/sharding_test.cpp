@@ -1,0 +1,146 @@
+// What ZeRO costs in time and saves in memory (Rajbhandari et al., SC'20, sections 5 and 7).
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "report/result.hpp"
+#include "report/timeline.hpp"
+#include "schedules/action.hpp"
+#include "schedules/cost_table.hpp"
+#include "schedules/generators.hpp"
+#include "sim/engines.hpp"
+#include "sim/memory.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr Bytes kWeights = 1'200'000;
+constexpr double kBytesPerSecond = 1e9;
+
+struct Costs {
+  Ns forward_ns = 0;
+  Ns backward_ns = 0;
+};
+
+/// `buckets` stages on all of `ranks` ranks, one microbatch each.
+Experiment data_parallel(std::int32_t ranks, std::int32_t buckets, std::int32_t sharding, Costs costs = {},
+                         std::int32_t iterations = 1) {
+  Shape shape{.stages = buckets, .microbatches = ranks, .iterations = iterations, .sharding = sharding};
+  shape.replicas = {ranks};
+  const StageCost stage{.forward_ns = costs.forward_ns,
+                        .backward_ns = costs.backward_ns,
+                        .weights = kWeights,
+                        .gradients = kWeights,
+                        .optimizer_state = 2 * kWeights};
+  return experiment_of(*generate("data-parallel", shape),
+                       {.stages = {static_cast<std::size_t>(buckets), stage}, .edges = {}},
+                       uniform_links(ranks, kBytesPerSecond, 0));
+}
+
+/// Of one of `ranks` parts of a bucket over a link, as a ring passes them on, n - 1 times.
+Ns ring_pass_ns(std::int32_t ranks) { return (ranks - 1) * kWeights / ranks; }
+
+TEST(ShardedTraffic, OfStages1And2IsThatOfAnAllReduce) {
+  for (const std::int32_t ranks : {2, 3, 4}) {
+    for (const std::int32_t buckets : {1, 2, 5}) {
+      for (const std::int32_t sharding : {0, 1, 2}) {
+        EXPECT_EQ(makespan_ns(data_parallel(ranks, buckets, sharding)), 2 * buckets * ring_pass_ns(ranks))
+            << ranks << " ranks, " << buckets << " buckets, sharding " << sharding;
+      }
+    }
+  }
+}
+
+// F gathers all buckets, B again all but the last three, which are still there.
+TEST(ShardedTraffic, OfStage3IsOneAndAHalfTimesAsMuch) {
+  for (const std::int32_t buckets : {4, 10, 100}) {
+    EXPECT_EQ(makespan_ns(data_parallel(4, buckets, 3)), (3 * buckets - 3) * ring_pass_ns(4));
+  }
+  EXPECT_EQ(makespan_ns(data_parallel(4, 1, 3)), 2 * ring_pass_ns(4));
+}
+
+std::optional<Span> span_of(const Timeline& timeline, const std::string& action, std::int32_t occurrence) {
+  for (const Span& span : timeline.spans) {
+    if (span.rank == 0 && to_text(span.action) == action && occurrence-- == 0) return span;
+  }
+  return std::nullopt;
+}
+
+TEST(ShardedTraffic, OfStage1OverlapsTheNextPass) {
+  const Experiment experiment = data_parallel(2, 4, 1, {.forward_ns = 1'000, .backward_ns = 2'000}, 2);
+  const auto timeline = critical_path(experiment);
+  ASSERT_TRUE(timeline);
+  const auto first_gather = span_of(*timeline, "0UNSHARD", 0);
+  const auto last_gather = span_of(*timeline, "3UNSHARD", 0);
+  const auto next_forward = span_of(*timeline, "0F2", 0);
+  const auto next_deep_forward = span_of(*timeline, "3F2", 0);
+  ASSERT_TRUE(first_gather && last_gather && next_forward && next_deep_forward);
+  EXPECT_EQ(next_forward->start_ns, first_gather->end_ns);
+  EXPECT_LT(next_forward->start_ns, last_gather->start_ns);
+  EXPECT_EQ(next_deep_forward->start_ns, last_gather->end_ns);
+}
+
+TEST(ShardedTraffic, IsTheSameOnSharedLinks) {
+  for (const std::int32_t sharding : {1, 2, 3}) {
+    const Experiment experiment =
+        data_parallel(3, 4, sharding, {.forward_ns = 300'000, .backward_ns = 500'000}, 2);
+    const auto timeline = event_simulation(experiment);
+    ASSERT_TRUE(timeline);
+    EXPECT_EQ(timeline->makespan_ns, makespan_ns(experiment));
+  }
+}
+
+// --- memory -----------------------------------------------------------------------------------------------
+
+Bytes peak(const Experiment& experiment, MemoryCategory category) {
+  const auto memory = memory_of(*critical_path(experiment), experiment, {});
+  return memory.front().peaks[static_cast<std::size_t>(category)];
+}
+
+TEST(ShardedMemory, HasPartsOfTheStateFromStage1On) {
+  for (const std::int32_t sharding : {0, 1, 2, 3}) {
+    EXPECT_EQ(peak(data_parallel(4, 1, sharding), MemoryCategory::optimizer_state),
+              sharding == 0 ? 2 * kWeights : 2 * kWeights / 4);
+  }
+}
+
+// A bucket's gradients are whole until they have been reduced, while the next one's come.
+TEST(ShardedMemory, HasPartsOfReducedGradientsFromStage2On) {
+  for (const std::int32_t buckets : {1, 2, 10}) {
+    for (const std::int32_t sharding : {0, 1}) {
+      EXPECT_EQ(peak(data_parallel(4, buckets, sharding, {.forward_ns = 1, .backward_ns = 10'000'000}),
+                     MemoryCategory::gradients),
+                buckets * kWeights);
+    }
+    for (const std::int32_t sharding : {2, 3}) {
+      EXPECT_EQ(peak(data_parallel(4, buckets, sharding, {.forward_ns = 1, .backward_ns = 10'000'000}),
+                     MemoryCategory::gradients),
+                buckets == 1 ? kWeights : 2 * kWeights + (buckets - 2) * kWeights / 4);
+    }
+  }
+}
+
+// At most three buckets are gathered beside the parts of all.
+TEST(ShardedMemory, HasPartsOfWeightsInStage3) {
+  EXPECT_EQ(peak(data_parallel(4, 10, 2), MemoryCategory::weights), 10 * kWeights);
+  EXPECT_EQ(peak(data_parallel(4, 10, 3), MemoryCategory::weights), 10 * kWeights / 4 + 3 * kWeights);
+  EXPECT_EQ(peak(data_parallel(4, 1, 3), MemoryCategory::weights), kWeights / 4 + kWeights);
+}
+
+TEST(ShardedMemory, OfOneRankIsWhole) {
+  for (const std::int32_t sharding : {0, 1, 2, 3}) {
+    const Experiment experiment = data_parallel(1, 2, sharding);
+    EXPECT_EQ(peak(experiment, MemoryCategory::weights), 2 * kWeights);
+    EXPECT_EQ(peak(experiment, MemoryCategory::gradients), 2 * kWeights);
+    EXPECT_EQ(peak(experiment, MemoryCategory::optimizer_state), 4 * kWeights);
+  }
+}
+
+}  // namespace
+}  // namespace penstock
