@@ -74,6 +74,8 @@ void add_shape_flags(CLI::App& app, InputFlags& flags) {
   add_number(app, "--virtual-stages", flags.virtual_stages, group, "v, model chunks a rank (default 1)");
   add_number(app, "--data-parallel", flags.data_parallel, group,
              "copies of the whole pipeline, which share the M microbatches (default 1)");
+  add_number(app, "--buckets", flags.buckets, group,
+             "parts of each stage whose gradients are reduced while the backward pass goes on (default 1)");
   app.add_option("--sharding", flags.sharding,
                  "ZeRO stage 1, 2 or 3 over the ranks that hold a stage together (default 0: none)")
       ->check(CLI::Range(0, 3).description(""))

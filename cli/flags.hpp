@@ -30,6 +30,7 @@ struct InputFlags {
   std::optional<std::int64_t> group_size;
   std::optional<std::int64_t> slices;
   std::optional<std::int64_t> data_parallel;
+  std::optional<std::int64_t> buckets;
   std::optional<std::int64_t> sharding;
   std::string dialect;  ///< of a .csv; empty: not given
   std::optional<std::int64_t> micro_batch_size;

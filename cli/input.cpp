@@ -42,6 +42,7 @@ tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
         std::pair{"--num-microbatches", flags.num_microbatches.has_value()},
         std::pair{"--virtual-stages", flags.virtual_stages.has_value()},
         std::pair{"--data-parallel", flags.data_parallel.has_value()},
+        std::pair{"--buckets", flags.buckets.has_value()},
         std::pair{"--sharding", flags.sharding.has_value()},
         std::pair{"--group-size", flags.group_size.has_value()},
         std::pair{"--slices", flags.slices.has_value()}}) {
@@ -124,6 +125,7 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   shape.stages = narrowed(flags.pp_size, shape.stages);
   shape.virtual_stages = narrowed(flags.virtual_stages, shape.virtual_stages);
   shape.data_parallel = narrowed(flags.data_parallel, shape.data_parallel);
+  if (flags.buckets) shape.buckets = {narrowed(flags.buckets, 1)};
   shape.sharding = narrowed(flags.sharding, shape.sharding);
   shape.group_size = narrowed(flags.group_size, shape.group_size);
   shape.slices = narrowed(flags.slices, shape.slices);

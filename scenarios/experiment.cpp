@@ -22,6 +22,7 @@
 #include "scenarios/partition.hpp"
 #include "scenarios/planned_scenario.hpp"
 #include "scenarios/scenario.hpp"
+#include "scenarios/stage_buckets.hpp"
 #include "scenarios/stage_costs.hpp"
 #include "schedules/action.hpp"
 #include "schedules/lower.hpp"
@@ -124,7 +125,10 @@ std::vector<std::string> notes_of(const Scenario& scenario, std::int64_t wanted)
 std::vector<std::vector<std::string>> layers_of_stages(const Scenario& scenario, std::int32_t stages) {
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
   if (graph == nullptr) return {};
-  auto ends = cut_layers(*graph, scenario.partition, stages).value();
+  const std::vector<std::int32_t>& buckets = scenario.shape.buckets;
+  auto ends = (buckets.empty() ? cut_layers(*graph, scenario.partition, stages)
+                               : cut_buckets(*graph, scenario.partition, buckets))
+                  .value();
   ends.push_back(static_cast<std::int32_t>(graph->layers.size()));
   std::vector<std::vector<std::string>> names(ends.size());
   std::size_t layer = 0;
@@ -145,8 +149,11 @@ std::optional<StagedNetwork> staged_network(const Scenario& scenario, std::int32
 }  // namespace
 
 tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
-  const auto planned = with_planned_partition(stated);
+  auto planned = with_planned_partition(stated);
   if (!planned) return tl::unexpected(bad_input(stated, planned.error()));
+  auto buckets = stage_buckets(*planned);
+  if (!buckets) return tl::unexpected(bad_input(stated, buckets.error()));
+  planned->shape.buckets = *std::move(buckets);
   const Scenario& scenario = *planned;
   const auto batch = batch_in_force(scenario);
   if (!batch) return tl::unexpected(bad_input(scenario, batch.error()));

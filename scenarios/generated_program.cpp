@@ -52,15 +52,18 @@ tl::expected<Program, std::string> generated_program(const Scenario& scenario, c
   Shape shape = scenario.shape;
   shape.microbatches = batch.microbatches;
   if (!weighs_costs(scenario.schedule)) return generate(scenario.schedule, shape);
-  shape.memory_limit.clear();
-  auto placed = generate(scenario.schedule, shape);
+  Scenario whole_stages = scenario;
+  whole_stages.shape.buckets.clear();
+  Shape placement = shape;
+  placement.buckets.clear();
+  placement.memory_limit.clear();
+  auto placed = generate(scenario.schedule, placement);
   if (!placed) return placed;
-  auto costs = cost_table(scenario, *placed, batch.micro_batch_size);
+  auto costs = cost_table(whole_stages, *placed, batch.micro_batch_size);
   if (!costs) return tl::unexpected(costs.error());
   const auto cluster = build_cluster(scenario.cluster, placed->rank_count());
   if (!cluster) return tl::unexpected(cluster.error());
   shape.transfer_ns = transfer_times(*placed, *costs, *cluster);
-  shape.memory_limit = scenario.shape.memory_limit;
   shape.costs = *std::move(costs);
   return generate(scenario.schedule, shape);
 }

@@ -112,6 +112,7 @@ Shape read_shape(const MappingReader& reader) {
   shape.group_size = static_cast<std::int32_t>(reader.integer("group_size", {.least = 1}).value_or(0));
   shape.slices = static_cast<std::int32_t>(reader.integer("slices", {.least = 1}).value_or(1));
   shape.data_parallel = static_cast<std::int32_t>(reader.integer("data_parallel", {.least = 1}).value_or(1));
+  shape.buckets = reader.integers("buckets", {.least = 1});
   shape.sharding = reader.choice("sharding", kShardings).value_or(0);
   shape.memory_limit = reader.bytes_per_stage("memory_limit").values;
   return shape;
@@ -182,12 +183,12 @@ SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
 }  // namespace
 
 SchedulePart read_schedule(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 27> kKeys = {
+  static constexpr std::array<Word, 28> kKeys = {
       "name",          "stages",     "microbatches", "virtual_stages", "replicas",     "warmup",
       "depth",         "checkpoint", "routing",      "weights",        "recompute",    "backward_order",
       "reduction",     "program",    "group_size",   "slices",         "replica_sync", "update",
       "data_parallel", "dialect",    "memory_limit", "barrier",        "channel",      "blocking",
-      "capacity",      "eager",      "sharding"};
+      "capacity",      "eager",      "sharding",     "buckets"};
   const MappingReader reader(node, "schedule", kKeys, problem);
   if (problem.found()) return {};
   if (reader.has("program")) return read_program_part(reader, problem);

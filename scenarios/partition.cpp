@@ -125,6 +125,30 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
   return std::vector<std::int32_t>{};
 }
 
+tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGraph& graph,
+                                                                 const Partition& partition,
+                                                                 const std::vector<std::int32_t>& buckets) {
+  auto ends = cut_layers(graph, partition, static_cast<std::int32_t>(buckets.size()));
+  if (!ends) return ends;
+  ends->push_back(static_cast<std::int32_t>(graph.layers.size()));
+  std::vector<std::int32_t> cuts;
+  std::int32_t begin = 0;
+  for (std::size_t stage = 0; stage < buckets.size(); ++stage) {
+    const std::int32_t end = (*ends)[stage];
+    if (buckets[stage] > end - begin) {
+      return tl::unexpected(fmt::format("schedule.buckets: stage {} has {} layers, too few for {} buckets",
+                                        stage, end - begin, buckets[stage]));
+    }
+    LayerGraph layers;
+    layers.layers.assign(graph.layers.begin() + begin, graph.layers.begin() + end);
+    for (const std::int32_t cut : balanced_cuts(layers, buckets[stage])) cuts.push_back(begin + cut);
+    cuts.push_back(end);
+    begin = end;
+  }
+  cuts.pop_back();
+  return cuts;
+}
+
 tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut) {
   std::vector<char> crosses(static_cast<std::size_t>(cut), 0);
   for (std::size_t layer = static_cast<std::size_t>(cut); layer < graph.layers.size(); ++layer) {

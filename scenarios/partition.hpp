@@ -34,6 +34,13 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
                                                                 const Partition& partition,
                                                                 std::int32_t stages);
 
+/// The cuts into stages that have so many buckets each, one number a stage or none for one each; a stage of
+/// layers has each bucket's as even in time as its layers allow. Errors: those of cut_layers(); a stage of
+/// fewer layers than buckets.
+tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGraph& graph,
+                                                                 const Partition& partition,
+                                                                 const std::vector<std::int32_t>& buckets);
+
 /// Cuts whose largest stage (forward + backward) is as small as any contiguous partition has it. Of several
 /// such, the one with the earliest cuts: each stage, from the last to the first, takes as many layers as
 /// the bound allows while one is left for each earlier stage. Requires 1 <= stages <= layers.

@@ -291,7 +291,10 @@ tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenari
   adopt_layers(result, planned->plan);
   result.schedule = "1f1b-rr";
   result.program.reset();
-  result.shape = {.stages = result.shape.stages, .routing = Routing::global};
+  // Buckets by stage were those of other stages.
+  std::vector<std::int32_t> buckets = result.shape.buckets;
+  if (buckets.size() > 1) buckets.clear();
+  result.shape = {.stages = result.shape.stages, .routing = Routing::global, .buckets = std::move(buckets)};
   for (const PlannedStage& stage : planned->plan.stages)
     result.shape.replicas.push_back(static_cast<std::int32_t>(stage.devices.size()));
   result.batch.micro_batch_size = planned->minibatch_size;

@@ -22,6 +22,7 @@
 #include "scenarios/model.hpp"
 #include "scenarios/partition.hpp"
 #include "scenarios/scenario.hpp"
+#include "scenarios/stage_buckets.hpp"
 #include "scenarios/units.hpp"
 #include "schedules/action.hpp"
 #include "schedules/cost_table.hpp"
@@ -202,7 +203,9 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
 }
 
 UnscaledStages unscaled_stages(const LayerGraph& graph, const Scenario& scenario, std::int32_t stages) {
-  auto cuts = cut_layers(graph, scenario.partition, stages);
+  const std::vector<std::int32_t>& buckets = scenario.shape.buckets;
+  auto cuts = buckets.empty() ? cut_layers(graph, scenario.partition, stages)
+                              : cut_buckets(graph, scenario.partition, buckets);
   if (!cuts) return tl::unexpected(cuts.error());
   const BytesPerWeightByte beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision);
   cuts->push_back(static_cast<std::int32_t>(graph.layers.size()));
@@ -229,6 +232,31 @@ std::int64_t copies_of_weights(Optimizer optimizer) {
       return 2;
   }
   return 0;
+}
+
+// --- buckets --------------------------------------------------------------------------------------------
+
+std::vector<UnscaledStage> in_equal_buckets(const std::vector<UnscaledStage>& stages,
+                                            const std::vector<std::int32_t>& buckets) {
+  std::vector<UnscaledStage> result;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    for (std::int32_t i = 0; i < buckets[stage]; ++i) {
+      result.push_back(stages[stage]);
+      result.back().cost = bucket_of(stages[stage].cost, i, buckets[stage]);
+    }
+  }
+  return result;
+}
+
+/// A stage has its overhead once, in its first bucket.
+void clear_overhead_of_later_buckets(std::vector<UnscaledStage>& stages,
+                                     const std::vector<std::int32_t>& buckets) {
+  std::size_t first = 0;
+  for (const std::int32_t count : buckets) {
+    for (std::size_t later = first + 1; later < first + static_cast<std::size_t>(count); ++later)
+      stages[later].overhead_ns = 0;
+    first += static_cast<std::size_t>(count);
+  }
 }
 
 // --- scaling --------------------------------------------------------------------------------------------
@@ -305,8 +333,15 @@ tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStag
 }
 
 /// A slice takes as long as a microbatch: the units are those of whatever the schedule moves.
-tl::expected<CostTable, std::string> scaled_unit_costs(const Program& program, Scaling scaling) {
+tl::expected<CostTable, std::string> scaled_unit_costs(const Program& program,
+                                                       const std::vector<std::int32_t>& buckets,
+                                                       Scaling scaling) {
   CostTable costs = unit_costs(program);
+  if (!buckets.empty()) {
+    std::vector<UnscaledStage> whole(buckets.size(), {.cost = costs.stages.front()});
+    costs.stages.clear();
+    for (const UnscaledStage& bucket : in_equal_buckets(whole, buckets)) costs.stages.push_back(bucket.cost);
+  }
   Scaler scale(scaling);
   for (StageCost& cost : costs.stages) cost = scaled({.cost = cost}, scale);
   if (scale.overflowed()) return tl::unexpected(beyond_scale(scaling));
@@ -331,17 +366,20 @@ BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precisio
 
 tl::expected<CostTable, std::string> cost_table(const Scenario& scenario, const Program& program,
                                                 std::int64_t micro_batch_size) {
+  const std::vector<std::int32_t>& buckets = scenario.shape.buckets;
   UnscaledStages stages;
   if (const auto* figures = std::get_if<StageFigures>(&scenario.model)) {
-    stages = unscaled_stages(*figures, bytes_per_weight_byte(scenario.optimizer, scenario.precision),
-                             program.stage_count());
+    const auto count = buckets.empty() ? program.stage_count() : static_cast<std::int32_t>(buckets.size());
+    stages = unscaled_stages(*figures, bytes_per_weight_byte(scenario.optimizer, scenario.precision), count);
+    if (stages && !buckets.empty()) stages = in_equal_buckets(*stages, buckets);
   } else if (const auto* graph = std::get_if<LayerGraph>(&scenario.model)) {
     stages = unscaled_stages(*graph, scenario, program.stage_count());
   } else {
-    return scaled_unit_costs(program,
+    return scaled_unit_costs(program, buckets,
                              {.own = scenario.batch.own_micro_batch_size, .wanted = micro_batch_size});
   }
   if (!stages) return tl::unexpected(stages.error());
+  clear_overhead_of_later_buckets(*stages, buckets);
   const std::int64_t own = scenario.batch.own_micro_batch_size * program.slices;
   return scaled_table(*stages, program, {.own = own, .wanted = micro_batch_size});
 }

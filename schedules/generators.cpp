@@ -15,6 +15,7 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "schedules/buckets.hpp"
 #include "schedules/nearest_name.hpp"
 #include "schedules/pipeline_replicas.hpp"
 #include "schedules/sharding.hpp"
@@ -104,7 +105,8 @@ tl::expected<void, std::string> check_size(const Shape& shape) {
   constexpr double kMostNumberedActions = 1LL << 29;  // up to four list entries each, in 32 bits
   constexpr double kMostNumber = std::numeric_limits<std::int32_t>::max();
   const double ranks = static_cast<double>(shape.stages) * shape.data_parallel;
-  const double model_stages = static_cast<double>(shape.stages) * shape.virtual_stages;
+  const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
+  const double model_stages = static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
   const double microbatches = static_cast<double>(shape.microbatches) * shape.iterations * shape.slices;
   const double actions = model_stages * microbatches * 2;
   if (actions > kMostActions || model_stages > kMostNumber || microbatches > kMostNumber ||
@@ -162,6 +164,7 @@ Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
   if (!takes(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
   if (!takes(schedule, "reduction")) shape.reduction = Reduction::overlapped;
   shape.data_parallel = 1;
+  shape.buckets.clear();
   shape.sharding = 0;
   return shape;
 }
@@ -195,6 +198,8 @@ Generated generate(std::string_view name, const Shape& shape) {
     pipeline = replicate_pipeline(
         *pipeline, {.count = shape.data_parallel, .sync = shape.replica_sync, .reduction = shape.reduction});
   }
+  if (pipeline && !shape.buckets.empty())
+    pipeline = split_into_buckets(*pipeline, {.counts = shape.buckets, .reduction = shape.reduction});
   if (!pipeline || shape.sharding == 0) return pipeline;
   return shard_stages(*pipeline, shape.sharding);
 }

@@ -62,8 +62,9 @@ struct Shape {
   UpdateRule update = UpdateRule::minibatch;
   std::int32_t group_size = 0;  ///< microbatches that pass a chunk before the next one; 0: PyTorch's rounds
   std::int32_t slices = 1;      ///< q >= 1 slices of a microbatch's sequence
-  std::int32_t data_parallel = 1;  ///< >= 1 copies of the whole pipeline, which share the microbatches
-  std::int32_t sharding = 0;       ///< ZeRO stage 0..3 over the ranks of each stage (sharding.hpp)
+  std::int32_t data_parallel = 1;       ///< >= 1 copies of the whole pipeline, which share the microbatches
+  std::vector<std::int32_t> buckets{};  ///< of gradients, one a stage or one for all; empty: 1 (buckets.hpp)
+  std::int32_t sharding = 0;            ///< ZeRO stage 0..3 over the ranks of each stage (sharding.hpp)
 
   // What the schedules that weigh costs read (zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v); others ignore it.
   std::optional<CostTable> costs{};  ///< of all model stages; absent: F, I and W take equally long
@@ -106,10 +107,11 @@ std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape);
 /// The most live activations that `schedule` claims on a rank of generate()'s program.
 std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank);
 
-/// Generates `name` for `shape`, copies the pipeline data_parallel times (pipeline_replicas.hpp) and shards
-/// its stages (sharding.hpp). Errors: an unknown name (the nearest known one is offered), an option that the
-/// schedule does not take, a shape that its rule refuses, or one of more than 2^40 compute actions;
-/// microbatches that do not divide among the copies; what cannot be sharded.
+/// Generates `name` for `shape`, copies the pipeline data_parallel times (pipeline_replicas.hpp), cuts its
+/// stages into buckets (buckets.hpp) and shards them (sharding.hpp). Errors: an unknown name (the nearest
+/// known one is offered), an option that the schedule does not take, a shape that its rule refuses, or one of
+/// more than 2^40 compute actions; microbatches that do not divide among the copies; what cannot be cut into
+/// buckets or sharded.
 Generated generate(std::string_view name, const Shape& shape);
 
 // The generators themselves; generate() above checks what is common to them. Those with a fixed

@@ -4,8 +4,12 @@
 //   rank 1   1F0 1B0 1F1 1B1   ->   1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
 //
 // Ranks take turns in ascending order, one action (or overlapped group) a turn. An action is ready when
-// everything that it reads is on its rank: made there, or its RECV placed.
+// everything that it reads is on its rank: made there, or its RECV placed. A collective is placed on all its
+// members when each has it at its head. Where that stalls, because a member has to compute for another one
+// before that can come as far (buckets of uneven replica groups), one rank after another joins its collective
+// and goes on up to what waits for it; such lists are no longer projections of one order, and are checked.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,6 +20,8 @@
 #include <fmt/format.h>
 
 #include "schedules/action.hpp"
+#include "schedules/channel_check.hpp"
+#include "schedules/cost_table.hpp"
 #include "schedules/lower.hpp"
 #include "schedules/program.hpp"
 
@@ -40,18 +46,17 @@ class Placer {
     units_ = static_cast<std::size_t>(program.unit_count());
     activation_there_.assign(edges.size() * units_, false);
     gradient_there_.assign(edges.size() * units_, false);
+    joined_.assign(stages() * 2 * ranks(), 0);
     for (std::vector<Action>& list : lowered_.ranks) list.clear();
   }
 
   tl::expected<Program, std::string> place_all() {
-    bool progress = true;
-    while (progress) {
-      progress = false;
-      for (std::size_t rank = 0; rank < ranks(); ++rank) progress |= take_turn(rank);
-    }
-    for (std::size_t rank = 0; rank < ranks(); ++rank) {
-      if (!finished(rank)) return tl::unexpected(stuck_message());
-    }
+    place_in_one_order();
+    if (all_finished()) return std::move(lowered_);
+    const std::string stuck = stuck_message();
+    while (join_one()) place_in_one_order();
+    if (!all_finished()) return tl::unexpected(stuck);
+    if (find_hang(lowered_, {}, unit_costs(lowered_))) return tl::unexpected(stuck);
     return std::move(lowered_);
   }
 
@@ -63,6 +68,58 @@ class Placer {
   bool finished(std::size_t rank) const { return next_[rank] == source_.ranks[rank].size(); }
   const Action& head(std::size_t rank) const { return source_.ranks[rank][next_[rank]]; }
 
+  bool all_finished() const {
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      if (!finished(rank)) return false;
+    }
+    return true;
+  }
+
+  void place_in_one_order() {
+    bool progress = true;
+    while (progress) {
+      progress = false;
+      for (std::size_t rank = 0; rank < ranks(); ++rank) progress |= take_turn(rank);
+    }
+  }
+
+  /// Lets the lowest rank that stands at a collective join it before the others are there.
+  bool join_one() {
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      if (finished(rank) || !is_collective(head(rank).kind)) continue;
+      some_joined_early_ = true;
+      join(rank);
+      return true;
+    }
+    return false;
+  }
+
+  void join(std::size_t rank) {
+    ++joined_of(head(rank), rank);
+    lowered_.ranks[rank].push_back(head(rank));
+    ++next_[rank];
+  }
+
+  /// How many UNSHARDs or REDUCE_GRADs of the stage the rank has joined.
+  std::int32_t& joined_of(const Action& collective, std::size_t rank) {
+    const std::size_t kind = collective.kind == ActionKind::unshard ? 1 : 0;
+    return joined_[(index(collective.stage) * 2 + kind) * ranks() + rank];
+  }
+  std::int32_t joined_of(const Action& collective, std::size_t rank) const {
+    const std::size_t kind = collective.kind == ActionKind::unshard ? 1 : 0;
+    return joined_[(index(collective.stage) * 2 + kind) * ranks() + rank];
+  }
+
+  /// What the action waits for has been joined by all that hold the stage.
+  bool collectives_are_done(std::size_t rank, const Action& action) const {
+    const Action awaited{
+        .kind = action.kind == ActionKind::step ? ActionKind::reduce_grad : ActionKind::unshard,
+        .stage = action.stage};
+    const std::int32_t own = joined_of(awaited, rank);
+    return std::ranges::all_of(source_.placement.stages[index(action.stage)].ranks,
+                               [&](std::int32_t member) { return joined_of(awaited, index(member)) >= own; });
+  }
+
   std::size_t group_end(std::size_t rank) const {
     std::size_t last = next_[rank];
     while (source_.ranks[rank][last].overlaps_next) ++last;
@@ -71,10 +128,11 @@ class Placer {
 
   bool take_turn(std::size_t rank) {
     if (finished(rank)) return false;
-    if (is_collective(head(rank).kind)) return place_collective(head(rank));
+    if (is_collective(head(rank).kind)) return place_collective(rank, head(rank));
     const std::size_t end = group_end(rank);
     for (std::size_t i = next_[rank]; i < end; ++i) {
       if (!ready(source_.ranks[rank][i])) return false;
+      if (some_joined_early_ && !collectives_are_done(rank, source_.ranks[rank][i])) return false;
     }
     for (std::size_t i = next_[rank]; i < end; ++i) lowered_.ranks[rank].push_back(source_.ranks[rank][i]);
     for (std::size_t i = next_[rank]; i < end; ++i) deliver(rank, source_.ranks[rank][i]);
@@ -82,16 +140,17 @@ class Placer {
     return true;
   }
 
-  bool place_collective(const Action& action) {
+  bool place_collective(std::size_t rank, const Action action) {
     const std::vector<std::int32_t>& members = source_.placement.stages[index(action.stage)].ranks;
+    const std::int32_t before = joined_of(action, rank);
     for (const std::int32_t member : members) {
-      if (finished(index(member))) return false;
+      if (joined_of(action, index(member)) > before) continue;  // it has joined this one early
+      if (joined_of(action, index(member)) < before || finished(index(member))) return false;
       const Action& other = head(index(member));
       if (other.kind != action.kind || other.stage != action.stage) return false;
     }
     for (const std::int32_t member : members) {
-      lowered_.ranks[index(member)].push_back(head(index(member)));
-      ++next_[index(member)];
+      if (joined_of(action, index(member)) == before) join(index(member));
     }
     return true;
   }
@@ -173,6 +232,8 @@ class Placer {
   std::size_t units_ = 0;
   std::vector<bool> activation_there_;  // by edge and unit: the consumer's rank has it
   std::vector<bool> gradient_there_;
+  std::vector<std::int32_t> joined_;  // by stage, kind and rank
+  bool some_joined_early_ = false;
 };
 
 }  // namespace

@@ -143,6 +143,7 @@ Program with_updates_one_minibatch_later(Program program) {
 Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_t minibatches) {
   Scenario scenario = planned.scenario;
   scenario.batch.microbatches = minibatches;
+  scenario.shape.buckets.clear();  // the recurrence's stages reduce as a whole
   if (!on.has(PlanFactor::depth)) scenario.shape.warmup = deep_warmups(planned.plan);
   if (!on.has(PlanFactor::transfers)) scenario.channels = ChannelOptions{};
   return scenario;

@@ -131,6 +131,11 @@ tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evalua
                             .alone_ns = (*periods)[FactorSet{}.with(factor)].period_ns,
                             .with_those_before_ns = (*periods)[all].period_ns});
   }
+  if (!planned.scenario.shape.buckets.empty()) {
+    factors.notes.emplace_back(
+        "the factors are those of stages that reduce their gradients as a whole: schedule.buckets is left "
+        "out");
+  }
   if (!std::ranges::all_of(*periods, [](const auto& period) { return period.second.is_exact; })) {
     factors.notes.emplace_back(
         "some factors leave no exact period: theirs is the mean over a long stretch of the stream");

@@ -29,6 +29,7 @@ namespace penstock {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr std::int32_t kBuckets = 8;  // of the gradients of a stage, as DistributedDataParallel has them
 constexpr std::int64_t kMinibatches = 120;  // shared evenly by 1 to 6, 8, 10, 12 or 15 replicas
 
 double gib(Bytes bytes) { return static_cast<double>(bytes) / kGiB; }
@@ -82,6 +83,7 @@ Scenario training_scenario(const Training& training, const ClusterSpec& cluster)
   scenario.batch.own_micro_batch_size = model.batch;
   scenario.batch.micro_batch_size = training.samples;
   scenario.optimizer = training.optimizer;
+  scenario.shape.buckets = {kBuckets};  // of whatever is planned
   return scenario;
 }
 
@@ -94,7 +96,6 @@ ClusterSpec pipedream_cluster(const std::string& preset, std::int32_t servers) {
 double ClusterRun::fullest_gib() const { return std::ranges::max(stages_gib); }
 
 ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices, Reduction reduction) {
-  constexpr std::int32_t kBuckets = 8;
   Scenario scenario = training;
   scenario.schedule = "data-parallel";
   scenario.shape = {.stages = kBuckets};
@@ -115,7 +116,8 @@ ClusterRun pipeline_run(const Scenario& training, const CutPipeline& pipeline) {
   scenario.shape = {.stages = static_cast<std::int32_t>(pipeline.replicas.size()),
                     .replicas = pipeline.replicas,
                     .warmup = pipeline.warmup,
-                    .routing = Routing::global};
+                    .routing = Routing::global,
+                    .buckets = {kBuckets}};
   scenario.batch.microbatches = kMinibatches;
   scenario.partition = {.rule = pipeline.cuts.empty() ? Partition::Rule::balanced : Partition::Rule::cuts,
                         .cuts = pipeline.cuts};

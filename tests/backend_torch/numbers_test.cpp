@@ -222,6 +222,21 @@ TEST(Replicas, ReduceTheirGradients) {
   }
 }
 
+TEST(Replicas, ReduceBucketByBucket) {
+  for (const std::vector<std::int32_t>& replicas : {std::vector<std::int32_t>{2, 1}, {3, 2}, {4, 3}}) {
+    Shape shape{.stages = static_cast<std::int32_t>(replicas.size()), .microbatches = 12};
+    shape.replicas = replicas;
+    shape.buckets = {2};
+    expect_unsplit_numbers(generated("1f1b-rr", shape));
+  }
+  Shape copies{.stages = 2, .microbatches = 4, .iterations = 2, .data_parallel = 2};
+  copies.buckets = {3, 1};
+  for (const std::int32_t sharding : {0, 2}) {
+    copies.sharding = sharding;
+    expect_unsplit_numbers(generated("1f1b", copies));
+  }
+}
+
 TEST(Replicas, ThatDoNotReduceGoApart) {
   Shape shape{.stages = 2, .microbatches = 8};
   shape.replicas = {2, 1};

@@ -96,6 +96,37 @@ TEST(ShardedTraffic, IsTheSameOnSharedLinks) {
   }
 }
 
+// A rank's gradients are on their way while it computes; only the first layers' are waited for.
+TEST(Buckets, HideTheReductionBehindTheBackwardPass) {
+  constexpr Ns kBackward = 8'000'000;
+  constexpr Bytes kGradients = 4'000'000;  // 4 ms for two ranks
+  const auto step_ns = [&](std::int32_t buckets) {
+    Shape shape{.stages = 1, .microbatches = 2};
+    shape.replicas = {2};
+    shape.buckets = {buckets};
+    const StageCost stage{.backward_ns = kBackward / buckets, .gradients = kGradients / buckets};
+    return makespan_ns(experiment_of(*generate("1f1b-rr", shape),
+                                     {.stages = {static_cast<std::size_t>(buckets), stage}, .edges = {}},
+                                     uniform_links(2, kBytesPerSecond, 0)));
+  };
+  EXPECT_EQ(step_ns(1), 12'000'000);
+  EXPECT_EQ(step_ns(2), 10'000'000);
+  EXPECT_EQ(step_ns(4), 9'000'000);
+  EXPECT_EQ(step_ns(8), 8'500'000);
+}
+
+TEST(Buckets, OfUnevenReplicasTakeTheSameTimeInBothEngines) {
+  Shape shape{.stages = 2, .microbatches = 24};
+  shape.replicas = {4, 3};
+  shape.buckets = {4};
+  const StageCost stage{.forward_ns = 100'000, .backward_ns = 200'000, .gradients = 400'000};
+  const Experiment experiment = experiment_of(
+      *generate("1f1b-rr", shape), {.stages = {8, stage}, .edges = {}}, uniform_links(7, kBytesPerSecond, 0));
+  const auto timeline = event_simulation(experiment);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->makespan_ns, makespan_ns(experiment));
+}
+
 // --- memory -----------------------------------------------------------------------------------------------
 
 Bytes peak(const Experiment& experiment, MemoryCategory category) {

@@ -1,0 +1,133 @@
+// `schedule.buckets`: what a stage's buckets cost, and how layers are shared among them.
+
+#include "scenarios/stage_buckets.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scenarios/experiment.hpp"
+#include "schedules/cost_table.hpp"
+#include "tests/scenarios/read_scenario.hpp"
+
+namespace penstock {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kLayers =
+    "model: {overhead: 1 us, layers: [{name: a, forward: 4 ms, backward: 8 ms, weights: 40 B, output: 1 B}, "
+    "{name: b, "
+    "forward: 1 ms, backward: 2 ms, weights: 10 B, output: 2 B}, {name: c, forward: 1 ms, backward: 2 ms, "
+    "weights: 20 "
+    "B, output: 3 B}, {name: d, forward: 2 ms, backward: 4 ms, weights: 30 B, output: 4 B}]}\npartition: "
+    "[3]\n";
+
+std::string rr(const std::string& keys) {
+  return "schedule: {name: 1f1b-rr, stages: 2, replicas: [2, 1], microbatches: 4, " + keys + "}\n";
+}
+
+TEST(StageBuckets, HaveTheLayersOfTheirStageAsEvenInTimeAsTheyCome) {
+  const Experiment experiment = prepared(kLayers + rr("buckets: [2, 1]"));
+  ASSERT_EQ(experiment.costs.stages.size(), 3);
+  EXPECT_EQ(experiment.costs.stages[0].weights, 40);
+  EXPECT_EQ(experiment.costs.stages[1].weights, 30);
+  EXPECT_EQ(experiment.costs.stages[2].weights, 30);
+  EXPECT_EQ(experiment.program.placement.stages[1].ranks, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(experiment.program.placement.stages[2].ranks, (std::vector<std::int32_t>{2}));
+}
+
+TEST(StageBuckets, HaveTheOverheadOfTheirStageOnce) {
+  const Experiment experiment = prepared(kLayers + rr("buckets: [2, 1]"));
+  EXPECT_EQ(experiment.costs.stages[0].forward_ns, 4'001'000);
+  EXPECT_EQ(experiment.costs.stages[1].forward_ns, 2'000'000);
+  EXPECT_EQ(experiment.costs.stages[2].forward_ns, 2'001'000);
+}
+
+TEST(StageBuckets, AreNoMoreThanLayersWhereOneNumberIsGiven) {
+  EXPECT_EQ(stage_buckets(read_scenario(kLayers + rr("buckets: 8"))), (std::vector<std::int32_t>{3, 1}));
+  EXPECT_EQ(prepared(kLayers + rr("buckets: 8")).costs.stages.size(), 4);
+}
+
+TEST(StageBuckets, ShareAStagesFiguresEvenly) {
+  const StageCost stage{.forward_ns = 10,
+                        .backward_ns = 21,
+                        .backward_input_ns = 10,
+                        .backward_weight_ns = 11,
+                        .kept = 5,
+                        .released_by_input = 4,
+                        .input = 9,
+                        .weights = 7,
+                        .gradients = 7,
+                        .optimizer_state = 14,
+                        .transient = 3};
+  for (const std::int32_t n : {1, 2, 3, 7, 30}) {
+    StageCost sum{};
+    for (std::int32_t i = 0; i < n; ++i) {
+      const StageCost bucket = bucket_of(stage, i, n);
+      EXPECT_EQ(bucket.backward_ns, bucket.backward_input_ns + bucket.backward_weight_ns);
+      EXPECT_EQ(bucket.transient, 3);
+      sum.forward_ns += bucket.forward_ns;
+      sum.backward_ns += bucket.backward_ns;
+      sum.kept += bucket.kept;
+      sum.input += bucket.input;
+      sum.weights += bucket.weights;
+      sum.gradients += bucket.gradients;
+      sum.optimizer_state += bucket.optimizer_state;
+    }
+    EXPECT_EQ(sum.forward_ns, stage.forward_ns);
+    EXPECT_EQ(sum.backward_ns, stage.backward_ns);
+    EXPECT_EQ(sum.kept, stage.kept);
+    EXPECT_EQ(sum.input, stage.input);
+    EXPECT_EQ(sum.weights, stage.weights);
+    EXPECT_EQ(sum.gradients, stage.gradients);
+    EXPECT_EQ(sum.optimizer_state, stage.optimizer_state);
+  }
+}
+
+TEST(StageBuckets, OfStagesAndOfUnitCostsAreEqual) {
+  const auto forwards = [](const std::string& model) {
+    std::vector<Ns> times;
+    for (const StageCost& stage :
+         prepared(model + "schedule: {name: 1f1b, stages: 2, microbatches: 2, buckets: [2, "
+                          "1]}\n")
+             .costs.stages)
+      times.push_back(stage.forward_ns);
+    return times;
+  };
+  EXPECT_EQ(forwards(""), (std::vector<Ns>{500'000, 500'000, 1'000'000}));
+  EXPECT_EQ(forwards("model: {stages: {forward: [3 ms, 5 ms], backward: 1 ms}}\n"),
+            (std::vector<Ns>{1'500'000, 1'500'000, 5'000'000}));
+}
+
+TEST(StageBuckets, OfAScheduleThatWeighsCostsAreThoseOfItsStages) {
+  const std::string model = "model: {stages: {forward: 3 ms, backward_input: 4 ms, backward_weight: 2 ms}}\n";
+  const Experiment whole = prepared(model + "schedule: {name: zb-1p, stages: 3, microbatches: 5}\n");
+  const Experiment cut =
+      prepared(model + "schedule: {name: zb-1p, stages: 3, microbatches: 5, buckets: 2}\n");
+  EXPECT_EQ(cut.program.stage_count(), 6);
+  EXPECT_EQ(cut.program.rank_count(), whole.program.rank_count());
+}
+
+std::string refused(const std::string& text) {
+  const auto experiment = prepare(read_scenario(text));
+  return experiment ? "no error" : experiment.error().message;
+}
+
+TEST(StageBuckets, OfTheWrongNumberAreRefused) {
+  EXPECT_THAT(
+      refused(kLayers + rr("buckets: [2, 1, 1]")),
+      HasSubstr("expected one number or a list of 2, one for each stage of the model, got a list of 3"));
+  EXPECT_THAT(refused(kLayers + rr("buckets: [4, 1]")),
+              HasSubstr("stage 0 has 3 layers, too few for 4 buckets"));
+  EXPECT_THAT(
+      refused("model: {stages: {forward: 1 ms, backward: 1 ms, edges: [[0, 1]]}}\nschedule: {name: gpipe, "
+              "stages: 2, microbatches: 2, buckets: 2}\n"),
+      HasSubstr("leave model.stages.edges out"));
+}
+
+}  // namespace
+}  // namespace penstock
