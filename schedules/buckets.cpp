@@ -77,6 +77,7 @@ List split(const List& list, const Buckets& buckets, Reduction when) {
 std::vector<StageEdge> split_edges(const Program& program, const Buckets& buckets) {
   if (program.edges.empty()) return {};
   std::vector<StageEdge> edges;
+  edges.reserve(program.edges.size() + static_cast<std::size_t>(buckets.total()));
   for (const StageEdge& edge : program.edges)
     edges.push_back({.from = buckets.last(edge.from), .to = buckets.first(edge.to)});
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
