@@ -46,7 +46,10 @@ class Placer {
     units_ = static_cast<std::size_t>(program.unit_count());
     activation_there_.assign(edges.size() * units_, false);
     gradient_there_.assign(edges.size() * units_, false);
-    joined_.assign(stages() * 2 * ranks(), 0);
+    for (const StagePlacement& stage : program.placement.stages) {
+      joined_.emplace_back(stage.ranks.size(), 0);
+      joined_.emplace_back(stage.ranks.size(), 0);
+    }
     for (std::vector<Action>& list : lowered_.ranks) list.clear();
   }
 
@@ -88,36 +91,33 @@ class Placer {
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
       if (finished(rank) || !is_collective(head(rank).kind)) continue;
       some_joined_early_ = true;
-      join(rank);
+      join(rank, replica_on(head(rank).stage, rank));
       return true;
     }
     return false;
   }
 
-  void join(std::size_t rank) {
-    ++joined_of(head(rank), rank);
+  void join(std::size_t rank, std::size_t replica) {
+    ++joined(head(rank))[replica];
     lowered_.ranks[rank].push_back(head(rank));
     ++next_[rank];
   }
 
-  /// How many UNSHARDs or REDUCE_GRADs of the stage the rank has joined.
-  std::int32_t& joined_of(const Action& collective, std::size_t rank) {
-    const std::size_t kind = collective.kind == ActionKind::unshard ? 1 : 0;
-    return joined_[(index(collective.stage) * 2 + kind) * ranks() + rank];
+  /// How many UNSHARDs or REDUCE_GRADs of the stage each replica has joined.
+  std::vector<std::int32_t>& joined(const Action& collective) {
+    return joined_[(index(collective.stage) * 2) + (collective.kind == ActionKind::unshard ? 1 : 0)];
   }
-  std::int32_t joined_of(const Action& collective, std::size_t rank) const {
-    const std::size_t kind = collective.kind == ActionKind::unshard ? 1 : 0;
-    return joined_[(index(collective.stage) * 2 + kind) * ranks() + rank];
+
+  std::size_t replica_on(std::int32_t stage, std::size_t rank) const {
+    return index(source_.placement.replica_on(stage, static_cast<std::int32_t>(rank)));
   }
 
   /// What the action waits for has been joined by all that hold the stage.
-  bool collectives_are_done(std::size_t rank, const Action& action) const {
-    const Action awaited{
-        .kind = action.kind == ActionKind::step ? ActionKind::reduce_grad : ActionKind::unshard,
-        .stage = action.stage};
-    const std::int32_t own = joined_of(awaited, rank);
-    return std::ranges::all_of(source_.placement.stages[index(action.stage)].ranks,
-                               [&](std::int32_t member) { return joined_of(awaited, index(member)) >= own; });
+  bool collectives_are_done(std::size_t rank, const Action& action) {
+    const bool steps = action.kind == ActionKind::step;
+    const auto& counts =
+        joined({.kind = steps ? ActionKind::reduce_grad : ActionKind::unshard, .stage = action.stage});
+    return std::ranges::min(counts) >= counts[replica_on(action.stage, rank)];
   }
 
   std::size_t group_end(std::size_t rank) const {
@@ -142,15 +142,16 @@ class Placer {
 
   bool place_collective(std::size_t rank, const Action action) {
     const std::vector<std::int32_t>& members = source_.placement.stages[index(action.stage)].ranks;
-    const std::int32_t before = joined_of(action, rank);
-    for (const std::int32_t member : members) {
-      if (joined_of(action, index(member)) > before) continue;  // it has joined this one early
-      if (joined_of(action, index(member)) < before || finished(index(member))) return false;
-      const Action& other = head(index(member));
-      if (other.kind != action.kind || other.stage != action.stage) return false;
+    const std::vector<std::int32_t>& counts = joined(action);
+    const std::int32_t before = counts[replica_on(action.stage, rank)];
+    for (std::size_t replica = 0; replica < members.size(); ++replica) {
+      if (counts[replica] > before) continue;  // it has joined this one early
+      const std::size_t member = index(members[replica]);
+      if (counts[replica] < before || finished(member)) return false;
+      if (head(member).kind != action.kind || head(member).stage != action.stage) return false;
     }
-    for (const std::int32_t member : members) {
-      if (joined_of(action, index(member)) == before) join(index(member));
+    for (std::size_t replica = 0; replica < members.size(); ++replica) {
+      if (counts[replica] == before) join(index(members[replica]), replica);
     }
     return true;
   }
@@ -232,7 +233,7 @@ class Placer {
   std::size_t units_ = 0;
   std::vector<bool> activation_there_;  // by edge and unit: the consumer's rank has it
   std::vector<bool> gradient_there_;
-  std::vector<std::int32_t> joined_;  // by stage, kind and rank
+  std::vector<std::vector<std::int32_t>> joined_;  // by stage and kind, then by replica
   bool some_joined_early_ = false;
 };
 

@@ -43,9 +43,10 @@ ChannelOptions nccl_channels();
 /// Messages of NCCL have no names: the n-th ncclSend of a communicator meets its n-th ncclRecv. A transfer is
 /// sent when its producer has ended and those before it on its edge have been; its ncclRecv is given to the
 /// stream when program order reaches the RECV. A null payload moves as many bytes as the program says.
-/// REDUCE_GRAD is an all-reduce, UNSHARD a broadcast by each member. How a tensor lies, the receiver hears
-/// once for all messages between two stages, through the store. All calls but stop() come from the rank's one
-/// thread.
+/// REDUCE_GRAD is an all-reduce, also of a sharded stage (whose ranks keep their parts: twice the bytes of
+/// the reduce-scatter that is predicted), UNSHARD a broadcast by each member. How a tensor lies, the receiver
+/// hears once for all messages between two stages, through the store. All calls but stop() come from the
+/// rank's one thread.
 class NcclTransport : public Transport {
  public:
   explicit NcclTransport(const NcclTransportParts& parts);
