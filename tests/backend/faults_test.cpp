@@ -223,7 +223,8 @@ TEST(Faults, AMemberThatNeverJoinsIsNamedAsThePeer) {
 }
 
 TEST(Faults, ALongWaitIsNoFaultWhileOthersGetOn) {
-  const Program program = lowered(*generate("naive", {.stages = 3, .microbatches = 1}));
+  // Rank 0 waits for ten actions of others, 1200 ms.
+  const Program program = lowered(*generate("naive", {.stages = 6, .microbatches = 1}));
   CostTable costs = free_costs(program);
   for (StageCost& cost : costs.stages) cost.forward_ns = cost.backward_ns = 120'000'000;
   const SteadyClock clock;
@@ -235,7 +236,7 @@ TEST(Faults, ALongWaitIsNoFaultWhileOthersGetOn) {
                                  .modules = modules,
                                  .transport = transport,
                                  .clock = clock,
-                                 .deadline = milliseconds(300)});
+                                 .deadline = milliseconds(1000)});
   EXPECT_TRUE(timeline) << timeline.error().message;
 }
 

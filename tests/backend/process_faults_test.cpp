@@ -202,9 +202,10 @@ TEST(ProcessFaults, AStuckWorkerIsFoundByTheDeadlineThoughItsProcessLives) {
 }
 
 TEST(ProcessFaults, ALongWaitIsNoFaultWhileOthersGetOn) {
-  FaultyRun run(*generate("naive", {.stages = 3, .microbatches = 1}), 200'000'000);
-  EXPECT_EQ(run.error(milliseconds(500)).message, "");
-  EXPECT_GE(run.took(), milliseconds(1200));
+  // Rank 0 waits for ten actions of others, 1500 ms.
+  FaultyRun run(*generate("naive", {.stages = 6, .microbatches = 1}), 150'000'000);
+  EXPECT_EQ(run.error(milliseconds(1000)).message, "");
+  EXPECT_GE(run.took(), milliseconds(1800));
 }
 
 TEST(ProcessFaults, AFailureOfTheOnlyRankIsFound) {
