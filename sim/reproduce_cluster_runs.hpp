@@ -32,6 +32,10 @@ Scenario training_scenario(const Training& training, const ClusterSpec& cluster)
 /// The preset "pipedream-a" or "pipedream-b" with that number of servers.
 ClusterSpec pipedream_cluster(const std::string& preset, std::int32_t servers);
 
+/// Bound of ours on a worker's memory that is "on a par" with data parallelism's: two minibatches in flight
+/// instead of one, less what the other stages hold.
+inline constexpr double kOnAPar = 1.75;
+
 /// The steady state of a training.
 struct ClusterRun {
   std::string configuration;  ///< replicas of the stages: "15-1"

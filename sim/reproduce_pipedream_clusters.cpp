@@ -24,7 +24,6 @@ using Figures = std::vector<ReproducedFigure>;
 constexpr std::int32_t kWorkers = 16;
 constexpr std::int32_t kVggConvolutions = 33;      // layers before the first fully connected one
 constexpr std::int32_t kAlexNetConvolutions = 13;  // layers before it and its View and Dropout
-constexpr double kOnAPar = 1.75;  // two minibatches in flight instead of one, less what the other stages hold
 constexpr double kWorkerGiB = 16;
 const std::string kDirection = "the direction alone is claimed";
 

@@ -99,7 +99,6 @@ std::vector<ReproducedFigure> reproduce_pipedream_server() {
 }
 
 std::vector<ReproducedFigure> reproduce_pipedream_memory() {
-  constexpr double kOnAPar = 1.75;
   Figures figures;
   for (const Row& row : released_rows()) {
     const Scenario scenario = training_scenario(row.training, pipedream_cluster("pipedream-a", 1));

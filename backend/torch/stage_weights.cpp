@@ -108,7 +108,7 @@ void StageWeights::step(const Tensors& gradient) {
   const auto& [version, weights] = *kept_.rbegin();
   const bool gives_part = shard_ && !keeps_part_of(Sharded::gradients);
   const Tensors own_gradient = gives_part ? own_part(gradient) : gradient;
-  const bool has_whole = shard_ && !keeps_part_of(Sharded::weights);
+  const bool has_whole = updates_part_of_whole();
   const Tensors own = has_whole ? own_part(weights) : weights;
   Tensors next = optimizer_.step(own, own_gradient.empty() ? zeros_like_all(own) : own_gradient);
   kept_[version + 1] = has_whole && !next.empty() ? with_own_part(weights, next.front()) : std::move(next);
@@ -123,12 +123,12 @@ void StageWeights::drop(std::int32_t version) {
 Tensors StageWeights::part() {
   parting_version_ = newest();
   const Tensors& kept = kept_.rbegin()->second;
-  return keeps_part_of(Sharded::weights) || !shard_ ? kept : own_part(kept);
+  return updates_part_of_whole() ? own_part(kept) : kept;
 }
 
 void StageWeights::gather(std::span<const at::Tensor> parts) {
   Tensors whole = parts.empty() ? Tensors() : whole_of(at::cat(std::vector(parts.begin(), parts.end())));
-  if (shard_ && !keeps_part_of(Sharded::weights)) {
+  if (updates_part_of_whole()) {
     kept_[parting_version_] = std::move(whole);
   } else {
     gathered_ = {.version = parting_version_, .weights = std::move(whole)};

@@ -61,6 +61,8 @@ class StageWeights {
     Tensors weights;
   };
   bool keeps_part_of(Sharded what) const { return shard_ && shard_->what >= what; }
+  /// Whole weights of which this rank updates a part.
+  bool updates_part_of_whole() const { return shard_ && !keeps_part_of(Sharded::weights); }
   Tensors own_part(const Tensors& whole) const;
   Tensors whole_of(const at::Tensor& flat) const;
   Tensors with_own_part(const Tensors& whole, const at::Tensor& part) const;

@@ -13,25 +13,13 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/load.hpp"
 #include "scenarios/plan_options.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/plan_evaluation.hpp"
+#include "tests/sim/plan_scenarios.hpp"
 
 namespace penstock {
 namespace {
-
-Scenario read(const std::string& text) {
-  auto scenario = parse_scenario(text, "s.yaml", PENSTOCK_SOURCE_DIR "/scenarios/library/models");
-  EXPECT_TRUE(scenario) << scenario.error();
-  return scenario.value_or(Scenario{});
-}
-
-PlanEvaluation evaluated(const std::string& text, const PlanOptions& options = {}) {
-  auto evaluation = evaluate_plan(read(text), options);
-  EXPECT_TRUE(evaluation) << evaluation.error();
-  return evaluation.value_or(PlanEvaluation{});
-}
 
 PlanFactors factors_of(const PlanEvaluation& evaluation) {
   auto factors = plan_factors(evaluation);

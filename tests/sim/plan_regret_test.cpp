@@ -9,19 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/load.hpp"
 #include "scenarios/plan_options.hpp"
 #include "scenarios/planned_scenario.hpp"
 #include "scenarios/scenario.hpp"
+#include "tests/sim/plan_scenarios.hpp"
 
 namespace penstock {
 namespace {
-
-Scenario read(const std::string& text) {
-  auto scenario = parse_scenario(text, "s.yaml", PENSTOCK_SOURCE_DIR "/scenarios/library/models");
-  EXPECT_TRUE(scenario) << scenario.error();
-  return scenario.value_or(Scenario{});
-}
 
 std::vector<RegretRow> regret(const Scenario& scenario, const ProfileNoise& noise,
                               const PlanOptions& options = {}) {

@@ -1,0 +1,28 @@
+#pragma once
+// How the tests of plans read their scenarios and evaluate them, with failures shown.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "scenarios/load.hpp"
+#include "scenarios/plan_options.hpp"
+#include "scenarios/scenario.hpp"
+#include "sim/plan_evaluation.hpp"
+
+namespace penstock {
+
+/// The scenario in `text`; file names in it are those of the library's models.
+inline Scenario read(const std::string& text) {
+  auto scenario = parse_scenario(text, "s.yaml", PENSTOCK_SOURCE_DIR "/scenarios/library/models");
+  EXPECT_TRUE(scenario) << scenario.error();
+  return scenario.value_or(Scenario{});
+}
+
+inline PlanEvaluation evaluated(const std::string& text, const PlanOptions& options = {}) {
+  auto evaluation = evaluate_plan(read(text), options);
+  EXPECT_TRUE(evaluation) << evaluation.error();
+  return evaluation.value_or(PlanEvaluation{});
+}
+
+}  // namespace penstock
