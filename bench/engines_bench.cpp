@@ -1,16 +1,19 @@
-// The engines on one program, and the slow reference engine of the tests beside them.
+// The engines on one program, and a plain walk beside them.
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+
 #include "bench/mean_seconds.hpp"
+#include "bench/plain_walk.hpp"
 #include "bench/sizes.hpp"
-#include "report/metrics.hpp"
-#include "scenarios/experiment.hpp"
-#include "sim/engines.hpp"
-#include "sim/memory.hpp"
-#include "sim/simulate.hpp"
-#include "sim/steady_state.hpp"
-#include "tests/sim/reference_engine.hpp"
+#include "report/result/metrics.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/steady_state.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 namespace {
@@ -31,29 +34,28 @@ void event_engine(benchmark::State& state) {
 }
 BENCHMARK(event_engine)->Apply(pipeline_sizes);
 
-/// The stated baseline. The counters say how many times as fast the engines are, measured in this run.
-void baseline_reference_engine(benchmark::State& state) {
+/// The stated baseline. The counters say how many times as long it takes as the engines, measured in this
+/// run.
+void baseline_plain_walk(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);
+  if (plain_walk(experiment) != critical_path(experiment))
+    return state.SkipWithError("the engine and the plain walk have different timelines");
   ActionClock clock(state);
-  for (auto _ : state) benchmark::DoNotOptimize(reference_engine(experiment));
+  for (auto _ : state) benchmark::DoNotOptimize(plain_walk(experiment));
   clock.report(experiment.program);
-  const double reference = mean_seconds(3, [&] { return reference_engine(experiment); });
-  state.counters["critical_path_x"] =
-      reference / mean_seconds(500, [&] { return critical_path(experiment); });
-  state.counters["event_x"] = reference / mean_seconds(500, [&] { return event_simulation(experiment); });
+  const int runs = std::max(1, 200'000 / static_cast<int>(experiment.program.ranks.size() * state.range(1)));
+  const double plain = mean_seconds(runs, [&] { return plain_walk(experiment); });
+  state.counters["critical_path_x"] = plain / mean_seconds(runs, [&] { return critical_path(experiment); });
+  state.counters["event_x"] = plain / mean_seconds(runs, [&] { return event_simulation(experiment); });
 }
-BENCHMARK(baseline_reference_engine)
-    ->Args({4, 8})
-    ->Args({8, 16})
-    ->ArgNames({"K", "M"})
-    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(baseline_plain_walk)->Apply(pipeline_sizes);
 
 void metrics_of_timeline(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);
   const Timeline timeline = *critical_path(experiment);
-  const MetricsInput input = {.program = experiment.program, .costs = experiment.costs};
+  const RunFacts facts = {.program = experiment.program, .costs = experiment.costs};
   ActionClock clock(state);
-  for (auto _ : state) benchmark::DoNotOptimize(summarize(timeline, input));
+  for (auto _ : state) benchmark::DoNotOptimize(summarize(timeline, facts));
   clock.report(experiment.program);
 }
 BENCHMARK(metrics_of_timeline)->Apply(pipeline_sizes);

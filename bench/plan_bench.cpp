@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "bench/mean_seconds.hpp"
-#include "scenarios/load.hpp"
-#include "scenarios/model.hpp"
-#include "scenarios/pipedream_partition.hpp"
-#include "scenarios/plan_options.hpp"
-#include "tests/scenarios/plain_recurrence.hpp"
+#include "bench/plain_recurrence.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/read/load.hpp"
 
 namespace penstock {
 namespace {

@@ -5,14 +5,15 @@
 #include <string>
 
 #include "bench/sizes.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/channel_check.hpp"
-#include "schedules/digest.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/digest.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
 
 namespace penstock {
 namespace {

@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <ctime>
+#include <string>
 
-#include "schedules/action.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program.hpp"
-#include "tests/sim/experiments.hpp"
+#include <fmt/format.h>
+
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/load.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
 
 namespace penstock {
 
@@ -46,9 +50,14 @@ class ActionClock {
   std::clock_t begin_;
 };
 
+/// The same as a scenario's author would write it.
 inline Experiment experiment_of(const benchmark::State& state) {
-  return uniform_experiment("1f1b", shape_of(state),
-                            {.forward_ns = 1'000'000, .backward_ns = 2'000'000, .latency_ns = 4'000});
+  const std::string text = fmt::format(
+      "model: {{stages: {{forward: 1 ms, backward: 2 ms, kept: 1 B}}}}\n"
+      "cluster: {{preset: uniform, latency: 4 us}}\n"
+      "schedule: {{name: 1f1b, stages: {}, microbatches: {}}}\n",
+      state.range(0), state.range(1));
+  return prepare(parse_scenario(text, "bench", ".").value()).value();
 }
 
 /// Small, medium and large: 64 stages with 512 microbatches are 65,600 compute actions.

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "report/sweep.hpp"
-#include "scenarios/scenario.hpp"
-#include "sim/sweep.hpp"
+#include "report/result/sweep_table.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/runs/sweep.hpp"
 
 namespace penstock {
 namespace {

@@ -1,7 +1,15 @@
+// All subcommands in one tree of CLI11, and what is said when the arguments do not fit it. CLI11 parses; its
+// messages are replaced where they do not say what was expected: an unknown command or flag gets the nearest
+// known name (nearest_name.hpp), a flag without its value says so. Each subcommand adds itself in a file of
+// its own (cli/commands) and only stores what it was given; the chosen one runs after parsing, so that a
+// wrong flag is found before any work is done. One place turns a Failure into a message on stderr and an exit
+// code.
+
 #include "cli/command_line.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <span>
 #include <sstream>
 #include <string>
@@ -13,11 +21,12 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "cli/commands.hpp"
+#include "cli/commands/commands.hpp"
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
-#include "schedules/nearest_name.hpp"
+#include "cli/version.hpp"
+#include "schedules/ir/nearest_name.hpp"
 
 namespace penstock {
 namespace {
@@ -68,15 +77,18 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-std::string nearest(std::string_view typed, const std::vector<std::string>& known) {
+/// "; did you mean --pp-size?", where some known name is like the one that was typed.
+std::string hint_for(std::string_view typed, const std::vector<std::string>& known) {
   const std::vector<std::string_view> names(known.begin(), known.end());
-  return std::string(nearest_name(typed, names));
+  const auto name = likely_name(typed, names);
+  return name ? fmt::format("; did you mean {}?", *name) : "";
 }
 
 std::string unknown_command(const CLI::App& root, std::string_view typed) {
   std::vector<std::string> names;
   for (const CLI::App* command : root.get_subcommands({})) names.push_back(command->get_name());
-  return fmt::format("unknown command \"{}\"; did you mean {}? Commands: {}", typed, nearest(typed, names),
+  const std::string hint = hint_for(typed, names);
+  return fmt::format("unknown command \"{}\"{} Commands: {}", typed, hint.empty() ? "." : hint,
                      fmt::join(names, ", "));
 }
 
@@ -89,7 +101,7 @@ std::string unexpected_arguments(const CLI::App& root) {
                            : fmt::format("unexpected argument \"{}\"", argument);
     }
     const std::string flag = argument.substr(0, argument.find('='));
-    return fmt::format("unknown flag {}; did you mean {}?", flag, nearest(flag, flags_of(app)));
+    return fmt::format("unknown flag {}{}", flag, hint_for(flag, flags_of(app)));
   }
   return "expected a command";
 }
@@ -121,6 +133,15 @@ std::string_view flag_without_value(std::span<const char* const> arguments) {
   return {};
 }
 
+/// `penstock help COMMAND` as `penstock COMMAND --help`, and `penstock help` as `penstock --help`.
+std::vector<const char*> with_help_as_a_flag(std::span<const char* const> arguments) {
+  std::vector<const char*> rewritten(arguments.begin(), arguments.end());
+  if (rewritten.size() < 2 || std::string_view(rewritten[1]) != "help") return rewritten;
+  rewritten.erase(rewritten.begin() + 1);
+  rewritten.insert(rewritten.begin() + std::min<std::ptrdiff_t>(2, std::ssize(rewritten)), "--help");
+  return rewritten;
+}
+
 ExitCode report(const Failure& failure) {
   write_stderr("penstock: " + failure.message);
   return failure.code;
@@ -136,7 +157,7 @@ ExitCode print(std::string_view text) {
 ExitCode run_command_line(int argc, const char* const* argv, Extensions extensions) {
   const Invocation invocation{.arguments = {argv, argv + argc}, .extensions = std::move(extensions)};
   CLI::App root("Predicts the time, memory and traffic of pipeline-parallel training schedules.", "penstock");
-  root.set_version_flag("--version", "penstock " PENSTOCK_VERSION, "print the version");
+  root.set_version_flag("--version", version_text(), "print the version, the commit and the parts built in");
   root.set_help_flag("-h,--help", "print this help");
   root.get_formatter()->column_width(32);
   root.require_subcommand(1);
@@ -157,17 +178,18 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
                                          reproduce_command(root),
                                          schedules_command(root)};
   wrap_descriptions(root);
-  const auto flag = flag_without_value({argv, static_cast<std::size_t>(argc)});
+  const auto arguments = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
+  const auto flag = flag_without_value(arguments);
   if (!flag.empty()) {
     write_stderr(fmt::format("penstock: {}: expected a value behind \"=\", got nothing", flag));
     return ExitCode::bad_input;
   }
   try {
-    root.parse(argc, argv);
+    root.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::CallForHelp&) {
     return print(root.help());
   } catch (const CLI::CallForVersion& version) {
-    return print(fmt::format("{}\n", version.what()));
+    return print(version.what());
   } catch (const CLI::ParseError& error) {
     write_stderr(message_of(root, error));
     return ExitCode::bad_input;

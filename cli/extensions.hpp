@@ -11,13 +11,13 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "backend/measured_run.hpp"
-#include "backend/module_family.hpp"
-#include "backend/occupy_module.hpp"
-#include "backend/profile_options.hpp"
-#include "report/result.hpp"
-#include "scenarios/experiment.hpp"
-#include "scenarios/model.hpp"
+#include "backend/calibration/profile_options.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 namespace penstock {
 

@@ -1,3 +1,7 @@
+// Groups of flags are functions, since a flag that two subcommands have must be called, checked and explained
+// the same in both. Numbers are checked here, in words of our own, before anything narrows them to 32 bits.
+// What a flag means for a scenario is input.cpp's business.
+
 #include "cli/flags.hpp"
 
 #include <algorithm>
@@ -15,11 +19,11 @@
 #include <tl/expected.hpp>
 
 #include "cli/outcome.hpp"
-#include "scenarios/units.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/nearest_name.hpp"
-#include "schedules/transports.hpp"
-#include "sim/engines.hpp"
+#include "scenarios/read/quantities.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/nearest_name.hpp"
+#include "schedules/ir/transports.hpp"
+#include "sim/engines/engines.hpp"
 
 namespace penstock {
 namespace {
@@ -40,6 +44,20 @@ void add_number(CLI::App& app, const std::string& name, std::optional<std::int64
                 const std::string& group, const std::string& help) {
   app.add_option(name, value, help)->check(positive_number())->group(group)->type_name("N");
 }
+
+/// Names that other programs have for a flag. Taken as it is, but left out of the help.
+void add_other_names(CLI::App& app, const std::string& names, std::optional<std::int64_t>& value) {
+  app.add_option(names, value)->check(positive_number())->group("");
+}
+
+/// Megatron's and torchtitan's.
+constexpr const char* kOtherPpSize =
+    "--pipeline-model-parallel-size,--parallelism.pipeline_parallel_degree,--pipeline-parallel-size";
+constexpr const char* kOtherVirtualStages = "--num-virtual-stages-per-pipeline-rank";
+constexpr const char* kOtherDataParallel =
+    "--data-parallel-size,--parallelism.data_parallel_replicate_degree";
+constexpr const char* kOtherMicroBatchSize = "--parallelism.pipeline_parallel_microbatch_size";
+constexpr const char* kOtherGlobalBatchSize = "--training.global_batch_size";
 
 }  // namespace
 
@@ -70,10 +88,13 @@ void add_shape_flags(CLI::App& app, InputFlags& flags) {
       ->group(group)
       ->type_name("NAME");
   add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
+  add_other_names(app, kOtherPpSize, flags.pp_size);
   add_number(app, "--num-microbatches", flags.num_microbatches, group, "M, microbatches of one minibatch");
   add_number(app, "--virtual-stages", flags.virtual_stages, group, "v, model chunks a rank (default 1)");
+  add_other_names(app, kOtherVirtualStages, flags.virtual_stages);
   add_number(app, "--data-parallel", flags.data_parallel, group,
              "copies of the whole pipeline, which share the M microbatches (default 1)");
+  add_other_names(app, kOtherDataParallel, flags.data_parallel);
   add_number(app, "--buckets", flags.buckets, group,
              "parts of each stage whose gradients are reduced while the backward pass goes on (default 1)");
   app.add_option("--sharding", flags.sharding,
@@ -81,9 +102,10 @@ void add_shape_flags(CLI::App& app, InputFlags& flags) {
       ->check(CLI::Range(0, 3).description(""))
       ->group(group)
       ->type_name("N");
-  add_number(
-      app, "--group-size", flags.group_size, group,
-      "microbatches that pass a chunk before the next one, for interleaved (default: PyTorch's rounds)");
+  add_number(app, "--group-size", flags.group_size, group,
+             "microbatches that pass a chunk before the next one, for interleaved (default: PyTorch's "
+             "rounds), or run "
+             "forward before as many run backward, for kfkb (default 2)");
   add_number(app, "--slices", flags.slices, group, "q, slices of a sequence, for seq-1f1b (default 1)");
   add_choice(
       app, "--dialect", flags.dialect,
@@ -98,8 +120,10 @@ void add_shape_flags(CLI::App& app, InputFlags& flags) {
 void add_batch_flags(CLI::App& app, InputFlags& flags) {
   const std::string group = "Schedule (overrides the scenario)";
   add_number(app, "--micro-batch-size", flags.micro_batch_size, group, "samples of a microbatch (default 1)");
+  add_other_names(app, kOtherMicroBatchSize, flags.micro_batch_size);
   add_number(app, "--global-batch-size", flags.global_batch_size, group,
              "samples of a minibatch (default: microbatches x their size)");
+  add_other_names(app, kOtherGlobalBatchSize, flags.global_batch_size);
   add_number(app, "--iterations", flags.iterations, group, "how often the minibatch is repeated (default 1)");
   add_settings_flag(app, flags.settings, group);
 }
@@ -151,6 +175,14 @@ void add_engine_flag(CLI::App& app, std::string& engine) {
                       "(default auto)",
               .group = "Engine",
               .type_name = "NAME"});
+}
+
+void add_prediction_flags(CLI::App& app, PredictionFlags& flags) {
+  add_input_file(app, flags.input.file);
+  add_shape_flags(app, flags.input);
+  add_channel_flags(app, flags.channels);
+  add_transport_flag(app, flags.channels);
+  add_engine_flag(app, flags.engine);
 }
 
 void add_output_flags(CLI::App& app, OutputFlags& flags, const std::string& suffixes) {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cli/outcome.hpp"
-#include "schedules/channel.hpp"
-#include "sim/engines.hpp"
+#include "schedules/ir/channel.hpp"
+#include "sim/engines/engines.hpp"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
@@ -36,6 +36,8 @@ struct InputFlags {
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> iterations;
+
+  friend bool operator==(const InputFlags&, const InputFlags&) = default;
 };
 
 /// How messages move; what is not given stays as the scenario has it.
@@ -45,6 +47,15 @@ struct ChannelFlags {
   bool blocking = false;
   std::optional<std::int64_t> capacity;
   std::string eager;
+
+  friend bool operator==(const ChannelFlags&, const ChannelFlags&) = default;
+};
+
+/// One experiment, and the engine that predicts it.
+struct PredictionFlags {
+  InputFlags input;
+  ChannelFlags channels;
+  std::string engine;
 };
 
 /// Where the answer goes.
@@ -75,6 +86,8 @@ void add_channel_flags(CLI::App& app, ChannelFlags& flags);
 /// --transport, for commands that predict.
 void add_transport_flag(CLI::App& app, ChannelFlags& flags);
 void add_engine_flag(CLI::App& app, std::string& engine);
+/// All of the above for one point.
+void add_prediction_flags(CLI::App& app, PredictionFlags& flags);
 /// --json, -o, --quiet. `suffixes` are those that help names: ".json .csv".
 void add_output_flags(CLI::App& app, OutputFlags& flags, const std::string& suffixes);
 

@@ -1,3 +1,7 @@
+// From flags to a Scenario in the order in which one overrides the other: the file, then --set, then flags
+// with names. A program says its shape itself, so a flag that would change it is refused rather than ignored;
+// without a file the flags must say the whole shape.
+
 #include "cli/input.hpp"
 
 #include <cstdint>
@@ -13,15 +17,16 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
-#include "scenarios/batch.hpp"
-#include "scenarios/experiment.hpp"
-#include "scenarios/file_suffix.hpp"
-#include "scenarios/load.hpp"
-#include "scenarios/override.hpp"
-#include "scenarios/program_scenario.hpp"
-#include "scenarios/scenario.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/nearest_name.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/batch.hpp"
+#include "scenarios/read/file_suffix.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/override.hpp"
+#include "scenarios/read/program_scenario.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/nearest_name.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
 namespace {
@@ -150,6 +155,10 @@ tl::expected<Experiment, Failure> prepared(const Scenario& scenario) {
   if (experiment) return *std::move(experiment);
   const ExitCode code = experiment.error().invalid ? ExitCode::check_failed : ExitCode::bad_input;
   return tl::unexpected(Failure{code, experiment.error().message});
+}
+
+tl::expected<Experiment, Failure> experiment_of(const InputFlags& flags, const ChannelFlags& channels) {
+  return scenario_of(flags, channels).and_then(prepared);
 }
 
 }  // namespace penstock

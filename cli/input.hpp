@@ -6,9 +6,9 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
-#include "scenarios/batch.hpp"
-#include "scenarios/experiment.hpp"
-#include "scenarios/scenario.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/batch.hpp"
+#include "scenarios/read/scenario.hpp"
 
 namespace penstock {
 
@@ -30,5 +30,8 @@ tl::expected<std::string, Failure> known_schedule(const std::string& name);
 
 /// prepare() with its error as an exit code.
 tl::expected<Experiment, Failure> prepared(const Scenario& scenario);
+
+/// scenario_of(), prepared.
+tl::expected<Experiment, Failure> experiment_of(const InputFlags& flags, const ChannelFlags& channels);
 
 }  // namespace penstock

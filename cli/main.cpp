@@ -1,4 +1,5 @@
-// The `penstock` command: all subcommands, occupy modules on CPUs.
+// The `penstock` command: all subcommands, occupy modules on CPUs. It has no extensions (extensions.hpp), so
+// whatever needs LibTorch or a GPU is handed to an executable beside it.
 
 #include "cli/program_main.hpp"
 

@@ -14,11 +14,11 @@
 #include "backend/cuda/occupy_family.hpp"
 #include "backend/cuda/self_test.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/measured_run.hpp"
+#include "backend/executor/measured_run.hpp"
 #include "cli/extensions.hpp"
 #include "cli/program_main.hpp"
-#include "report/result.hpp"
-#include "scenarios/experiment.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 #ifdef PENSTOCK_HAS_NCCL
 #include "backend/nccl/nccl_run.hpp"
@@ -66,7 +66,8 @@ tl::expected<std::optional<Result>, RunError> nccl(const BackendCall& call) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   const auto place =
       nccl_place([](const char* name) { return std::getenv(name); }, call.experiment.program.rank_count());
-  if (!place) return tl::unexpected(RunError{.message = place.error(), .fault = RunFault::invalid});
+  if (!place)
+    return tl::unexpected(RunError{.message = "nccl: " + place.error(), .fault = RunFault::bad_input});
   return run_on_nccl(call.experiment, call.pace, call.options, modules_for(call), *place);
 }
 #else

@@ -1,4 +1,5 @@
-// `penstock-torch`: the same with networks on LibTorch. `penstock` starts it where a run needs it.
+// `penstock-torch`: the same with networks on LibTorch. `penstock` starts it where a run needs it. It brings
+// one extension, the module family of networks; everything else is the same code.
 
 #include "backend/torch/network_family.hpp"
 #include "backend/torch/network_profile.hpp"

@@ -1,3 +1,9 @@
+// A recursive reader would be too much: the list is read from left to right, and ".." looks back at the
+// numbers that it follows. Three of them with one ratio make a geometric progression, otherwise the last two
+// make an arithmetic one, one number alone counts by 1:
+//
+//   next = number * factor + step        1,2,4..16 -> factor 2, step 0        1,3..9 -> factor 1, step 2
+
 #include "cli/number_list.hpp"
 
 #include <algorithm>

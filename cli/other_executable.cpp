@@ -1,3 +1,8 @@
+// `penstock` itself needs neither LibTorch nor CUDA. The executables that do lie beside it and take the same
+// arguments, so a run that needs one becomes it by execv: same process id, same terminal, same signals, and
+// no second way to pass on what the user typed. /proc/self/exe finds the folder whatever the working
+// directory or PATH.
+
 #include "cli/other_executable.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,7 @@
+// A file appears whole or not at all: its content goes to a name of its own beside it and is renamed over it,
+// so that a reader or a run that is ended in between never sees half of it. Links stay links, and devices and
+// pipes are written in place. Suffixes choose forms, and are checked before the work, which may take minutes.
+
 #include "cli/output.hpp"
 
 #include <algorithm>

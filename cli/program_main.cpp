@@ -1,3 +1,8 @@
+// The last resort. Errors of users are values and have been printed long before; what arrives here as an
+// exception is a fault of the program (exit 3) or a shape that no memory holds (exit 2). For the second to
+// arrive as std::bad_alloc, the address space is bounded to three quarters of the free memory: without a
+// bound the kernel would promise the memory and later end some process to keep its promise.
+
 #include "cli/program_main.hpp"
 
 #include <sys/resource.h>

@@ -1,3 +1,6 @@
+// One line on stderr, drawn again at most ten times a second and only onwards, since several threads report
+// in any order. It is wiped at the end: what stays on the terminal is the answer.
+
 #include "cli/progress_bar.hpp"
 
 #include <chrono>

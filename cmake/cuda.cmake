@@ -95,13 +95,13 @@ else()
     set(PENSTOCK_NCCL_FOUND TRUE)
     file(STRINGS ${PENSTOCK_NCCL_INCLUDE}/nccl.h version REGEX "define NCCL_(MAJOR|MINOR|PATCH) ")
     string(REGEX REPLACE "[^0-9]+" "." version "${version}")
-    string(REGEX REPLACE "^\\." "" version "${version}")
+    string(REGEX REPLACE "^\\." "" PENSTOCK_NCCL_VERSION "${version}")
     add_library(penstock_nccl_library SHARED IMPORTED)
     set_target_properties(penstock_nccl_library PROPERTIES IMPORTED_LOCATION ${PENSTOCK_NCCL_LIBRARY})
     target_include_directories(penstock_nccl_library SYSTEM INTERFACE ${PENSTOCK_NCCL_INCLUDE})
   endif()
 endif()
-penstock_report_part("NCCL" PENSTOCK_WITH_NCCL "${PENSTOCK_NCCL_MISSING}" "${version}, ${PENSTOCK_NCCL_LIBRARY}")
+penstock_report_part("NCCL" PENSTOCK_WITH_NCCL "${PENSTOCK_NCCL_MISSING}" "${PENSTOCK_NCCL_VERSION}, ${PENSTOCK_NCCL_LIBRARY}")
 
 # --- LibTorch's part for CUDA ---------------------------------------------------------------------------------
 

@@ -1,27 +1,58 @@
 # One helper a kind of target, so that every folder's CMakeLists.txt is a list of files.
 
-# HEADERS are the public ones: installed under include/penstock, and each is compiled alone by the
-# target all_verify_interface_header_sets.
+# Those of `headers` that no source of their name includes before anything else. The others need no compilation alone:
+# scripts/tidy.sh reads their sources without precompiled headers, and so sees what a header lacks.
+function(penstock_headers_without_source headers result)
+  set(alone "")
+  foreach(header ${headers})
+    cmake_path(REPLACE_EXTENSION header LAST_ONLY cpp OUTPUT_VARIABLE source)
+    set(first "")
+    if(EXISTS ${source})
+      file(STRINGS ${source} first REGEX "^#include" LIMIT_COUNT 1)
+    endif()
+    cmake_path(RELATIVE_PATH header BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE name)
+    if(NOT first STREQUAL "#include \"${name}\"")
+      list(APPEND alone ${header})
+    endif()
+  endforeach()
+  set(${result} ${alone} PARENT_SCOPE)
+endfunction()
+
+# A folder's library: all sources of its ROOMS (folders in it, or "." for itself), and SOURCES made by the build. The
+# rooms' headers are public: installed under include/penstock, and those that no source of their name includes first
+# are compiled alone by the target all_verify_interface_header_sets.
 function(penstock_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;DEPENDS;PRIVATE_DEPENDS")
-  add_library(penstock_${name} ${arg_SOURCES})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ROOMS;SOURCES;DEPENDS;PRIVATE_DEPENDS")
+  list(TRANSFORM arg_ROOMS APPEND /*.hpp OUTPUT_VARIABLE header_globs)
+  list(TRANSFORM arg_ROOMS APPEND /*.cpp OUTPUT_VARIABLE source_globs)
+  file(GLOB headers CONFIGURE_DEPENDS ${header_globs})
+  file(GLOB sources CONFIGURE_DEPENDS ${source_globs})
+  add_library(penstock_${name} ${sources} ${arg_SOURCES})
   add_library(penstock::${name} ALIAS penstock_${name})
-  target_sources(penstock_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${arg_HEADERS})
+  penstock_headers_without_source("${headers}" alone)
+  list(REMOVE_ITEM headers ${alone})
+  target_sources(penstock_${name} PUBLIC
+    FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers}
+    FILE_SET alone TYPE HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${alone})
   target_include_directories(penstock_${name} PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/penstock>)
   target_compile_features(penstock_${name} PUBLIC cxx_std_20)
   target_link_libraries(penstock_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
-  set_target_properties(penstock_${name} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
+  target_precompile_headers(penstock_${name} REUSE_FROM penstock_core_headers)
+  set_target_properties(penstock_${name} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON
+                        INTERFACE_HEADER_SETS_TO_VERIFY alone)
   install(TARGETS penstock_${name} EXPORT penstockTargets
-          FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock)
+          FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock
+          FILE_SET alone DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock)
 endfunction()
 
 # One test program a folder of tests; every TEST in it becomes a CTest test of its own.
 function(penstock_test_program name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;PRECOMPILED")
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_features(${name} PRIVATE cxx_std_20)
-  target_compile_definitions(${name} PRIVATE PENSTOCK_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_compile_options(${name} PRIVATE ${penstock_light_optimization})
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_precompile_headers(${name} REUSE_FROM ${arg_PRECOMPILED})
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${name})
 endfunction()

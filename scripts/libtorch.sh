@@ -9,8 +9,11 @@ source scripts/packages.sh
 # The wheel links against these beside what a CUDA toolkit brings; cuda-toolkit pins the versions of its parts.
 torch_wheels=(torch==2.11.0 nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5)
 toolkit_wheels=('cuda-toolkit[cudart,cupti,cufile]==13.0.2')
+# What `import torch` needs of Python, in whatever release suits it. Only tests/pytorch imports it, and is skipped without.
+python_wheels=(filelock fsspec jinja2 networkx 'sympy>=1.13.3' 'typing-extensions>=4.10')
 environment=build/libtorch
 done_mark=$environment/installed
+importable_mark=$environment/importable
 
 if [[ ${PENSTOCK_LIBTORCH:-} == off ]]; then
   echo "LibTorch: not installed, PENSTOCK_LIBTORCH=off"
@@ -23,8 +26,24 @@ for prefix in "${prefixes[@]}"; do
   done
 done
 
+pip_install() { "$environment/bin/pip" install --quiet --disable-pip-version-check --no-input --no-cache-dir "$@"; }
+is_marked() { [[ -f $1 && $(<"$1") == "$2" ]]; }
+
+make_importable() {
+  is_marked "$importable_mark" "${python_wheels[*]}" && return
+  echo "== installing what LibTorch's Python imports: ${python_wheels[*]}"
+  if pip_install "${python_wheels[@]}"; then
+    echo "${python_wheels[*]}" >"$importable_mark"
+  else
+    echo "LibTorch: its Python cannot import torch; PyTorch's own runtime is not tested" >&2
+  fi
+}
+
 wanted="${torch_wheels[*]} ${toolkit_wheels[*]}"
-if [[ -f $done_mark && $(<"$done_mark") == "$wanted" ]]; then exit 0; fi
+if is_marked "$done_mark" "$wanted"; then
+  make_importable
+  exit 0
+fi
 if [[ $(uname -sm) != "Linux x86_64" ]]; then
   echo "LibTorch: no wheel that is known to work on $(uname -sm); name one by CMAKE_PREFIX_PATH" >&2
   exit 1
@@ -35,8 +54,8 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || install_missing python3 pytho
 rm -rf "$environment"
 trap 'rm -rf "$environment"' EXIT
 python3 -m venv "$environment"
-pip_install() { "$environment/bin/pip" install --quiet --disable-pip-version-check --no-input --no-cache-dir "$@"; }
 pip_install "${toolkit_wheels[@]}"
 pip_install --no-deps "${torch_wheels[@]}"
+make_importable
 echo "$wanted" >"$done_mark"
 trap - EXIT

@@ -38,7 +38,8 @@ build_all() {
   { [[ -f $build/build.ninja ]] || cmake --preset dev; } && cmake --build --preset dev
 }
 
-header_check() { cmake --build --preset dev --target all_verify_interface_header_sets; }
+# Configured again, because which headers have no source that shows them is found out then.
+header_check() { cmake --preset dev >/dev/null && cmake --build --preset dev --target all_verify_interface_header_sets; }
 
 install_check() {
   local prefix=$PWD/$build/install-prefix

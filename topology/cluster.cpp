@@ -50,6 +50,7 @@ std::vector<Link> with_distinct_names(std::vector<Link> links) {
 Route Cluster::route(std::int32_t from, std::int32_t to) const {
   assert(from >= 0 && from < device_count() && "routes begin at a device of the cluster");
   assert(to >= 0 && to < device_count() && "routes end at a device of the cluster");
+  // A row of the table is one tree towards `to`, so that no search is needed and routes never go in circles.
   const auto row = static_cast<std::size_t>(to) * static_cast<std::size_t>(data_->node_count);
   Route route;
   for (auto node = from; node != to;) {
@@ -64,6 +65,7 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
 }
 
 bool operator==(const Cluster& a, const Cluster& b) {
+  // Copies share their data and are equal at a glance; routes follow from the links and need no look.
   return a.data_ == b.data_ ||
          std::tie(a.name(), a.devices(), a.links()) == std::tie(b.name(), b.devices(), b.links());
 }
@@ -83,6 +85,7 @@ std::int32_t ClusterBuilder::add_switch(std::string name) {
 
 void ClusterBuilder::add_link(std::int32_t from, std::int32_t to, double bytes_per_second,
                               std::int64_t latency_ns) {
+  // Named in build(), when all nodes have their names.
   links_.push_back({"", from, to, bytes_per_second, latency_ns});
 }
 
@@ -96,6 +99,7 @@ void ClusterBuilder::add_duplex_link(std::int32_t a, std::int32_t b, double byte
 std::vector<std::int32_t> ClusterBuilder::cluster_nodes() const {
   std::vector<std::int32_t> numbers;
   numbers.reserve(nodes_.size());
+  // Devices first, so that rank r is node r whatever the order in which switches were added.
   auto next_switch = static_cast<std::int32_t>(devices_.size());
   for (const auto& node : nodes_) numbers.push_back(node.device >= 0 ? node.device : next_switch++);
   return numbers;
@@ -123,6 +127,7 @@ std::optional<std::string> ClusterBuilder::size_error() const {
     return fmt::format("cluster '{}' has {} links; at most {} are supported", name_, links_.size(),
                        kMostLinks);
   }
+  // Divided, because the product may not fit.
   if (std::ssize(devices_) > kMostRouteEntries / std::ssize(nodes_)) {
     return fmt::format(
         "cluster '{}' has {} devices and {} nodes in all; at most {} devices x nodes are supported", name_,
@@ -172,6 +177,7 @@ std::optional<std::string> ClusterBuilder::link_error() const {
 }
 
 tl::expected<Cluster, std::string> ClusterBuilder::build() const {
+  // Sizes come first: the table of routes is as large as they say.
   if (const auto error = size_error()) return tl::unexpected(*error);
   if (const auto error = device_error()) return tl::unexpected(*error);
   if (const auto error = link_error()) return tl::unexpected(*error);

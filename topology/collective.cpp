@@ -9,7 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
+#include <tuple>
+#include <vector>
 
 #include "topology/cluster.hpp"
 #include "topology/next_links.hpp"
@@ -37,6 +40,38 @@ std::int64_t steps(Collective collective, std::int64_t ranks) {
   return 0;
 }
 
+/// How near `to` is: routes with less come first.
+auto distance(const Cluster& cluster, std::int32_t from, std::int32_t to) {
+  const Route route = cluster.route(from, to);
+  return std::tuple(-route.bytes_per_second, route.latency_ns, route.links.size());
+}
+
+std::vector<std::int32_t> from_nearest_to_nearest(const Cluster& cluster,
+                                                  std::span<const std::int32_t> devices) {
+  std::vector<std::int32_t> ring(devices.begin(), devices.end());
+  for (auto next = ring.begin() + 1; next != ring.end(); ++next) {
+    const std::int32_t here = *(next - 1);
+    const auto nearest = std::ranges::min_element(
+        next, ring.end(), {}, [&](std::int32_t device) { return distance(cluster, here, device); });
+    std::rotate(next, nearest, nearest + 1);
+  }
+  return ring;
+}
+
+/// Seconds a byte of every hop on the link that has most to carry.
+double busiest_link(const Cluster& cluster, std::span<const std::int32_t> ring) {
+  std::map<std::int32_t, double> load;
+  double most = 0;
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    for (const std::int32_t link : cluster.route(ring[i], ring[(i + 1) % ring.size()]).links) {
+      double& seconds = load[link];
+      seconds += 1 / cluster.links()[static_cast<std::size_t>(link)].bytes_per_second;
+      most = std::max(most, seconds);
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices, Collective collective,
@@ -57,6 +92,16 @@ RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices
   cost.duration_ns =
       saturating_sum_ns(serialization_ns(cost.bytes_per_link, cost.bytes_per_second), cost.latency_ns);
   return cost;
+}
+
+std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std::int32_t> devices) {
+  std::vector<std::int32_t> given(devices.begin(), devices.end());
+  if (devices.size() < 3) return given;
+  const double busiest = busiest_link(cluster, given);
+  if (busiest <= 1 / std::ranges::max(cluster.links(), {}, &Link::bytes_per_second).bytes_per_second)
+    return given;  // no ring has less on a link
+  std::vector<std::int32_t> nearest = from_nearest_to_nearest(cluster, devices);
+  return busiest_link(cluster, nearest) < busiest ? nearest : given;
 }
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "topology/cluster.hpp"
 
@@ -15,8 +16,8 @@ enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather };
 ///
 ///   duration_ns = serialization_ns(bytes_per_link, bytes_per_second) + latency_ns
 ///
-/// The ring's routes are taken as disjoint; where the order of the group makes two of them share a
-/// link, the event engine's sharing decides, not this figure. All fields saturate.
+/// The ring's routes are taken as disjoint; where two of them share a link, the event engine's sharing
+/// decides, not this figure. All fields saturate.
 struct RingCost {
   std::int64_t bytes_per_link = 0;  ///< all_reduce: 2(n-1)/n * bytes, others (n-1)/n * bytes, rounded up
   double bytes_per_second = kUnlimitedBandwidth;  ///< the least of the ring's routes
@@ -31,5 +32,11 @@ struct RingCost {
 /// bandwidth B and latency a (Patarasuk and Yuan, JPDC 2009).
 RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices, Collective collective,
                    std::int64_t bytes);
+
+/// The order in which a ring goes round a group of devices: as given, or from each device to the nearest one
+/// that is left (the widest route, then the least latency, then the fewest links), where the link that is
+/// busiest in that ring has less to carry. So a ring over servers enters and leaves each of them once,
+/// however the group numbers its devices. O(devices^2) routes.
+std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std::int32_t> devices);
 
 }  // namespace penstock

@@ -1,3 +1,7 @@
+// Every call of CUDA is checked where it is made and named in what is thrown, since CUDA reports faults of
+// kernels at some later, innocent call. For the same reason an error that has been taken is cleared: it would
+// be reported again.
+
 #include "backend/cuda/cuda_error.hpp"
 
 #include <stdexcept>

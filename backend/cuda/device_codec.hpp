@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/stream.hpp"
-#include "backend/payload.hpp"
+#include "backend/executor/payload.hpp"
 
 namespace penstock {
 

@@ -1,3 +1,8 @@
+// Owners of device and pinned memory, and the stock. cudaMalloc and cudaFree wait for the whole device, so
+// nothing is allocated while a run is timed: the first run fills the stock, later ones only borrow from it. A
+// buffer lent is the smallest that is large enough. Pinned moments are written by kernels and read by the
+// host without a call.
+
 #include "backend/cuda/device_memory.hpp"
 
 #include <algorithm>

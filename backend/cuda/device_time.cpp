@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <limits>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/stream.hpp"
-#include "schedules/action.hpp"
+#include "backend/executor/clock.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/stream.hpp"
-#include "schedules/action.hpp"
+#include "backend/executor/clock.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 

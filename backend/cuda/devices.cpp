@@ -1,3 +1,6 @@
+// How many GPUs there are can be asked only by starting CUDA, and a process that has started CUDA must not
+// fork (its children could not use it). So a child is forked that asks, answers through a pipe, and ends.
+
 #include "backend/cuda/devices.hpp"
 
 #include <sys/types.h>

@@ -1,3 +1,7 @@
+// Green contexts (parts of a GPU's SMs with streams of their own) exist in the driver's API alone. Its
+// functions are looked up by name and version through the runtime, cudaGetDriverEntryPointByVersion, instead
+// of being linked, so that the program starts on machines without a driver and can say what is missing.
+
 #include "backend/cuda/driver.hpp"
 
 #include <optional>

@@ -1,3 +1,11 @@
+// Kernels that hold time, stamp it, or test what a run builds on. Time is %globaltimer, which all SMs of a
+// GPU share. A holding kernel naps until shortly before its end and then looks without pause, since a nap may
+// take twice as long as asked:
+//
+//   |start ~~~~ __nanosleep(500) ~~~~ |spin 2 us| end
+//
+// Ends are computed from moments, not from counted rounds, so that lateness does not add up.
+
 #include "backend/cuda/kernels.hpp"
 
 #include <cstdint>

@@ -1,3 +1,8 @@
+// K workers in one process, a thread and a partition of SMs each, messages as copies on streams. Workers,
+// links and their buffers are made once and used by warm-ups and repeats alike; clock, modules and transport
+// are new for each, so that no run starts with what another left. Links can be emulated only by kernels in
+// SMs that no worker has.
+
 #include "backend/cuda/local_run.hpp"
 
 #include <algorithm>
@@ -13,17 +18,17 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/local_transport.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/executor.hpp"
-#include "backend/in_process_transport.hpp"
-#include "backend/measured_run.hpp"
-#include "backend/module_family.hpp"
-#include "report/result.hpp"
-#include "scenarios/experiment.hpp"
-#include "schedules/action.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/module_family.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

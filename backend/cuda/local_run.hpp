@@ -10,11 +10,11 @@
 
 #include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/measured_run.hpp"
-#include "backend/module_family.hpp"
-#include "report/result.hpp"
-#include "scenarios/experiment.hpp"
-#include "schedules/channel.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/module_family.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/channel.hpp"
 
 namespace penstock {
 

@@ -19,7 +19,6 @@
 #include <cuda_runtime_api.h>
 #include <driver_types.h>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/cuda_error.hpp"
 #include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/device_memory.hpp"
@@ -27,17 +26,18 @@
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/payload.hpp"
-#include "backend/transport.hpp"
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/transports.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/transport.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/transports.hpp"
 
 namespace penstock {
 namespace {
 
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 std::size_t start_slot(std::int32_t message) { return 2 * index(message); }
 std::size_t end_slot(std::int32_t message) { return 2 * index(message) + 1; }
 
@@ -187,11 +187,7 @@ void CudaLocalTransport::settle_collective(std::int32_t message, Ns time) {
   changed_.notify_all();
 }
 
-std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message) {
-  // Who asks is not said. It matters only where each worker has a device of its own, and then the calling
-  // thread's current device tells.
-  int here = 0;
-  check_cuda(cudaGetDevice(&here), "cudaGetDevice");
+std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std::int32_t rank) {
   std::map<std::int32_t, SharedPayload> members;
   {
     const std::scoped_lock lock(mutex_);
@@ -200,12 +196,10 @@ std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message) {
     const bool last = std::cmp_equal(++collective.collected, members.size());
     if (last) collective.members.clear();
   }
-  std::int32_t asking = 0;
-  while (parts_.workers.place(asking).stream.device != here) ++asking;
   std::vector<SharedPayload> contributions;
   contributions.reserve(members.size());
-  for (const auto& [rank, contribution] : members) {
-    contributions.push_back(brought_here(contribution, rank, asking));
+  for (const auto& [member, contribution] : members) {
+    contributions.push_back(brought_here(contribution, member, rank));
   }
   return contributions;
 }

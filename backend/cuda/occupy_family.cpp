@@ -1,3 +1,7 @@
+// The occupy modules of the executor with another clock: "hold for 5 ms" becomes a kernel of 5 ms in the
+// worker's partition. So what stands between actions (launches, waits, copies) is the GPU's own, while the
+// actions take exactly what the scenario says.
+
 #include "backend/cuda/occupy_family.hpp"
 
 #include <chrono>
@@ -12,16 +16,16 @@
 
 #include <fmt/format.h>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/executor.hpp"
-#include "backend/occupy_module.hpp"
-#include "report/units.hpp"
-#include "scenarios/experiment.hpp"
-#include "schedules/action.hpp"
-#include "schedules/program.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "report/print/units.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 namespace {

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/executor.hpp"
-#include "backend/module_family.hpp"
-#include "backend/occupy_module.hpp"
-#include "scenarios/experiment.hpp"
-#include "schedules/action.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 

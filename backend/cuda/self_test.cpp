@@ -1,3 +1,7 @@
+// Right bytes first, speed second: a pair that delivers wrong numbers has no bandwidth worth printing. Each
+// pair of GPUs copies numbers that count up from a start of its own; times of sizes up to 64 MiB give the
+// line latency + bytes / bandwidth, and a ring over all of them a sum that is known beforehand.
+
 #include "backend/cuda/self_test.hpp"
 
 #include <algorithm>
@@ -15,14 +19,14 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "backend/calibration/line_fit.hpp"
 #include "backend/cuda/cuda_error.hpp"
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/devices.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/stream.hpp"
-#include "backend/line_fit.hpp"
-#include "report/units.hpp"
-#include "schedules/action.hpp"
+#include "report/print/units.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

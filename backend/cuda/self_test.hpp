@@ -7,8 +7,8 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "backend/line_fit.hpp"
-#include "schedules/action.hpp"
+#include "backend/calibration/line_fit.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 

@@ -1,3 +1,7 @@
+// Waiting that can be stopped: the host looks at an event every 2 us instead of calling
+// cudaStreamSynchronize, which nothing but the GPU could end. Streams are non-blocking, because CUDA's
+// default stream would order them among each other.
+
 #include "backend/cuda/stream.hpp"
 
 #include <chrono>
@@ -10,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/cuda_error.hpp"
-#include "backend/transport.hpp"
+#include "backend/executor/transport.hpp"
 
 namespace penstock {
 namespace {

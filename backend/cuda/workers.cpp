@@ -1,3 +1,8 @@
+// One GPU a worker where there are enough; otherwise one GPU in as many partitions of SMs (green contexts) as
+// there are workers, with some SMs left over for links. That partitions are apart is not believed but looked
+// at: kernels report the SMs that they run on, and two workers that share one are refused, for they would
+// slow each other down.
+
 #include "backend/cuda/workers.hpp"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// NCCL's calls may block for ever when a peer is gone. So communicators are opened with `blocking = 0`: each
+// call may answer "in progress", which is asked again every 20 us, with a stop and a deadline, and what fails
+// is aborted, which frees the peers, too. What NCCL says last goes into the message.
+
 #include "backend/nccl/communicator.hpp"
 
 #include <algorithm>
@@ -16,8 +20,8 @@
 #include <nccl.h>
 
 #include "backend/cuda/stream.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/nccl/communicator_plan.hpp"
-#include "backend/transport.hpp"
 
 namespace penstock {
 namespace {

@@ -1,3 +1,8 @@
+// NCCL's operations on one communicator match in the order of the calls, and the directed channel model has
+// one FIFO for each ordered pair of ranks: so each ordered pair gets a communicator of its own, and each set
+// of ranks that meets in collectives. Opening is collective: all ranks open theirs in one order, that of
+// first use, lowest rank first.
+
 #include "backend/nccl/communicator_plan.hpp"
 
 #include <algorithm>
@@ -8,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "schedules/flat_program.hpp"
+#include "schedules/check/flat_program.hpp"
 
 namespace penstock {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "schedules/flat_program.hpp"
+#include "schedules/check/flat_program.hpp"
 
 namespace penstock {
 

@@ -1,3 +1,8 @@
+// Processes as cpu-process has them (backend/process), each with a whole GPU, and NCCL between them. Two
+// meetings happen before the first message: the coordinator's, over sockets, and that of unique ids, in a
+// TCPStore one port above it. CUDA must not be started before the fork, so hardware is made in the child when
+// it is first needed.
+
 #include "backend/nccl/nccl_run.hpp"
 
 #include <algorithm>
@@ -18,24 +23,24 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/devices.hpp"
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/executor.hpp"
-#include "backend/measured_run.hpp"
-#include "backend/module_family.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/nccl/nccl_transport.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "backend/nccl/session.hpp"
 #include "backend/process/launch_environment.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "report/result.hpp"
-#include "report/units.hpp"
-#include "scenarios/experiment.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 namespace penstock {
 namespace {
@@ -84,7 +89,9 @@ class NcclRun {
     const bool hosts = !place_ || (place_->process.rank == 0 && !place_->agent_store);
     const Endpoint meeting = place_ ? place_->process.coordinator : Endpoint{};
     store_.address = place_ ? meeting.address : "127.0.0.1";
-    store_.port = store_port();
+    const auto port = store_port();
+    if (!port) return failed(port.error());
+    store_.port = *port;
     if (place_) store_.prefix = place_->store_prefix;
     if (hosts) {
       auto socket = ListeningSocket::open(store_.address, store_.port);
@@ -100,10 +107,10 @@ class NcclRun {
 
  private:
   /// The coordinator has the port before it; 0: any.
-  std::uint16_t store_port() const {
+  tl::expected<std::uint16_t, std::string> store_port() const {
     if (!place_) return 0;
     if (place_->agent_store) return *place_->agent_store;
-    return static_cast<std::uint16_t>(place_->process.coordinator.port + 1);
+    return port_after(place_->process.coordinator);
   }
 
   ProcessExecution process_execution() {
@@ -211,18 +218,12 @@ void use_agent_store(NcclPlace& place, const Environment& environment) {
 
 tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment& environment,
                                                                std::int32_t ranks) {
-  const auto launched = launched_process(environment);
+  const auto launched = launched_place(environment, ranks);
   if (!launched) return tl::unexpected(launched.error());
   if (!*launched) return std::nullopt;
-  if ((*launched)->world_size != ranks) {
-    return tl::unexpected(
-        fmt::format("the launcher started {} processes but the program has {}; start as many",
-                    (*launched)->world_size, format_count(ranks, "rank")));
-  }
-  const auto device = local_rank(environment, (*launched)->place.rank);
+  const auto device = local_rank(environment, (*launched)->rank);
   if (!device) return tl::unexpected(device.error());
-  NcclPlace place{
-      .process = (*launched)->place, .device = *device, .agent_store = std::nullopt, .store_prefix = ""};
+  NcclPlace place{.process = **launched, .device = *device, .agent_store = std::nullopt, .store_prefix = ""};
   use_agent_store(place, environment);
   return place;
 }

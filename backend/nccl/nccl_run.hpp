@@ -9,11 +9,11 @@
 #include <tl/expected.hpp>
 
 #include "backend/cuda/local_run.hpp"
-#include "backend/measured_run.hpp"
+#include "backend/executor/measured_run.hpp"
 #include "backend/process/launch_environment.hpp"
 #include "backend/process/process_execution.hpp"
-#include "report/result.hpp"
-#include "scenarios/experiment.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 namespace penstock {
 
@@ -25,7 +25,7 @@ struct NcclPlace {
   std::string store_prefix;                  ///< of keys in that store
 };
 
-/// Reads what launched_process() reads, and LOCAL_RANK (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or
+/// Reads what launched_place() reads, and LOCAL_RANK (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or
 /// SLURM_LOCALID for the device, which is the rank where none of them is set. Nothing when no launcher
 /// started this process. Error: which variable is missing or wrong, or that the launcher started another
 /// number of processes than `ranks`.

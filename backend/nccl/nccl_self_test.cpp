@@ -1,3 +1,6 @@
+// A pipeline that takes a known time: 1F1B of 2 ms kernels. What it takes beyond the walk of the same program
+// on free links is what NCCL costs on this machine.
+
 #include "backend/nccl/nccl_self_test.hpp"
 
 #include <algorithm>
@@ -16,19 +19,21 @@
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/occupy_family.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/in_process_transport.hpp"
-#include "backend/measured_run.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/occupy_module.hpp"
 #include "backend/nccl/nccl_run.hpp"
-#include "backend/occupy_module.hpp"
-#include "report/units.hpp"
-#include "scenarios/experiment.hpp"
-#include "schedules/action.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program.hpp"
-#include "schedules/rendezvous_walk.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
@@ -38,34 +43,20 @@ namespace {
 constexpr Ns kForward = 2'000'000;
 constexpr Bytes kMessage = Bytes{1} << 20;
 
-CostTable costs_of(const Program& program) {
-  const StageCost stage{.forward_ns = kForward,
-                        .backward_ns = 2 * kForward,
-                        .backward_input_ns = kForward,
-                        .backward_weight_ns = kForward,
-                        .recompute_ns = kForward};
-  CostTable costs{.stages = {program.placement.stages.size(), stage}, .edges = {}};
-  for (const StageEdge& edge : program.edges) {
-    costs.edges.push_back({.edge = edge, .activation = kMessage, .gradient = kMessage});
+/// What the ranks are to send in one run of the program, counted from its lists alone.
+Bytes asked_bytes(const Program& program) {
+  Bytes bytes = 0;
+  for (const std::vector<Action>& list : program.ranks) {
+    bytes +=
+        kMessage * std::ranges::count_if(list, [](const Action& action) { return is_send(action.kind); });
   }
-  return costs;
+  return bytes;
 }
 
-tl::expected<Experiment, std::string> small_experiment(std::int32_t ranks) {
-  const auto program =
-      generate("1f1b", {.stages = ranks, .microbatches = 2 * ranks}).and_then([](const Program& computed) {
-        return lower(computed);
-      });
-  if (!program) return tl::unexpected(program.error());
-  const auto cluster = uniform_cluster(
-      {.devices = ranks, .bytes_per_second = kUnlimitedBandwidth, .latency_ns = 0, .memory_bytes = {}});
-  if (!cluster) return tl::unexpected(cluster.error());
-  return Experiment{.name = "selftest",
-                    .program = *program,
-                    .costs = costs_of(*program),
-                    .cluster = *cluster,
-                    .channels = {},
-                    .notes = {}};
+Bytes sent_bytes(const Result& result) {
+  Bytes bytes = 0;
+  for (const RankReport& rank : result.ranks) bytes += rank.sent_bytes;
+  return bytes;
 }
 
 /// Of the same program on links that take no time.
@@ -79,11 +70,32 @@ Ns ideal_ns(const Experiment& experiment) {
     durations.compute.push_back(computes ? duration_ns(experiment.costs.stages[stage], flat.actions[at].kind)
                                          : 0);
   }
-  const Walk walked = walk(flat, durations, experiment.channels);
-  return *std::ranges::max_element(walked.end);
+  return last_end(walk(flat, durations, experiment.channels).value());
 }
 
 }  // namespace
+
+tl::expected<Experiment, std::string> nccl_self_test_experiment(std::int32_t ranks) {
+  const auto program =
+      generate("1f1b", {.stages = ranks, .microbatches = 2 * ranks}).and_then([](const Program& computed) {
+        return lower(computed);
+      });
+  if (!program) return tl::unexpected(program.error());
+  const auto cluster = uniform_cluster(
+      {.devices = ranks, .bytes_per_second = kUnlimitedBandwidth, .latency_ns = 0, .memory_bytes = {}});
+  if (!cluster) return tl::unexpected(cluster.error());
+  const StageCost stage{.forward_ns = kForward,
+                        .backward_ns = 2 * kForward,
+                        .backward_input_ns = kForward,
+                        .backward_weight_ns = kForward,
+                        .recompute_ns = kForward};
+  return Experiment{.name = "selftest",
+                    .program = *program,
+                    .costs = uniform_costs(*program, stage, {.activation = kMessage, .gradient = kMessage}),
+                    .cluster = *cluster,
+                    .channels = {},
+                    .notes = {}};
+}
 
 tl::expected<std::string, RunError> nccl_self_test() {
   const auto missing = [](std::string why) {
@@ -92,7 +104,7 @@ tl::expected<std::string, RunError> nccl_self_test() {
   const auto devices = cuda_device_count_by_child();
   if (!devices) return missing(devices.error());
   if (*devices < 2) return missing("it needs two GPUs or more, this machine has one");
-  const auto experiment = small_experiment(*devices);
+  const auto experiment = nccl_self_test_experiment(*devices);
   if (!experiment) return tl::unexpected(RunError{.message = experiment.error()});
   const auto result = run_on_nccl(
       *experiment, [](const FlatProgram&) { return LinkPace{}; }, {.warmup = 2, .repeats = 5},
@@ -101,6 +113,11 @@ tl::expected<std::string, RunError> nccl_self_test() {
       },
       std::nullopt);
   if (!result) return tl::unexpected(result.error());
+  const Bytes asked = asked_bytes(experiment->program);
+  if (sent_bytes(**result) != asked) {
+    return tl::unexpected(RunError{.message = fmt::format("the ranks sent {} bytes and were asked to send {}",
+                                                          sent_bytes(**result), asked)});
+  }
   return fmt::format("NCCL: 1f1b on {} took {}, {} without links\n", format_count(*devices, "rank"),
                      format_duration((*result)->makespan_ns), format_duration(ideal_ns(*experiment)));
 }

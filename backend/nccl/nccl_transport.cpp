@@ -27,17 +27,18 @@
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/stream.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/nccl/communicator.hpp"
 #include "backend/nccl/communicator_plan.hpp"
 #include "backend/nccl/session.hpp"
-#include "backend/payload.hpp"
 #include "backend/process/socket_transport.hpp"
-#include "backend/rank_plan.hpp"
-#include "backend/transport.hpp"
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/transports.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/transports.hpp"
 
 namespace penstock {
 namespace {
@@ -46,7 +47,6 @@ constexpr std::chrono::microseconds kBetweenLooks(100);
 constexpr std::size_t kLeastBytes = 4;  // a message without bytes still has to arrive
 constexpr const char* kNull = "null";
 
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 std::size_t start_slot(std::int32_t message) { return 2 * index(message); }
 std::size_t end_slot(std::int32_t message) { return 2 * index(message) + 1; }
 
@@ -146,10 +146,10 @@ void NcclTransport::agree_on(const std::string& flow, const std::optional<Device
 
 std::string NcclTransport::flow_of_transfer(std::int32_t message) const {
   const FlatMessage& flat = flat_of(message);
-  const Flow flow = flow_of(parts_.flat.actions[index(flat.first)]);
+  const StageMessage moved = message_of(parts_.flat.actions[index(flat.first)]);
   return fmt::format("{} of stage {} for stage {}, rank {} to rank {}",
-                     flow.gradient ? "gradients" : "activations", flow.from, flow.to, flat.from_rank,
-                     flat.to_rank);
+                     moved.flow == Flow::gradient ? "gradients" : "activations", moved.from, moved.to,
+                     flat.from_rank, flat.to_rank);
 }
 
 // --- transfers --------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ bool NcclTransport::give_gather(std::int32_t message) {
   return true;
 }
 
-std::vector<SharedPayload> NcclTransport::collect(std::int32_t message) {
+std::vector<SharedPayload> NcclTransport::collect(std::int32_t message, std::int32_t) {
   State& collective = state(message);
   std::vector<SharedPayload> brought;
   for (std::size_t i = 0; i < collective.buffers.size(); ++i) {

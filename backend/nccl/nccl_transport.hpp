@@ -11,18 +11,18 @@
 #include <string>
 #include <vector>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/device_time.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/nccl/session.hpp"
-#include "backend/payload.hpp"
-#include "backend/transport.hpp"
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/flat_program.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 
 namespace penstock {
 
@@ -60,7 +60,7 @@ class NcclTransport : public Transport {
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
   void wait(std::int32_t message, std::int32_t rank) override;
   Payload take(std::int32_t message) override;
-  std::vector<SharedPayload> collect(std::int32_t message) override;
+  std::vector<SharedPayload> collect(std::int32_t message, std::int32_t rank) override;
   void stop() override { stopped_ = true; }
   MessageTime time_of(std::int32_t message) const override;
 

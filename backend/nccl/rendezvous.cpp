@@ -1,3 +1,7 @@
+// c10d::TCPStore, because torchrun already runs one and ranks can meet there without a second port. The
+// socket is opened first and handed over while it listens: a port that was free a moment ago may be taken the
+// next.
+
 #include "backend/nccl/rendezvous.hpp"
 
 #include <netdb.h>
@@ -22,7 +26,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "backend/cuda/stream.hpp"
-#include "backend/transport.hpp"
+#include "backend/executor/transport.hpp"
 
 namespace penstock {
 namespace {

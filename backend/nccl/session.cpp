@@ -1,3 +1,7 @@
+// All that is slow happens here, before the clock starts: communicators are opened in the order of the plan
+// and each is used once, since NCCL connects two ranks at their first message. Both in the same order on all
+// ranks, or two that wait for each other's next communicator would wait for ever.
+
 #include "backend/nccl/session.hpp"
 
 #include <algorithm>

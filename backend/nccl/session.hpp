@@ -16,7 +16,7 @@
 #include "backend/nccl/communicator.hpp"
 #include "backend/nccl/communicator_plan.hpp"
 #include "backend/nccl/rendezvous.hpp"
-#include "schedules/flat_program.hpp"
+#include "schedules/check/flat_program.hpp"
 
 namespace penstock {
 

@@ -1,3 +1,8 @@
+// Children are forked without exec, so that they have the program and its lists without reading anything
+// again. Three holds keep them from outliving a run: the kernel kills them when the parent's thread ends
+// (PR_SET_PDEATHSIG), the destructor kills and reaps what is left, and those that still wait for the port see
+// the pipe close.
+
 #include "backend/process/child_processes.hpp"
 
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill() is POSIX's
@@ -53,6 +58,7 @@ std::string words_of(int status) {
 }  // namespace
 
 ChildProcesses::~ChildProcesses() {
+  // All are told before any is waited for: they end at the same time, not one after the other.
   for (const Child& child : children_) {
     if (!child.status) kill(child.process, SIGKILL);
   }
@@ -99,6 +105,7 @@ bool ChildProcesses::all_have_ended() {
 }
 
 void ChildProcesses::end_all() {
+  // They have been told over their sockets; most end by themselves and can say how.
   const auto until = std::chrono::steady_clock::now() + kGrace;
   while (!all_have_ended() && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -134,6 +141,7 @@ void PortPipe::write(std::uint16_t port, std::int32_t readers) {
 }
 
 std::optional<std::uint16_t> PortPipe::read() {
+  // Our own copy of the writing end: while it is open the pipe would never report that the parent has gone.
   close_end(1);
   std::uint16_t port = 0;
   ssize_t got = 0;

@@ -1,3 +1,7 @@
+// The alternatives of one variant, in CBOR (RFC 8949): [number of the alternative, its fields]. Of these
+// messages only signs of life are sent while actions are timed, so the form may be easy to extend rather than
+// fast; a number or a field that is not known is refused.
+
 #include "backend/process/control_message.hpp"
 
 #include <cstddef>
@@ -10,10 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
-#include "backend/executor.hpp"
-#include "backend/module_family.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "report/result.hpp"
+#include "report/result/result.hpp"
 
 namespace penstock {
 

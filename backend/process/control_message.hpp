@@ -7,11 +7,11 @@
 #include <variant>
 #include <vector>
 
-#include "backend/executor.hpp"
-#include "backend/module_family.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "schedules/action.hpp"
-#include "schedules/flat_program.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 

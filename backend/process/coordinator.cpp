@@ -28,19 +28,20 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
-#include "backend/executor.hpp"
-#include "backend/module_family.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/progress.hpp"
+#include "backend/executor/recorder.hpp"
+#include "backend/executor/watchdog.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/socket_transport.hpp"
 #include "backend/process/worker.hpp"
-#include "backend/progress.hpp"
-#include "backend/recorder.hpp"
-#include "backend/watchdog.hpp"
-#include "schedules/action.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/rendezvous_walk.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock {
 namespace {
@@ -51,8 +52,6 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kUntilStart(2);  // for Go to reach everybody
 constexpr std::chrono::milliseconds kUntilReaped(50);
 constexpr std::chrono::seconds kUntilGone(5);
-
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
 double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -401,7 +400,7 @@ class Coordinator::Session {
   Phase phase_ = Phase::joining;
   std::int32_t run_ = 0;
   Ns start_ns_ = 0;
-  Walk times_;
+  ProgramTimes times_;
   std::vector<RankAccount> accounts_;  // by rank
   std::optional<ExecutionError> error_;
   SocketLoop loop_;

@@ -10,8 +10,8 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "backend/executor.hpp"
-#include "backend/module_family.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
 

@@ -1,3 +1,6 @@
+// 32 bytes of numbers and the payload as it is. No encoding: both ends run on one host, and a message is on
+// the way while the clock runs.
+
 #include "backend/process/data_frame.hpp"
 
 #include <algorithm>

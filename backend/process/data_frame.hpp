@@ -7,7 +7,7 @@
 #include <span>
 
 #include "backend/process/socket_loop.hpp"
-#include "schedules/action.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 

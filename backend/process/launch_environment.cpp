@@ -1,3 +1,7 @@
+// Three launchers, three pairs of names for the same two numbers, one row each in a table. What is set
+// halfway is an error rather than a guess: a job of eight that each believe to be alone would run eight
+// times.
+
 #include "backend/process/launch_environment.hpp"
 
 #include <array>
@@ -10,6 +14,10 @@
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
+
+#include "backend/process/process_execution.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "report/print/units.hpp"
 
 namespace penstock {
 namespace {
@@ -49,8 +57,9 @@ tl::expected<std::int32_t, std::string> number(const Environment& environment, c
       fmt::format("{}: expected a number from {} to {}, got \"{}\"", name, range.least, range.most, text));
 }
 
+constexpr std::int32_t kLastPort = 65535;
+
 tl::expected<std::uint16_t, std::string> port_of(const Environment& environment, const Launcher& launcher) {
-  constexpr std::int32_t kLastPort = 65535;
   if (environment("PENSTOCK_PORT") != nullptr) {
     return number(environment, "PENSTOCK_PORT", {1, kLastPort}).map([](std::int32_t port) {
       return static_cast<std::uint16_t>(port);
@@ -87,6 +96,27 @@ tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const
       .place = {.rank = *rank,
                 .coordinator = {.address = address == nullptr ? "127.0.0.1" : address, .port = *port}},
       .world_size = *size};
+}
+
+tl::expected<std::uint16_t, std::string> port_after(const Endpoint& coordinator) {
+  if (coordinator.port < kLastPort) return static_cast<std::uint16_t>(coordinator.port + 1);
+  return tl::unexpected(fmt::format(
+      "rank 0 needs the port after {}'s, too, and {} is the last one: expected a port of at most {} in "
+      "PENSTOCK_PORT or MASTER_PORT",
+      to_text(coordinator), kLastPort, kLastPort - 1));
+}
+
+tl::expected<std::optional<ProcessPlace>, std::string> launched_place(const Environment& environment,
+                                                                      std::int32_t ranks) {
+  const auto launched = launched_process(environment);
+  if (!launched) return tl::unexpected(launched.error());
+  if (!*launched) return std::nullopt;
+  if ((*launched)->world_size != ranks) {
+    return tl::unexpected(
+        fmt::format("the launcher started {} processes but the program has {}; start as many",
+                    (*launched)->world_size, format_count(ranks, "rank")));
+  }
+  return (*launched)->place;
 }
 
 }  // namespace penstock

@@ -26,4 +26,11 @@ struct LaunchedProcess {
 /// there is no rank, or the only one of Slurm. Error: which variable is missing or wrong.
 tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment);
 
+/// The port after the coordinator's, for what else rank 0 listens on. Error: 65535 is the last one.
+tl::expected<std::uint16_t, std::string> port_after(const Endpoint& coordinator);
+
+/// Its place. Error: also that the launcher started another number of processes than `ranks`.
+tl::expected<std::optional<ProcessPlace>, std::string> launched_place(const Environment& environment,
+                                                                      std::int32_t ranks);
+
 }  // namespace penstock

@@ -1,3 +1,12 @@
+// Who starts the ranks. Without a launcher this process forks them and coordinates; with one, each rank is
+// here already and rank 0 coordinates beside its own work, in a thread.
+//
+//   coordinator (rank 0's process)  <- hello, digest, progress, times --  worker 0 .. K-1
+//                                   -- go, verdict, end              ->
+//
+// Children are forked before the coordinator opens anything, so that they inherit none of its sockets; they
+// learn its port through a pipe.
+
 #include "backend/process/process_execution.hpp"
 
 #include <cstdint>
@@ -10,8 +19,8 @@
 
 #include <tl/expected.hpp>
 
-#include "backend/executor.hpp"
-#include "backend/module_family.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/process/child_processes.hpp"
 #include "backend/process/coordinator.hpp"
 #include "backend/process/socket_loop.hpp"

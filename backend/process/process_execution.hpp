@@ -9,15 +9,15 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "backend/clock.hpp"
-#include "backend/executor.hpp"
-#include "backend/in_process_transport.hpp"
-#include "backend/module_family.hpp"
-#include "backend/payload.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "backend/transport.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/program.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 

@@ -1,3 +1,7 @@
+// The `cpu-process` backend as one more way to execute what measured_run.hpp measures: it declares the
+// channel model of sockets, and fills the form that the execution wants. The deadline has a floor, since
+// messages between processes take time that is not in the costs.
+
 #include "backend/process/process_run.hpp"
 
 #include <algorithm>
@@ -10,13 +14,13 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "backend/clock.hpp"
-#include "backend/executor.hpp"
-#include "backend/measured_run.hpp"
-#include "backend/module_family.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/process/process_execution.hpp"
-#include "report/result.hpp"
-#include "scenarios/experiment.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 namespace penstock {
 namespace {

@@ -5,12 +5,12 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "backend/measured_run.hpp"
-#include "backend/module_family.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/process/process_execution.hpp"
-#include "report/result.hpp"
-#include "scenarios/experiment.hpp"
-#include "schedules/channel.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/channel.hpp"
 
 namespace penstock {
 

@@ -58,6 +58,7 @@ struct Outgoing {
 struct Connection {
   Connection(ConnectionId number, tcp::socket connected) : id(number), socket(std::move(connected)) {
     error_code ignored;
+    // Messages are small and timed: Nagle's algorithm would hold them back for more to come.
     tolerate(socket.set_option(tcp::no_delay(true), ignored));
   }
 
@@ -85,6 +86,7 @@ struct SocketLoop::Parts {
 
   void accept_next() {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
+      // Any other error is of the one that wanted to connect, and no reason to stop listening.
       if (error == asio::error::operation_aborted) return;
       if (!error) adopt(std::make_shared<Connection>(++last_id, std::move(socket)));
       accept_next();
@@ -99,6 +101,7 @@ struct SocketLoop::Parts {
   }
 
   void read_body(Connection& connection) {
+    // Whatever else connects to the port (a scanner, another run's rank) must not make us reserve its length.
     if (connection.header.magic != kMagic || connection.header.length > kMostBytes) {
       lose(connection.id);
       return;
@@ -126,6 +129,7 @@ struct SocketLoop::Parts {
     const auto connection = find(id);
     if (!connection) return;
     connection->outgoing.push_back({{.length = frame.size()}, std::move(frame)});
+    // One write at a time: two on one socket could be interleaved.
     if (connection->outgoing.size() == 1) write_next(*connection);
   }
 
@@ -191,6 +195,7 @@ error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_c
   tcp::socket trying(waiting);
   error_code result = asio::error::timed_out;
   trying.async_connect(to, [&](const error_code& error) { result = error; });
+  // On a context of its own: the loop's may be running on another thread, or not at all.
   waiting.run_until(until);
   if (result == asio::error::timed_out) {
     error_code ignored;
@@ -234,6 +239,7 @@ tl::expected<ConnectionId, std::string> SocketLoop::connect(const Endpoint& to,
   }
   if (error) return tl::unexpected(fmt::format("cannot connect to {}: {}", to_text(to), error.message()));
   auto connection = std::make_shared<Connection>(++parts_->last_id, std::move(socket));
+  // Asked here, on the caller's thread, where the socket is not yet the loop's.
   const ConnectionId id = connection->id;
   {
     const std::scoped_lock lock(parts_->mutex);
@@ -260,6 +266,7 @@ void SocketLoop::close(ConnectionId connection) {
 
 void SocketLoop::run_until(steady_clock::time_point until) {
   parts_->io.run_until(until);
+  // What is ready at the deadline is still handled: a busy host must not lose what has arrived in time.
   if (!parts_->io.stopped()) parts_->io.poll();
   parts_->io.restart();
 }

@@ -14,17 +14,16 @@
 #include <utility>
 #include <vector>
 
-#include "backend/payload.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/process/data_frame.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "backend/transport.hpp"
-#include "schedules/action.hpp"
-#include "schedules/flat_program.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock {
 namespace {
-
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
 Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
 
@@ -220,7 +219,7 @@ void SocketTransport::start_collective(std::int32_t message) {
   }
 }
 
-std::vector<SharedPayload> SocketTransport::collect(std::int32_t message) {
+std::vector<SharedPayload> SocketTransport::collect(std::int32_t message, std::int32_t) {
   std::map<std::int32_t, Member> members;
   {
     const std::scoped_lock lock(mutex_);

@@ -9,14 +9,14 @@
 #include <mutex>
 #include <vector>
 
-#include "backend/clock.hpp"
-#include "backend/in_process_transport.hpp"
-#include "backend/payload.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "backend/transport.hpp"
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/flat_program.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 
 namespace penstock {
 
@@ -47,7 +47,7 @@ class SocketTransport : public Transport {
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
   void wait(std::int32_t message, std::int32_t rank) override;
   Payload take(std::int32_t message) override;
-  std::vector<SharedPayload> collect(std::int32_t message) override;
+  std::vector<SharedPayload> collect(std::int32_t message, std::int32_t rank) override;
   void stop() override;
   MessageTime time_of(std::int32_t message) const override;
 

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <fstream>
@@ -30,29 +29,27 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "backend/clock.hpp"
-#include "backend/executor.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/progress.hpp"
+#include "backend/executor/rank_worker.hpp"
+#include "backend/executor/transport.hpp"
+#include "backend/executor/watchdog.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/socket_transport.hpp"
-#include "backend/progress.hpp"
-#include "backend/rank_worker.hpp"
-#include "backend/recorder.hpp"
-#include "backend/transport.hpp"
-#include "backend/watchdog.hpp"
-#include "schedules/action.hpp"
-#include "schedules/digest.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/rendezvous_walk.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/digest.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock {
 namespace {
 
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
-
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
 class Worker {
  public:
@@ -169,7 +166,7 @@ class Worker {
     const Go go = awaited(go_);
     std::this_thread::sleep_until(steady_clock::time_point(nanoseconds(go.start_ns)));
     stand_at_start();
-    Walk times = empty_times(flat_);
+    ProgramTimes times = empty_times(flat_);
     RankWorker({.program = execution_.program,
                 .flat = flat_,
                 .modules = modules,
@@ -182,7 +179,8 @@ class Worker {
     say(done);
   }
 
-  Done done_of(std::int32_t number, const Walk& times, const std::vector<MessageTime>& messages) const {
+  Done done_of(std::int32_t number, const ProgramTimes& times,
+               const std::vector<MessageTime>& messages) const {
     const std::int32_t begin = flat_.rank_begin[index(place_.rank)];
     const std::int32_t end = flat_.rank_begin[index(place_.rank) + 1];
     Done done{.run = number,

@@ -5,7 +5,7 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "backend/executor.hpp"
+#include "backend/executor/executor.hpp"
 #include "backend/process/process_execution.hpp"
 
 namespace penstock {

@@ -1,4 +1,5 @@
-// Layers made of layers. Each part takes its own share of the weights, in order.
+// Layers made of layers: y = f_n(... f_1(x)), gradients by the chain rule from the last to the first, in I as
+// in B. Each part takes its own share of the weights, in order, and keeps its own part of what F stores.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,3 +1,7 @@
+// Which pieces of a network a stage holds: by the names of the scenario's layers where the model comes from a
+// profile, evenly otherwise. By name every piece must be found exactly once, since a profile of other sizes
+// would train another network without a word.
+
 #include "backend/torch/cut_network.hpp"
 
 #include <algorithm>
@@ -15,9 +19,9 @@
 #include "backend/torch/models.hpp"
 #include "backend/torch/networks.hpp"
 #include "backend/torch/optimizer.hpp"
-#include "scenarios/experiment.hpp"
-#include "scenarios/scenario.hpp"
-#include "schedules/program.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock::nn {
 namespace {

@@ -7,7 +7,7 @@
 #include "backend/torch/models.hpp"
 #include "backend/torch/networks.hpp"
 #include "backend/torch/optimizer.hpp"
-#include "scenarios/experiment.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 namespace penstock::nn {
 

@@ -1,3 +1,6 @@
+// The same bookkeeping that the simulator does, at the same moments: after each action the stage says what it
+// holds, and the peak is kept with the action at which it was reached. Several stages of a rank add up.
+
 #include "backend/torch/memory_meter.hpp"
 
 #include <algorithm>
@@ -5,8 +8,8 @@
 #include <cstdint>
 #include <string>
 
-#include "report/result.hpp"
-#include "schedules/action.hpp"
+#include "report/print/memory_category.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock::nn {
 

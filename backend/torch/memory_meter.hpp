@@ -5,7 +5,8 @@
 #include <map>
 #include <string>
 
-#include "report/result.hpp"
+#include "report/print/memory_category.hpp"
+#include "report/result/result.hpp"
 
 namespace penstock::nn {
 

@@ -1,3 +1,11 @@
+// A model is a list of pieces in an order in which they can run, each with the pieces that it reads. A stage
+// is a set of them, so a cut may be crossed by several tensors, as residual connections do:
+//
+//   piece 0 -> 1 -> 2 -> 3 (reads 2 and 0)
+//   cut         |              across it travel the outputs of 1 and 0, flattened and laid side by side
+//
+// Weights are drawn from the seed and the piece's place in the model, so that the cut changes no number.
+
 #include "backend/torch/models.hpp"
 
 #include <algorithm>
@@ -17,7 +25,7 @@
 #include "backend/torch/loss.hpp"
 #include "backend/torch/stage_graph.hpp"
 #include "backend/torch/torch_stage.hpp"
-#include "schedules/mixed_bits.hpp"
+#include "schedules/ir/mixed_bits.hpp"
 
 namespace penstock::nn {
 namespace {

@@ -1,3 +1,7 @@
+// A family whose modules are stages of a network on LibTorch's CPU part. LibTorch's own threads are switched
+// off: K ranks compute at once, and the threads of one would take the cores of another. What stages hold and
+// send is found by passing one microbatch through all of them before the run.
+
 #include "backend/torch/network_family.hpp"
 
 #include <cstddef>
@@ -13,20 +17,21 @@
 #include <ATen/core/Tensor.h>
 #include <tl/expected.hpp>
 
-#include "backend/clock.hpp"
-#include "backend/executor.hpp"
-#include "backend/module_family.hpp"
-#include "backend/payload.hpp"
-#include "backend/stage_bytes.hpp"
-#include "backend/stage_module.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/stage_bytes.hpp"
+#include "backend/executor/stage_module.hpp"
 #include "backend/torch/cut_network.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/tensor_codec.hpp"
 #include "backend/torch/torch_stage.hpp"
-#include "report/result.hpp"
-#include "scenarios/experiment.hpp"
-#include "schedules/action.hpp"
+#include "report/print/memory_category.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/iterations.hpp"
 
 namespace penstock::nn {
 namespace {
@@ -53,7 +58,7 @@ class NetworkFamily : public ModuleFamily {
             .inputs = [data = std::move(cut.network.inputs)](std::int32_t m) { return data.of(m); },
             .targets = [data = std::move(cut.network.targets)](std::int32_t m) { return data.of(m); },
             .optimizer = cut.optimizer,
-            .loss_scale = 1.0 / experiment.program.microbatches,
+            .loss_scale = 1.0 / microbatches_of_minibatch(experiment.program),
             .observer = {}})) {}
 
   std::string description() const override {

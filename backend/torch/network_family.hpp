@@ -6,8 +6,8 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "backend/module_family.hpp"
-#include "scenarios/experiment.hpp"
+#include "backend/executor/module_family.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 namespace penstock::nn {
 

@@ -1,3 +1,7 @@
+// PipeDream's profiler (Narayanan et al., SOSP'19, section 3.1): forward and backward time, output and weight
+// bytes of each layer, one after the other on one machine. A piece is timed alone with real inputs from the
+// pieces before it; gradients that come from outside are random, since zeros may take less time.
+
 #include "backend/torch/network_profile.hpp"
 
 #include <algorithm>
@@ -16,18 +20,17 @@
 #include <ATen/ops/randn_like.h>
 #include <tl/expected.hpp>
 
-#include "backend/profile_options.hpp"
+#include "backend/calibration/profile_options.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/loss.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/networks.hpp"
-#include "scenarios/model.hpp"
-#include "schedules/action.hpp"
+#include "scenarios/model/model.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock::nn {
 namespace {
-
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
 Ns now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 

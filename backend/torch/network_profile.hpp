@@ -5,8 +5,8 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "backend/profile_options.hpp"
-#include "scenarios/model.hpp"
+#include "backend/calibration/profile_options.hpp"
+#include "scenarios/model/model.hpp"
 
 namespace penstock::nn {
 

@@ -1,3 +1,8 @@
+// The table of networks: a name, sizes with defaults, a function that builds it. They are small on purpose,
+// for what they test is that a split model trains as an unsplit one: chains, residual and parallel branches,
+// convolutions, attention. Data are random and a function of the microbatch's number, so that every rank
+// makes its own.
+
 #include "backend/torch/networks.hpp"
 
 #include <algorithm>
@@ -20,9 +25,9 @@
 #include "backend/torch/layers.hpp"
 #include "backend/torch/loss.hpp"
 #include "backend/torch/models.hpp"
-#include "scenarios/model.hpp"
-#include "schedules/mixed_bits.hpp"
-#include "schedules/nearest_name.hpp"
+#include "scenarios/model/model.hpp"
+#include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/nearest_name.hpp"
 
 namespace penstock::nn {
 namespace {

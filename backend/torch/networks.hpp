@@ -10,7 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "backend/torch/models.hpp"
-#include "scenarios/model.hpp"
+#include "scenarios/model/model.hpp"
 
 namespace penstock::nn {
 

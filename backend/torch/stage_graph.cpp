@@ -26,6 +26,7 @@
 
 #include "backend/torch/layer.hpp"
 #include "backend/torch/models.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock::nn {
 namespace {
@@ -35,8 +36,6 @@ constexpr std::int32_t kModelInput = -1;
 using Values = std::map<std::int32_t, at::Tensor>;
 /// Of one sample, by value.
 using SampleShapes = std::map<std::int32_t, std::vector<std::int64_t>>;
-
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
 std::vector<std::int32_t> values_read(const Piece& piece) {
   return piece.inputs.empty() ? std::vector<std::int32_t>{kModelInput} : piece.inputs;

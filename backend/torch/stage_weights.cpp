@@ -1,3 +1,11 @@
+// Versions of one stage's weights: a STEP makes a new one and leaves old ones to those that still use them
+// (weight stashing, PipeDream, section 3.3). With a shard a rank keeps one of `count` equal parts of all
+// weights laid end to end (ZeRO, SC'20, section 5), filled up with zeros:
+//
+//   [ w0 | w1     | w2 ]   ->   [ part 0 | part 1 | part 2 0 0 ]
+//
+// Only that part is optimized; a gather puts the parts of all members together again.
+
 #include "backend/torch/stage_weights.hpp"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Type, sizes and elements of each tensor in CBOR (RFC 8949): a form that says where it ends, so that a
+// message that was cut short is an error and not a tensor of garbage.
+
 #include "backend/torch/tensor_codec.hpp"
 
 #include <cstdint>
@@ -12,7 +15,7 @@
 #include <ATen/ops/empty.h>
 #include <nlohmann/json.hpp>
 
-#include "backend/payload.hpp"
+#include "backend/executor/payload.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/torch_stage.hpp"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/payload.hpp"
+#include "backend/executor/payload.hpp"
 
 namespace penstock::nn {
 

@@ -1,3 +1,14 @@
+// The actions of the IR as mathematics on one stage, without autograd's graph across actions:
+//
+//   F   y = f(x; w of its version), keeps what the backward needs
+//   I   gradient of x from that of y        W   gradient of w, added to the sum of the minibatch
+//   B   both at once                        R   F again, keeping what F with re-materialisation did not
+//   STEP   w of the next version = optimizer(w, sum)
+//
+// Sums begin with the first W and are taken by the STEP or by the collective before it. What is held is
+// counted after each action (memory_meter.hpp). An error of LibTorch loses its backtrace; the executor says
+// where it was.
+
 #include "backend/torch/torch_stage.hpp"
 
 #include <algorithm>
@@ -18,22 +29,21 @@
 #include <ATen/ops/cat.h>
 #include <c10/util/Exception.h>
 
-#include "backend/executor.hpp"
-#include "backend/payload.hpp"
-#include "backend/stage_module.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/stage_module.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/loss.hpp"
 #include "backend/torch/memory_meter.hpp"
 #include "backend/torch/stage_weights.hpp"
-#include "report/result.hpp"
-#include "schedules/action.hpp"
-#include "schedules/mixed_bits.hpp"
-#include "schedules/program.hpp"
+#include "report/print/memory_category.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock::nn {
 namespace {
-
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
 const Tensors& content(const PayloadContent& payload) {
   return dynamic_cast<const TensorPayload&>(payload).tensors;

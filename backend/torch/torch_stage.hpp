@@ -13,17 +13,17 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "backend/executor.hpp"
-#include "backend/payload.hpp"
-#include "backend/stage_module.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/stage_module.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/loss.hpp"
 #include "backend/torch/memory_meter.hpp"
 #include "backend/torch/optimizer.hpp"
 #include "backend/torch/stage_weights.hpp"
-#include "report/result.hpp"
-#include "schedules/action.hpp"
-#include "schedules/program.hpp"
+#include "report/print/memory_category.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock::nn {
 

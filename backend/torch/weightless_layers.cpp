@@ -1,4 +1,6 @@
-// Layers without weights: their backward is all I, nothing is left for W.
+// Layers without weights (GELU, dropout, causal attention, mean): their backward is all I, nothing is left
+// for W. Each class has its derivative above it. What F drew at random it keeps, so that the backward sees
+// the same.
 
 #include <cmath>
 #include <cstdint>
@@ -18,7 +20,7 @@
 
 #include "backend/torch/layer.hpp"
 #include "backend/torch/layers.hpp"
-#include "schedules/mixed_bits.hpp"
+#include "schedules/ir/mixed_bits.hpp"
 
 namespace penstock::nn {
 namespace {

@@ -16,10 +16,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/cuda_error.hpp"
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/stream.hpp"
+#include "backend/executor/clock.hpp"
 
 namespace penstock {
 namespace {

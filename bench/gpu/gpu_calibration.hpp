@@ -8,10 +8,10 @@
 #include <set>
 #include <vector>
 
+#include "backend/calibration/line_fit.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/line_fit.hpp"
 #include "bench/gpu/workloads.hpp"
-#include "schedules/action.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 

@@ -19,8 +19,8 @@
 #include "backend/cuda/cuda_error.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/stream.hpp"
-#include "backend/occupy_module.hpp"
-#include "schedules/program.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 namespace {
@@ -53,20 +53,6 @@ bool multiplies(GpuWorkload workload) {
 }
 
 }  // namespace
-
-std::string to_text(GpuWorkload workload) {
-  switch (workload) {
-    case GpuWorkload::occupy:
-      return "occupy";
-    case GpuWorkload::gemm:
-      return "gemm";
-    case GpuWorkload::imbalanced:
-      return "gemm, imbalanced";
-    case GpuWorkload::bandwidth:
-      return "bandwidth";
-  }
-  return "";
-}
 
 struct WorkClock::Blas {
   cublasHandle_t handle = nullptr;

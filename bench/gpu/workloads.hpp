@@ -10,22 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/module_family.hpp"
-#include "scenarios/experiment.hpp"
-#include "schedules/action.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/module_family.hpp"
+#include "bench/gpu/nominal_costs.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
-
-enum class GpuWorkload : std::uint8_t {
-  occupy,      // one thread waits for the stated time
-  gemm,        // products of matrices, single precision, all SMs of the partition
-  imbalanced,  // gemm on stages of unequal size
-  bandwidth,   // copies within the GPU's memory, which all partitions share
-};
-std::string to_text(GpuWorkload workload);
 
 /// One worker's work. It does as much for an action as takes about the action's stated time when all workers
 /// are busy; what it really takes is measured.

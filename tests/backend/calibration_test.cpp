@@ -1,7 +1,7 @@
 // Calibration against a machine whose times are known: a simulator that takes an overhead on every action and
 // a latency on every hop beyond what the scenario says. What is found must predict other programs exactly.
 
-#include "backend/calibration.hpp"
+#include "backend/calibration/calibration.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,24 +18,24 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "backend/calibration_program.hpp"
-#include "backend/calibration_text.hpp"
-#include "backend/cost_file.hpp"
-#include "backend/in_process_transport.hpp"
-#include "backend/line_fit.hpp"
-#include "backend/measured_run.hpp"
-#include "backend/module_family.hpp"
+#include "backend/calibration/calibration_program.hpp"
+#include "backend/calibration/calibration_text.hpp"
+#include "backend/calibration/cost_file.hpp"
+#include "backend/calibration/line_fit.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/process/process_run.hpp"
-#include "backend/thread_run.hpp"
-#include "scenarios/cluster_spec.hpp"
-#include "scenarios/experiment.hpp"
-#include "scenarios/load.hpp"
-#include "scenarios/scenario.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/validate.hpp"
-#include "sim/simulate.hpp"
+#include "backend/threads/thread_run.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 

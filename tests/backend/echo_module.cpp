@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "backend/executor.hpp"
-#include "backend/payload.hpp"
-#include "backend/stage_module.hpp"
-#include "schedules/action.hpp"
-#include "schedules/program.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/stage_module.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/backend/echo_model.hpp"
 
 namespace penstock {

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "backend/executor.hpp"
-#include "backend/payload.hpp"
-#include "backend/stage_module.hpp"
-#include "schedules/program.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/stage_module.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/backend/echo_model.hpp"
 
 namespace penstock {

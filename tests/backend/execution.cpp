@@ -10,16 +10,16 @@
 
 #include <fmt/format.h>
 
-#include "backend/clock.hpp"
-#include "backend/executor.hpp"
-#include "backend/in_process_transport.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/threads/in_process_transport.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/text/program_text.hpp"
 #include "tests/backend/echo_module.hpp"
 #include "tests/backend/sequential_training.hpp"
 
@@ -38,9 +38,7 @@ Program lowered(const Program& program) {
 }
 
 CostTable free_costs(const Program& program, Bytes bytes) {
-  CostTable costs{.stages = std::vector<StageCost>(program.placement.stages.size()), .edges = {}};
-  for (const StageEdge& edge : stage_edges(program)) costs.edges.push_back({edge, bytes, bytes});
-  return costs;
+  return uniform_costs(program, {}, {.activation = bytes, .gradient = bytes});
 }
 
 EchoRun run_echo(const Program& program, const ChannelOptions& channels, Bytes message_bytes) {

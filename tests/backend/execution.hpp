@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "backend/executor.hpp"
-#include "report/timeline.hpp"
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/program.hpp"
+#include "backend/executor/executor.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/backend/sequential_training.hpp"
 
 namespace penstock {

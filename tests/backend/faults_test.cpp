@@ -17,14 +17,16 @@
 #include <gtest/gtest.h>
 #include <tl/expected.hpp>
 
-#include "backend/clock.hpp"
-#include "backend/executor.hpp"
-#include "backend/in_process_transport.hpp"
-#include "backend/occupy_module.hpp"
-#include "backend/transport.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/generators.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "backend/threads/in_process_transport.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/backend/execution.hpp"
+#include "tests/backend/faulty_module.hpp"
+#include "tests/backend/watched_transport.hpp"
 
 namespace penstock {
 namespace {
@@ -32,65 +34,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-enum class Fault : std::uint8_t { throws, is_stuck };
+void throws(const std::stop_token&) { throw std::runtime_error("the weights are gone"); }
 
-/// Fails at the n-th F or B that it is asked for, counted over both.
-class FaultyModule : public StageModule {
- public:
-  FaultyModule(Fault fault, int at) : fault_(fault), left_(at) {}
-
-  std::vector<Payload> forward(const ComputeCall& call, std::vector<Payload>) override { return run(call); }
-  std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload>) override { return run(call); }
-  std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload>) override {
-    return run(call);
-  }
-  void backward_weight(const ComputeCall&) override {}
-  void recompute(const ComputeCall&) override {}
-  void step(const ComputeCall&) override {}
-  void drop_version(std::int32_t) override {}
-  Payload contribution(ActionKind) override { return nullptr; }
-  void accept(ActionKind, std::span<const SharedPayload>) override {}
-  void reshard() override {}
-
- private:
-  std::vector<Payload> run(const ComputeCall& call) {
-    if (left_-- == 0) fail(call.stop);
-    return std::vector<Payload>(call.outputs);
-  }
-
-  void fail(const std::stop_token& stop) const {
-    if (fault_ == Fault::throws) throw std::runtime_error("the weights are gone");
-    while (!stop.stop_requested()) std::this_thread::sleep_for(milliseconds(1));
-  }
-
-  Fault fault_;
-  int left_;
-};
-
-/// Loses one message.
-class LossyTransport : public Transport {
- public:
-  LossyTransport(Transport& inner, std::int32_t lost) : inner_(inner), lost_(lost) {}
-
-  ChannelOptions channels() const override { return inner_.channels(); }
-  void send(std::int32_t message, Payload payload) override {
-    if (message != lost_) inner_.send(message, std::move(payload));
-  }
-  void expect(std::int32_t message) override { inner_.expect(message); }
-  void release(std::int32_t position) override { inner_.release(position); }
-  void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override {
-    if (message != lost_ || rank != 1) inner_.join(message, rank, std::move(contribution));
-  }
-  void wait(std::int32_t message, std::int32_t rank) override { inner_.wait(message, rank); }
-  Payload take(std::int32_t message) override { return inner_.take(message); }
-  std::vector<SharedPayload> collect(std::int32_t message) override { return inner_.collect(message); }
-  void stop() override { inner_.stop(); }
-  MessageTime time_of(std::int32_t message) const override { return inner_.time_of(message); }
-
- private:
-  Transport& inner_;
-  std::int32_t lost_;
-};
+void is_stuck(const std::stop_token& stop) {
+  while (!stop.stop_requested()) std::this_thread::sleep_for(milliseconds(1));
+}
 
 std::ptrdiff_t thread_count() {
   std::thread([] {}).join();  // a sanitizer starts a thread of its own with the first one
@@ -117,7 +65,7 @@ class FaultyRun {
         transport_(flat_, {}, {}, clock_),
         modules_(occupy_modules(program_, costs_, clock_, {})) {}
 
-  FaultyRun& with_fault(std::int32_t rank, Fault fault, int at) {
+  FaultyRun& with_fault(std::int32_t rank, const Fault& fault, int at) {
     for (auto& module : modules_[static_cast<std::size_t>(rank)]) {
       if (module) module = std::make_unique<FaultyModule>(fault, at);
     }
@@ -127,7 +75,7 @@ class FaultyRun {
   const FlatProgram& flat() const { return flat_; }
 
   ExecutionError error(milliseconds deadline, std::int32_t lost = kNone) {
-    LossyTransport transport(transport_, lost);
+    WatchedTransport transport(transport_, lost);
     const std::ptrdiff_t threads_before = thread_count();
     const auto begin = steady_clock::now();
     auto timeline = execute({.program = program_,
@@ -176,7 +124,7 @@ std::int32_t message_of(const FlatProgram& flat, std::int32_t rank, const std::s
 
 TEST(Faults, AWorkerThatThrowsEndsAllOthers) {
   FaultyRun run(one_f_one_b_of(4));
-  const ExecutionError error = run.with_fault(1, Fault::throws, 0).error(std::chrono::seconds(20));
+  const ExecutionError error = run.with_fault(1, throws, 0).error(std::chrono::seconds(20));
   EXPECT_EQ(error.rank, 1);
   EXPECT_EQ(error.action, "1F0");
   EXPECT_TRUE(error.message.starts_with("rank 1: 1F0: the weights are gone")) << error.message;
@@ -185,7 +133,7 @@ TEST(Faults, AWorkerThatThrowsEndsAllOthers) {
 
 TEST(Faults, AStuckWorkerIsFoundByItsDeadlineAndNamedWithItsPeer) {
   FaultyRun run(one_f_one_b_of(2));
-  const ExecutionError error = run.with_fault(0, Fault::is_stuck, 0).error(milliseconds(200));
+  const ExecutionError error = run.with_fault(0, is_stuck, 0).error(milliseconds(200));
   EXPECT_EQ(error.rank, 0);
   EXPECT_EQ(error.peer, 1);
   EXPECT_EQ(error.message, "rank 0: 0F0: still running after 0.2 s; rank 1 waits for it at 1F0");
@@ -198,7 +146,7 @@ TEST(Faults, AStuckWorkerIsFoundWhileOthersGetOn) {
   shape.replicas = {2};
   shape.replica_sync = ReplicaSync::off;
   FaultyRun run(lowered(*generate("data-parallel", shape)), 10'000'000);  // 4 s on rank 1
-  const ExecutionError error = run.with_fault(0, Fault::is_stuck, 3).error(milliseconds(200));
+  const ExecutionError error = run.with_fault(0, is_stuck, 3).error(milliseconds(200));
   EXPECT_EQ(error.rank, 0);
   EXPECT_EQ(error.peer, -1);
   EXPECT_LT(run.took(), std::chrono::seconds(3));
@@ -269,12 +217,12 @@ TEST(Faults, HundredsOfFailuresAtRandomMomentsLeaveNothingBehind) {
     const auto stages = static_cast<std::int32_t>(2 + random() % 3);
     const auto rank = static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(stages));
     const auto at = static_cast<int>(random() % 16);
-    const Fault fault = random() % 8 == 0 ? Fault::is_stuck : Fault::throws;
+    const bool sticks = random() % 8 == 0;
     SCOPED_TRACE(testing::Message() << "case " << i);
     FaultyRun run(one_f_one_b_of(stages));
-    const milliseconds deadline(fault == Fault::throws ? 20'000 : 100);
-    const ExecutionError error = run.with_fault(rank, fault, at).error(deadline);
-    EXPECT_TRUE(error.rank == rank || fault == Fault::is_stuck) << error.message;
+    const milliseconds deadline(sticks ? 100 : 20'000);
+    const ExecutionError error = run.with_fault(rank, sticks ? is_stuck : throws, at).error(deadline);
+    EXPECT_TRUE(error.rank == rank || sticks) << error.message;
     EXPECT_NE(error.action, "");
     EXPECT_LT(run.took(), std::chrono::seconds(5));
   }

@@ -9,12 +9,13 @@
 
 #include <gtest/gtest.h>
 
-#include "report/metrics.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/channel_check.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program.hpp"
-#include "schedules/program_text.hpp"
+#include "report/result/metrics.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
 #include "tests/backend/echo_module.hpp"
 #include "tests/backend/execution.hpp"
 #include "tests/backend/sequential_training.hpp"

@@ -1,6 +1,6 @@
 // How long occupy modules hold their worker, told by a clock that only writes it down.
 
-#include "backend/occupy_module.hpp"
+#include "backend/executor/occupy_module.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -12,10 +12,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/clock.hpp"
-#include "backend/stage_module.hpp"
-#include "schedules/action.hpp"
-#include "schedules/cost_table.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/stage_module.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 
 namespace penstock {
 namespace {

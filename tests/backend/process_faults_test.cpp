@@ -29,13 +29,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/executor.hpp"
-#include "backend/occupy_module.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "backend/executor/stage_module.hpp"
 #include "backend/process/process_execution.hpp"
-#include "backend/stage_module.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/generators.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/backend/execution.hpp"
+#include "tests/backend/faulty_module.hpp"
 
 namespace penstock {
 namespace {
@@ -45,34 +46,6 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-/// Does something else than computing at the n-th F or B that it is asked for, counted over both.
-class FaultyModule : public StageModule {
- public:
-  FaultyModule(std::function<void()> fault, int at) : fault_(std::move(fault)), left_(at) {}
-
-  std::vector<Payload> forward(const ComputeCall& call, std::vector<Payload>) override { return run(call); }
-  std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload>) override { return run(call); }
-  std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload>) override {
-    return run(call);
-  }
-  void backward_weight(const ComputeCall&) override {}
-  void recompute(const ComputeCall&) override {}
-  void step(const ComputeCall&) override {}
-  void drop_version(std::int32_t) override {}
-  Payload contribution(ActionKind) override { return nullptr; }
-  void accept(ActionKind, std::span<const SharedPayload>) override {}
-  void reshard() override {}
-
- private:
-  std::vector<Payload> run(const ComputeCall& call) {
-    if (left_-- == 0) fault_();
-    return std::vector<Payload>(call.outputs);
-  }
-
-  std::function<void()> fault_;
-  int left_;
-};
 
 /// Long enough for the others to report that they wait.
 void pause_and(int signal) {
@@ -130,7 +103,7 @@ class FaultyRun {
     StageModules modules = occupy_modules(program_, costs_, clock, {});
     if (rank != rank_) return modules;
     for (auto& module : modules[static_cast<std::size_t>(rank)]) {
-      if (module) module = std::make_unique<FaultyModule>(fault_, at_);
+      if (module) module = std::make_unique<FaultyModule>([this](const std::stop_token&) { fault_(); }, at_);
     }
     return modules;
   }
@@ -296,8 +269,8 @@ TEST(ProcessFaults, AnotherProgramIsRefusedWithBothRanksAndDigests) {
   RankProcess two(other, place_of(2, port), seconds(20));
   const std::string words = zero.words();
   EXPECT_THAT(words,
-              testing::ContainsRegex("^rank 2 has another program than rank 0: digests [0-9a-f]{64} and "
-                                     "[0-9a-f]{64}; start all ranks with the same program and flags$"));
+              testing::ContainsRegex("^rank 2 has another program than rank 0: digests [0-9a-f]{32} and "
+                                     "[0-9a-f]{32}; start all ranks with the same program and flags$"));
   EXPECT_EQ(one.words(), words);
   EXPECT_EQ(two.words(), words);
 }

@@ -15,11 +15,12 @@
 #include <gtest/gtest.h>
 
 #include "backend/process/process_execution.hpp"
-#include "report/timeline.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program.hpp"
-#include "schedules/program_text.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
 #include "tests/backend/echo_module.hpp"
 #include "tests/backend/execution.hpp"
 #include "tests/backend/sequential_training.hpp"

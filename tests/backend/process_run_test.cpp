@@ -4,17 +4,18 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
-#include "backend/in_process_transport.hpp"
+#include "backend/executor/link_pace.hpp"
 #include "backend/process/launch_environment.hpp"
 #include "backend/process/process_run.hpp"
-#include "report/result.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/transports.hpp"
-#include "sim/simulate.hpp"
+#include "report/result/result.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/transports.hpp"
+#include "sim/runs/simulate.hpp"
 #include "tests/backend/execution.hpp"
 #include "tests/sim/experiments.hpp"
 
@@ -131,12 +132,33 @@ TEST(LaunchEnvironment, TorchrunsVariablesPlaceTheProcessBesideItsStore) {
             "rank 1 of 4 at 127.0.0.1:5000");
 }
 
+TEST(LaunchEnvironment, BehindTheLastPortThereIsNone) {
+  EXPECT_EQ(port_after({.port = 65534}), 65535);
+  EXPECT_EQ(
+      port_after({.address = "10.1.2.3", .port = 65535}).error(),
+      "rank 0 needs the port after 10.1.2.3:65535's, too, and 65535 is the last one: expected a port of at "
+      "most 65534 in PENSTOCK_PORT or MASTER_PORT");
+}
+
 TEST(LaunchEnvironment, MpirunAndSrunMapOntoThem) {
   EXPECT_EQ(words_of({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"MASTER_PORT", "7000"}}),
             "rank 0 of 2 at 127.0.0.1:7000");
   EXPECT_EQ(words_of({{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}, {"MASTER_PORT", "7000"}}),
             "rank 3 of 4 at 127.0.0.1:7000");
   EXPECT_EQ(words_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}), "no launcher");
+}
+
+TEST(LaunchEnvironment, ALauncherOfAnotherSizeThanTheProgramIsRefused) {
+  const Environment environment = [](const char* name) {
+    const std::string_view wanted = name;
+    if (wanted == "RANK") return "1";
+    if (wanted == "WORLD_SIZE") return "4";
+    return wanted == "MASTER_PORT" ? "7000" : nullptr;
+  };
+  EXPECT_EQ(launched_place(environment, 4)->value().rank, 1);
+  const auto refused = launched_place(environment, 2);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), "the launcher started 4 processes but the program has 2 ranks; start as many");
 }
 
 TEST(LaunchEnvironment, WhatIsMissingOrWrongIsNamed) {

@@ -6,15 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "schedules/action.hpp"
-#include "schedules/program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
-namespace {
-
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
-
-}  // namespace
 
 ProgramFacts facts_of(const Program& program) {
   ProgramFacts facts;

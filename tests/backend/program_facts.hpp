@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "schedules/program.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 

@@ -7,14 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "schedules/program.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/backend/echo_model.hpp"
 #include "tests/backend/program_facts.hpp"
 
 namespace penstock::echo {
 namespace {
-
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
 /// Weights that F and B of a microbatch use on each stage of a chain.
 using ChainWeights = std::vector<Weights>;

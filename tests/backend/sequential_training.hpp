@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "schedules/program.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/backend/echo_model.hpp"
 
 namespace penstock::echo {

@@ -8,15 +8,15 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/in_process_transport.hpp"
-#include "backend/thread_run.hpp"
-#include "report/compare.hpp"
-#include "report/result.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/digest.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/program_text.hpp"
-#include "sim/simulate.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/threads/thread_run.hpp"
+#include "report/compare/compare.hpp"
+#include "report/result/result.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/digest.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/runs/simulate.hpp"
 #include "tests/backend/execution.hpp"
 #include "tests/sim/experiments.hpp"
 
@@ -45,6 +45,7 @@ TEST(ThreadRun, AResultIsAMeasurementOfTheVeryProgramThatWasPredicted) {
   EXPECT_EQ(result.engine, "cpu-thread");
   EXPECT_EQ(result.channel, "directed");
   EXPECT_EQ(result.program, predicted->program);
+  EXPECT_EQ(result.ranks[1].device, predicted->ranks[1].device);
   EXPECT_EQ(result.timeline.spans.size(), predicted->timeline.spans.size());
   EXPECT_EQ(result.makespan_ns, result.timeline.makespan_ns);
   EXPECT_GE(result.makespan_ns, predicted->makespan_ns);

@@ -11,17 +11,19 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/clock.hpp"
-#include "backend/executor.hpp"
-#include "backend/in_process_transport.hpp"
-#include "backend/occupy_module.hpp"
-#include "schedules/channel_check.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/transports.hpp"
-#include "sim/message_costs.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "backend/threads/in_process_transport.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/ir/transports.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/network/message_costs.hpp"
 #include "tests/backend/execution.hpp"
+#include "tests/backend/watched_transport.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/random_experiment.hpp"
 
@@ -167,6 +169,26 @@ TEST(ThreadLinks, ACollectiveStartsWithItsLastMember) {
     EXPECT_EQ(reductions[0][i]->end_ns - reductions[0][i]->start_ns, kMillisecond);
     EXPECT_GE(steps[0][i]->start_ns, reductions[0][i]->end_ns);
   }
+}
+
+/// rank 0:  F0 F2 B0 B2 REDUCE_GRAD STEP
+/// rank 1:  F1 F3 B1 B3 REDUCE_GRAD STEP
+TEST(ThreadRules, EachMemberOfACollectiveCollectsInItsOwnName) {
+  const Program program =
+      lowered(*generate("data-parallel", {.stages = 1, .microbatches = 4, .replicas = {2}}));
+  const CostTable costs = free_costs(program);
+  const FlatProgram flat = flatten(program, costs, {.channels = {}, .iterations = 1});
+  const SteadyClock clock;
+  InProcessTransport inner(flat, {}, {}, clock);
+  WatchedTransport transport(inner);
+  StageModules modules = occupy_modules(program, costs, clock, {});
+  ASSERT_TRUE(execute(
+      {.program = program, .flat = flat, .modules = modules, .transport = transport, .clock = clock}));
+  std::vector<Collected> collected = transport.collected();
+  std::ranges::sort(collected);
+  ASSERT_EQ(collected.size(), 2U);
+  EXPECT_EQ(collected[0].rank, 0);
+  EXPECT_EQ(collected[1], (Collected{collected[0].message, 1}));
 }
 
 TEST(Occupy, APairTakesItsStatedTimeOnce) {

@@ -16,7 +16,8 @@
 
 #include "backend/torch/autograd_layer.hpp"
 #include "backend/torch/layers.hpp"
-#include "schedules/generators.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/backend_torch/near.hpp"
 #include "tests/backend_torch/torch_run.hpp"
 

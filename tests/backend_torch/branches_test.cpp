@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/torch/layers.hpp"
-#include "schedules/program_text.hpp"
+#include "schedules/text/program_text.hpp"
 #include "tests/backend_torch/reference_training.hpp"
 #include "tests/backend_torch/torch_run.hpp"
 

@@ -13,7 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "backend/torch/models.hpp"
-#include "schedules/generators.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/backend/program_facts.hpp"
 #include "tests/backend_torch/torch_run.hpp"
 #include "tests/sim/experiments.hpp"

@@ -15,16 +15,17 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/in_process_transport.hpp"
-#include "backend/module_family.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/stage_bytes.hpp"
 #include "backend/process/process_run.hpp"
-#include "backend/stage_bytes.hpp"
-#include "backend/thread_run.hpp"
-#include "report/result.hpp"
-#include "scenarios/experiment.hpp"
-#include "scenarios/load.hpp"
-#include "schedules/generators.hpp"
-#include "sim/memory.hpp"
+#include "backend/threads/thread_run.hpp"
+#include "report/print/memory_category.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/load.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/memory/memory.hpp"
 
 namespace penstock::nn {
 namespace {

@@ -17,7 +17,7 @@
 #include "backend/torch/network_profile.hpp"
 #include "backend/torch/tensor_codec.hpp"
 #include "backend/torch/torch_stage.hpp"
-#include "schedules/generators.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/backend_torch/near.hpp"
 #include "tests/backend_torch/torch_run.hpp"
 

@@ -14,8 +14,9 @@
 #include <gtest/gtest.h>
 
 #include "backend/torch/models.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program_text.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
 #include "tests/backend/program_facts.hpp"
 #include "tests/backend_torch/near.hpp"
 #include "tests/backend_torch/reference_training.hpp"

@@ -11,13 +11,12 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "schedules/program.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/backend/program_facts.hpp"
 
 namespace penstock::nn {
 namespace {
-
-std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
 class OnDemand {
  public:

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend/torch/layer.hpp"
-#include "schedules/program.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock::nn {
 

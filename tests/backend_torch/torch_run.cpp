@@ -14,16 +14,16 @@
 
 #include <ATen/Parallel.h>
 
-#include "backend/clock.hpp"
-#include "backend/in_process_transport.hpp"
-#include "backend/module_family.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/process/process_execution.hpp"
+#include "backend/threads/in_process_transport.hpp"
 #include "backend/torch/tensor_codec.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/text/program_text.hpp"
 #include "tests/backend_torch/near.hpp"
 
 namespace penstock::nn {

@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/executor.hpp"
+#include "backend/executor/executor.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/torch_stage.hpp"
-#include "schedules/program.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/backend_torch/reference_training.hpp"
 
 namespace penstock::nn {

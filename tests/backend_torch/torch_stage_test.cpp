@@ -10,7 +10,8 @@
 
 #include "backend/torch/layers.hpp"
 #include "backend/torch/models.hpp"
-#include "schedules/generators.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/backend_torch/torch_run.hpp"
 #include "tests/backend_torch/unsplit_transformer.hpp"
 

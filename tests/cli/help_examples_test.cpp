@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/transcript.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -23,7 +24,7 @@ class HelpExamples : public testing::TestWithParam<const char*> {
   HelpExamples() : folder_(fs::temp_directory_path() / ("penstock-examples-" + std::to_string(::getpid()))) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    fs::create_directory_symlink(fs::path(PENSTOCK_SOURCE_DIR) / "scenarios", folder_ / "scenarios");
+    fs::create_directory_symlink(fs::path(source_path()) / "scenarios", folder_ / "scenarios");
   }
   ~HelpExamples() override { fs::remove_all(folder_); }
 

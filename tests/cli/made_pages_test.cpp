@@ -1,7 +1,7 @@
 // The README's table, the gallery and the page of published figures are what the simulator says today.
 // PENSTOCK_UPDATE_GOLDENS=1 writes them.
 
-#include "cli/schedule_table.hpp"
+#include "cli/commands/schedule_listing.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -12,14 +12,15 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/reproduce_output.hpp"
-#include "schedules/generators.hpp"
-#include "sim/reproduce.hpp"
+#include "cli/commands/reproduce_output.hpp"
+#include "schedules/ir/shape.hpp"
+#include "sim/published/reproduce.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
 
-const std::filesystem::path kRoot = PENSTOCK_SOURCE_DIR;
+const std::filesystem::path kRoot = source_path();
 const Shape kShape = {.stages = 4, .microbatches = 8, .virtual_stages = 2, .slices = 2};
 
 std::string read(const std::filesystem::path& file) {

@@ -1,6 +1,6 @@
 // The answer of `penstock reproduce`: what is published, predicted, how far apart, and the verdict.
 
-#include "cli/reproduce_output.hpp"
+#include "cli/commands/reproduce_output.hpp"
 
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "sim/reproduce.hpp"
+#include "sim/published/reproduce.hpp"
 
 namespace penstock {
 namespace {

@@ -2,6 +2,7 @@
 // print what it says. PENSTOCK_UPDATE_GOLDENS=1 writes the files anew instead.
 
 #include "tests/cli/transcript.hpp"
+#include "tests/source_path.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kDirectory = fs::path(PENSTOCK_SOURCE_DIR) / "tests" / "cli" / "transcripts";
+const fs::path kDirectory = fs::path(source_path()) / "tests" / "cli" / "transcripts";
 
 std::vector<fs::path> transcripts() {
   std::vector<fs::path> files;
@@ -41,7 +42,7 @@ TEST_P(Transcript, SaysWhatTheCommandPrints) {
   const std::vector<TranscriptStep> expected = read_transcript(GetParam());
   ASSERT_FALSE(expected.empty()) << GetParam() << " holds no command";
   std::vector<TranscriptStep> actual = expected;
-  for (TranscriptStep& step : actual) step.outcome = outcome_of(step.command, PENSTOCK_SOURCE_DIR);
+  for (TranscriptStep& step : actual) step.outcome = outcome_of(step.command, source_path());
   if (std::getenv("PENSTOCK_UPDATE_GOLDENS") != nullptr) {
     std::ofstream(GetParam()) << to_text(actual);
     GTEST_SKIP() << "written anew: " << GetParam();

@@ -2,8 +2,8 @@
 
 #include <iostream>
 
-#include "scenarios/scenario.hpp"
-#include "sim/simulate.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/runs/simulate.hpp"
 
 int main() {
   penstock::Scenario scenario;

@@ -1,14 +1,14 @@
 // What the idle time before an action was.
 
-#include "report/arrivals.hpp"
+#include "report/timeline/arrivals.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
 
-#include "report/timeline.hpp"
-#include "schedules/action.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,6 @@
 // The trace for Perfetto: valid JSON, exact times, and rows whose spans never overlap.
 
-#include "report/chrome_trace.hpp"
+#include "report/result/chrome_trace.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "report/result.hpp"
-#include "report/timeline_rows.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline_rows.hpp"
 #include "tests/report/sample_result.hpp"
 
 namespace penstock {

@@ -11,13 +11,13 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "report/compare.hpp"
-#include "report/metrics.hpp"
-#include "report/result.hpp"
-#include "report/timeline.hpp"
-#include "schedules/action.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/program.hpp"
+#include "report/compare/compare.hpp"
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 namespace {
@@ -66,7 +66,7 @@ Result two_ranks(ResultKind kind, Ns transfer_ns, Ns launch_ns) {
                                     {.rank = 0, .action = send, .start_ns = 100, .end_ns = arrival},
                                     {.rank = 1, .action = receive, .start_ns = 100, .end_ns = arrival},
                                     {.rank = 1, .action = second, .start_ns = start, .end_ns = start + 50}}};
-  const CostTable costs{.stages = {StageCost{}, StageCost{}}, .edges = {}};
+  const CostTable costs = uniform_costs(program, {});
   Result result = summarize(timeline, {.program = program, .costs = costs});
   result.kind = kind;
   result.channel = "directed";
@@ -182,6 +182,33 @@ TEST(Compare, OtherProgramsAndOtherChannelsAreRefused) {
   EXPECT_EQ(
       compare_results(kPredicted, other, {}).error().message,
       "the results are of different channel models: directed and pair; predict again with --channel pair");
+}
+
+TEST(Compare, APredictionThatSharesLinksIsRefusedBesideAMeasurementThatDoesNot) {
+  Result predicted = kPredicted;
+  Result measured = kMeasured;
+  predicted.link_sharing = LinkSharing::counted;
+  measured.link_sharing = LinkSharing::left_out;
+  const auto refused = compare_results(predicted, measured, {});
+  ASSERT_FALSE(refused);
+  EXPECT_FALSE(refused.error().wrong_kind);
+  EXPECT_EQ(
+      refused.error().message,
+      "several messages cross some link at once: the prediction has them share its bandwidth, but the "
+      "transport of the measurement emulates each message's links alone, so that the difference would say "
+      "nothing of either; predict without sharing, too: `penstock simulate --engine critical-path`");
+}
+
+TEST(Compare, WhatBothLeaveOutIsSaid) {
+  Result predicted = kPredicted;
+  Result measured = kMeasured;
+  predicted.link_sharing = measured.link_sharing = LinkSharing::left_out;
+  const auto comparison = compare_results(predicted, measured, {});
+  ASSERT_TRUE(comparison) << comparison.error().message;
+  EXPECT_EQ(
+      comparison->notes,
+      std::vector<std::string>{"several messages cross some link at once; prediction and measurement both "
+                               "leave out that they share its bandwidth"});
 }
 
 TEST(Compare, OnlyAPredictionAndAMeasurementInThisOrderAreCompared) {

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <string>
 
-#include "report/result.hpp"
-#include "report/result_csv.hpp"
-#include "report/result_figures.hpp"
-#include "report/result_table.hpp"
-#include "report/table.hpp"
+#include "report/print/table.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_csv.hpp"
+#include "report/result/result_figures.hpp"
+#include "report/result/result_table.hpp"
 #include "tests/report/sample_result.hpp"
 
 namespace penstock {
@@ -81,6 +81,9 @@ TEST(ResultTable, NamesKTheStagesOfThePipelineWhateverTheRanksHold) {
   EXPECT_EQ(shape(2, 1), "1f1b, K = 1 stage on 2 ranks");
   EXPECT_EQ(shape(4, 4), "1f1b, K = 4 (4 stages)");
   EXPECT_EQ(shape(4, 8), "1f1b, K = 4 (8 stages)");  // two stages a rank
+  result.program.pipeline_size = 4;
+  EXPECT_EQ(shape(16, 4), "1f1b, K = 4 stages on 16 ranks");  // copies of the pipeline
+  EXPECT_EQ(shape(16, 32), "1f1b, K = 4 (32 stages) on 16 ranks");
 }
 
 TEST(ResultTable, LeavesTheOutOfMemorySentencesToOthersButMarksTheRank) {
@@ -90,6 +93,18 @@ TEST(ResultTable, LeavesTheOutOfMemorySentencesToOthersButMarksTheRank) {
   EXPECT_EQ(table.find("out of memory"), std::string::npos);
   EXPECT_NE(table.find("10.25 GiB > 10.00 GiB"), std::string::npos);
   EXPECT_EQ(rank_figures(result).rows[0][5].value, 10.25 * (1 << 30));
+}
+
+TEST(ResultTable, CountedActivationsAreNoBytes) {
+  Result result = sample_result();
+  RankMemory& memory = result.ranks[0].memory;
+  memory.unit = MemoryUnit::activations;
+  memory.peak_bytes = 8;
+  EXPECT_EQ(rank_figures(result).rows[0][5].text, "8 activations");
+  memory.capacity = 1;
+  EXPECT_EQ(
+      out_of_memory_lines(result).front(),
+      "rank 0 (H100-0) needs 8 activations and has 1 activation; the peak is reached at 1.000 ms in 0F1");
 }
 
 TEST(ResultTable, HasNoDeviceColumnWithoutDevices) {
@@ -121,6 +136,20 @@ TEST(Table, NumbersAreFlushRightAndTextFlushLeft) {
       .columns = {"name", "n"},
       .rows = {{{"a", std::nullopt}, {"100", 100}}, {{"long name", std::nullopt}, {"", std::nullopt}}}};
   EXPECT_EQ(table_to_text(table), "name         n\na          100\nlong name\n");
+}
+
+TEST(Table, ColumnsThatDoNotFitFollowBelowBesideTheFirstOne) {
+  const Table table = {.columns = {"rank", "busy", "idle", "peak"},
+                       .rows = {{{"0", 0}, {"1 ms", 1}, {"2 ms", 2}, {"3 GiB", 3}},
+                                {{"1", 1}, {"4 ms", 4}, {"5 ms", 5}, {"6 GiB", 6}}}};
+  EXPECT_EQ(table_to_text(table, 16),
+            "rank  busy  idle\n   0  1 ms  2 ms\n   1  4 ms  5 ms\n\n"
+            "rank   peak\n   0  3 GiB\n   1  6 GiB\n");
+  EXPECT_EQ(table_to_text(table, 100), table_to_text(table));
+  EXPECT_EQ(table_to_text(table, 1),
+            "rank  busy\n   0  1 ms\n   1  4 ms\n\nrank  idle\n   0  2 ms\n   1  5 ms\n\n"
+            "rank   peak\n   0  3 GiB\n   1  6 GiB\n")
+      << "one column beside the first always has room";
 }
 
 TEST(Table, HtmlIsEscapedAndCarriesTheSortingValue) {

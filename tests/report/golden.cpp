@@ -1,4 +1,5 @@
 #include "tests/report/golden.hpp"
+#include "tests/source_path.hpp"
 
 #include <cstdlib>
 #include <fstream>
@@ -9,7 +10,7 @@
 namespace penstock::sample {
 
 std::string golden(std::string_view name, std::string_view actual) {
-  const std::string path = std::string(PENSTOCK_SOURCE_DIR "/tests/report/golden/") + std::string(name);
+  const std::string path = source_path("tests/report/golden/") + std::string(name);
   const char* const update = std::getenv("PENSTOCK_UPDATE_GOLDENS");
   if (update != nullptr && std::string_view(update) == "1") std::ofstream(path, std::ios::binary) << actual;
   std::ifstream file(path, std::ios::binary);

@@ -1,6 +1,6 @@
 // The HTML pages: well-formed, self-contained, complete.
 
-#include "report/html_report.hpp"
+#include "report/pages/html_report.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "report/compare.hpp"
-#include "report/compare_html.hpp"
-#include "report/result.hpp"
-#include "report/sweep.hpp"
-#include "report/timeline.hpp"
-#include "schedules/action.hpp"
+#include "report/compare/compare.hpp"
+#include "report/pages/compare_html.hpp"
+#include "report/result/result.hpp"
+#include "report/result/sweep_table.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
 #include "tests/report/markup.hpp"
 #include "tests/report/sample_result.hpp"
 #include "tests/report/sample_sweep.hpp"

@@ -3,11 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "report/holdings.hpp"
-#include "report/metrics.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program_text.hpp"
-#include "sim/engines.hpp"
+#include "report/result/metrics.hpp"
+#include "report/timeline/holdings.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {
@@ -134,6 +135,17 @@ TEST(Holdings, WhatComesAndGoesAtOneInstantIsCountedInProgramOrder) {
   const std::vector<Holding> nested = {{.from_ns = 5, .until_ns = 5, .charged_by = 0, .released_by = 3},
                                        {.from_ns = 5, .until_ns = 5, .charged_by = 1, .released_by = 2}};
   EXPECT_EQ(peak_amount(nested), 2);
+}
+
+TEST(Metrics, KCountsTheRanksOfOnePipelineWhateverCopiesAndChunksThereAre) {
+  const auto size = [](const std::string& schedule, const Shape& shape) {
+    return summarized(uniform_experiment(schedule, shape, {})).program.pipeline_size;
+  };
+  EXPECT_EQ(size("1f1b", {.stages = 4, .microbatches = 8}), 4);
+  EXPECT_EQ(size("1f1b", {.stages = 4, .microbatches = 8, .data_parallel = 4, .buckets = {8}}), 4);
+  EXPECT_EQ(size("interleaved", {.stages = 4, .microbatches = 8, .virtual_stages = 2}), 4);
+  EXPECT_EQ(size("1f1b-rr", {.stages = 2, .microbatches = 8, .replicas = {2, 1}}), 2);
+  EXPECT_EQ(size("dualpipe", {.stages = 4, .microbatches = 8}), 4) << "stages 0 and 3 share ranks";
 }
 
 }  // namespace

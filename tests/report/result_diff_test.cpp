@@ -1,15 +1,15 @@
 // What changes between two results, on pipelines small enough to see.
 
-#include "report/result_diff.hpp"
+#include "report/compare/result_diff.hpp"
 
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/metrics.hpp"
-#include "report/result.hpp"
-#include "sim/engines.hpp"
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {

@@ -1,6 +1,6 @@
 // The JSON document of a Result: its shape, the way back, and what it says about broken files.
 
-#include "report/result_json.hpp"
+#include "report/result/result_json.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "report/result.hpp"
+#include "report/result/result.hpp"
 #include "tests/report/sample_result.hpp"
 
 namespace penstock {
@@ -43,6 +43,16 @@ TEST(ResultJson, ReadsBackTheSameResultAndWritesTheSameBytes) {
   ASSERT_TRUE(again) << again.error();
   EXPECT_EQ(*again, result);
   EXPECT_EQ(result_to_json(*again, kEverything), text);
+}
+
+TEST(ResultJson, ReadsBackWhatIsWrittenOnlyWhereItSaysSomething) {
+  Result result = sample_result();
+  result.link_sharing = LinkSharing::left_out;
+  result.program.pipeline_size = 3;
+  for (RankReport& rank : result.ranks) rank.memory.unit = MemoryUnit::activations;
+  const auto again = result_from_json(result_to_json(result, kEverything), "r.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(*again, result);
 }
 
 TEST(ResultJson, LeavesTheLongPartsOutUnlessAskedFor) {

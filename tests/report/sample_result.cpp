@@ -9,9 +9,10 @@
 #include <tuple>
 #include <vector>
 
-#include "report/result.hpp"
-#include "report/timeline.hpp"
-#include "schedules/action.hpp"
+#include "report/print/memory_category.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock::sample {
 namespace {

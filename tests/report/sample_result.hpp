@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "report/result.hpp"
-#include "report/timeline.hpp"
-#include "schedules/action.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock::sample {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "report/sweep.hpp"
+#include "report/result/sweep_table.hpp"
 
 namespace penstock::sample {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // A small sweep made by hand for the tests of report/.
 
-#include "report/sweep.hpp"
+#include "report/result/sweep_table.hpp"
 
 namespace penstock::sample {
 

@@ -1,6 +1,6 @@
 // A sweep's choice of the best, and its text, CSV and JSON.
 
-#include "report/sweep.hpp"
+#include "report/result/sweep_table.hpp"
 
 #include <gtest/gtest.h>
 

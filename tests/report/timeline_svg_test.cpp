@@ -1,6 +1,6 @@
 // Timelines and charts as SVG: well-formed, complete, bounded in size.
 
-#include "report/timeline_svg.hpp"
+#include "report/timeline/timeline_svg.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "report/box_svg.hpp"
-#include "report/chart_svg.hpp"
-#include "report/memory_chart.hpp"
-#include "report/palette.hpp"
-#include "report/timeline_boxes.hpp"
+#include "report/pages/memory_chart.hpp"
+#include "report/print/chart_svg.hpp"
+#include "report/print/palette.hpp"
+#include "report/timeline/box_svg.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 #include "tests/report/golden.hpp"
 #include "tests/report/markup.hpp"
 #include "tests/report/sample_result.hpp"

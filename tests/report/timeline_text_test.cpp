@@ -1,6 +1,6 @@
 // Timelines drawn with characters, and the grid of actions.
 
-#include "report/timeline_text.hpp"
+#include "report/timeline/timeline_text.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <sstream>
 #include <string>
 
-#include "report/action_grid.hpp"
-#include "report/timeline.hpp"
-#include "schedules/program.hpp"
+#include "report/print/action_grid.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/report/sample_result.hpp"
 
 namespace penstock {
@@ -171,7 +171,7 @@ TEST(TimelineText, NothingThatTakesTimeIsSaidSo) {
 
 TEST(TimelineText, ColourChangesNothingButEscapes) {
   const Timeline timeline = pipeline({.ranks = 3, .microbatches = 4});
-  std::string coloured = timeline_to_text(timeline, {.ansi_colour = true});
+  std::string coloured = timeline_to_text(timeline, {.colours = TerminalColours::true_colour});
   EXPECT_NE(coloured.find("\x1b[38;2;"), std::string::npos);
   for (std::size_t at = coloured.find('\x1b'); at != std::string::npos; at = coloured.find('\x1b')) {
     coloured.erase(at, coloured.find('m', at) - at + 1);

@@ -1,6 +1,6 @@
 // Readable units, escaping and the ticks of axes.
 
-#include "report/units.hpp"
+#include "report/print/units.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "report/axis.hpp"
-#include "report/escaping.hpp"
+#include "report/print/axis.hpp"
+#include "report/print/escaping.hpp"
+#include "report/print/one_line.hpp"
+#include "report/print/palette.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {
@@ -61,6 +64,8 @@ TEST(Units, BytesAreBinary) {
   EXPECT_EQ(format_bytes(-2048), "-2.00 KiB");
   EXPECT_EQ(format_bytes_short(Bytes{3} << 29), "1.5 GiB");
   EXPECT_EQ(format_bytes_short(0), "0");
+  EXPECT_EQ(format_memory(1024, MemoryUnit::bytes), "1.00 KiB");
+  EXPECT_EQ(format_memory(1024, MemoryUnit::activations), "1024 activations");
 }
 
 TEST(Units, RatesHaveSixDigits) {
@@ -123,6 +128,28 @@ TEST(Escaping, CsvQuotesOnlyWhereNeeded) {
 }
 
 TEST(Escaping, JsonStringsAreQuoted) { EXPECT_EQ(json_quoted("a\"b\n\xff"), "\"a\\\"b\\n\xef\xbf\xbd\""); }
+
+TEST(OneLine, JoinsWhatSeveralLinesSay) {
+  EXPECT_EQ(in_one_line("they wait for each other:\n  a waits for b\n  b waits for a"),
+            "they wait for each other: a waits for b; b waits for a");
+  EXPECT_EQ(in_one_line("0B1 is missing\n  0F0 0F1\n      ^"), "0B1 is missing") << "a picture stays out";
+  EXPECT_EQ(in_one_line(""), "");
+}
+
+TEST(TerminalColour, IsAsFineAsTheTerminalShowsIt) {
+  const Colour white{0xff, 0xff, 0xff};
+  const Colour blue{0x3b, 0x6f, 0xb6};
+  EXPECT_EQ(ansi_escape(white, blue, TerminalColours::true_colour), "\x1b[38;2;255;255;255;48;2;59;111;182m");
+  EXPECT_EQ(ansi_escape(white, blue, TerminalColours::indexed), "\x1b[38;5;231;48;5;61m");
+  EXPECT_EQ(ansi_escape(white, {0, 0, 0xff}, TerminalColours::basic), "\x1b[97;44m");
+  EXPECT_EQ(ansi_escape(white, blue, TerminalColours::none), "");
+}
+
+TEST(TerminalColour, ActionsStayApartInSixteenColours) {
+  const auto basic = [](ActionKind kind) { return ansi_escape({}, colour_of(kind), TerminalColours::basic); };
+  EXPECT_NE(basic(ActionKind::forward), basic(ActionKind::backward));
+  EXPECT_NE(basic(ActionKind::backward_input), basic(ActionKind::backward_weight));
+}
 
 }  // namespace
 }  // namespace penstock

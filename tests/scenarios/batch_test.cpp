@@ -1,6 +1,6 @@
 // The batch rule.
 
-#include "scenarios/batch.hpp"
+#include "scenarios/read/batch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -99,6 +99,14 @@ TEST(Batch, TheMinibatchFollowsFromTheFilesSizes) {
   EXPECT_EQ(global_batch_size_of(batch({}, {}, 32), kPart), 32);
   EXPECT_EQ(global_batch_size_of(batch(4, {}, {}), kPart), std::nullopt);
   EXPECT_EQ(global_batch_size_of(batch(64, {}, 60), kWhole), 64);
+}
+
+TEST(Batch, AMinibatchOfMoreSamplesThanCanBeCountedIsRefused) {
+  constexpr std::int64_t kMany = std::int64_t{1} << 40;
+  EXPECT_EQ(
+      global_batch_size_of(batch(kMany, {}, kMany), kPart).error(),
+      "training.micro_batch_size 1099511627776 x schedule.microbatches 1099511627776 are more than 2^63 "
+      "samples; take fewer");
 }
 
 TEST(StatedBatch, LeavesTheScenarioAsItIsWhenNothingIsStated) {

@@ -1,7 +1,7 @@
 // torchgpipe's block partition: its own tests' expectations, and the bound of the theorem on random
 // sequences.
 
-#include "scenarios/block_partition.hpp"
+#include "scenarios/partition/block_partition.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@
 #include <random>
 #include <vector>
 
-#include "scenarios/model.hpp"
-#include "scenarios/partition.hpp"
-#include "schedules/action.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/model.hpp"
-#include "scenarios/pipedream_levels.hpp"
-#include "scenarios/plan_options.hpp"
-#include "schedules/action.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

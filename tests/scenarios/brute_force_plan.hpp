@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
-#include "scenarios/model.hpp"
-#include "scenarios/pipedream_levels.hpp"
-#include "scenarios/plan_options.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/plan_options.hpp"
 
 namespace penstock {
 

@@ -1,6 +1,6 @@
 // Clusters given link by link as levels of bandwidth, and the same machines with their devices numbered anew.
 
-#include "scenarios/cluster_levels.hpp"
+#include "scenarios/partition/cluster_levels.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "scenarios/cluster_spec.hpp"
-#include "scenarios/planned_scenario.hpp"
-#include "scenarios/scenario.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 #include "topology/cluster.hpp"
 

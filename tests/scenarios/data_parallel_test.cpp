@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "scenarios/experiment.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 
 namespace penstock {

@@ -1,6 +1,6 @@
 // Documents and the edits of --set.
 
-#include "scenarios/document.hpp"
+#include "scenarios/read/document.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "scenarios/override.hpp"
+#include "scenarios/read/override.hpp"
 
 namespace penstock {
 namespace {
@@ -48,6 +48,12 @@ TEST(Document, JsonIsYaml) {
   ASSERT_TRUE(root) << root.error();
   EXPECT_EQ(root->find("model")->find("stages")->find("forward")->text, "1 ms");
   EXPECT_EQ(root->find("list")->items[1].kind, Node::Kind::nothing);
+}
+
+TEST(Document, AByteOrderMarkIsSkipped) {
+  const auto root = parsed("\xEF\xBB\xBF{a: 1, a: 2}");
+  EXPECT_EQ(root.error(), "a.yaml:1:8: the key a is given twice, first in line 1; remove one");
+  EXPECT_EQ(parsed("\xEF\xBB\xBF{\"a\": 1}")->find("a")->text, "1");
 }
 
 TEST(Document, WithoutContentItIsCalledEmpty) {

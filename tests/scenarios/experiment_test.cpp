@@ -1,6 +1,6 @@
 // From a scenario to the lowered program with its costs: sums, scaling, lists, edges, clusters.
 
-#include "scenarios/experiment.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "read_scenario.hpp"
-#include "scenarios/scenario.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
 
 namespace penstock {
 namespace {
@@ -184,7 +184,7 @@ TEST(LayerCosts, AreSumsOverTheStagesLayers) {
   first.optimizer_state = 600;
   EXPECT_EQ(costs.stages[0], first);
   EXPECT_EQ(costs.stages[1].kept, 40);
-  EXPECT_EQ(costs.edges, (std::vector<EdgeCost>{{.edge = {0, 1}, .activation = 30, .gradient = 30}}));
+  EXPECT_EQ(costs.edges, (std::vector<EdgeCost>{{.activation = 30, .gradient = 30}}));
 }
 
 TEST(LayerCosts, ScaleFromTheProfilesBatchAndSaySo) {
@@ -202,6 +202,25 @@ TEST(LayerCosts, OverheadIsPerStageAction) {
   const CostTable costs = prepared(kLayers, {{"model.overhead", "7 ns"}}).costs;
   EXPECT_EQ(costs.stages[0].forward_ns, 4'007);
   EXPECT_EQ(costs.stages[1].backward_ns, 6'007);
+}
+
+//        left
+//   in <      > out        a branching model, whose layers have an order only because they are listed in one
+//        right
+const std::string kBranches =
+    "model: {layers: [{name: in, forward: 1 us, backward: 1 us}, {name: left, forward: 2 us, backward: 2 "
+    "us}, "
+    "{name: right, forward: 4 us, backward: 4 us, inputs: [in]}, "
+    "{name: out, forward: 8 us, backward: 8 us, inputs: [left, right]}]}\n"
+    "schedule: {name: 1f1b, microbatches: 3}\n";
+
+TEST(LayerCosts, OfNamedCutsBeginTheirStagesWithTheNamedLayers) {
+  const Experiment named = prepared(kBranches + "partition: [right, out]");
+  ASSERT_EQ(named.program.stage_count(), 3) << "one more than cuts";
+  EXPECT_EQ(named.costs.stages[0].forward_ns, 3'000);
+  EXPECT_EQ(named.costs.stages[1].forward_ns, 4'000);
+  EXPECT_EQ(named.costs.stages[2].forward_ns, 8'000);
+  EXPECT_EQ(named.costs, prepared(kBranches + "partition: [2, out]").costs) << "beside numbers, too";
 }
 
 TEST(LayerCosts, OfOneStageNeedNoPartition) {
@@ -237,7 +256,7 @@ model: {stages: {forward: 1 ms, backward: 2 ms, activation: [1 B, 2 B, 3 B], edg
 schedule: {name: gpipe, microbatches: 2}
 )");
   EXPECT_EQ(experiment.program.edges, (std::vector<StageEdge>{{0, 1}, {0, 2}, {1, 2}}));
-  EXPECT_EQ(experiment.costs.edges[1], (EdgeCost{.edge = {0, 2}, .activation = 1, .gradient = 1}));
+  EXPECT_EQ(experiment.costs.edges[1], (EdgeCost{.activation = 1, .gradient = 1}));
 }
 
 TEST(Prepare, ReplicasNeedOneDeviceEach) {

@@ -1,14 +1,14 @@
 // The smallest shape of a schedule that hangs for want of room.
 
-#include "scenarios/hanging_shape.hpp"
+#include "scenarios/prepare/hanging_shape.hpp"
 
 #include <cstdint>
 
 #include <gtest/gtest.h>
 
-#include "scenarios/experiment.hpp"
-#include "scenarios/scenario.hpp"
-#include "schedules/channel_check.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/channel_check.hpp"
 
 namespace penstock {
 namespace {

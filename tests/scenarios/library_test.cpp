@@ -13,11 +13,12 @@
 
 #include "read_scenario.hpp"
 #include "reference_profile.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
 
-const std::filesystem::path kLibrary = PENSTOCK_SOURCE_DIR "/scenarios/library";
+const std::filesystem::path kLibrary = source_path("scenarios/library");
 
 std::vector<std::string> library_files() {
   std::vector<std::string> names;

@@ -1,6 +1,6 @@
 // Every part of the schema, as YAML against the value that it becomes.
 
-#include "scenarios/load.hpp"
+#include "scenarios/read/load.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,15 @@
 #include <vector>
 
 #include "read_scenario.hpp"
-#include "scenarios/cluster_spec.hpp"
-#include "scenarios/model.hpp"
-#include "scenarios/partition.hpp"
-#include "scenarios/scenario.hpp"
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "tests/source_path.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
@@ -376,7 +377,7 @@ TEST(LoadLayers, HoldTheLargestTransientOfTheirStage) {
 }
 
 TEST(Load, PartsMayBeFilesWhoseFileNamesAreTheirOwn) {
-  const auto scenario = load_scenario(PENSTOCK_SOURCE_DIR "/scenarios/library/vgg16-cluster-a.yaml");
+  const auto scenario = load_scenario(source_path("scenarios/library/vgg16-cluster-a.yaml"));
   ASSERT_TRUE(scenario) << scenario.error();
   EXPECT_EQ(std::get<LayerGraph>(scenario->model).layers.size(), 40U);
   EXPECT_EQ(scenario->batch.own_micro_batch_size, 128);
@@ -445,9 +446,9 @@ TEST(LoadParts, AFileOfSeveralPartsGivesEachByItsName) {
 }
 
 TEST(LoadParts, AnOverrideTakesOnePartOfAFileOfSeveral) {
-  const Scenario scenario = read_scenario(
-      "cluster: uniform\nschedule: {name: 1f1b, stages: 2, microbatches: 4}\n",
-      {{.key = "model", .value = PENSTOCK_SOURCE_DIR "/tests/scenarios/must_fail/" + kSeveral}});
+  const Scenario scenario =
+      read_scenario("cluster: uniform\nschedule: {name: 1f1b, stages: 2, microbatches: 4}\n",
+                    {{.key = "model", .value = source_path("tests/scenarios/must_fail/") + kSeveral}});
   EXPECT_EQ(std::get<StageFigures>(scenario.model).backward.of(0, 0), 5'000'000);
   EXPECT_EQ(scenario.cluster.name, "uniform");
   EXPECT_EQ(scenario.schedule, "1f1b");

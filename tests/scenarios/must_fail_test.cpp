@@ -11,14 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/document.hpp"
-#include "scenarios/experiment.hpp"
-#include "scenarios/load.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/load.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
 
-const std::filesystem::path kFolder = PENSTOCK_SOURCE_DIR "/tests/scenarios/must_fail";
+const std::filesystem::path kFolder = source_path("tests/scenarios/must_fail");
 
 std::vector<std::string> bad_scenarios() {
   std::vector<std::string> names;

@@ -11,17 +11,18 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/model.hpp"
-#include "scenarios/pipedream_partition.hpp"
-#include "scenarios/plan_options.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
+#include "scenarios/partition/plan_options.hpp"
 #include "tests/scenarios/library_model.hpp"
 #include "tests/scenarios/reference_profile.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
 
 std::optional<nlohmann::json> reference_json(const std::string& file) {
-  const std::filesystem::path path = PENSTOCK_SOURCE_DIR "/../shared/reference/" + file;
+  const std::filesystem::path path = source_path("../shared/reference/") + file;
   if (!std::filesystem::exists(path)) return std::nullopt;
   return nlohmann::json::parse(std::ifstream(path));
 }

@@ -1,6 +1,6 @@
 // Layers into stages: against all partitions of small graphs, and what a cut carries.
 
-#include "scenarios/partition.hpp"
+#include "scenarios/partition/partition.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,25 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/model.hpp"
-#include "schedules/action.hpp"
+#include "scenarios/model/model.hpp"
+#include "schedules/ir/action.hpp"
+#include "tests/scenarios/layer_chain.hpp"
 
 namespace penstock {
 namespace {
 
-LayerGraph chain(const std::vector<Ns>& times) {
-  LayerGraph graph;
-  for (const Ns time : times) {
-    const auto index = static_cast<std::int32_t>(graph.layers.size());
-    graph.layers.push_back({.name = "l" + std::to_string(index),
-                            .forward_ns = time / 3,
-                            .backward_ns = time - time / 3,
-                            .output = 1,
-                            .weights = 0,
-                            .inputs = index == 0 ? std::vector<std::int32_t>{} : std::vector{index - 1}});
-  }
-  return graph;
-}
+LayerGraph chain(const std::vector<Ns>& times) { return layer_chain(times, {.output = 1}); }
 
 Ns largest_stage(const LayerGraph& graph, std::vector<std::int32_t> cuts) {
   cuts.push_back(static_cast<std::int32_t>(graph.layers.size()));

@@ -1,7 +1,7 @@
 // PipeDream's partitioner against the released optimizer's published results, a brute force over all plans
 // of small graphs, and its corner cases.
 
-#include "scenarios/pipedream_partition.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,13 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/model.hpp"
-#include "scenarios/pipedream_profile.hpp"
-#include "scenarios/plan_options.hpp"
-#include "schedules/action.hpp"
+#include "bench/plain_recurrence.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/read/pipedream_profile.hpp"
+#include "schedules/ir/action.hpp"
 #include "tests/scenarios/brute_force_plan.hpp"
+#include "tests/scenarios/layer_chain.hpp"
 #include "tests/scenarios/library_model.hpp"
-#include "tests/scenarios/plain_recurrence.hpp"
 
 namespace penstock {
 namespace {
@@ -52,19 +53,7 @@ std::vector<std::int32_t> in_flight_of(const PipelinePlan& plan) {
 }
 
 /// A chain of layers of the given times, each with an output of 100 bytes and weights of 10.
-LayerGraph chain(const std::vector<Ns>& times) {
-  LayerGraph graph;
-  for (const Ns time : times) {
-    const auto index = static_cast<std::int32_t>(graph.layers.size());
-    graph.layers.push_back({.name = "l" + std::to_string(index),
-                            .forward_ns = time / 3,
-                            .backward_ns = time - time / 3,
-                            .output = 100,
-                            .weights = 10,
-                            .inputs = index == 0 ? std::vector<std::int32_t>{} : std::vector{index - 1}});
-  }
-  return graph;
-}
+LayerGraph chain(const std::vector<Ns>& times) { return layer_chain(times, {.output = 100, .weights = 10}); }
 
 // --- published results ----------------------------------------------------------------------------------
 
@@ -416,6 +405,22 @@ TEST(PipeDreamPartition, RefusesAGraphThatIsTooWide) {
   for (Layer& layer : graph.layers) layer.inputs = {};
   const std::string message = refusal(graph, {{.components = 2, .bytes_per_second = 1e9}}, {});
   EXPECT_NE(message.find("more than 4096 downsets"), std::string::npos) << message;
+}
+
+TEST(PipeDreamPartition, PlansAChainOfFiveThousandLayers) {
+  const LayerGraph graph = chain(std::vector<Ns>(5000, 3));
+  const PipelinePlan plan = planned(graph, {{.components = 4, .bytes_per_second = kUnlimited}},
+                                    {.form = PlanForm::straight, .transfers = CutTransfers::free});
+  EXPECT_DOUBLE_EQ(plan.period_ns, 3 * 1250);
+  ASSERT_EQ(plan.stages.size(), 4);
+  for (const PlannedStage& stage : plan.stages) EXPECT_EQ(stage.layers.size(), 1250);
+}
+
+TEST(PipeDreamPartition, RefusesAChainForItsLengthAlone) {
+  EXPECT_EQ(refusal(chain(std::vector<Ns>(8192, 1)), {{.components = 2, .bytes_per_second = 1e9}}, {}),
+            "the model has 8192 layers, too many to plan over: expected at most 8191; merge neighbouring "
+            "layers into "
+            "one, or take partition: balanced or a list of cuts");
 }
 
 TEST(PipeDreamPartition, AddsTheOverheadOfEveryForwardAndBackward) {

@@ -1,6 +1,6 @@
 // Profiles in PipeDream's form: small ones written here and the published ones where they are at hand.
 
-#include "scenarios/pipedream_profile.hpp"
+#include "scenarios/read/pipedream_profile.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "reference_profile.hpp"
-#include "scenarios/model.hpp"
-#include "scenarios/partition.hpp"
-#include "schedules/action.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,6 @@
 // Plans as scenarios: `partition: pipedream` and block in a file, and the scenario that a plan becomes.
 
-#include "scenarios/planned_scenario.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,15 +12,15 @@
 #include <variant>
 #include <vector>
 
-#include "scenarios/cluster_spec.hpp"
-#include "scenarios/experiment.hpp"
-#include "scenarios/model.hpp"
-#include "scenarios/partition.hpp"
-#include "scenarios/plan_options.hpp"
-#include "scenarios/scenario.hpp"
-#include "scenarios/scenario_text.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/program.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "scenarios/read/scenario_text.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 #include "topology/presets.hpp"
 

@@ -8,12 +8,12 @@
 
 #include <gtest/gtest.h>
 
-#include "scenarios/file_suffix.hpp"
-#include "scenarios/override.hpp"
-#include "scenarios/program_scenario.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/pytorch_csv.hpp"
+#include "scenarios/read/file_suffix.hpp"
+#include "scenarios/read/override.hpp"
+#include "scenarios/read/program_scenario.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "schedules/text/pytorch_csv.hpp"
 
 namespace penstock {
 namespace {
@@ -47,6 +47,24 @@ TEST_F(ProgramFile, MayHaveItsSuffixInCapitals) {
   EXPECT_EQ(loaded(written("Plan.Csv", *to_pytorch_csv(program))).ranks, program.ranks);
   EXPECT_EQ(loaded(written("plan.yaml", "schedule: {program: PLAN.PSCHED}")), program);
   EXPECT_EQ(loaded(written("short.yaml", "schedule: PLAN.PSCHED")), program);
+}
+
+TEST_F(ProgramFile, MayBeginWithAByteOrderMark) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const Program program = *generate("zb-h1", {.stages = 2, .microbatches = 3});
+  EXPECT_EQ(loaded(written("plan.psched", mark + to_text(program))), program);
+  EXPECT_EQ(loaded(written("plan.csv", mark + *to_pytorch_csv(program))).ranks, program.ranks);
+  EXPECT_EQ(loaded(written("plan.yaml", mark + "schedule: {program: plan.psched}")), program);
+  EXPECT_EQ(loaded(written("plan.json", mark + R"({"schedule": {"program": "plan.psched"}})")), program);
+}
+
+TEST_F(ProgramFile, IsNotedWhenItHadToBeMended) {
+  const auto scenario = load_scenario_or_program(written("dump.csv", "0F0,0B0\n1F1,1B0\n"));
+  ASSERT_TRUE(scenario) << scenario.error();
+  ASSERT_EQ(scenario->notes.size(), 1U);
+  EXPECT_NE(scenario->notes.front().find("dump.csv:2: rank 1: its forwards are numbered 1 to 1"),
+            std::string::npos)
+      << scenario->notes.front();
 }
 
 TEST_F(ProgramFile, IsReadInTheDialectThatIsStated) {

@@ -7,24 +7,24 @@
 #include <string_view>
 #include <vector>
 
-#include "scenarios/experiment.hpp"
-#include "scenarios/load.hpp"
-#include "scenarios/override.hpp"
-#include "scenarios/scenario.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/override.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 
 /// The scenario in `text`, called "s.yaml"; file names in it are relative to this folder's `must_fail`.
 inline Scenario read_scenario(std::string_view text, const std::vector<Override>& overrides = {}) {
-  auto scenario = parse_scenario(text, "s.yaml", PENSTOCK_SOURCE_DIR "/tests/scenarios/must_fail", overrides);
+  auto scenario = parse_scenario(text, "s.yaml", source_path("tests/scenarios/must_fail"), overrides);
   EXPECT_TRUE(scenario) << scenario.error();
   return scenario.value_or(Scenario{});
 }
 
 /// Why `text` is no scenario.
 inline std::string refusal(std::string_view text, const std::vector<Override>& overrides = {}) {
-  const auto scenario =
-      parse_scenario(text, "s.yaml", PENSTOCK_SOURCE_DIR "/tests/scenarios/must_fail", overrides);
+  const auto scenario = parse_scenario(text, "s.yaml", source_path("tests/scenarios/must_fail"), overrides);
   return scenario ? "no error" : scenario.error();
 }
 

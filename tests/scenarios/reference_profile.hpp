@@ -7,9 +7,10 @@
 #include <optional>
 #include <string>
 
-#include "scenarios/document.hpp"
-#include "scenarios/model.hpp"
-#include "scenarios/pipedream_profile.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/pipedream_profile.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 
@@ -18,7 +19,7 @@ inline constexpr const char* kNoReference = "the reference material is not besid
 /// The profile `model`.graph.txt; nothing when the reference material is not there.
 inline std::optional<LayerGraph> reference_profile(const std::string& model) {
   const std::filesystem::path path =
-      PENSTOCK_SOURCE_DIR "/../shared/reference/pipedream/profiles/" + model + ".graph.txt";
+      source_path("../shared/reference/pipedream/profiles/") + model + ".graph.txt";
   if (!std::filesystem::exists(path)) return std::nullopt;
   const auto text = read_text_file(path, model);
   EXPECT_TRUE(text) << text.error();

@@ -1,7 +1,5 @@
 // `schedule.buckets`: what a stage's buckets cost, and how layers are shared among them.
 
-#include "scenarios/stage_buckets.hpp"
-
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,8 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "scenarios/experiment.hpp"
-#include "schedules/cost_table.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/stage_costs.hpp"
+#include "scenarios/prepare/stage_cut.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 
 namespace penstock {
@@ -48,7 +49,11 @@ TEST(StageBuckets, HaveTheOverheadOfTheirStageOnce) {
 }
 
 TEST(StageBuckets, AreNoMoreThanLayersWhereOneNumberIsGiven) {
-  EXPECT_EQ(stage_buckets(read_scenario(kLayers + rr("buckets: 8"))), (std::vector<std::int32_t>{3, 1}));
+  const Scenario scenario = read_scenario(kLayers + rr("buckets: 8"));
+  const auto cut = cut_model(scenario.model, scenario.partition, 2, scenario.shape.buckets);
+  ASSERT_TRUE(cut) << cut.error();
+  EXPECT_EQ(cut->buckets, (std::vector<std::int32_t>{3, 1}));
+  EXPECT_EQ(cut->ends, (std::vector<std::int32_t>{1, 2, 3, 4}));
   EXPECT_EQ(prepared(kLayers + rr("buckets: 8")).costs.stages.size(), 4);
 }
 

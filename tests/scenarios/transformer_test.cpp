@@ -1,7 +1,7 @@
 // The analytic transformer against the published figures of the papers that its formulas come from, and as a
 // form of `model:`.
 
-#include "scenarios/transformer.hpp"
+#include "scenarios/model/transformer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "read_scenario.hpp"
-#include "scenarios/experiment.hpp"
-#include "scenarios/model.hpp"
-#include "scenarios/partition.hpp"
-#include "scenarios/scenario_text.hpp"
-#include "schedules/cost_table.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario_text.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {

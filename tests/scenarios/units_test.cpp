@@ -1,6 +1,6 @@
 // Numbers with units, as tables of text against value and of text against message.
 
-#include "scenarios/units.hpp"
+#include "scenarios/read/quantities.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "schedules/action.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedules/action.hpp"
+#include "schedules/ir/action.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "schedules/action_reader.hpp"
-#include "schedules/channel.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/text/action_reader.hpp"
 
 namespace penstock {
 namespace {

@@ -11,9 +11,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/action.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -62,7 +64,7 @@ TEST(DualPipe, RunsInThePublishedOrder) {
 }
 
 TEST(DualPipe, RunsInTheOrderOfEveryPublishedDump) {
-  const std::filesystem::path folder = PENSTOCK_SOURCE_DIR "/../shared/reference/dualpipe";
+  const std::filesystem::path folder = source_path("../shared/reference/dualpipe");
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "DualPipe's dumps are not beside this checkout";
   for (const auto& [ranks, microbatches] : {std::pair{4, 8}, {8, 20}}) {
     std::ifstream file(folder / fmt::format("dualpipe_{}rank_{}mb.txt", ranks, microbatches));

@@ -1,6 +1,6 @@
 // Stages cut into gradient buckets.
 
-#include "schedules/buckets.hpp"
+#include "schedules/passes/buckets.hpp"
 
 #include <cstdint>
 #include <string>
@@ -9,14 +9,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/channel.hpp"
-#include "schedules/channel_check.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
 
 namespace penstock {
 namespace {

@@ -11,12 +11,16 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "schedules/channel.hpp"
-#include "schedules/channel_check.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/pytorch_csv.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/check/stalled_walk.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "schedules/text/pytorch_csv.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -76,6 +80,19 @@ TEST(ChannelCheck, NamesTheShortestCycleByRankPositionAndAction) {
     EXPECT_EQ(hang->cycle[i].waits_for, to_text(next.action) + " on rank " + std::to_string(next.rank) +
                                             ", position " + std::to_string(next.position));
   }
+}
+
+// Whoever has walked a program already, with whatever durations, is told the same as by find_hang().
+TEST(ChannelCheck, AStalledWalkIsExplainedAsItIs) {
+  const Program program = naively_lowered_1f1b();
+  const ChannelOptions channels{.model = ChannelModel::pair};
+  const FlatProgram flat = flatten(program, unit_costs(program), {.channels = channels, .iterations = 1});
+  const WalkDurations durations{.compute = std::vector<Ns>(flat.ops.size(), 7), .hold = {}, .latency = {}};
+  const auto times = walk(flat, durations, channels);
+  ASSERT_FALSE(times);
+  const Hang hang = hang_of(flat, times.error(), channels);
+  EXPECT_EQ(hang.message, find_hang(program, channels, unit_costs(program))->message);
+  EXPECT_FALSE(hang.cycle.empty());
 }
 
 TEST(ChannelCheck, NobodyWaitsForALaterActionOfItsOwnRank) {
@@ -152,7 +169,7 @@ ChannelModel model_of_reference(const std::string& name) {
 }
 
 TEST(ChannelCheck, AgreesWithAllPublishedVerdicts) {
-  const std::filesystem::path folder = PENSTOCK_SOURCE_DIR "/../shared/reference/deadlock";
+  const std::filesystem::path folder = source_path("../shared/reference/deadlock");
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "the reference verdicts are not beside this checkout";
   int verdicts = 0;
   const nlohmann::json expected = nlohmann::json::parse(read(folder / "expected.json"));

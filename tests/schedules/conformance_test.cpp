@@ -12,15 +12,16 @@
 
 #include <gtest/gtest.h>
 
-#include "report/metrics.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/channel_check.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
-#include "schedules/weight_versions.hpp"
-#include "sim/engines.hpp"
+#include "report/result/metrics.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/check/weight_versions.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {
@@ -50,7 +51,7 @@ std::vector<Shape> shapes_of(const ScheduleInfo& schedule, std::int32_t stages, 
   }
   if (takes(schedule, "group_size")) {
     for (const std::int32_t group : {stages, stages + 1, 2 * stages}) {
-      add([&](Shape& s) { s.virtual_stages = 2, s.group_size = group; });
+      add([&](Shape& s) { s.virtual_stages = free_chunks ? 2 : 1, s.group_size = group; });
     }
   }
   if (takes(schedule, "replicas")) {

@@ -1,6 +1,6 @@
 // Programs with a planted fault, and the smallest ones that still have it.
 
-#include "schedules/counterexample.hpp"
+#include "schedules/passes/counterexample.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,12 +12,14 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "schedules/channel_check.hpp"
-#include "schedules/excerpt.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/excerpt.hpp"
+#include "schedules/passes/fsdp.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
 
 namespace penstock {
 namespace {
@@ -204,12 +206,48 @@ TEST(Counterexample, OfReplicasKeepsTheOnesThatDisagree) {
   EXPECT_EQ(found.program.microbatches, 1) << "a replica without microbatches reduces, too";
 }
 
+/// Interleaved 1F1B of four ranks as PyTorch shards it, changed by `plant`, at its smallest; lists only.
+template <class Plant>
+std::string smallest_sharded_lists(Plant plant) {
+  const Shape shape{.stages = 4, .microbatches = 8, .virtual_stages = 2};
+  Program program = *lower(insert_reduce_grad(insert_unshard_reshard(*generate("interleaved", shape))));
+  EXPECT_TRUE(validate(program));
+  plant(program.ranks[2], [&](const std::string& action) {
+    return program.ranks[2].begin() + static_cast<std::ptrdiff_t>(position_of(program, 2, action));
+  });
+  const Counterexample found = smallest(program);
+  EXPECT_EQ(found.fault.kind, FaultKind::invalid);
+  const std::string text = to_text(found.program);
+  return text.substr(text.find("\nrank 0:") + 1);
+}
+
+TEST(Counterexample, OfAnEarlyReductionIsOneStageWithTheBackwardThatItMisses) {
+  EXPECT_EQ(smallest_sharded_lists([](auto& list, auto at) {
+              std::rotate(at("6B7"), at("6REDUCE_GRAD"), at("6REDUCE_GRAD") + 1);
+              EXPECT_LT(at("6REDUCE_GRAD"), list.end());
+            }),
+            "rank 0: 0F0 0REDUCE_GRAD 0B0\n");
+}
+
+TEST(Counterexample, OfAForwardBeforeItsGatherIsThatStageAndOneMicrobatch) {
+  EXPECT_EQ(smallest_sharded_lists([](auto&, auto at) {
+              const auto gather = at("6UNSHARD");
+              std::rotate(gather, gather + 1, at("6F0") + 1);
+            }),
+            "rank 0: 0F0 0UNSHARD 0B0\n");
+}
+
+TEST(Counterexample, OfAReductionThatOneStageLacksIsTwoStages) {
+  EXPECT_EQ(smallest_sharded_lists([](auto& list, auto at) { list.erase(at("2REDUCE_GRAD")); }),
+            "rank 0: 0F0 1F0 1B0 1REDUCE_GRAD 0B0\n");
+}
+
 TEST(Counterexample, OfAnEagerSizeKeepsTheMessagesThatAreNotEager) {
   const Program program = with_crossed_messages();
   CostTable costs = unit_costs(program);
   for (std::int32_t stage = 0; stage < 3; ++stage) {
     const Bytes bytes = stage == 1 ? 100 : 1;
-    costs.edges.push_back({.edge = {.from = stage, .to = stage + 1}, .activation = bytes, .gradient = bytes});
+    costs.edges[static_cast<std::size_t>(stage)] = {.activation = bytes, .gradient = bytes};
   }
   const ChannelOptions eager{.model = ChannelModel::pair, .eager_bytes = 50};
   const auto found = smallest_counterexample(program, eager, costs);

@@ -1,6 +1,6 @@
 // The older spellings of PyTorch's CSV.
 
-#include "schedules/csv_dialect.hpp"
+#include "schedules/text/csv_dialect.hpp"
 
 #include <string>
 #include <vector>
@@ -8,12 +8,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/merge_backward.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/pytorch_csv.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/passes/merge_backward.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "schedules/text/pytorch_csv.hpp"
 #include "tests/schedules/text_files.hpp"
 
 namespace penstock {

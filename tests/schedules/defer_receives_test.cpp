@@ -1,18 +1,18 @@
 // RECVs move to where they are needed, unless that hangs.
 
-#include "schedules/defer_receives.hpp"
+#include "schedules/passes/defer_receives.hpp"
 
 #include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "schedules/channel_check.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
-#include "sim/engines.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {
@@ -44,8 +44,7 @@ TEST(DeferReceives, PutsEachReceiveBeforeWhatNeedsIt) {
 // F 10, B 20, a transfer 5. Blocking, rank 1 starts F0 when both have come: 25 instead of 15.
 TEST(DeferReceives, SavesTheWaitOfBlockingReceivesPostedTooEarly) {
   const Program early = receives_first();
-  CostTable costs;
-  costs.stages.assign(2, {.forward_ns = 10, .backward_ns = 20});
+  const CostTable costs = uniform_costs(early, {.forward_ns = 10, .backward_ns = 20});
   Experiment experiment = experiment_of(early, costs, uniform_links(2, 1e9, 5));
   experiment.channels.blocking = true;
   const Ns before = makespan_ns(experiment);

@@ -1,6 +1,6 @@
 // Scripts against a slow, obvious table of longest common subsequences.
 
-#include "schedules/edit_script.hpp"
+#include "schedules/text/edit_script.hpp"
 
 #include <algorithm>
 #include <cstddef>

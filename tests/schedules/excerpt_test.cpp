@@ -1,26 +1,27 @@
 // Parts are taken away so that what is left of a sound program is sound.
 
-#include "schedules/excerpt.hpp"
+#include "schedules/passes/excerpt.hpp"
 
 #include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "schedules/channel_check.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
 
 namespace penstock {
 namespace {
 
 Excerpt excerpt_of(const std::string& schedule, const Shape& shape) {
   const Program program = *lower(*generate(schedule, shape));
-  CostTable costs = unit_costs(program);
+  CostTable costs{.stages = unit_costs(program).stages, .edges = {}};
   for (const StageEdge& edge : stage_edges(program)) {
-    costs.edges.push_back({.edge = edge, .activation = 10 * (edge.from + 1), .gradient = edge.from + 1});
+    costs.edges.push_back({.activation = 10 * (edge.from + 1), .gradient = edge.from + 1});
   }
   return {.program = program, .costs = costs};
 }
@@ -44,8 +45,7 @@ TEST(Excerpt, WithoutAStageTiesItsNeighboursTogether) {
             "rank 0: 0F0 0SEND_F0 0RECV_B0 0B0 0STEP\n"
             "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1STEP\n");
   ASSERT_EQ(rest.costs.edges.size(), 1U);
-  EXPECT_EQ(rest.costs.edges.front(),
-            (EdgeCost{.edge = {.from = 0, .to = 1}, .activation = 20, .gradient = 2}))
+  EXPECT_EQ(rest.costs.edges.front(), (EdgeCost{.activation = 20, .gradient = 2}))
       << "the larger message of the two";
   EXPECT_EQ(rest.costs.stages.size(), 2U);
 }
@@ -68,8 +68,10 @@ TEST(Excerpt, WithoutALeafLeavesTheRestOfItsGroup) {
       "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\n"
       "rank 0: 0F0 (0F1;0B0)OVERLAP_F_B 0B1\n",
       "it");
-  EXPECT_EQ(lists(without_microbatches({.program = program, .costs = {}}, 0)), "rank 0: 0F0 0B0\n");
-  EXPECT_EQ(lists(without_action({.program = program, .costs = {}}, 0, 1)), "rank 0: 0F0 0B0 0B1\n");
+  EXPECT_EQ(lists(without_microbatches({.program = program, .costs = unit_costs(program)}, 0)),
+            "rank 0: 0F0 0B0\n");
+  EXPECT_EQ(lists(without_action({.program = program, .costs = unit_costs(program)}, 0, 1)),
+            "rank 0: 0F0 0B0 0B1\n");
 }
 
 TEST(Excerpt, WithoutAMicrobatchTakesAlongItsUpdate) {
@@ -126,11 +128,12 @@ TEST(Excerpt, OfBrokenNumbersIsStillAProgram) {
   program.ranks[0][0].stage = 9;
   program.ranks[1][0].microbatch = 77;
   program.placement.stages[1].route = {5};
-  const Excerpt whole{.program = program, .costs = {}};
+  const Excerpt whole{.program = program, .costs = unit_costs(program)};
   EXPECT_EQ(without_stage(whole, 0).program.ranks[0][0].stage, 8) << "beyond the last one stays beyond it";
   EXPECT_EQ(without_microbatches(whole, 0).program.ranks[1][0].microbatch, 76);
   program.microbatches = -1;
-  EXPECT_EQ(without_slice({.program = program, .costs = {}}, 0).program.ranks, program.ranks);
+  EXPECT_EQ(without_slice({.program = program, .costs = unit_costs(program)}, 0).program.ranks,
+            program.ranks);
 }
 
 }  // namespace

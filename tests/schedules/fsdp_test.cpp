@@ -1,4 +1,4 @@
-#include "schedules/fsdp.hpp"
+#include "schedules/passes/fsdp.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,14 +8,15 @@
 #include <string_view>
 #include <vector>
 
-#include "schedules/action.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/merge_backward.hpp"
-#include "schedules/program.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/pytorch_csv.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/passes/merge_backward.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "schedules/text/pytorch_csv.hpp"
 #include "tests/schedules/text_files.hpp"
 
 namespace penstock {
@@ -72,6 +73,13 @@ TEST(Unshard, MoreActiveStagesNeedFewerGathers) {
   EXPECT_EQ(gathers(4), 1);
 }
 
+TEST(Unshard, DropsNoStageBeforeItsGradientsAreReduced) {
+  EXPECT_EQ(unsharded("0F0 1F0 1B0 0B0 1REDUCE_GRAD 0REDUCE_GRAD 1STEP 0STEP"),
+            "0UNSHARD 1UNSHARD 0F0 1F0 1B0 0B0 1REDUCE_GRAD 0REDUCE_GRAD 0RESHARD 1RESHARD 1STEP 0STEP");
+  EXPECT_EQ(unsharded("0F0 1F0 1B0 1REDUCE_GRAD 0B0 0REDUCE_GRAD"),
+            "0UNSHARD 1UNSHARD 0F0 1F0 1B0 1REDUCE_GRAD 1RESHARD 0B0 0REDUCE_GRAD 0RESHARD");
+}
+
 TEST(Unshard, OneStageAtATimeDropsBeforeItGathers) {
   EXPECT_EQ(unsharded("0F0 1F0 1B0 0B0", 1),
             "0UNSHARD 0F0 0RESHARD 1UNSHARD 1F0 1B0 1RESHARD 0UNSHARD 0B0 0RESHARD");
@@ -86,6 +94,11 @@ TEST(Unshard, AnOverlappedGroupIsGatheredAsAWhole) {
 TEST(Unshard, StepsWorkOnTheShards) {
   EXPECT_EQ(unsharded("0F0 1F0 1B0 0B0 0STEP 1STEP"),
             "0UNSHARD 1UNSHARD 0F0 1F0 1B0 1RESHARD 0B0 0RESHARD 0STEP 1STEP");
+}
+
+TEST(Unshard, WeightsAreGatheredAnewBehindAStep) {
+  EXPECT_EQ(unsharded("0F0 0B0 0STEP 0F1@1 0B1@1 0STEP"),
+            "0UNSHARD 0F0 0B0 0RESHARD 0STEP 0UNSHARD 0F1@1 0B1@1 0RESHARD 0STEP");
 }
 
 TEST(Unshard, AnEmptyListStaysEmpty) { EXPECT_EQ(unsharded("0STEP"), "0STEP"); }
@@ -105,15 +118,23 @@ TEST(ReduceGrad, DoesNotSplitAnOverlappedGroup) {
             "0F0 1F0 (1B0;0B0;2F0)OVERLAP_F_B 1REDUCE_GRAD 0REDUCE_GRAD 2B0 2REDUCE_GRAD");
 }
 
+TEST(ReduceGrad, InALoweredProgramComesBehindTheMessagesOfTheLastBackward) {
+  const Program lowered = *lower(*generate("1f1b", {.stages = 2, .microbatches = 2}));
+  const std::string text = to_text(insert_reduce_grad(lowered));
+  EXPECT_EQ(text.substr(text.find("rank 0: 0")),
+            "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0REDUCE_GRAD 0STEP\n"
+            "rank 1: 1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1REDUCE_GRAD 1STEP\n");
+}
+
 TEST(ReduceGrad, StagesThatReduceAlreadyStayAsTheyAre) {
   EXPECT_EQ(reduced("0F0 0B0 0REDUCE_GRAD 0STEP"), "0F0 0B0 0REDUCE_GRAD 0STEP");
 }
 
-TEST(ReduceGrad, FollowsEachBackwardWhereEachHasItsUpdate) {
-  Program program = one_rank("0F0 0B0 0STEP 0F1@1 0B1@1 0STEP");
-  program.update = UpdateRule::microbatch;
-  EXPECT_EQ(list_of(insert_reduce_grad(program)),
+TEST(ReduceGrad, FollowsTheLastBackwardBeforeEachUpdate) {
+  EXPECT_EQ(reduced("0F0 0B0 0STEP 0F1@1 0B1@1 0STEP"),
             "0F0 0B0 0REDUCE_GRAD 0STEP 0F1@1 0B1@1 0REDUCE_GRAD 0STEP");
+  EXPECT_EQ(reduced("0F0 0F1 0B0 0F2 0B1 0STEP 0F3 0B2 0B3 0STEP"),
+            "0F0 0F1 0B0 0F2 0B1 0REDUCE_GRAD 0STEP 0F3 0B2 0B3 0REDUCE_GRAD 0STEP");
 }
 
 // The first case: pytorch, test_schedule.py, test_merge_bw.

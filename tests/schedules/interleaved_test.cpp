@@ -8,9 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/action.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
 namespace {

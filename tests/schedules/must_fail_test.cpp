@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "schedules/program_text.hpp"
-#include "schedules/pytorch_csv.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/text/program_text.hpp"
+#include "schedules/text/pytorch_csv.hpp"
 #include "tests/schedules/text_files.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<fs::path> bad_programs() {
-  const fs::path folder = PENSTOCK_SOURCE_DIR "/tests/schedules/must_fail";
+  const fs::path folder = source_path("tests/schedules/must_fail");
   std::vector<fs::path> files = test::files_in(folder, ".psched");
   const std::vector<fs::path> csv = test::files_in(folder, ".csv");
   files.insert(files.end(), csv.begin(), csv.end());
@@ -46,7 +47,7 @@ std::string test_name(const testing::TestParamInfo<fs::path>& info) { return inf
 INSTANTIATE_TEST_SUITE_P(Program, MustFail, testing::ValuesIn(bad_programs()), test_name);
 
 TEST(MustFailFolder, HoldsAProgramForEachMessage) {
-  const fs::path folder = PENSTOCK_SOURCE_DIR "/tests/schedules/must_fail";
+  const fs::path folder = source_path("tests/schedules/must_fail");
   EXPECT_GE(bad_programs().size(), 70U);
   EXPECT_EQ(test::files_in(folder, ".expected").size(), bad_programs().size());
 }

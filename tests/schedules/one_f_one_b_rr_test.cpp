@@ -10,9 +10,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -169,7 +171,7 @@ TEST(OneFOneBRR, NeverHangsWithReplicatedStages) {
 // --- the runtime's own order, action for action ---------------------------------------------------------
 
 TEST(OneFOneBRR, MatchesTheReleasedRuntimeActionForAction) {
-  const std::filesystem::path path = PENSTOCK_SOURCE_DIR "/../shared/reference/pipedream/rr_golden.json";
+  const std::filesystem::path path = source_path("../shared/reference/pipedream/rr_golden.json");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "the reference orders are not beside this checkout";
   std::ifstream file(path);
   const nlohmann::json golden = nlohmann::json::parse(file);

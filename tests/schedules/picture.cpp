@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
-#include "schedules/flat_program.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/rendezvous_walk.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/passes/lower.hpp"
 
 namespace penstock {
 
@@ -25,7 +25,7 @@ std::vector<std::string> picture(const Program& compute_program) {
   for (std::size_t p = 0; p < flat.ops.size(); ++p) {
     slots.compute[p] = flat.ops[p] == FlatOp::compute && flat.actions[p].kind != ActionKind::step ? 1 : 0;
   }
-  const Walk walked = walk(flat, slots, {});
+  const auto times = walk(flat, slots, {});
   const bool several_stages = lowered->stage_count() > lowered->rank_count();
   const auto text_of = [&](std::size_t position) {
     const std::string text = to_text(flat.actions[position]);
@@ -35,7 +35,7 @@ std::vector<std::string> picture(const Program& compute_program) {
   std::vector<std::size_t> widths;                                          // by slot
   for (std::size_t p = 0; p < flat.ops.size(); ++p) {
     if (slots.compute[p] == 0) continue;
-    const auto slot = static_cast<std::size_t>(walked.start[p]);
+    const auto slot = static_cast<std::size_t>(times->start[p]);
     auto& row = cells[static_cast<std::size_t>(flat.rank_of(static_cast<std::int32_t>(p)))];
     row.resize(slot + 1);
     row[slot] = text_of(p);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "schedules/program.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 

@@ -9,8 +9,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/generators.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/schedules/picture.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -101,6 +103,12 @@ const std::vector<Golden>& goldens() {
        {.stages = 3, .microbatches = 5},
        {"rank 0   F0 F1 F2 F3 F4 B0    B1    B2    B3    B4",
         "rank 1      F0 F1 F2 B0 F3 B1 F4 B2    B3    B4", "rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4"}},
+      {"kfkb",
+       "kfkb.cpp",
+       {.stages = 3, .microbatches = 6},
+       {"rank 0   F0 F1 F2 F3 F4 F5 B0 B1       B2 B3       B4 B5",
+        "rank 1      F0 F1 F2 F3 B0 B1 F4 F5 B2 B3       B4 B5",
+        "rank 2         F0 F1 B0 B1 F2 F3 B2 B3 F4 F5 B4 B5"}},
       {"seq-1f1b",
        "seq_one_f_one_b.cpp",
        {.stages = 2, .microbatches = 2, .slices = 2},
@@ -168,7 +176,7 @@ TEST(Picture, IsWhatTheGeneratorMakes) {
 TEST(Picture, StandsAtTheTopOfTheGeneratorsFile) {
   for (const Golden& golden : goldens()) {
     if (std::string(golden.schedule) == "data-parallel") continue;  // shows its reductions, too
-    std::ifstream file(std::string(PENSTOCK_SOURCE_DIR "/schedules/") + golden.file);
+    std::ifstream file(source_path("schedules/rules/") + golden.file);
     std::stringstream text;
     text << file.rdbuf();
     for (const std::string& row : golden.rows)

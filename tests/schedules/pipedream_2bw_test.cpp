@@ -6,11 +6,12 @@
 
 #include <gtest/gtest.h>
 
-#include "report/metrics.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program.hpp"
-#include "schedules/validate.hpp"
-#include "sim/engines.hpp"
+#include "report/result/metrics.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {
@@ -68,9 +69,8 @@ TEST(PipeDream2BW, FillsThePipelineOnce) {
   for_all_shapes([](const Shape& shape, const Program& program) {
     if (shape.microbatches < shape.stages) return;
     const StageCost cost{.forward_ns = 7, .backward_ns = 13};
-    const Experiment experiment =
-        experiment_of(program, {.stages = {program.placement.stages.size(), cost}, .edges = {}},
-                      uniform_links(program.rank_count(), kUnlimitedBandwidth, 0));
+    const Experiment experiment = experiment_of(program, uniform_costs(program, cost),
+                                                uniform_links(program.rank_count(), kUnlimitedBandwidth, 0));
     EXPECT_EQ(makespan_ns(experiment), (shape.microbatches * shape.iterations + shape.stages - 1) * (7 + 13));
   });
 }

@@ -1,6 +1,6 @@
 // Copies of whole pipelines.
 
-#include "schedules/pipeline_replicas.hpp"
+#include "schedules/passes/pipeline_replicas.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,13 +10,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/metrics.hpp"
-#include "schedules/channel_check.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
-#include "sim/engines.hpp"
+#include "report/result/metrics.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 #include "topology/collective.hpp"
 

@@ -1,14 +1,14 @@
 // What changes between two programs, read off small schedules.
 
-#include "schedules/program_diff.hpp"
+#include "schedules/text/program_diff.hpp"
 
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/generators.hpp"
-#include "schedules/program.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedules/program_text.hpp"
+#include "schedules/text/program_text.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedules/pytorch_csv.hpp"
+#include "schedules/text/pytorch_csv.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "schedules/csv_rows.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/merge_backward.hpp"
-#include "schedules/program.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/passes/merge_backward.hpp"
+#include "schedules/text/csv_rows.hpp"
+#include "schedules/text/program_text.hpp"
 #include "tests/schedules/text_files.hpp"
 
 namespace penstock {
@@ -103,13 +103,46 @@ TEST(PyTorchCsv, LinesAreCountedThroughQuotedLineEnds) {
   EXPECT_EQ(program.error(), "test.csv:4: rank 1: `1Q0`: unknown action `Q`; the nearest is `F`");
 }
 
-TEST(PyTorchCsv, TheLastRanksShiftedForwardsAreNamed) {
-  const auto program = parse_pytorch_csv("0F1,0B0,0F2,0B1\n", "one_rank.csv");
-  ASSERT_FALSE(program);
-  EXPECT_EQ(program.error(),
-            "one_rank.csv:1: rank 0: 0F2: microbatch 2 is outside 0..1 (stage 0 has 2 forwards); torch "
-            "2.11's own 1F1B "
-            "dump numbers the last rank's forwards from 1: subtract 1 from each of them");
+// Schedule1F1B(...)._get_pipeline_order() of torch 2.11 on 2 ranks with 4 microbatches, as its cells print.
+TEST(PyTorchCsv, TheForwardsThatTorchCountsFrom1AreMendedAndNamed) {
+  const auto imported = import_pytorch_csv(
+      "0F0,,,0F1,0B0,0F2,0B1,0F3,0B2,,0B3,0REDUCE_GRAD\n"
+      ",1F1,1B0,1F2,1B1,1F3,1B2,1F4,1B3,1REDUCE_GRAD\n",
+      "dump.csv");
+  ASSERT_TRUE(imported) << imported.error();
+  EXPECT_EQ(to_pytorch_csv(imported->program).value(),
+            "0F0,0F1,0B0,0F2,0B1,0F3,0B2,0B3,0REDUCE_GRAD\n"
+            "1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3,1REDUCE_GRAD\n");
+  const auto valid = validate(imported->program);
+  EXPECT_TRUE(valid) << valid.error();
+  EXPECT_EQ(imported->notes, std::vector<std::string>{
+                                 "dump.csv:2: rank 1: its forwards are numbered 1 to 4 and were read as 0 to "
+                                 "3, as their backwards are: torch 2.11 dumps the last rank of its 1F1B so"});
+}
+
+TEST(PyTorchCsv, TheForwardsOfOneRankAloneAreMendedToo) {
+  const auto imported = import_pytorch_csv("0F1,0B0,0F2,0B1\n", "one_rank.csv");
+  ASSERT_TRUE(imported) << imported.error();
+  EXPECT_EQ(to_pytorch_csv(imported->program).value(), "0F0,0B0,0F1,0B1\n");
+  EXPECT_EQ(imported->notes.size(), 1U);
+}
+
+TEST(PyTorchCsv, NothingElseIsMended) {
+  const std::vector<std::string> refused = {
+      "0F0,0F1,0B0,0B1\n1F1,1B0,1F2,1B2\n",                   // the backwards go another way
+      "0F0,0F1,0B0,0B1\n1F0,1B0,1F2,1B1\n",                   // a gap
+      "0F1,0F2,0B0,0B1\n1F0,1B0,1F1,1B1\n",                   // not the last rank
+      "0F0,0F1,2F1,2B0,2F2,2B1,0B0,0B1\n1F0,1F1,1B0,1B1\n"};  // the last stage, but not alone on its rank
+  for (const std::string& csv : refused) {
+    const auto imported = import_pytorch_csv(csv, "test.csv");
+    ASSERT_FALSE(imported) << csv;
+    EXPECT_NE(imported.error().find("is outside 0..1"), std::string::npos) << imported.error();
+  }
+  EXPECT_TRUE(import_pytorch_csv(kDumps[0], "test.csv")->notes.empty());
+}
+
+TEST(PyTorchCsv, AByteOrderMarkIsSkipped) {
+  EXPECT_EQ(parsed("\xEF\xBB\xBF" + kDumps[0]), parsed(kDumps[0]));
 }
 
 TEST(PyTorchCsv, RefusesToWriteWhatTheFormCannotSay) {

@@ -1,6 +1,6 @@
 // ZeRO over the ranks that share a stage: where the lists gather, and which programs can be sharded.
 
-#include "schedules/sharding.hpp"
+#include "schedules/passes/sharding.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,15 +9,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/channel_check.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
 
 namespace penstock {
 namespace {

@@ -9,9 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/source_path.hpp"
+
 namespace penstock::test {
 
-inline const std::filesystem::path kReference = PENSTOCK_SOURCE_DIR "/../shared/reference";
+inline const std::filesystem::path kReference = source_path("../shared/reference");
 
 inline std::string text_of(const std::filesystem::path& file) {
   const std::ifstream stream(file, std::ios::binary);

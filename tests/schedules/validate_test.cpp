@@ -1,4 +1,4 @@
-#include "schedules/validate.hpp"
+#include "schedules/check/validate.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "schedules/action.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/schedule_grid.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/text/program_text.hpp"
+#include "schedules/text/schedule_grid.hpp"
 
 namespace penstock {
 namespace {

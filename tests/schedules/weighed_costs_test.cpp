@@ -10,19 +10,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/metrics.hpp"
-#include "report/result.hpp"
-#include "scenarios/experiment.hpp"
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/channel_check.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/program.hpp"
-#include "schedules/validate.hpp"
-#include "sim/engines.hpp"
-#include "sim/memory.hpp"
+#include "report/print/memory_category.hpp"
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/memory/memory.hpp"
 #include "tests/sim/experiments.hpp"
 #include "topology/cluster.hpp"
 
@@ -47,8 +49,8 @@ std::int32_t model_stages(const std::string& schedule, const Shape& shape) {
 }
 
 Shape with_costs(const std::string& schedule, Shape shape, const StageCost& cost) {
-  shape.costs =
-      CostTable{.stages = {static_cast<std::size_t>(model_stages(schedule, shape)), cost}, .edges = {}};
+  const auto stages = static_cast<std::size_t>(model_stages(schedule, shape));
+  shape.costs = CostTable{.stages = {stages, cost}, .edges = {stages - 1, EdgeCost{}}};
   return shape;
 }
 
@@ -137,6 +139,7 @@ TEST(WeighedCosts, MayDifferFromStageToStage) {
         costs.stages.back().released_by_input = up_to(static_cast<std::uint32_t>(costs.stages.back().kept));
         if (stage > 0) shape.transfer_ns.push_back(up_to(30));
       }
+      costs.edges.resize(costs.stages.size() - 1);
       shape.costs = costs;
       expect_sound(schedule, shape);
     }
@@ -168,6 +171,7 @@ TEST(MemoryLimit, HoldsToTheByte) {
                                 .kept = 10 + 3 * (stage % 2),
                                 .released_by_input = 4});
       }
+      costs.edges.resize(costs.stages.size() - 1);
       shape.costs = costs;
       const Bytes least = schedule == "zb-v" ? 26 : 13;
       for (Bytes limit = least; limit <= 20 * stages; limit += 7) {

@@ -1,6 +1,6 @@
 // Which weights the schedules use: what the PipeDream papers state, and the analysis of odd programs.
 
-#include "schedules/weight_versions.hpp"
+#include "schedules/check/weight_versions.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,11 +10,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/metrics.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
-#include "sim/engines.hpp"
+#include "report/result/metrics.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {

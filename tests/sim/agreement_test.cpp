@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "schedules/channel.hpp"
-#include "schedules/generators.hpp"
-#include "sim/engines.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {
@@ -15,9 +15,8 @@ namespace {
 
 Experiment shared_case(std::int32_t stages, std::int32_t microbatches) {
   const Program program = *generate("1f1b", {.stages = stages, .microbatches = microbatches});
-  CostTable costs;
-  costs.stages.assign(static_cast<std::size_t>(stages), {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
-  for (const StageEdge& edge : stage_edges(program)) costs.edges.push_back({edge, 16 << 20, 16 << 20});
+  const CostTable costs = uniform_costs(program, {.forward_ns = 1'000'000, .backward_ns = 2'000'000},
+                                        {.activation = 16 << 20, .gradient = 16 << 20});
   return experiment_of(program, costs, uniform_links(stages, 50.0 * (1 << 30), 4'000));
 }
 

@@ -8,9 +8,10 @@
 
 #include <gtest/gtest.h>
 
-#include "schedules/generators.hpp"
-#include "sim/engines.hpp"
-#include "sim/steady_state.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/steady_state.hpp"
 #include "tests/sim/experiments.hpp"
 #include "topology/collective.hpp"
 
@@ -107,15 +108,15 @@ TEST(ClosedForm, TheSlowestStageDecidesAnUnequalGPipe) {
   };
   for_all_shapes([&](std::int32_t k, std::int32_t m) {
     const Program program = *generate("gpipe", {.stages = k, .microbatches = m});
-    CostTable costs;
+    CostTable costs = uniform_costs(program, {});
     Ns sum = 0;
     Ns slowest_f = 0;
     Ns slowest_b = 0;
-    for (std::int32_t stage = 0; stage < k; ++stage) {
-      costs.stages.push_back({.forward_ns = random(20), .backward_ns = random(40)});
-      sum += costs.stages.back().forward_ns + costs.stages.back().backward_ns;
-      slowest_f = std::max(slowest_f, costs.stages.back().forward_ns);
-      slowest_b = std::max(slowest_b, costs.stages.back().backward_ns);
+    for (StageCost& cost : costs.stages) {
+      cost = {.forward_ns = random(20), .backward_ns = random(40)};
+      sum += cost.forward_ns + cost.backward_ns;
+      slowest_f = std::max(slowest_f, cost.forward_ns);
+      slowest_b = std::max(slowest_b, cost.backward_ns);
     }
     EXPECT_EQ(makespan_ns(experiment_of(program, costs, uniform_links(k, kUnlimitedBandwidth, 0))),
               sum + (m - 1) * (slowest_f + slowest_b));
@@ -142,10 +143,9 @@ TEST(ClosedForm, ZbH1LeavesAThirdOfTheBubble) {
       const std::int32_t m = 2 * k + 1;
       const Program program = *generate("zb-h1", {.stages = k, .microbatches = m});
       const StageCost cost{.forward_ns = f, .backward_input_ns = i, .backward_weight_ns = w};
-      EXPECT_EQ(
-          makespan_ns(experiment_of(program, {.stages = {program.placement.stages.size(), cost}, .edges = {}},
-                                    uniform_links(k, kUnlimitedBandwidth, 0))),
-          m * (f + i + w) + (k - 1) * std::max({f, i, f + i - w}))
+      EXPECT_EQ(makespan_ns(experiment_of(program, uniform_costs(program, cost),
+                                          uniform_links(k, kUnlimitedBandwidth, 0))),
+                m * (f + i + w) + (k - 1) * std::max({f, i, f + i - w}))
           << "K=" << k << " f,i,w=" << f << "," << i << "," << w;
     }
   }

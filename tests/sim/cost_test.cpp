@@ -6,13 +6,13 @@
 
 #include <gtest/gtest.h>
 
-#include "report/metrics.hpp"
-#include "report/result.hpp"
-#include "scenarios/load.hpp"
-#include "scenarios/scenario.hpp"
-#include "sim/plan_evaluation.hpp"
-#include "sim/simulate.hpp"
-#include "sim/sweep.hpp"
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/planning/plan_evaluation.hpp"
+#include "sim/runs/simulate.hpp"
+#include "sim/runs/sweep.hpp"
 
 namespace penstock {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "scenarios/load.hpp"
-#include "sim/simulate.hpp"
+#include "scenarios/read/load.hpp"
+#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 namespace {

@@ -7,13 +7,14 @@
 
 #include <gtest/gtest.h>
 
-#include "report/timeline.hpp"
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/channel_check.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program_text.hpp"
-#include "sim/engines.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/random_experiment.hpp"
 #include "tests/sim/reference_engine.hpp"
@@ -58,7 +59,7 @@ Experiment uneven(const Program& program, const ChannelOptions& channels) {
                             .step_ns = 2,
                             .gradients = 30});
   }
-  for (const StageEdge& edge : stage_edges(program)) costs.edges.push_back({edge, 6 + edge.from, 4});
+  for (const StageEdge& edge : stage_edges(program)) costs.edges.push_back({6 + edge.from, 4});
   Experiment experiment = experiment_of(program, costs, uniform_links(program.rank_count(), 1e9, 3));
   experiment.channels = channels;
   return experiment;

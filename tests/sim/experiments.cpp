@@ -6,10 +6,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "schedules/cost_table.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "sim/engines.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
@@ -48,7 +49,7 @@ Experiment uniform_experiment(const std::string& schedule, const Shape& shape, c
                        .backward_weight_ns = times.backward_ns - times.backward_ns / 2,
                        .recompute_ns = times.forward_ns,
                        .kept = 1};
-  return experiment_of(program, {.stages = {program.placement.stages.size(), cost}, .edges = {}},
+  return experiment_of(program, uniform_costs(program, cost),
                        uniform_links(program.rank_count(), kUnlimitedBandwidth, times.latency_ns));
 }
 

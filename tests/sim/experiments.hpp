@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "report/timeline.hpp"
-#include "scenarios/experiment.hpp"
-#include "schedules/generators.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/shape.hpp"
 
 namespace penstock {
 

@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
-#include "scenarios/load.hpp"
-#include "scenarios/scenario.hpp"
-#include "schedules/action.hpp"
-#include "sim/simulate.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/runs/simulate.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {

@@ -1,6 +1,6 @@
 // Goodput against a simulation of the failures themselves, and the best interval against sqrt(2 C M).
 
-#include "sim/goodput.hpp"
+#include "sim/risk/goodput.hpp"
 
 #include <cmath>
 #include <random>

@@ -1,6 +1,6 @@
 // The short cut of the critical-path engine: where it holds, and that it then says what the full walk says.
 
-#include "sim/in_order_walk.hpp"
+#include "sim/engines/in_order_walk.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -8,13 +8,13 @@
 
 #include <gtest/gtest.h>
 
-#include "report/walk_timeline.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/rendezvous_walk.hpp"
-#include "sim/engines.hpp"
-#include "sim/message_costs.hpp"
+#include "report/timeline/walk_timeline.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/network/message_costs.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/random_experiment.hpp"
 
@@ -26,7 +26,7 @@ Timeline full_walk(const Experiment& experiment) {
       flatten(experiment.program, experiment.costs,
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
   return timeline_of(flat, experiment.program.placement,
-                     walk(flat, walk_durations(experiment, flat), experiment.channels));
+                     *walk(flat, walk_durations(experiment, flat), experiment.channels));
 }
 
 bool has_collectives(const Program& program) {

@@ -5,11 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include "report/result.hpp"
-#include "schedules/generators.hpp"
-#include "sim/engines.hpp"
-#include "sim/memory.hpp"
-#include "sim/simulate.hpp"
+#include "report/print/memory_category.hpp"
+#include "report/result/result.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/runs/simulate.hpp"
 #include "tests/sim/experiments.hpp"
 #include "topology/presets.hpp"
 
@@ -32,9 +34,8 @@ Experiment with_memory(const std::string& schedule, const Shape& shape) {
                        .input = kInput,
                        .weights = kWeights,
                        .gradients = kWeights};
-  CostTable costs{.stages = {program.placement.stages.size(), cost}, .edges = {}};
-  for (const StageEdge& edge : stage_edges(program)) costs.edges.push_back({edge, kActivation, kActivation});
-  return experiment_of(program, costs, uniform_links(program.rank_count(), kUnlimitedBandwidth, 0));
+  return experiment_of(program, uniform_costs(program, cost, {kActivation, kActivation}),
+                       uniform_links(program.rank_count(), kUnlimitedBandwidth, 0));
 }
 
 std::vector<RankMemory> memory(const Experiment& experiment) {

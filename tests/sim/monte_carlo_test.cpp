@@ -1,7 +1,7 @@
 // Noise: equal on any number of cores, bounded by what is drawn, and equal to a plain simulation of the costs
 // that it stands for.
 
-#include "sim/monte_carlo.hpp"
+#include "sim/risk/monte_carlo.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,9 +9,12 @@
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
 
-#include "schedules/action.hpp"
-#include "sim/engines.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/load.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -22,7 +25,7 @@ Experiment one_f_one_b(Ns forward_ns = 1000) {
 }
 
 NoisyMakespans noisy(const Experiment& experiment, const Noise& noise, std::int32_t trials = 200) {
-  auto makespans = monte_carlo(experiment, noise, trials);
+  auto makespans = monte_carlo(experiment, noise, {.count = trials});
   EXPECT_TRUE(makespans) << makespans.error();
   return *std::move(makespans);
 }
@@ -76,6 +79,30 @@ TEST(MonteCarlo, PercentilesAreOfTheNearestRank) {
   EXPECT_EQ(four.percentile(0.5), 20);
   EXPECT_EQ(four.percentile(1), 40);
   EXPECT_DOUBLE_EQ(four.mean_ns(), 25);
+}
+
+/// VGG-16 on four servers, whose uplinks carry activations one way and gradients the other.
+Experiment vgg16_on_cluster_a() {
+  const auto scenario = load_scenario(source_path("scenarios/library/vgg16-cluster-a.yaml"));
+  EXPECT_TRUE(scenario) << scenario.error();
+  return prepare(*scenario).value();
+}
+
+TEST(MonteCarlo, SharesLinksWhereThePredictionDoes) {
+  const Experiment experiment = vgg16_on_cluster_a();
+  ASSERT_TRUE(links_are_shared(experiment));
+  const NoisyMakespans makespans = noisy(experiment, {.jitter = 0.1}, 20);
+  const Ns predicted = event_simulation(experiment)->makespan_ns;
+  EXPECT_EQ(makespans.undisturbed_ns, predicted);
+  EXPECT_GT(makespans.sorted.front(), critical_path(experiment)->makespan_ns)
+      << "no trial has all links to itself";
+}
+
+TEST(MonteCarlo, TakesTheEngineThatIsAskedFor) {
+  const Experiment experiment = vgg16_on_cluster_a();
+  const auto makespans = monte_carlo(experiment, {}, {.count = 1, .engine = Engine::critical_path});
+  ASSERT_TRUE(makespans) << makespans.error();
+  EXPECT_EQ(makespans->undisturbed_ns, critical_path(experiment)->makespan_ns);
 }
 
 }  // namespace

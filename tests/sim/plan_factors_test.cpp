@@ -1,7 +1,7 @@
 // What the recurrence leaves out: an idealised stream that takes exactly as long as it says, and what each
 // factor adds to that, by hand.
 
-#include "sim/plan_factors.hpp"
+#include "sim/planning/plan_factors.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/plan_options.hpp"
-#include "scenarios/scenario.hpp"
-#include "sim/plan_evaluation.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/planning/plan_evaluation.hpp"
 #include "tests/sim/plan_scenarios.hpp"
 
 namespace penstock {
@@ -76,6 +76,9 @@ std::vector<Planned> plans() {
       {"VggOnTwoServers", vgg + two_by_four},
       {"VggOnTwoServersSum", vgg + two_by_four, sum},
       {"VggOnClusterA", vgg + "cluster: {preset: pipedream-a, nodes: 2}\n"},
+      {"VggOnFourServers",
+       "model: vgg16.yaml\ntraining: {micro_batch_size: 4, optimizer: momentum}\n"
+       "cluster: {preset: pipedream-a, nodes: 4}\n"},
       {"GnmtOnFour", gnmt + "cluster: {preset: uniform, devices: 4, bandwidth: 1 GB/s}\n"},
       {"GnmtStraight", gnmt + "cluster: {preset: pipedream-a, nodes: 1}\n", straight},
   };

@@ -1,6 +1,6 @@
 // Plans from noisy profiles: what they lose by hand in a small case, and that draws do not depend on threads.
 
-#include "sim/plan_regret.hpp"
+#include "sim/planning/plan_regret.hpp"
 
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/plan_options.hpp"
-#include "scenarios/planned_scenario.hpp"
-#include "scenarios/scenario.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "tests/sim/plan_scenarios.hpp"
 
 namespace penstock {

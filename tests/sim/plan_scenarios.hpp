@@ -5,16 +5,17 @@
 
 #include <string>
 
-#include "scenarios/load.hpp"
-#include "scenarios/plan_options.hpp"
-#include "scenarios/scenario.hpp"
-#include "sim/plan_evaluation.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/planning/plan_evaluation.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 
 /// The scenario in `text`; file names in it are those of the library's models.
 inline Scenario read(const std::string& text) {
-  auto scenario = parse_scenario(text, "s.yaml", PENSTOCK_SOURCE_DIR "/scenarios/library/models");
+  auto scenario = parse_scenario(text, "s.yaml", source_path("scenarios/library/models"));
   EXPECT_TRUE(scenario) << scenario.error();
   return scenario.value_or(Scenario{});
 }

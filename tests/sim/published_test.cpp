@@ -9,10 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/metrics.hpp"
-#include "schedules/generators.hpp"
-#include "sim/engines.hpp"
-#include "sim/steady_state.hpp"
+#include "report/result/metrics.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/steady_state.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {
@@ -100,7 +101,7 @@ Experiment figure_eight(ReplicaSync sync, std::int32_t minibatches) {
       "1f1b-rr", {.stages = 2, .microbatches = minibatches, .replicas = {2, 1}, .replica_sync = sync});
   const StageCost slow{.forward_ns = 2 * kUnit, .backward_ns = 2 * kUnit};
   const StageCost fast{.forward_ns = kUnit, .backward_ns = kUnit};
-  return experiment_of(program, {.stages = {slow, fast}, .edges = {}},
+  return experiment_of(program, {.stages = {slow, fast}, .edges = {{}}},
                        uniform_links(3, kUnlimitedBandwidth, 0));
 }
 

@@ -13,18 +13,19 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "report/metrics.hpp"
-#include "schedules/fsdp.hpp"
-#include "schedules/generators.hpp"
-#include "schedules/lower.hpp"
-#include "schedules/pytorch_csv.hpp"
-#include "sim/engines.hpp"
+#include "report/result/metrics.hpp"
+#include "schedules/passes/fsdp.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/pytorch_csv.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
 
-const std::filesystem::path kFolder = PENSTOCK_SOURCE_DIR "/../shared/reference/pytorch";
+const std::filesystem::path kFolder = source_path("../shared/reference/pytorch");
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -41,7 +42,7 @@ Experiment in_unit_times(const Program& program) {
                        .backward_weight_ns = 1,
                        .overlapped_pair_ns = 3,
                        .kept = 1};
-  return experiment_of(program, {.stages = {program.placement.stages.size(), unit}, .edges = {}},
+  return experiment_of(program, uniform_costs(program, unit),
                        uniform_links(program.rank_count(), kUnlimitedBandwidth, 0));
 }
 

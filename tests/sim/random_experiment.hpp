@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "scenarios/experiment.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 namespace penstock {
 

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "schedules/action.hpp"
-#include "schedules/channel.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "topology/cluster.hpp"
 #include "topology/collective.hpp"
 
@@ -31,7 +31,8 @@ struct Item {
 
 class Reference {
  public:
-  explicit Reference(const Experiment& experiment) : e_(experiment), p_(experiment.program) {
+  explicit Reference(const Experiment& experiment)
+      : e_(experiment), p_(experiment.program), edges_(experiment.program) {
     for (std::int32_t rank = 0; rank < p_.rank_count(); ++rank) unroll(rank);
   }
 
@@ -155,7 +156,7 @@ class Reference {
     for (const Item& other : items_) {
       if (produces(other, send)) start = std::max(start, other.end);
     }
-    const bool eager = transfer_bytes(e_.costs, send.action) < e_.channels.eager_bytes;
+    const bool eager = transfer_bytes(e_.costs, edges_, send.action) < e_.channels.eager_bytes;
     start = std::max(start, after_queue(send));
     if (!eager) start = std::max({start, after_queue(recv), after_capacity(recv)});
     if (e_.channels.blocking) {
@@ -267,7 +268,7 @@ class Reference {
 
   Ns length_of(const Item& item) const {
     if (is_transfer(item.action.kind)) {
-      return serialization_ns(transfer_bytes(e_.costs, item.action), route_of(item).bytes_per_second);
+      return serialization_ns(transfer_bytes(e_.costs, edges_, item.action), route_of(item).bytes_per_second);
     }
     if (is_collective(item.action.kind)) return collective_ns(item.action);
     if (!is_compute(item.action.kind)) return 0;
@@ -295,7 +296,8 @@ class Reference {
 
   Ns collective_ns(const Action& action) const {
     const StageCost& cost = e_.costs.stages[static_cast<std::size_t>(action.stage)];
-    const auto& group = p_.placement.stages[static_cast<std::size_t>(action.stage)].ranks;
+    const auto group =
+        ring_order(e_.cluster, p_.placement.stages[static_cast<std::size_t>(action.stage)].ranks);
     if (action.kind == ActionKind::unshard) {
       return ring_cost(e_.cluster, group, Collective::all_gather, cost.weights).duration_ns;
     }
@@ -305,6 +307,7 @@ class Reference {
 
   const Experiment& e_;
   const Program& p_;
+  EdgeNumbers edges_;
   std::vector<Item> items_;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 // The slow, obvious engine that every other engine is compared with. Linked into tests and benchmarks only.
 
-#include "report/timeline.hpp"
-#include "scenarios/experiment.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 namespace penstock {
 

@@ -1,6 +1,6 @@
 // Every reproduction holds; and what does not hold is seen.
 
-#include "sim/reproduce.hpp"
+#include "sim/published/reproduce.hpp"
 
 #include <algorithm>
 #include <cmath>

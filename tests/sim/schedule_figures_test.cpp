@@ -14,12 +14,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "report/metrics.hpp"
-#include "schedules/generators.hpp"
-#include "sim/engines.hpp"
-#include "sim/memory.hpp"
-#include "sim/steady_state.hpp"
+#include "report/result/metrics.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/steady_state.hpp"
+#include "sim/memory/memory.hpp"
 #include "tests/sim/experiments.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -50,7 +52,7 @@ Figures figures(const std::string& schedule, const Shape& shape, const StageCost
   const auto program = generate(schedule, shape);
   if (!program) throw std::runtime_error(program.error());
   const Experiment experiment =
-      experiment_of(*program, {.stages = {program->placement.stages.size(), cost}, .edges = {}},
+      experiment_of(*program, uniform_costs(*program, cost),
                     uniform_links(program->rank_count(), kUnlimitedBandwidth, latency_ns));
   const Result result =
       summarize(*critical_path(experiment), {.program = experiment.program, .costs = experiment.costs});
@@ -149,8 +151,7 @@ TEST(ScheduleFigures, ZeroBubbleKeepsTheStatedActivationBytes) {
     for (std::int32_t depth = 1; depth <= 2; ++depth) {
       const Program program = *generate(depth == 1 ? "zb-h1" : "zb-h2", {.stages = k, .microbatches = 3 * k});
       const Experiment experiment =
-          experiment_of(program, {.stages = {program.placement.stages.size(), cost}, .edges = {}},
-                        uniform_links(k, kUnlimitedBandwidth, 0));
+          experiment_of(program, uniform_costs(program, cost), uniform_links(k, kUnlimitedBandwidth, 0));
       const auto memory = memory_of(*critical_path(experiment), experiment, {.samples = false});
       for (std::int32_t rank = 0; rank < k; ++rank) {
         EXPECT_EQ(memory.at(static_cast<std::size_t>(rank)).peak_bytes,
@@ -376,7 +377,7 @@ TEST(ScheduleFigures, OneFOneBAndInterleavedAsTheZeroBubbleGeneratorsTimeThem) {
 }
 
 TEST(ScheduleFigures, EveryRowOfTheZeroBubbleGeneratorsForTheseSchedules) {
-  const std::filesystem::path path = PENSTOCK_SOURCE_DIR "/../shared/reference/zero_bubble/expected.json";
+  const std::filesystem::path path = source_path("../shared/reference/zero_bubble/expected.json");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "the zero-bubble figures are not beside this checkout";
   std::ifstream file(path);
   const nlohmann::json rows = nlohmann::json::parse(file);

@@ -8,13 +8,14 @@
 
 #include <gtest/gtest.h>
 
-#include "report/result.hpp"
-#include "report/timeline.hpp"
-#include "schedules/action.hpp"
-#include "schedules/cost_table.hpp"
-#include "schedules/generators.hpp"
-#include "sim/engines.hpp"
-#include "sim/memory.hpp"
+#include "report/print/memory_category.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/memory/memory.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {
@@ -38,9 +39,8 @@ Experiment data_parallel(std::int32_t ranks, std::int32_t buckets, std::int32_t 
                         .weights = kWeights,
                         .gradients = kWeights,
                         .optimizer_state = 2 * kWeights};
-  return experiment_of(*generate("data-parallel", shape),
-                       {.stages = {static_cast<std::size_t>(buckets), stage}, .edges = {}},
-                       uniform_links(ranks, kBytesPerSecond, 0));
+  const Program program = *generate("data-parallel", shape);
+  return experiment_of(program, uniform_costs(program, stage), uniform_links(ranks, kBytesPerSecond, 0));
 }
 
 /// Of one of `ranks` parts of a bucket over a link, as a ring passes them on, n - 1 times.
@@ -105,9 +105,9 @@ TEST(Buckets, HideTheReductionBehindTheBackwardPass) {
     shape.replicas = {2};
     shape.buckets = {buckets};
     const StageCost stage{.backward_ns = kBackward / buckets, .gradients = kGradients / buckets};
-    return makespan_ns(experiment_of(*generate("1f1b-rr", shape),
-                                     {.stages = {static_cast<std::size_t>(buckets), stage}, .edges = {}},
-                                     uniform_links(2, kBytesPerSecond, 0)));
+    const Program program = *generate("1f1b-rr", shape);
+    return makespan_ns(
+        experiment_of(program, uniform_costs(program, stage), uniform_links(2, kBytesPerSecond, 0)));
   };
   EXPECT_EQ(step_ns(1), 12'000'000);
   EXPECT_EQ(step_ns(2), 10'000'000);
@@ -120,8 +120,9 @@ TEST(Buckets, OfUnevenReplicasTakeTheSameTimeInBothEngines) {
   shape.replicas = {4, 3};
   shape.buckets = {4};
   const StageCost stage{.forward_ns = 100'000, .backward_ns = 200'000, .gradients = 400'000};
-  const Experiment experiment = experiment_of(
-      *generate("1f1b-rr", shape), {.stages = {8, stage}, .edges = {}}, uniform_links(7, kBytesPerSecond, 0));
+  const Program program = *generate("1f1b-rr", shape);
+  const Experiment experiment =
+      experiment_of(program, uniform_costs(program, stage), uniform_links(7, kBytesPerSecond, 0));
   const auto timeline = event_simulation(experiment);
   ASSERT_TRUE(timeline);
   EXPECT_EQ(timeline->makespan_ns, makespan_ns(experiment));

@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include "schedules/generators.hpp"
-#include "schedules/program_text.hpp"
-#include "sim/engines.hpp"
-#include "sim/max_min_share.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/network/max_min_share.hpp"
 #include "tests/sim/experiments.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
@@ -66,7 +66,7 @@ Experiment two_pipelines_over_one_link(Ns second_forward_ns) {
   CostTable costs;
   for (const Ns forward : {Ns{10}, second_forward_ns, Ns{0}, Ns{0}})
     costs.stages.push_back({.forward_ns = forward});
-  costs.edges = {{{0, 2}, 100, 0}, {{1, 3}, 100, 0}};
+  costs.edges = {{100, 0}, {100, 0}};
   return experiment_of(*program, costs, *builder.build());
 }
 
@@ -99,8 +99,7 @@ TEST(EventEngine, AGradientReductionSlowsTheBackwardPassThatItOverlaps) {
   const Program program = *generate("1f1b-rr", {.stages = 2, .microbatches = 8, .replicas = {2, 1}});
   CostTable costs{.stages = {{.forward_ns = 100, .backward_ns = 200, .gradients = 1000},
                              {.forward_ns = 50, .backward_ns = 100}},
-                  .edges = {}};
-  costs.edges = {{{0, 1}, 400, 400}};
+                  .edges = {{400, 400}}};
   // All three devices on one switch: reductions and activations leave rank 0 over the same link.
   const Cluster star = *two_level_cluster(
       {.nodes = 1, .devices_per_node = 3, .intra_bytes_per_second = 1e9, .memory_bytes = {}});
@@ -112,6 +111,47 @@ TEST(EventEngine, AGradientReductionSlowsTheBackwardPassThatItOverlaps) {
 TEST(EventEngine, EqualInputsGiveEqualTimelines) {
   const Experiment experiment = two_pipelines_over_one_link(33);
   EXPECT_EQ(*event_simulation(experiment), *event_simulation(experiment));
+}
+
+/// Four replicas of one stage reduce 4000 bytes after each minibatch; replica r is device `order[r]` of two
+/// servers of two.
+Experiment reducing_replicas(const std::vector<std::int32_t>& order) {
+  const Program program = *generate("data-parallel", {.stages = 1, .microbatches = 4, .replicas = {4}});
+  const CostTable costs{.stages = {{.forward_ns = 100, .backward_ns = 200, .gradients = 4000}}, .edges = {}};
+  const Cluster cluster = *two_level_cluster({.nodes = 2,
+                                              .devices_per_node = 2,
+                                              .intra_bytes_per_second = 4e9,
+                                              .inter_bytes_per_second = 1e9,
+                                              .device_order = order});
+  return experiment_of(program, costs, cluster);
+}
+
+// 2 (4-1)/4 of 4000 bytes over an uplink of 1 byte a nanosecond: 6000. Numbered across the servers, all four
+// hops of the ring in the ranks' order cross the uplinks, two in each direction.
+TEST(EventEngine, ARingGoesServerByServerHoweverReplicasArePlaced) {
+  const Experiment in_turn = reducing_replicas({0, 2, 1, 3});
+  EXPECT_EQ(event_simulation(in_turn)->makespan_ns, 300 + 6000);
+  EXPECT_EQ(*event_simulation(in_turn), *event_simulation(reducing_replicas({0, 1, 2, 3})));
+  EXPECT_FALSE(links_are_shared(in_turn)) << "each uplink carries one hop";
+}
+
+// Four devices on one bus of 1 byte a nanosecond, which all four hops cross at once.
+TEST(EventEngine, HopsOfOneRingShareALink) {
+  ClusterBuilder builder("bus");
+  std::vector<std::int32_t> devices;
+  for (int i = 0; i < 4; ++i) devices.push_back(builder.add_device({}));
+  const std::int32_t out = builder.add_switch("out");
+  const std::int32_t in = builder.add_switch("in");
+  for (const std::int32_t device : devices) {
+    builder.add_link(device, out, 4e9, 0);
+    builder.add_link(in, device, 4e9, 0);
+  }
+  builder.add_link(out, in, 1e9, 0);
+  const Program program = *generate("data-parallel", {.stages = 1, .microbatches = 4, .replicas = {4}});
+  const CostTable costs{.stages = {{.forward_ns = 100, .backward_ns = 200, .gradients = 4000}}, .edges = {}};
+  const Experiment experiment = experiment_of(program, costs, *builder.build());
+  EXPECT_TRUE(links_are_shared(experiment));
+  EXPECT_EQ(event_simulation(experiment)->makespan_ns, 300 + 4 * 6000);
 }
 
 }  // namespace

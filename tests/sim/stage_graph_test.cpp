@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "schedules/lower.hpp"
-#include "schedules/program_text.hpp"
-#include "schedules/validate.hpp"
-#include "sim/engines.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/reference_engine.hpp"
 
@@ -23,10 +23,7 @@ Program read(const std::string& text) {
 }
 
 CostTable costs_of(const Program& program) {
-  CostTable costs;
-  costs.stages.assign(program.placement.stages.size(), {.forward_ns = 10, .backward_ns = 20});
-  for (const StageEdge& edge : stage_edges(program)) costs.edges.push_back({edge, 5, 5});
-  return costs;
+  return uniform_costs(program, {.forward_ns = 10, .backward_ns = 20}, {.activation = 5, .gradient = 5});
 }
 
 //        1 (10)

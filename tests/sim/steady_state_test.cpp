@@ -2,12 +2,18 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "schedules/generators.hpp"
-#include "sim/engines.hpp"
-#include "sim/steady_state.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/steady_state.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {
@@ -24,7 +30,7 @@ Experiment uneven(const std::string& schedule, const Shape& shape) {
                             .step_ns = 11,
                             .gradients = 50});
   }
-  for (const StageEdge& edge : stage_edges(program)) costs.edges.push_back({edge, 60, 40});
+  costs.edges.assign(stage_edges(program).size(), {.activation = 60, .gradient = 40});
   return experiment_of(program, costs, uniform_links(program.rank_count(), 1e9, 9));
 }
 
@@ -62,6 +68,26 @@ TEST(SteadyState, ALongerStreamTakesAMultipleOfThePeriodLonger) {
   }
 }
 
+TEST(SteadyState, AStreamOfSlicedMicrobatchesCountsMicrobatchesNotSlices) {
+  Program program{.schedule = "sliced-stream",
+                  .microbatches = 40,
+                  .slices = 2,
+                  .update = UpdateRule::microbatch,
+                  .placement = {.stages = {{.ranks = {0}}}},
+                  .ranks = {{}}};
+  for (std::int32_t m = 0; m < program.microbatches; ++m) {  // F0 F1 B1 B0 STEP  F2 F3 B3 B2 STEP ...
+    std::vector<Action>& list = program.ranks.front();
+    for (const std::int32_t unit : {2 * m, 2 * m + 1}) list.push_back(forward(0, unit, m));
+    for (const std::int32_t unit : {2 * m + 1, 2 * m}) list.push_back(backward(0, unit, m));
+    list.push_back(whole_stage(ActionKind::step, 0));
+  }
+  const auto period = steady_period(experiment_of(program, unit_costs(program), uniform_links(1, 1e9, 0)),
+                                    Engine::critical_path);
+  ASSERT_TRUE(period);
+  EXPECT_EQ(period->microbatches, 1);
+  EXPECT_EQ(period->period_ns, 2 * (1'000'000 + 2'000'000)) << "two slices of F 1 ms and B 2 ms each";
+}
+
 TEST(SteadyState, ABarrierKeepsPassesFromOverlapping) {
   Experiment experiment = uneven("zb-h1", {.stages = 2, .microbatches = 4});
   experiment.costs.stages[1].backward_weight_ns =
@@ -83,7 +109,7 @@ TEST(SteadyState, ATooShortStreamShowsNoPeriod) {
 TEST(SteadyState, DepthFourReachesTheSlowestStage) {
   const Program one = *generate("1f1b-rr", {.stages = 4, .microbatches = 40, .warmup = {0, 0, 0, 0}});
   const Program four = *generate("1f1b-rr", {.stages = 4, .microbatches = 60});
-  CostTable costs;
+  CostTable costs{.stages = {}, .edges = {3, EdgeCost{}}};
   for (const Ns both : {19'512'000, 21'886'000, 22'150'000, 25'868'000}) {
     costs.stages.push_back({.forward_ns = both / 3, .backward_ns = both - both / 3});
   }

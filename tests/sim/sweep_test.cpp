@@ -8,10 +8,10 @@
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
 
-#include "report/sweep.hpp"
-#include "scenarios/load.hpp"
-#include "sim/simulate.hpp"
-#include "sim/sweep.hpp"
+#include "report/result/sweep_table.hpp"
+#include "scenarios/read/load.hpp"
+#include "sim/runs/simulate.hpp"
+#include "sim/runs/sweep.hpp"
 
 namespace penstock {
 namespace {
@@ -66,6 +66,27 @@ TEST(Sweep, APointThatDoesNotFitKeepsItsFigures) {
   EXPECT_GT(swept.rows[1].makespan_ns, 0);
   EXPECT_THAT(swept.rows[1].reason, testing::HasSubstr("rank 0"));
   EXPECT_EQ(swept.rows[3].status, SweepStatus::ok) << "1F1B holds two microbatches whatever M is";
+}
+
+// Both devices have 30 MB; the second stage keeps twice as much as the first.
+TEST(Sweep, NamesTheRankThatLacksMost) {
+  const Scenario uneven = scenario(
+      "model: {stages: {forward: 1 ms, backward: 2 ms, kept: [20 MB, 40 MB]}}\n"
+      "cluster: {preset: uniform, memory: 30 MB}\nschedule: {name: gpipe, stages: 2, microbatches: 2}\n");
+  const Sweep swept = sweep(uneven, {});
+  EXPECT_EQ(swept.rows[0].status, SweepStatus::out_of_memory);
+  EXPECT_EQ(swept.rows[0].reason, "rank 1 needs 76.29 MiB, its device has 28.61 MiB");
+}
+
+// The first stage waits for a backward before it has sent what the warm-up behind it takes in.
+TEST(Sweep, ARowThatCannotRunSaysWhoWaitsForWhom) {
+  const Scenario stuck =
+      scenario("schedule: {name: 1f1b-rr, stages: 2, replicas: [1, 4], microbatches: 8, warmup: [0, 1]}\n");
+  const Sweep swept = sweep(stuck, {});
+  EXPECT_EQ(swept.rows[0].status, SweepStatus::failed);
+  EXPECT_THAT(
+      swept.rows[0].reason,
+      testing::HasSubstr("ranks wait for each other: rank 0 at position 1: 0B0 waits for 1B0; rank 1"));
 }
 
 TEST(Sweep, TheClosedFormIsTheSimulatedBubbleOnEqualStages) {

@@ -1,4 +1,4 @@
-// Predicted against measured time. A subset of the matrix that bench/timing_bench.cpp runs as a whole:
+// Predicted against measured time. A subset of the matrix that bench/timing/timing_bench.cpp runs as a whole:
 // K = 2 and 4 with M = K, 2K and 4K, K = 8 with M = K and 2K; free and slow links with balanced stages, slow
 // ones with imbalanced (K = 4) and jittered stages (K = 2 and 4); interleaved up to K = 4. What was measured
 // is printed.
@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/timing/timing_matrix.hpp"
+#include "bench/timing/timing_matrix.hpp"
 
 namespace penstock {
 namespace {

@@ -121,5 +121,46 @@ TEST(RingCost, SaturatesWhereItDoesNotFit) {
   EXPECT_EQ(cost.duration_ns, kMost);
 }
 
+Cluster two_servers_of_three() {
+  return two_level_cluster({.nodes = 2,
+                            .devices_per_node = 3,
+                            .intra_bytes_per_second = 4e9,
+                            .inter_bytes_per_second = 1e9})
+      .value();
+}
+
+// Devices 0, 1, 2 are on one server and 3, 4, 5 on the other. Numbered in turn, six hops cross the uplinks;
+// server by server, two do.
+TEST(RingOrder, GoesServerByServerHoweverTheGroupIsNumbered) {
+  EXPECT_EQ(ring_order(two_servers_of_three(), std::vector{0, 3, 1, 4, 2, 5}),
+            (std::vector{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(ring_order(two_servers_of_three(), std::vector{4, 0, 5, 1}), (std::vector{4, 5, 0, 1}));
+}
+
+TEST(RingOrder, StaysWhereNoLinkHasLessToCarryInAnother) {
+  EXPECT_EQ(ring_order(two_servers_of_three(), std::vector{2, 1, 0, 5, 4, 3}),
+            (std::vector{2, 1, 0, 5, 4, 3}));
+  const auto alike = uniform_cluster({.devices = 5, .bytes_per_second = 1e9}).value();
+  EXPECT_EQ(ring_order(alike, std::vector{3, 0, 4, 1}), (std::vector{3, 0, 4, 1}));
+  const auto unlimited = uniform_cluster({.devices = 4}).value();
+  EXPECT_EQ(ring_order(unlimited, std::vector{2, 0, 1}), (std::vector{2, 0, 1}));
+}
+
+TEST(RingOrder, OfOneOrNoDeviceIsThatDevice) {
+  EXPECT_TRUE(ring_order(two_servers_of_three(), {}).empty());
+  EXPECT_EQ(ring_order(two_servers_of_three(), std::vector{4}), std::vector{4});
+}
+
+//   0 -> 1 -> 2 -> 0 is fast, the other way round is slow.
+TEST(RingOrder, TakesTheFastWayRound) {
+  ClusterBuilder builder("one way fast");
+  for (int i = 0; i < 3; ++i) builder.add_device({});
+  for (std::int32_t i = 0; i < 3; ++i) {
+    builder.add_link(i, (i + 1) % 3, 1e9, 1);
+    builder.add_link((i + 1) % 3, i, 1e6, 1);
+  }
+  EXPECT_EQ(ring_order(builder.build().value(), std::vector{2, 1, 0}), (std::vector{2, 0, 1}));
+}
+
 }  // namespace
 }  // namespace penstock

@@ -1,3 +1,7 @@
+// The networks of backend/torch with their tensors on a worker's device. Weights and data are drawn on the
+// CPU from the same seeds and then copied, so that a run on GPUs starts where a run on CPUs does; each module
+// is bound to its worker's stream (stream_bound_module.cpp).
+
 #include "backend/cuda/torch/cuda_network.hpp"
 
 #include <cstddef>
@@ -13,21 +17,22 @@
 #include <c10/core/ScalarType.h>
 #include <tl/expected.hpp>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/torch/device_tensor_codec.hpp"
 #include "backend/cuda/torch/stream_bound_module.hpp"
 #include "backend/cuda/torch/stream_scope.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/executor.hpp"
-#include "backend/module_family.hpp"
-#include "backend/stage_module.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/stage_module.hpp"
 #include "backend/torch/cut_network.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/networks.hpp"
 #include "backend/torch/torch_stage.hpp"
-#include "scenarios/experiment.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/iterations.hpp"
 
 namespace penstock::nn {
 namespace {
@@ -75,12 +80,12 @@ class CudaNetworkFamily : public ModuleFamily {
     const auto here = [device](const RandomData& data) {
       return [device, data](std::int32_t microbatch) { return data.of(microbatch).to(device); };
     };
-    const auto training =
-        std::make_shared<Training>(Training{.inputs = here(cut_.network.inputs),
-                                            .targets = here(cut_.network.targets),
-                                            .optimizer = cut_.optimizer,
-                                            .loss_scale = 1.0 / experiment_.program.microbatches,
-                                            .observer = {}});
+    const auto training = std::make_shared<Training>(
+        Training{.inputs = here(cut_.network.inputs),
+                 .targets = here(cut_.network.targets),
+                 .optimizer = cut_.optimizer,
+                 .loss_scale = 1.0 / microbatches_of_minibatch(experiment_.program),
+                 .observer = {}});
     const Network& network = cut_.network;
     const auto definitions =
         split(network.model, cut_.cut, {.type = at::kFloat, .device = device}, network.inputs.of(0));

@@ -8,7 +8,7 @@
 
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/workers.hpp"
-#include "scenarios/experiment.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 namespace penstock::nn {
 

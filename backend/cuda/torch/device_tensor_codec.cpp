@@ -1,3 +1,7 @@
+// Tensors to one run of bytes and back, by copies on the device. Shapes travel once, as a layout in words,
+// "type:size,size;..."; after that a message is its bytes alone. Each tensor starts at a multiple of 256
+// bytes, so that whatever its type, it can be read in place.
+
 #include "backend/cuda/torch/device_tensor_codec.hpp"
 
 #include <algorithm>
@@ -26,7 +30,7 @@
 #include "backend/cuda/cuda_error.hpp"
 #include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/stream.hpp"
-#include "backend/payload.hpp"
+#include "backend/executor/payload.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/torch_stage.hpp"
 
@@ -59,7 +63,8 @@ DeviceNumber number_of(at::ScalarType type) {
 std::string text_of(const Shape& shape) {
   std::string text = std::to_string(static_cast<int>(shape.type)) + ":";
   for (std::size_t i = 0; i < shape.sizes.size(); ++i) {
-    text += (i > 0 ? "," : "") + std::to_string(shape.sizes[i]);
+    if (i > 0) text += ',';
+    text += std::to_string(shape.sizes[i]);
   }
   return text;
 }
@@ -94,7 +99,8 @@ std::vector<Shape> shapes_of(std::string_view text) {
 DeviceLayout layout_of_shapes(const std::vector<Shape>& shapes) {
   DeviceLayout layout;
   for (const Shape& shape : shapes) {
-    layout.text += (layout.text.empty() ? "" : ";") + text_of(shape);
+    if (!layout.text.empty()) layout.text += ';';
+    layout.text += text_of(shape);
     layout.runs.push_back({.type = number_of(shape.type), .bytes = padded(bytes_of(shape))});
     layout.bytes += layout.runs.back().bytes;
   }

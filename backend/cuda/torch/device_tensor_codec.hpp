@@ -5,7 +5,7 @@
 
 #include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/stream.hpp"
-#include "backend/payload.hpp"
+#include "backend/executor/payload.hpp"
 
 namespace penstock::nn {
 

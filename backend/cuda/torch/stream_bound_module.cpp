@@ -1,3 +1,7 @@
+// A module around a module (the decorator of Gamma et al.): every call runs with the worker's stream as
+// LibTorch's current one and returns when the GPU has ended it. Thereby the executor, which knows no GPU,
+// sees times of the work rather than of its launch.
+
 #include "backend/cuda/torch/stream_bound_module.hpp"
 
 #include <cstddef>
@@ -13,10 +17,10 @@
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/torch/stream_scope.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/executor.hpp"
-#include "backend/payload.hpp"
-#include "backend/stage_module.hpp"
-#include "schedules/action.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/stage_module.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock::nn {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "backend/cuda/workers.hpp"
-#include "backend/executor.hpp"
-#include "backend/payload.hpp"
-#include "backend/stage_module.hpp"
-#include "schedules/action.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/stage_module.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock::nn {
 

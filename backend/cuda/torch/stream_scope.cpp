@@ -1,3 +1,6 @@
+// LibTorch takes its stream from a thread-local; a guard sets it to the worker's and puts the old one back.
+// cuBLAS chooses kernels by the number of SMs that it believes to have, which in a partition must be said.
+
 #include "backend/cuda/torch/stream_scope.hpp"
 
 #include <cstdint>

@@ -10,8 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "backend/nccl/communicator_plan.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/generators.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/backend/execution.hpp"
 
 namespace penstock {

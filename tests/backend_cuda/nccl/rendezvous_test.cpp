@@ -10,9 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/executor/transport.hpp"
 #include "backend/nccl/nccl_run.hpp"
 #include "backend/nccl/rendezvous.hpp"
-#include "backend/transport.hpp"
 
 namespace penstock {
 namespace {

@@ -13,17 +13,17 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
-#include "backend/clock.hpp"
 #include "backend/cuda/local_transport.hpp"
 #include "backend/cuda/torch/device_tensor_codec.hpp"
 #include "backend/cuda/torch/stream_bound_module.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/executor.hpp"
-#include "backend/in_process_transport.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/link_pace.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/torch_stage.hpp"
-#include "schedules/flat_program.hpp"
-#include "schedules/generators.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/backend/execution.hpp"
 #include "tests/backend_cuda/gpu.hpp"
 #include "tests/backend_torch/torch_run.hpp"

@@ -1,0 +1,279 @@
+// With d = duration + launch of a kind at the file's own microbatch, the model says
+//
+//   overhead = o        figure = d - o        duration of m times as many samples = o + m (d - o)
+//
+// so that every kind is exact at the file's own microbatch, whatever o is. o is what leaves the least squares
+// of the relative errors at the other sizes, over all kinds of the stage:
+//
+//   residual = (o (1 - m) + m d - y) / y,   o = sum (1 - m)(y - m d) / y^2  /  sum (1 - m)^2 / y^2
+//
+// A model's B is I + W. Where a program has B alone, B is exact and I and W share it as they were measured;
+// otherwise I and W are exact.
+
+#include "backend/calibration/calibrated_parts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/calibration/calibration.hpp"
+#include "backend/calibration/calibration_program.hpp"
+#include "backend/calibration/line_fit.hpp"
+#include "report/print/units.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kWorthANote = 0.01;
+
+const KindCalibration* find_kind(const std::vector<KindCalibration>& stage, ActionKind kind) {
+  const auto found = std::ranges::find(stage, kind, &KindCalibration::kind);
+  return found == stage.end() ? nullptr : &*found;
+}
+
+// --- one stage ------------------------------------------------------------------------------------
+
+/// All without the overhead.
+struct StageTimes {
+  Ns overhead = 0;
+  Ns forward = 0;
+  Ns backward = 0;
+  Ns backward_input = 0;
+  Ns backward_weight = 0;
+  Ns recompute = 0;
+  Ns step = 0;
+};
+
+/// The formulas above, for one stage and the load that the model has.
+class StageFormula {
+ public:
+  StageFormula(const Calibration& calibration, const std::vector<KindCalibration>& kinds)
+      : kinds_(kinds),
+        load_(calibration.options.load),
+        own_(calibration.own_micro_batch_size),
+        launch_(static_cast<double>(
+            (load_ == CalibrationLoad::alone ? calibration.alone_launch : calibration.busy_launch)
+                .median_ns)) {
+    double above = 0;
+    double below = 0;
+    double least = INFINITY;
+    for (const KindCalibration& kind : kinds_) {
+      if (kind.kind == ActionKind::step) continue;
+      const double d = duration(kind);
+      least = std::min(least, d);
+      for (const KindAtSize& size : kind.sizes) {
+        const double y = measured(size);
+        const double m = ratio(size);
+        if (y <= 0) continue;
+        above += (1 - m) * (y - m * d) / (y * y);
+        below += (1 - m) * (1 - m) / (y * y);
+      }
+    }
+    overhead_ = below > 0 ? std::clamp(above / below, 0.0, least) : 0;
+  }
+
+  double overhead() const { return overhead_; }
+  bool has(ActionKind kind) const { return find_kind(kinds_, kind) != nullptr; }
+  double figure(ActionKind kind) const {
+    const KindCalibration* found = find_kind(kinds_, kind);
+    return found == nullptr ? 0 : duration(*found) - overhead_;
+  }
+  double step() const {
+    const KindCalibration* found = find_kind(kinds_, ActionKind::step);
+    return found == nullptr ? 0 : found->duration_ns(CalibrationLoad::alone, own_) + launch_;
+  }
+  /// With the launch.
+  double measured(const KindAtSize& size) const {
+    const Spread& spread = load_ == CalibrationLoad::alone ? size.alone : size.busy;
+    return spread.samples > 0 ? static_cast<double>(spread.median_ns) + launch_ : 0;
+  }
+  /// How many times as many samples as the file's own microbatch has.
+  double ratio(const KindAtSize& size) const {
+    return static_cast<double>(size.micro_batch_size) / static_cast<double>(own_);
+  }
+
+ private:
+  double duration(const KindCalibration& kind) const { return kind.duration_ns(load_, own_) + launch_; }
+
+  const std::vector<KindCalibration>& kinds_;
+  CalibrationLoad load_;
+  std::int64_t own_;
+  double launch_;
+  double overhead_ = 0;
+};
+
+StageTimes times_of(const StageFormula& formula, const NeededKinds& needed) {
+  StageTimes times{.overhead = std::llround(formula.overhead()),
+                   .forward = std::llround(formula.figure(ActionKind::forward)),
+                   .recompute = std::llround(formula.figure(ActionKind::recompute)),
+                   .step = std::llround(formula.step())};
+  const double whole = formula.figure(ActionKind::backward);
+  const double input = formula.figure(ActionKind::backward_input);
+  const double weight = formula.figure(ActionKind::backward_weight);
+  times.backward_input = std::llround(input);
+  times.backward_weight = std::llround(weight);
+  times.backward = times.backward_input + times.backward_weight;
+  if (needed.split_backward || !formula.has(ActionKind::backward)) return times;
+  times.backward = std::llround(whole);
+  const double share = input + weight > 0 ? input / (input + weight) : 0.5;
+  times.backward_input = std::llround(whole * share);
+  times.backward_weight = times.backward - times.backward_input;
+  return times;
+}
+
+double figure_of(const StageTimes& times, ActionKind kind) {
+  if (kind == ActionKind::forward) return static_cast<double>(times.forward);
+  if (kind == ActionKind::backward) return static_cast<double>(times.backward);
+  if (kind == ActionKind::backward_input) return static_cast<double>(times.backward_input);
+  if (kind == ActionKind::backward_weight) return static_cast<double>(times.backward_weight);
+  return static_cast<double>(times.recompute);
+}
+
+// --- figures --------------------------------------------------------------------------------------
+
+template <typename Value, typename Function>
+PerStage<Value> listed(std::size_t stages, Function value_of) {
+  PerStage<Value> list{.values = {}, .is_list = true, .place = {}};
+  for (std::size_t stage = 0; stage < stages; ++stage) list.values.push_back(value_of(stage));
+  return list;
+}
+
+/// Activation and gradient of the edges out of a stage; 0 where there is none.
+EdgeCost edge_out_of(const Experiment& own, std::size_t stage) {
+  const std::vector<StageEdge> edges = stage_edges(own.program);
+  const auto first = std::ranges::find(edges, static_cast<std::int32_t>(stage), &StageEdge::from);
+  return first == edges.end() ? EdgeCost{}
+                              : own.costs.edges.at(static_cast<std::size_t>(first - edges.begin()));
+}
+
+bool release_is_clamped(const CostTable& costs) {
+  return std::ranges::any_of(costs.stages, [](const StageCost& cost) { return cost.released_by_input < 0; });
+}
+
+void add_bytes(StageFigures& figures, const Experiment& own) {
+  const CostTable& costs = own.costs;
+  const std::size_t stages = costs.stages.size();
+  const auto of_stage = [&](Bytes StageCost::* bytes) {
+    return listed<Bytes>(stages, [&](std::size_t stage) { return costs.stages[stage].*bytes; });
+  };
+  figures.activation =
+      listed<Bytes>(stages, [&](std::size_t stage) { return edge_out_of(own, stage).activation; });
+  figures.gradient =
+      listed<Bytes>(stages, [&](std::size_t stage) { return edge_out_of(own, stage).gradient; });
+  figures.kept = of_stage(&StageCost::kept);
+  figures.released_by_input = listed<Bytes>(
+      stages, [&](std::size_t stage) { return std::max<Bytes>(0, costs.stages[stage].released_by_input); });
+  figures.input = of_stage(&StageCost::input);
+  figures.weights = of_stage(&StageCost::weights);
+  figures.gradients = of_stage(&StageCost::gradients);
+  figures.optimizer_state = of_stage(&StageCost::optimizer_state);
+  figures.transient = of_stage(&StageCost::transient);
+}
+
+/// The largest relative error of the model and where it is.
+struct WorstError {
+  double error = 0;
+  std::string place;
+
+  void add(double modelled, double measured, std::string where) {
+    const double relative = measured > 0 ? std::abs(modelled - measured) / measured : 0;
+    if (relative <= error) return;
+    error = relative;
+    place = std::move(where);
+  }
+};
+
+/// What the model cannot say: at the file's own microbatch (only B, or I and W), and at other sizes.
+std::vector<std::string> error_notes(const Calibration& calibration, const std::vector<StageTimes>& times) {
+  WorstError at_own;
+  WorstError at_others;
+  for (std::size_t stage = 0; stage < times.size(); ++stage) {
+    const StageFormula formula(calibration, calibration.stages[stage]);
+    for (const KindCalibration& kind : calibration.stages[stage]) {
+      if (kind.kind == ActionKind::step) continue;
+      for (const KindAtSize& size : kind.sizes) {
+        const double m = formula.ratio(size);
+        const double modelled =
+            static_cast<double>(times[stage].overhead) + m * figure_of(times[stage], kind.kind);
+        (m == 1 ? at_own : at_others)
+            .add(modelled, formula.measured(size), fmt::format("stage {} {}", stage, letters(kind.kind)));
+      }
+    }
+  }
+  std::vector<std::string> notes;
+  if (at_own.error >= kWorthANote) {
+    notes.push_back(
+        fmt::format("a model's B is I + W, which is off by up to {} here ({}); exact is what the scenario's "
+                    "schedule has",
+                    format_percent(at_own.error), at_own.place));
+  }
+  if (at_others.error >= kWorthANote) {
+    notes.push_back(fmt::format(
+        "a model has one overhead a stage for all kinds, which leaves an error of up to {} at other "
+        "sizes than the file's own microbatch ({})",
+        format_percent(at_others.error), at_others.place));
+  }
+  return notes;
+}
+
+}  // namespace
+
+NeededKinds needed_kinds(const Program& program) {
+  NeededKinds needed;
+  for (const auto& list : program.ranks) {
+    for (const Action& action : list) {
+      needed.whole_backward |= action.kind == ActionKind::backward;
+      needed.split_backward |= action.kind == ActionKind::backward_input;
+      needed.recompute |= action.kind == ActionKind::recompute;
+    }
+  }
+  return needed;
+}
+
+CalibratedModel calibrated_model(const Calibration& calibration, const Experiment& own,
+                                 const NeededKinds& needed) {
+  CalibratedModel model;
+  std::vector<StageTimes> times;
+  times.reserve(calibration.stages.size());
+  for (const auto& kinds : calibration.stages)
+    times.push_back(times_of(StageFormula(calibration, kinds), needed));
+  const auto listed_times = [&](Ns StageTimes::* figure) {
+    return listed<Ns>(times.size(), [&](std::size_t stage) { return times[stage].*figure; });
+  };
+  StageFigures& figures = model.figures;
+  figures.forward = listed_times(&StageTimes::forward);
+  const std::vector<KindCalibration>& kinds = calibration.stages.front();
+  if (needed.split_backward || find_kind(kinds, ActionKind::backward) == nullptr) {
+    figures.backward_input = listed_times(&StageTimes::backward_input);
+    figures.backward_weight = listed_times(&StageTimes::backward_weight);
+  } else {
+    figures.backward = listed_times(&StageTimes::backward);
+    if (find_kind(kinds, ActionKind::backward_input) != nullptr)
+      figures.backward_input = listed_times(&StageTimes::backward_input);
+  }
+  if (needed.recompute) figures.recompute = listed_times(&StageTimes::recompute);
+  figures.step = listed_times(&StageTimes::step);
+  figures.overhead = listed_times(&StageTimes::overhead);
+  add_bytes(figures, own);
+  figures.edges = own.program.edges;
+  model.notes = error_notes(calibration, times);
+  if (release_is_clamped(own.costs)) {
+    model.notes.emplace_back(
+        "I holds more than it lets go of on some stage, which a model cannot say: its released_by_input is "
+        "0");
+  }
+  return model;
+}
+
+}  // namespace penstock

@@ -1,0 +1,286 @@
+// For each size and load one program is run; medians over its actions become lines over the sizes,
+//
+//   duration = overhead + samples * rate        and        latency + bytes / bandwidth for each hop
+//
+// since that is what a cost table can say. Each is measured alone and busy (calibration_program.cpp), for on
+// real machines the same action takes longer beside others, and a pipeline is the second case.
+
+#include "backend/calibration/calibration.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/calibration/calibrated_parts.hpp"
+#include "backend/calibration/calibration_program.hpp"
+#include "backend/calibration/calibration_samples.hpp"
+#include "backend/calibration/line_fit.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/stage_bytes.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr Ns kTooShortToJudge = 200'000;  // durations below spread by the clock and the scheduler alone
+
+template <typename Value>
+using OrRunError = tl::expected<Value, RunError>;
+
+tl::unexpected<RunError> refused(std::string message) {
+  return tl::unexpected(RunError{.message = std::move(message), .fault = RunFault::bad_input});
+}
+
+BackwardForm form_of(const NeededKinds& needed, CalibrationKinds kinds) {
+  const bool whole = kinds == CalibrationKinds::all || needed.whole_backward;
+  const bool split = kinds == CalibrationKinds::all || needed.split_backward;
+  if (whole && split) return BackwardForm::both;
+  return split ? BackwardForm::split : BackwardForm::whole;
+}
+
+/// `scenario` with another program and size. Channels are the transport's own.
+Scenario with_program(Scenario scenario, Program program, std::int64_t micro_batch_size) {
+  scenario.program = std::move(program);
+  scenario.batch.micro_batch_size = micro_batch_size;
+  scenario.batch.global_batch_size = std::nullopt;
+  scenario.batch.microbatches = std::nullopt;
+  scenario.channels = {};
+  return scenario;
+}
+
+OrRunError<Experiment> prepared_by(const Scenario& scenario) {
+  auto experiment = prepare(scenario);
+  if (!experiment) return refused(std::move(experiment.error().message));
+  return *std::move(experiment);
+}
+
+// --- one measurement ------------------------------------------------------------------------------
+
+struct Measurement {
+  CalibrationSamples samples;
+  std::string engine;
+  std::vector<std::string> notes;
+  std::vector<Bytes> peak_bytes;  // empty: not accounted for
+  double spread = 0;              // of the durations, at the worst
+};
+
+double worst_spread(const CalibrationSamples& samples) {
+  double worst = 0;
+  for (const auto& [key, durations] : samples.durations) {
+    const Spread spread = spread_of(durations);
+    if (spread.median_ns >= kTooShortToJudge) worst = std::max(worst, spread.relative());
+  }
+  return worst;
+}
+
+std::vector<Bytes> peaks_of(const Result& result) {
+  std::vector<Bytes> peaks;
+  peaks.reserve(result.ranks.size());
+  for (const RankReport& rank : result.ranks) peaks.push_back(rank.memory.peak_bytes);
+  return std::ranges::all_of(peaks, [](Bytes peak) { return peak == 0; }) ? std::vector<Bytes>{} : peaks;
+}
+
+struct MeasurementPlan {
+  CalibrationLoad load = CalibrationLoad::alone;
+  BackwardForm backward = BackwardForm::whole;
+  bool recomputes = false;
+  std::int64_t micro_batch_size = 1;
+};
+
+OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& like,
+                                       const MeasurementPlan& plan, const CalibrationOptions& options,
+                                       const CalibrationRun& run) {
+  const std::int32_t turns = plan.backward == BackwardForm::both ? 2 : 1;
+  // While a busy pipeline drains, not all ranks work.
+  const std::int32_t drain = plan.load == CalibrationLoad::busy ? like.stage_count() : 0;
+  const CountedMicrobatches counted{.first = turns * options.warmup,
+                                    .last = turns * (options.warmup + options.samples)};
+  auto program = calibration_program(like, {.load = plan.load,
+                                            .microbatches = counted.last + drain,
+                                            .backward = plan.backward,
+                                            .recomputes = plan.recomputes});
+  if (!program) return refused(std::move(program.error()));
+  const auto experiment = prepared_by(with_program(scenario, *std::move(program), plan.micro_batch_size));
+  if (!experiment) return tl::unexpected(experiment.error());
+  std::optional<Measurement> steadiest;
+  for (std::int32_t attempt = 0; attempt < options.attempts; ++attempt) {
+    const auto result = run(*experiment);
+    if (!result) return tl::unexpected(result.error());
+    Measurement measured{.samples = samples_of(result->timeline, *experiment, counted),
+                         .engine = result->engine,
+                         .notes = result->notes,
+                         .peak_bytes = peaks_of(*result)};
+    measured.spread = worst_spread(measured.samples);
+    if (!steadiest || measured.spread < steadiest->spread) steadiest = std::move(measured);
+    if (steadiest->spread <= options.steady) break;
+  }
+  return *std::move(steadiest);
+}
+
+// --- all of them ----------------------------------------------------------------------------------
+
+/// What has come together over sizes and loads.
+struct Gathered {
+  std::map<StageKind, std::vector<KindAtSize>> kinds;
+  std::vector<Ns> alone_launches;
+  std::vector<Ns> busy_launches;
+  std::vector<Hop> hops;
+  std::string engine;
+  std::vector<std::string> notes;
+  std::vector<Bytes> peak_bytes;
+  double spread = 0;
+};
+
+void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
+  const bool alone = plan.load == CalibrationLoad::alone;
+  for (const auto& [key, durations] : measured.samples.durations) {
+    auto& sizes = all.kinds[key];
+    if (sizes.empty() || sizes.back().micro_batch_size != plan.micro_batch_size)
+      sizes.push_back({.micro_batch_size = plan.micro_batch_size});
+    (alone ? sizes.back().alone : sizes.back().busy) = spread_of(durations);
+  }
+  std::vector<Ns>& launches = alone ? all.alone_launches : all.busy_launches;
+  for (const auto& [stage, times] : measured.samples.launches)
+    launches.insert(launches.end(), times.begin(), times.end());
+  const std::vector<Hop>& hops = measured.samples.hops;
+  if (alone) all.hops.insert(all.hops.end(), hops.begin(), hops.end());
+  if (!alone && all.notes.empty()) {
+    all.notes = std::move(measured.notes);
+    all.peak_bytes = std::move(measured.peak_bytes);
+  }
+  all.engine = std::move(measured.engine);
+  all.spread = std::max(all.spread, measured.spread);
+}
+
+/// Every size, alone and busy; sizes ascending.
+OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
+                                 const std::vector<std::int64_t>& sizes, const CalibrationOptions& options,
+                                 const CalibrationRun& run) {
+  Gathered all;
+  const NeededKinds needed = needed_kinds(like);
+  for (const std::int64_t size : sizes) {
+    for (const CalibrationLoad load : {CalibrationLoad::alone, CalibrationLoad::busy}) {
+      const MeasurementPlan plan{.load = load,
+                                 .backward = form_of(needed, options.kinds),
+                                 .recomputes = needed.recompute,
+                                 .micro_batch_size = size};
+      auto measured = measurement_of(scenario, like, plan, options, run);
+      if (!measured) return tl::unexpected(std::move(measured.error()));
+      gather(all, plan, *std::move(measured));
+    }
+  }
+  return all;
+}
+
+Line line_over_sizes(const std::vector<KindAtSize>& sizes, Spread KindAtSize::* load) {
+  std::vector<LinePoint> points;
+  for (const KindAtSize& size : sizes) {
+    if ((size.*load).samples == 0) continue;
+    points.push_back(
+        {static_cast<double>(size.micro_batch_size), static_cast<double>((size.*load).median_ns)});
+  }
+  return fit_line(points);
+}
+
+std::vector<std::vector<KindCalibration>> calibrated_stages(Gathered& gathered, std::int32_t stages) {
+  std::vector<std::vector<KindCalibration>> calibrated(static_cast<std::size_t>(stages));
+  for (auto& [key, sizes] : gathered.kinds) {
+    KindCalibration kind{.kind = key.kind, .sizes = std::move(sizes)};
+    kind.alone = line_over_sizes(kind.sizes, &KindAtSize::alone);
+    kind.busy = line_over_sizes(kind.sizes, &KindAtSize::busy);
+    calibrated[static_cast<std::size_t>(key.stage)].push_back(std::move(kind));
+  }
+  return calibrated;
+}
+
+tl::expected<std::vector<std::int64_t>, std::string> sizes_of(const CalibrationOptions& options,
+                                                              std::int64_t own) {
+  const std::set<std::int32_t> multiples(options.multiples.begin(), options.multiples.end());
+  if (multiples.size() < 3 || *multiples.begin() < 1) {
+    return tl::unexpected(
+        fmt::format("expected three or more different sizes of at least 1, so that overhead and rate come "
+                    "apart, got {}",
+                    multiples.size()));
+  }
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(multiples.size());
+  for (const std::int32_t multiple : multiples) sizes.push_back(own * multiple);
+  return sizes;
+}
+
+std::string spread_note(double spread) {
+  return fmt::format(
+      "durations of one kind spread by up to {} (middle half over median): something else ran on the "
+      "machine, "
+      "or the actions are too short for it; calibrate again at a quiet moment",
+      format_percent(spread));
+}
+
+}  // namespace
+
+double KindCalibration::duration_ns(CalibrationLoad load, std::int64_t micro_batch_size) const {
+  for (const KindAtSize& size : sizes) {
+    const Spread& spread = load == CalibrationLoad::alone ? size.alone : size.busy;
+    if (size.micro_batch_size == micro_batch_size && spread.samples > 0)
+      return static_cast<double>(spread.median_ns);
+  }
+  return line(load).at(static_cast<double>(micro_batch_size));
+}
+
+tl::expected<Calibration, RunError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
+                                              const CalibrationRun& run, const BytesOfStages& bytes_of) {
+  const auto planned = with_planned_partition(scenario);
+  if (!planned) return refused(planned.error());
+  const auto reference = prepared_by(*planned);
+  if (!reference) return tl::unexpected(reference.error());
+  const std::int64_t own_size = planned->batch.own_micro_batch_size;
+  const auto sizes = sizes_of(options, own_size);
+  if (!sizes) return refused(sizes.error());
+  const Program& like = reference->program;
+  auto program = calibration_program(like, {});
+  if (!program) return refused(std::move(program.error()));
+  auto own = prepared_by(with_program(*planned, *std::move(program), own_size));
+  if (!own) return tl::unexpected(own.error());
+  const std::vector<StageBytes> bytes = bytes_of ? bytes_of(*own) : std::vector<StageBytes>{};
+  if (!bytes.empty()) own->costs = with_stage_bytes(std::move(own->costs), own->program, bytes);
+  auto gathered = gathered_of(*planned, like, *sizes, options, run);
+  if (!gathered) return tl::unexpected(std::move(gathered.error()));
+
+  Calibration calibration{.scenario = reference->name,
+                          .engine = gathered->engine,
+                          .options = options,
+                          .own_micro_batch_size = own_size,
+                          .ranks = like.rank_count(),
+                          .alone_launch = spread_of(gathered->alone_launches),
+                          .busy_launch = spread_of(gathered->busy_launches),
+                          .peak_bytes = std::move(gathered->peak_bytes),
+                          .counted_bytes = !bytes.empty(),
+                          .notes = std::move(gathered->notes)};
+  if (gathered->spread > options.steady) calibration.notes.push_back(spread_note(gathered->spread));
+  calibration.links =
+      fitted_links(gathered->hops, planned->cluster, reference->cluster, calibration.alone_launch.median_ns);
+  calibration.cluster = calibrated_cluster(planned->cluster, calibration.links);
+  calibration.stages = calibrated_stages(*gathered, like.stage_count());
+  CalibratedModel model = calibrated_model(calibration, *own, needed_kinds(like));
+  calibration.model = std::move(model.figures);
+  calibration.notes.insert(calibration.notes.end(), model.notes.begin(), model.notes.end());
+  return calibration;
+}
+
+}  // namespace penstock

@@ -1,0 +1,57 @@
+// Times are the host's monotonic clock, divided by the scale. Holding sleeps instead of spinning, since K
+// workers may share fewer cores; naps are short enough to notice a stop, and the end is computed from the
+// begin, so that naps that take too long do not add up. Linux delays timers by 50 us to save wake-ups:
+// workers ask for 1 ns.
+
+#include "backend/executor/clock.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <stop_token>
+#include <thread>
+
+#ifdef __linux__
+#include <linux/prctl.h>
+#include <sys/prctl.h>
+#endif
+
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+constexpr nanoseconds kLongestNap = std::chrono::milliseconds(50);
+
+}  // namespace
+
+SteadyClock::SteadyClock(double scale) : start_(steady_clock::now()), scale_(scale) {}
+
+Ns SteadyClock::now_ns() const {
+  const nanoseconds elapsed = steady_clock::now() - start_;
+  return scale_ == 1 ? elapsed.count() : std::llround(static_cast<double>(elapsed.count()) / scale_);
+}
+
+void SteadyClock::hold_for(Ns duration_ns, const std::stop_token& stop) const {
+  const auto begin = steady_clock::now();
+  const nanoseconds whole(std::llround(static_cast<double>(duration_ns) * scale_));
+  for (nanoseconds left = whole; left.count() > 0 && !stop.stop_requested();
+       left = whole - (steady_clock::now() - begin)) {
+    std::this_thread::sleep_for(std::min(left, kLongestNap));
+  }
+}
+
+steady_clock::time_point SteadyClock::moment_of(Ns time_ns) const {
+  return start_ + nanoseconds(std::llround(static_cast<double>(time_ns) * scale_));
+}
+
+void wake_this_thread_promptly() {
+#ifdef __linux__
+  prctl(PR_SET_TIMERSLACK, 1UL);
+#endif
+}
+
+}  // namespace penstock

@@ -1,0 +1,140 @@
+// Threads and their supervision; what a worker does is in rank_worker.cpp. One thread a rank, all let go by
+// one latch when the last one stands ready; the calling thread supervises: it sleeps until all are done,
+// somebody has failed, or the watchdog finds one that no longer gets on. The first failure is the run's, and
+// stops the others.
+
+#include "backend/executor/executor.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <latch>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/executor/clock.hpp"
+#include "backend/executor/progress.hpp"
+#include "backend/executor/rank_worker.hpp"
+#include "backend/executor/recorder.hpp"
+#include "backend/executor/transport.hpp"
+#include "backend/executor/watchdog.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/ir/index.hpp"
+
+namespace penstock {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// One call of execute().
+class Run {
+ public:
+  explicit Run(const Execution& execution)
+      : execution_(execution),
+        flat_(execution.flat),
+        progress_(index(flat_.rank_count)),
+        watchdog_(flat_, progress_, execution.deadline),
+        times_(empty_times(flat_)),
+        working_(flat_.rank_count) {
+    for (Progress& progress : progress_) progress.since_ns = host_now_ns();
+  }
+
+  tl::expected<Timeline, ExecutionError> run() {
+    std::vector<std::jthread> threads;
+    try {
+      for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+        threads.emplace_back([this, rank] { work(rank); });
+      }
+    } catch (const std::exception& error) {
+      fail({.rank = static_cast<std::int32_t>(threads.size()),
+            .action = "",
+            .message = fmt::format("rank {}: no thread for its worker: {}", threads.size(), error.what())});
+      working_ = static_cast<std::int32_t>(threads.size());
+    }
+    start_line_.count_down();
+    supervise();
+    threads.clear();
+    if (error_) return tl::unexpected(*std::move(error_));
+    return timeline();
+  }
+
+ private:
+  void work(std::int32_t rank) {
+    wake_this_thread_promptly();
+    start_line_.wait();
+    try {
+      RankWorker(execution_, rank, times_, progress_[index(rank)]).run(stop_.get_token());
+    } catch (const Stopped&) {  // NOLINT(bugprone-empty-catch): the failure that stopped it is on record
+    } catch (const std::exception& error) {
+      fail(watchdog_.failure_of(rank, error.what()));
+    } catch (...) {
+      fail(watchdog_.failure_of(rank, "an exception of unknown type"));
+    }
+    const std::scoped_lock lock(mutex_);
+    --working_;
+    changed_.notify_all();
+  }
+
+  /// The first failure is the answer. Ends all workers.
+  void fail(ExecutionError error) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!error_) error_ = std::move(error);
+    }
+    stop_.request_stop();
+    execution_.transport.stop();
+  }
+
+  void supervise() {
+    const nanoseconds pause = std::clamp<nanoseconds>(execution_.deadline / 10, std::chrono::milliseconds(1),
+                                                      std::chrono::milliseconds(100));
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, pause, [this] { return working_ == 0; })) {
+      if (error_) continue;
+      lock.unlock();
+      if (auto late = watchdog_.overdue(host_now_ns())) fail(*std::move(late));
+      lock.lock();
+    }
+  }
+
+  Timeline timeline() {
+    for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
+      const MessageTime time = execution_.transport.time_of(static_cast<std::int32_t>(id));
+      times_.message_start[id] = time.start_ns;
+      times_.message_end[id] = time.end_ns;
+    }
+    return recorded_timeline(flat_, execution_.program.placement, times_);
+  }
+
+  const Execution& execution_;
+  const FlatProgram& flat_;
+  std::vector<Progress> progress_;
+  Watchdog watchdog_;
+  ProgramTimes times_;
+  std::latch start_line_{1};
+  std::stop_source stop_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::int32_t working_;  // workers that have not ended
+  std::optional<ExecutionError> error_;
+};
+
+}  // namespace
+
+tl::expected<Timeline, ExecutionError> execute(const Execution& execution) { return Run(execution).run(); }
+
+}  // namespace penstock

@@ -1,0 +1,188 @@
+// What makes a measurement of executions, whichever backend makes them: the deadline from the costs, warm-ups
+// that do not count, the repeat with the median makespan as the one that is shown whole (of an even number
+// the earlier middle one), and a Result with the same figures that a prediction has. A mean of timelines
+// would be a timeline that never happened.
+
+#include "backend/executor/measured_run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/transport.hpp"
+#include "report/print/units.hpp"
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/rank_devices.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/transports.hpp"
+
+namespace penstock {
+namespace {
+
+Ns longest_action_ns(const CostTable& costs) {
+  Ns longest = 0;
+  for (const StageCost& cost : costs.stages) {
+    for (const Ns duration :
+         {cost.forward_ns, cost.backward_ns, cost.backward_input_ns, cost.backward_weight_ns,
+          cost.recompute_ns, cost.step_ns, cost.overlapped_pair_ns}) {
+      longest = std::max(longest, duration);
+    }
+  }
+  return longest;
+}
+
+std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pace,
+                                     const RunOptions& options) {
+  if (options.deadline.count() > 0) return options.deadline;
+  Ns longest = longest_action_ns(costs);
+  for (std::size_t i = 0; i < pace.hold.size(); ++i) {
+    longest = std::max(longest, pace.hold[i] + pace.latency[i]);
+  }
+  const double scaled = 10 * static_cast<double>(longest) * options.time_scale;
+  const auto most = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::hours(24 * 365));
+  const std::chrono::nanoseconds least = std::chrono::seconds(10);
+  return scaled < static_cast<double>(most.count())
+             ? std::max(least, std::chrono::nanoseconds(std::llround(scaled)))
+             : most;
+}
+
+std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions& options,
+                                  const ModuleFamily& family, const Runner& runner) {
+  std::vector<std::string> notes = experiment.notes;
+  notes.push_back(fmt::format("{}; median of {}, {} before them not counted", family.description(),
+                              format_count(options.repeats, "run"), options.warmup));
+  if (options.time_scale != 1) {
+    notes.push_back(fmt::format("held {:g} times as long, and all times divided by it", options.time_scale));
+  }
+  if (experiment.channels.model != runner.channels.model) {
+    notes.push_back(fmt::format("the scenario asks for {} channels; the {} transport has {} ones",
+                                to_text(experiment.channels.model), runner.transport,
+                                to_text(runner.channels.model)));
+  }
+  return notes;
+}
+
+ExecutedRun median_of(std::vector<ExecutedRun> timed) {
+  const auto middle = timed.begin() + (static_cast<std::ptrdiff_t>(timed.size()) - 1) / 2;
+  std::ranges::nth_element(timed, middle, {},
+                           [](const ExecutedRun& run) { return run.timeline.makespan_ns; });
+  return std::move(*middle);
+}
+
+/// By rank, of modules that store something.
+std::vector<RankMemory> memories_of(const std::vector<RankAccount>& accounts) {
+  std::vector<RankMemory> memories;
+  memories.reserve(accounts.size());
+  for (const RankAccount& account : accounts) memories.push_back(account.memory.value_or(RankMemory{}));
+  return memories;
+}
+
+/// Nothing where nothing was trained.
+std::optional<std::string> loss_note(const std::vector<RankAccount>& accounts) {
+  double sum = 0;
+  std::size_t losses = 0;
+  for (const RankAccount& account : accounts) {
+    for (const auto& [microbatch, loss] : account.losses) sum += loss;
+    losses += account.losses.size();
+  }
+  if (losses == 0) return std::nullopt;
+  return fmt::format("mean loss of {} microbatches: {:.9g}", losses, sum / static_cast<double>(losses));
+}
+
+Result result_of(ExecutedRun run, const Experiment& experiment, const Runner& runner,
+                 std::vector<std::string> notes) {
+  return summarize(std::move(run.timeline), {.program = experiment.program,
+                                             .costs = experiment.costs,
+                                             .samples_per_microbatch = experiment.samples_per_microbatch,
+                                             .kind = ResultKind::measured,
+                                             .scenario = experiment.name,
+                                             .engine = std::string(runner.engine),
+                                             .channel = runner.channels.model,
+                                             .price_per_device_hour = experiment.price_per_device_hour,
+                                             .devices = rank_devices(experiment),
+                                             .memories = memories_of(run.accounts),
+                                             .notes = std::move(notes)});
+}
+
+}  // namespace
+
+tl::expected<std::optional<Result>, RunError> measure(const Experiment& experiment, const PaceOfLinks& pace,
+                                                      const RunOptions& options, const ModuleFamily& family,
+                                                      const Runner& runner) {
+  if (const auto hang = find_hang(experiment.program, runner.channels, experiment.costs)) {
+    return tl::unexpected(
+        RunError{.message = fmt::format("the program hangs on the {} transport ({} channels):\n{}",
+                                        runner.transport, to_text(runner.channels.model), hang->message),
+                 .fault = RunFault::invalid});
+  }
+  const FlatProgram flat =
+      flatten(experiment.program, experiment.costs,
+              {.channels = runner.channels, .iterations = experiment.program.iterations});
+  const LinkPace links = pace(flat);
+  auto runs = runner.execute({.experiment = experiment,
+                              .options = options,
+                              .family = family,
+                              .flat = flat,
+                              .channels = runner.channels,
+                              .pace = links,
+                              .deadline = deadline_of(experiment.costs, links, options)});
+  if (!runs) return tl::unexpected(RunError{.message = std::move(runs.error().message)});
+  if (runs->empty()) return std::nullopt;
+  runs->erase(runs->begin(), runs->begin() + options.warmup);
+  ExecutedRun median = median_of(*std::move(runs));
+  std::vector<std::string> notes = notes_of(experiment, options, family, runner);
+  if (auto note = loss_note(median.accounts)) notes.push_back(*std::move(note));
+  return result_of(std::move(median), experiment, runner, std::move(notes));
+}
+
+tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& run, StageModules& modules,
+                                                             Transport& transport, const Clock& clock) {
+  auto timeline = execute({.program = run.experiment.program,
+                           .flat = run.flat,
+                           .modules = modules,
+                           .transport = transport,
+                           .clock = clock,
+                           .deadline = run.deadline});
+  if (!timeline) return tl::unexpected(std::move(timeline.error()));
+  ExecutedRun executed{.timeline = *std::move(timeline), .accounts = {}};
+  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
+    executed.accounts.push_back(run.family.account(rank, modules));
+  }
+  return executed;
+}
+
+tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,
+                                                            std::string_view transport) {
+  const ChannelOptions declared = find_transport(transport)->channels;
+  const auto refused = [&](std::string_view what) {
+    return tl::unexpected(
+        fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", transport, what));
+  };
+  if (asked.blocking) return refused("blocking channels");
+  if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
+  if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");
+  return declared;
+}
+
+}  // namespace penstock

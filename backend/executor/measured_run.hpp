@@ -1,0 +1,88 @@
+#pragma once
+// What all ways to execute an experiment have in common: options, deadline, the median
+// repeat, and the Result. thread_run.hpp and process/process_run.hpp say who executes.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/transport.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/channel.hpp"
+
+namespace penstock {
+
+struct RunOptions {
+  std::int32_t warmup = 1;   ///< >= 0: runs of the whole program before those that count
+  std::int32_t repeats = 5;  ///< >= 1
+  double time_scale = 1;     ///< > 0: everything is held so many times as long, and times are divided by it
+  /// Of one action, host time; 0: ten times the longest action or message, at least 10 s.
+  std::chrono::nanoseconds deadline{0};
+};
+
+/// How long the links of the experiment's cluster take for each message of its flat program.
+using PaceOfLinks = std::function<LinkPace(const FlatProgram&)>;
+
+/// What kept a run from a result.
+enum class RunFault : std::uint8_t {
+  failed,       // a worker, a device or a peer did, or the deadline passed
+  invalid,      // the program hangs on this transport, or asks of it what it does not do
+  bad_input,    // what is asked for cannot be: a network that lacks a part, a launcher of another size
+  unavailable,  // this machine lacks a part: no GPU, no driver
+};
+
+struct RunError {
+  std::string message;
+  RunFault fault = RunFault::failed;
+};
+
+/// An experiment ready to be executed. References are good for the call that gets it.
+struct PreparedRun {
+  const Experiment& experiment;
+  const RunOptions& options;
+  const ModuleFamily& family;
+  const FlatProgram& flat;
+  const ChannelOptions& channels;
+  const LinkPace& pace;
+  std::chrono::nanoseconds deadline;
+
+  std::int32_t runs() const { return options.warmup + options.repeats; }
+};
+
+/// One way to execute.
+struct Runner {
+  std::string_view engine;     ///< "cpu-thread"
+  std::string_view transport;  ///< its name in schedules/ir/transports.hpp
+  ChannelOptions channels;     ///< of the run
+  /// Each of prepared.runs(), or none where another process has them.
+  std::function<tl::expected<std::vector<ExecutedRun>, ExecutionError>(const PreparedRun&)> execute;
+};
+
+/// Runs the experiment's program. The timeline and all figures are those of the repeat with the median
+/// makespan (of an even number the shorter of the two in the middle). Links are left out, and memory where
+/// the modules store nothing. Nothing where another process has the timelines.
+tl::expected<std::optional<Result>, RunError> measure(const Experiment& experiment, const PaceOfLinks& pace,
+                                                      const RunOptions& options, const ModuleFamily& family,
+                                                      const Runner& runner);
+
+/// One run by the threads of this process, with what its modules account for.
+tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& run, StageModules& modules,
+                                                             Transport& transport, const Clock& clock);
+
+/// What the transport of that name (schedules/ir/transports.hpp) declares, where all it has is that. Error:
+/// the experiment asks for blocking or bounded channels, or for eager messages.
+tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,
+                                                            std::string_view transport);
+
+}  // namespace penstock

@@ -1,0 +1,78 @@
+// An action holds its worker for the time of the cost table, payloads are null. The leaves of an overlapped
+// pair are one group, held once, by the first. Jitter is a function of seed and action, mixed bit by bit, not
+// of a generator's state: so the same action takes the same time on whatever rank, in whatever order and
+// repeat.
+
+#include "backend/executor/occupy_module.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/stage_module.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+/// Even in [0, 1), from the seed and the action.
+double draw(std::uint64_t seed, const Action& action) {
+  std::uint64_t bits = mixed(seed);
+  bits = mixed(bits ^ static_cast<std::uint64_t>(action.kind));
+  bits = mixed(bits ^ static_cast<std::uint64_t>(action.stage));
+  bits = mixed(bits ^ static_cast<std::uint64_t>(action.microbatch));
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+}  // namespace
+
+Ns held_ns(const CostTable& costs, std::span<const Action> group, const Jitter& jitter) {
+  const Ns stated = group_duration_ns(costs, group);
+  if (jitter.fraction == 0) return stated;
+  const double factor = 1 + jitter.fraction * (2 * draw(jitter.seed, group.front()) - 1);
+  return std::llround(static_cast<double>(stated) * factor);
+}
+
+void OccupyModule::occupy(const ComputeCall& call) const {
+  if (!call.first_of_group) return;
+  const Ns held = held_ns(costs_, call.group, jitter_);
+  if (held > 0) clock_.hold_for(held, call.stop);
+}
+
+std::vector<Payload> OccupyModule::forward(const ComputeCall& call, std::vector<Payload>) {
+  occupy(call);
+  return std::vector<Payload>(call.outputs);
+}
+
+std::vector<Payload> OccupyModule::backward(const ComputeCall& call, std::vector<Payload>) {
+  occupy(call);
+  return std::vector<Payload>(call.outputs);
+}
+
+std::vector<Payload> OccupyModule::backward_input(const ComputeCall& call, std::vector<Payload>) {
+  occupy(call);
+  return std::vector<Payload>(call.outputs);
+}
+
+StageModules occupy_modules(const Program& program, const CostTable& costs, const Clock& clock,
+                            const Jitter& jitter) {
+  StageModules modules(static_cast<std::size_t>(program.rank_count()));
+  for (auto& of_rank : modules) of_rank.resize(static_cast<std::size_t>(program.stage_count()));
+  for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
+    for (const std::int32_t rank : program.placement.stages[stage].ranks) {
+      modules[static_cast<std::size_t>(rank)][stage] = std::make_unique<OccupyModule>(costs, clock, jitter);
+    }
+  }
+  return modules;
+}
+
+}  // namespace penstock

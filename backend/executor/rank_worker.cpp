@@ -1,0 +1,254 @@
+// Program order on one rank. Compute actions wait for their own RECVs and collectives; transfers are handed
+// to the transport when their producer has ended, so that the list never waits for them, unless channels
+// are blocking.
+
+#include "backend/executor/rank_worker.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/executor/executor.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/progress.hpp"
+#include "backend/executor/rank_plan.hpp"
+#include "backend/executor/stage_module.hpp"
+#include "backend/executor/transport.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+RankWorker::RankWorker(const Execution& execution, std::int32_t rank, ProgramTimes& times, Progress& progress)
+    : execution_(execution),
+      flat_(execution.flat),
+      rank_(rank),
+      times_(times),
+      progress_(progress),
+      neighbours_(stage_neighbours(execution.program)),
+      plan_(plan_of(execution.flat, rank)),
+      blocking_(execution.transport.channels().blocking) {}
+
+void RankWorker::run(const std::stop_token& stop) {
+  const std::int32_t end = flat_.rank_begin[index(rank_) + 1];
+  for (std::int32_t position = flat_.rank_begin[index(rank_)]; position < end;) {
+    if (stop.stop_requested()) throw Stopped{};
+    stand_at(position, kNone);
+    if (flat_.ops[index(position)] == FlatOp::compute) {
+      run_group(position, stop);
+      position = flat_.group_end(position);
+    } else {
+      pass(position++);
+    }
+  }
+  finish_gathers();
+  stand_at(end, kNone);
+}
+
+/// Weights that are gathered behind the last STEP, which no action of the program waits for.
+void RankWorker::finish_gathers() {
+  while (!gathering_.empty()) {
+    const std::int32_t position = gathering_.begin()->second;
+    wait_for(flat_.message[index(position)]);
+    accept_collective(position);
+  }
+}
+
+void RankWorker::pass(std::int32_t position) {
+  const std::int32_t message = flat_.message[index(position)];
+  switch (flat_.ops[index(position)]) {
+    case FlatOp::compute:
+    case FlatOp::leaf:
+      break;
+    case FlatOp::send:
+      if (blocking_) pass_send(position);
+      break;
+    case FlatOp::recv:
+      execution_.transport.expect(message);
+      if (blocking_) wait_for(message);
+      break;
+    case FlatOp::collective:
+      pass_collective(position);
+      break;
+    case FlatOp::reshard: {
+      const Ns now = execution_.clock.now_ns();
+      const std::int32_t stage = flat_.actions[index(position)].stage;
+      gathering_.erase(stage);
+      module_of(stage).reshard();
+      stamp(position, now, now);
+      break;
+    }
+    case FlatOp::barrier:
+      execution_.transport.join(message, rank_, nullptr);
+      wait_for(message);
+      break;
+  }
+}
+
+void RankWorker::pass_send(std::int32_t position) {
+  const std::int32_t message = flat_.message[index(position)];
+  auto made = outbox_.extract(message);
+  execution_.transport.send(message, made.empty() ? nullptr : std::move(made.mapped()));
+  wait_for(message);
+}
+
+void RankWorker::pass_collective(std::int32_t position) {
+  const Action& action = flat_.actions[index(position)];
+  if (action.kind == ActionKind::unshard) gathering_[action.stage] = position;
+  execution_.transport.join(flat_.message[index(position)], rank_,
+                            module_of(action.stage).contribution(action.kind));
+}
+
+// --- compute --------------------------------------------------------------------------------------
+
+void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
+  wait_for_inputs(position);
+  stand_at(position, kNone);
+  const std::int32_t end = flat_.group_end(position);
+  const std::span<const Action> group(&flat_.actions[index(position)], index(end - position));
+  const Ns start_ns = execution_.clock.now_ns();
+  for (std::int32_t leaf = position; leaf < end; ++leaf) {
+    const Action& action = flat_.actions[index(leaf)];
+    run_leaf(leaf, {.action = action, .group = group, .first_of_group = leaf == position, .stop = stop});
+  }
+  const Ns end_ns = execution_.clock.now_ns();
+  for (std::int32_t leaf = position; leaf < end; ++leaf) stamp(leaf, start_ns, end_ns);
+  if (!blocking_) send_outputs();
+  execution_.transport.release(position);
+  for (std::int32_t leaf = position; leaf < end; ++leaf) drop_versions(leaf);
+}
+
+void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
+  const Action& action = flat_.actions[index(position)];
+  StageModule& module = module_of(action.stage);
+  ComputeCall with_outputs = call;
+  switch (action.kind) {
+    case ActionKind::forward:
+      with_outputs.outputs = takers_of(neighbours_, action.stage, Flow::activation).size();
+      if (plan_.recomputed.contains({action.stage, action.microbatch})) with_outputs.kept = Kept::input;
+      hand_on(action, Flow::activation, module.forward(with_outputs, inputs_of(action, Flow::activation)));
+      break;
+    case ActionKind::backward:
+      with_outputs.outputs = takers_of(neighbours_, action.stage, Flow::gradient).size();
+      hand_on(action, Flow::gradient, module.backward(with_outputs, inputs_of(action, Flow::gradient)));
+      break;
+    case ActionKind::backward_input:
+      with_outputs.outputs = takers_of(neighbours_, action.stage, Flow::gradient).size();
+      hand_on(action, Flow::gradient, module.backward_input(with_outputs, inputs_of(action, Flow::gradient)));
+      break;
+    case ActionKind::backward_weight:
+      module.backward_weight(call);
+      break;
+    case ActionKind::recompute:
+      module.recompute(call);
+      break;
+    case ActionKind::step:
+      module.step(call);
+      break;
+    case ActionKind::send_forward:
+    case ActionKind::recv_forward:
+    case ActionKind::send_backward:
+    case ActionKind::recv_backward:
+    case ActionKind::unshard:
+    case ActionKind::reshard:
+    case ActionKind::reduce_grad:
+      throw std::logic_error("an action that is not computed stands at a compute position");
+  }
+}
+
+void RankWorker::wait_for_inputs(std::int32_t position) {
+  for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+    const std::int32_t message = flat_.message[index(w)];
+    wait_for(message);
+    if (flat_.ops[index(w)] == FlatOp::collective) {
+      accept_collective(w);
+    } else {
+      inbox_[message_of(flat_.actions[index(w)])] = execution_.transport.take(message);
+    }
+  }
+}
+
+void RankWorker::accept_collective(std::int32_t position) {
+  const Action& action = flat_.actions[index(position)];
+  const std::vector<SharedPayload> contributions =
+      execution_.transport.collect(flat_.message[index(position)], rank_);
+  if (action.kind == ActionKind::unshard) gathering_.erase(action.stage);
+  module_of(action.stage).accept(action.kind, contributions);
+}
+
+void RankWorker::wait_for(std::int32_t message) {
+  stand_at(progress_.position, message);
+  execution_.transport.wait(message, rank_);
+}
+
+// --- payloads -------------------------------------------------------------------------------------
+
+std::vector<Payload> RankWorker::inputs_of(const Action& action, Flow flow) {
+  std::vector<Payload> inputs;
+  for (const std::int32_t from : givers_of(neighbours_, action.stage, flow)) {
+    auto found = inbox_.extract({flow, from, action.stage, action.microbatch});
+    if (found.empty()) {
+      throw std::logic_error(fmt::format("nothing has come from stage {}", from));
+    }
+    inputs.push_back(std::move(found.mapped()));
+  }
+  return inputs;
+}
+
+void RankWorker::hand_on(const Action& action, Flow flow, std::vector<Payload> outputs) {
+  const std::vector<std::int32_t>& takers = takers_of(neighbours_, action.stage, flow);
+  if (outputs.size() != takers.size()) {
+    throw std::logic_error(
+        fmt::format("the module returned {} payloads, {} stages take one", outputs.size(), takers.size()));
+  }
+  for (std::size_t i = 0; i < takers.size(); ++i) {
+    const StageMessage output{flow, action.stage, takers[i], action.microbatch};
+    const auto message = plan_.messages.find(output);
+    (message == plan_.messages.end() ? inbox_[output] : outbox_[message->second]) = std::move(outputs[i]);
+  }
+}
+
+void RankWorker::send_outputs() {
+  for (auto& [message, payload] : outbox_) execution_.transport.send(message, std::move(payload));
+  outbox_.clear();
+}
+
+// --- bookkeeping ----------------------------------------------------------------------------------
+
+void RankWorker::drop_versions(std::int32_t position) {
+  const auto dropped = plan_.dropped_after.find(position);
+  if (dropped == plan_.dropped_after.end()) return;
+  for (const StageVersion& old : dropped->second) module_of(old.stage).drop_version(old.version);
+}
+
+void RankWorker::stamp(std::int32_t position, Ns start_ns, Ns end_ns) {
+  times_.start[index(position)] = start_ns;
+  times_.end[index(position)] = end_ns;
+}
+
+StageModule& RankWorker::module_of(std::int32_t stage) {
+  StageModule* module = execution_.modules[index(rank_)][index(stage)].get();
+  if (module == nullptr)
+    throw std::logic_error(fmt::format("rank {} has no module of stage {}", rank_, stage));
+  return *module;
+}
+
+void RankWorker::stand_at(std::int32_t position, std::int32_t message) {
+  progress_.since_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+  progress_.position = position;
+  progress_.waits_for = message;
+}
+
+}  // namespace penstock

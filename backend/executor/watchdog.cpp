@@ -1,0 +1,143 @@
+// Who no longer gets on, and whose fault it is. A rank that computes is late by its own clock. One that waits
+// may do so for long without fault, so waits count only when nobody has got on for the deadline; then the
+// blame is on a rank whose message has no reason to be missing (its sender is past it), else on the one that
+// has waited longest. The message names the rank, the action and the peer.
+
+#include "backend/executor/watchdog.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/executor/executor.hpp"
+#include "backend/executor/progress.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+
+namespace penstock {
+namespace {
+
+double seconds(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+Ns host_now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool Watchdog::is_done(std::int32_t rank) const {
+  return progress_of(rank).position == flat_.rank_begin[index(rank) + 1];
+}
+
+std::optional<ExecutionError> Watchdog::overdue(Ns now_ns) const {
+  bool nobody_got_on = true;
+  std::vector<std::int32_t> waiting;
+  for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+    if (is_done(rank)) continue;
+    const bool computes = progress_of(rank).waits_for == kNone;
+    const bool late = now_ns - progress_of(rank).since_ns > deadline_.count();
+    if (late && computes) return overdue_at(rank);
+    nobody_got_on &= late;
+    waiting.push_back(rank);
+  }
+  if (!nobody_got_on || waiting.empty()) return std::nullopt;
+  return overdue_at(to_blame(waiting));
+}
+
+/// Of the ranks that all wait: one whose message has no reason to be missing, else the one that waits
+/// longest.
+std::int32_t Watchdog::to_blame(const std::vector<std::int32_t>& waiting) const {
+  for (const std::int32_t rank : waiting) {
+    const std::int32_t message = progress_of(rank).waits_for;
+    if (message != kNone && everybody_has_passed(message)) return rank;
+  }
+  return *std::ranges::min_element(waiting, {},
+                                   [this](std::int32_t rank) { return progress_of(rank).since_ns.load(); });
+}
+
+bool Watchdog::everybody_has_passed(std::int32_t message) const {
+  const FlatMessage& missing = flat_.messages[index(message)];
+  if (missing.recv != kNone) return progress_of(missing.from_rank).position > missing.producer;
+  for (std::int32_t m = missing.first; m != kNone; m = flat_.next_member[index(m)]) {
+    if (progress_of(flat_.rank_of(m)).position <= m) return false;
+  }
+  return true;
+}
+
+/// Another rank that has a part in the message; of a collective one that has not reached it, if any.
+std::int32_t Watchdog::peer_of(std::int32_t message, std::int32_t rank) const {
+  const FlatMessage& waited = flat_.messages[index(message)];
+  if (waited.recv != kNone) return waited.from_rank == rank ? waited.to_rank : waited.from_rank;
+  std::int32_t peer = -1;
+  for (std::int32_t m = waited.first; m != kNone; m = flat_.next_member[index(m)]) {
+    const std::int32_t other = flat_.rank_of(m);
+    if (other == rank) continue;
+    peer = other;
+    if (progress_of(other).position <= m) return other;
+  }
+  return peer;
+}
+
+ExecutionError Watchdog::overdue_at(std::int32_t rank) const {
+  const double limit = seconds(deadline_);
+  const std::int32_t message = progress_of(rank).waits_for;
+  if (message == kNone) return failure_of(rank, fmt::format("still running after {:g} s", limit));
+  ExecutionError error{
+      .rank = rank, .action = standing_text(rank), .peer = peer_of(message, rank), .message = {}};
+  error.message =
+      fmt::format("rank {}: {}: waited {:g} s for {} from rank {}, which stands at {}", rank, error.action,
+                  limit, message_name(message), error.peer, standing_text(error.peer));
+  return error;
+}
+
+ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) const {
+  ExecutionError error{.rank = rank, .action = standing_text(rank), .message = {}};
+  error.message = fmt::format("rank {}: {}: {}", rank, error.action, what);
+  for (std::int32_t other = 0; other < flat_.rank_count; ++other) {
+    const std::int32_t message = progress_of(other).waits_for;
+    if (message == kNone || other == rank || peer_of(message, other) != rank) continue;
+    error.peer = other;
+    error.message += fmt::format("; rank {} waits for it at {}", other, standing_text(other));
+    return error;
+  }
+  const std::int32_t next = next_send_of(rank);
+  if (next == kNone) return error;
+  error.peer = flat_.messages[index(next)].to_rank;
+  error.message +=
+      fmt::format("; rank {} needs its {}", error.peer, action_at(flat_.messages[index(next)].first));
+  return error;
+}
+
+/// The first transfer that the rank has not come to.
+std::int32_t Watchdog::next_send_of(std::int32_t rank) const {
+  const std::int32_t end = flat_.rank_begin[index(rank) + 1];
+  for (std::int32_t p = std::max(progress_of(rank).position.load(), flat_.rank_begin[index(rank)]); p < end;
+       ++p) {
+    if (flat_.ops[index(p)] == FlatOp::send) return flat_.message[index(p)];
+  }
+  return kNone;
+}
+
+std::string Watchdog::action_at(std::int32_t position) const {
+  if (position == kNone) return "the start";
+  return flat_.ops[index(position)] == FlatOp::barrier ? "the barrier"
+                                                       : to_text(flat_.actions[index(position)]);
+}
+
+std::string Watchdog::standing_text(std::int32_t rank) const {
+  if (rank < 0) return "no action";
+  return is_done(rank) ? "the end of its list" : action_at(progress_of(rank).position);
+}
+
+std::string Watchdog::message_name(std::int32_t message) const {
+  const FlatMessage& waited = flat_.messages[index(message)];
+  return action_at(waited.recv == kNone ? waited.first : waited.recv);
+}
+
+}  // namespace penstock

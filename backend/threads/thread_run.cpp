@@ -1,0 +1,66 @@
+// The `cpu-thread` backend as one way to execute what measured_run.hpp measures: clock, modules and transport
+// are new for each repeat. The transport can be blocking or have a capacity, so of the declared channels only
+// the model is its own.
+
+#include "backend/threads/thread_run.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/threads/in_process_transport.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/transports.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kTransport = "in-process";
+
+tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run) {
+  const SteadyClock clock(run.options.time_scale);
+  StageModules modules = run.family.modules(std::nullopt, clock);
+  InProcessTransport transport(run.flat, run.channels, run.pace, clock);
+  return execute_on_threads(run, modules, transport, clock);
+}
+
+tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& run) {
+  std::vector<ExecutedRun> runs;
+  for (std::int32_t i = 0; i < run.runs(); ++i) {
+    auto executed = once(run);
+    if (!executed) return tl::unexpected(std::move(executed.error()));
+    runs.push_back(*std::move(executed));
+  }
+  return runs;
+}
+
+}  // namespace
+
+ChannelOptions thread_channels(const ChannelOptions& asked) {
+  ChannelOptions channels = asked;
+  channels.model = find_transport(kTransport)->channels.model;
+  return channels;
+}
+
+tl::expected<Result, RunError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
+                                              const RunOptions& options, const ModuleFamily& family) {
+  auto result = measure(experiment, pace, options, family,
+                        {.engine = "cpu-thread",
+                         .transport = kTransport,
+                         .channels = thread_channels(experiment.channels),
+                         .execute = all});
+  if (!result) return tl::unexpected(std::move(result.error()));
+  return **std::move(result);
+}
+
+}  // namespace penstock

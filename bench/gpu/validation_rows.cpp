@@ -1,0 +1,128 @@
+// An error of 3 % says little where nothing depends on the links: prediction and measurement may share a
+// mistake. So rows that differ in their links alone are held against each other, too.
+
+#include "bench/gpu/validation_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "bench/gpu/nominal_costs.hpp"
+
+namespace penstock {
+namespace {
+
+bool counts(const GpuRow& row) { return row.of.workload != GpuWorkload::bandwidth; }
+
+/// Rows that differ in their schedule alone.
+bool comparable(const GpuRow& a, const GpuRow& b) {
+  return a.of.workload == b.of.workload && a.of.workers == b.of.workers &&
+         a.of.microbatches == b.of.microbatches && a.of.link == b.of.link;
+}
+
+struct Ranking {
+  std::int32_t pairs = 0;  ///< whose measured times differ by more than kGap
+  std::int32_t right = 0;
+};
+
+Ranking ranking_of(const std::vector<GpuRow>& rows) {
+  Ranking ranking;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!counts(rows[i]) || !comparable(rows[i], rows[j])) continue;
+      const auto shorter = static_cast<double>(std::min(rows[i].measured_ns, rows[j].measured_ns));
+      const auto gap = static_cast<double>(rows[i].measured_ns - rows[j].measured_ns);
+      if (std::abs(gap) <= kGap * shorter) continue;
+      ++ranking.pairs;
+      const bool longer_predicted = rows[i].predicted_ns > rows[j].predicted_ns;
+      if (longer_predicted == (gap > 0)) ++ranking.right;
+    }
+  }
+  return ranking;
+}
+
+double mean_error_where(const std::vector<GpuRow>& rows, const std::function<bool(const GpuRow&)>& chosen) {
+  double sum = 0;
+  double count = 0;
+  for (const GpuRow& row : rows) {
+    if (!chosen(row)) continue;
+    sum += std::abs(row.error());
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+/// Rows that differ in their links alone.
+bool differ_in_links(const GpuRow& fast, const GpuRow& paced) {
+  return fast.of.link == GpuLinks::fast && paced.of.link == GpuLinks::paced &&
+         fast.of.workload == paced.of.workload && fast.of.schedule == paced.of.schedule &&
+         fast.of.workers == paced.of.workers && fast.of.microbatches == paced.of.microbatches;
+}
+
+std::string as_slow_as(const GpuConfiguration& of, std::string_view how, Ns fast_ns, Ns paced_ns) {
+  return fmt::format(
+      "control failed: {}, {} K={} M={} is {} to take {:.3f} ms on fast links and {:.3f} ms on paced ones, "
+      "which must take longer",
+      to_text(of.workload), of.schedule, of.workers, of.microbatches, how,
+      1e-6 * static_cast<double>(fast_ns), 1e-6 * static_cast<double>(paced_ns));
+}
+
+}  // namespace
+
+std::string_view to_text(GpuLinks links) { return links == GpuLinks::fast ? "fast" : "paced"; }
+
+double mean_error(const std::vector<GpuRow>& rows) { return mean_error_where(rows, counts); }
+
+std::string unseen_pacing(const std::vector<GpuRow>& rows) {
+  for (const GpuRow& fast : rows) {
+    for (const GpuRow& paced : rows) {
+      if (!differ_in_links(fast, paced)) continue;
+      if (paced.predicted_ns <= fast.predicted_ns)
+        return as_slow_as(fast.of, "predicted", fast.predicted_ns, paced.predicted_ns);
+      if (paced.measured_ns <= fast.measured_ns)
+        return as_slow_as(fast.of, "measured", fast.measured_ns, paced.measured_ns);
+    }
+  }
+  return "";
+}
+
+std::string table_of(const std::vector<GpuRow>& rows, const std::string& device) {
+  const Ranking ranking = ranking_of(rows);
+  std::string text = fmt::format(
+      "Target, stated before the run: mean absolute error {:g} % or less over all but the bandwidth-bound "
+      "rows.\n\n"
+      "{}; {} warm-ups and the median of {} runs each.\n\nMean absolute error: {:.2f} % over {} rows; "
+      "bandwidth-bound "
+      "apart: {:.2f} %. Schedules ranked right where measured times differ by over {:g} %: {} of {} "
+      "pairs.\n\n"
+      "| workload | schedule | K | M | links | predicted | measured | error "
+      "|\n|---|---|---|---|---|---|---|---|\n",
+      100 * kTarget, device, kWarmup, kRepeats, 100 * mean_error(rows), std::ranges::count_if(rows, counts),
+      100 * mean_error_where(rows, std::not_fn(counts)), 100 * kGap, ranking.right, ranking.pairs);
+  for (const GpuRow& row : rows) {
+    text += fmt::format("| {} | {} | {} | {} | {} | {:.3f} ms | {:.3f} ms | {:+.2f} % |\n",
+                        to_text(row.of.workload), row.of.schedule, row.of.workers, row.of.microbatches,
+                        to_text(row.of.link), 1e-6 * static_cast<double>(row.predicted_ns),
+                        1e-6 * static_cast<double>(row.measured_ns), 100 * row.error());
+  }
+  return text;
+}
+
+std::string csv_of(const std::vector<GpuRow>& rows) {
+  std::string text = "workload,schedule,workers,microbatches,links,predicted_ns,measured_ns,error\n";
+  for (const GpuRow& row : rows) {
+    text += fmt::format("\"{}\",{},{},{},{},{},{},{:.5f}\n", to_text(row.of.workload), row.of.schedule,
+                        row.of.workers, row.of.microbatches, to_text(row.of.link), row.predicted_ns,
+                        row.measured_ns, row.error());
+  }
+  return text;
+}
+
+}  // namespace penstock

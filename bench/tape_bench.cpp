@@ -1,0 +1,96 @@
+// The compiled form: what compiling a program costs once, and what a table of costs takes on the tape after
+// that, alone and eight at a time. The walk over the same flat program is the stated baseline.
+
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/mean_seconds.hpp"
+#include "bench/sizes.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "sim/engines/compile.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/lanes.hpp"
+#include "sim/network/message_costs.hpp"
+
+namespace penstock {
+namespace {
+
+/// A program, laid out and compiled.
+struct Compiled {
+  explicit Compiled(Experiment made)
+      : experiment(std::move(made)),
+        flat(flatten(experiment.program, experiment.costs,
+                     {.channels = experiment.channels, .iterations = experiment.program.iterations})),
+        tape(compile(flat, experiment.channels).value()),
+        costs(tape_costs(tape, experiment)) {}
+
+  Experiment experiment;
+  FlatProgram flat;
+  Tape tape;
+  TapeCosts costs;
+};
+
+void compile_flat_program(benchmark::State& state) {
+  const Compiled made(experiment_of(state));
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(compile(made.flat, made.experiment.channels));
+  clock.report(made.experiment.program);
+}
+BENCHMARK(compile_flat_program)->Name("compile")->Apply(pipeline_sizes);
+
+void one_table(benchmark::State& state) {
+  const Compiled made(experiment_of(state));
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(makespan_ns(made.tape, made.costs));
+  clock.report(made.experiment.program);
+}
+BENCHMARK(one_table)->Name("compiled/1f1b")->Apply(pipeline_sizes);
+
+/// Every message holds its channel for a while, so that queues bind.
+void one_table_of_slow_links(benchmark::State& state) {
+  Compiled made(experiment_of(state));
+  for (PricedLink& link : made.costs.links) link.hold_ns = link.latency_ns > 0 ? 500'000 : 0;
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(makespan_ns(made.tape, made.costs));
+  clock.report(made.experiment.program);
+}
+BENCHMARK(one_table_of_slow_links)->Name("compiled/1f1b_slow_links")->Apply(pipeline_sizes);
+
+void eight_tables(benchmark::State& state) {
+  const Compiled made(experiment_of(state));
+  const std::vector<TapeCosts> tables(kLanes, made.costs);
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(makespans_ns(made.tape, tables));
+  clock.report(made.experiment.program);
+  state.SetLabel(std::string(lane_code()));
+}
+BENCHMARK(eight_tables)->Name("lanes/1f1b")->Apply(pipeline_sizes);
+
+/// The stated baseline: the counters say how many times as long the walk takes as one table on the tape, and
+/// as one of eight.
+void baseline_walk(benchmark::State& state) {
+  const Compiled made(experiment_of(state));
+  const WalkDurations durations = walk_durations(made.experiment, made.flat);
+  const auto walked = [&] { return last_end(*walk(made.flat, durations, made.experiment.channels)); };
+  if (walked() != makespan_ns(made.tape, made.costs))
+    return state.SkipWithError("the tape and the walk have different makespans");
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(walked());
+  clock.report(made.experiment.program);
+  const std::vector<TapeCosts> tables(kLanes, made.costs);
+  const double walk_seconds = mean_seconds(20, walked);
+  state.counters["compiled_x"] =
+      walk_seconds / mean_seconds(200, [&] { return makespan_ns(made.tape, made.costs); });
+  state.counters["lane_x"] = static_cast<double>(kLanes) * walk_seconds /
+                             mean_seconds(200, [&] { return makespans_ns(made.tape, tables); });
+}
+BENCHMARK(baseline_walk)->Name("compiled/baseline_walk")->Apply(pipeline_sizes);
+
+}  // namespace
+}  // namespace penstock

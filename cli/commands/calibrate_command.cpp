@@ -1,0 +1,160 @@
+// penstock calibrate: measures what a scenario's actions and links cost, and writes it as a file that
+// scenarios name.
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "backend/calibration/calibration.hpp"
+#include "backend/calibration/calibration_program.hpp"
+#include "backend/calibration/calibration_text.hpp"
+#include "backend/calibration/cost_file.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "backend/executor/stage_bytes.hpp"
+#include "cli/commands/backend_choice.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/commands/measuring.hpp"
+#include "cli/extensions.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/number_list.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+
+namespace penstock {
+namespace {
+
+struct CalibrateFlags {
+  InputFlags input;
+  OutputFlags output;
+  MeasuringFlags measuring{.warmup = 5, .counted = 30};
+  std::string sizes = "1,2,4";
+  std::string kinds = "needed";
+  std::string load = "busy";
+};
+
+const std::vector<std::string_view> kSuffixes = {".yaml", ".yml", ".json", ".txt"};
+
+std::vector<StageBytes> bytes_of_stages(const Experiment& experiment, const Extensions& extensions) {
+  const Jitter jitter;
+  const auto family = family_of(experiment, jitter, extensions);
+  return family ? (*family)->bytes_of_stages() : std::vector<StageBytes>{};
+}
+
+/// One run of an experiment by the backend that was asked for.
+tl::expected<Result, RunError> run_once(const Experiment& experiment, const CalibrateFlags& flags,
+                                        const Extensions& extensions) {
+  RunOptions once = run_options(flags.measuring);
+  once.warmup = 0;
+  once.repeats = 1;
+  auto result = measure_by_backend(experiment, flags.measuring, once, std::nullopt, extensions);
+  if (!result) return tl::unexpected(std::move(result.error()));
+  if (!*result) return tl::unexpected(RunError{.message = "another process has the result"});
+  return **std::move(result);
+}
+
+tl::expected<CalibrationOptions, Failure> options_of(const CalibrateFlags& flags) {
+  auto multiples = parse_number_list(flags.sizes);
+  if (!multiples) return bad_input(fmt::format("--sizes: {}", multiples.error()));
+  if (multiples->size() < 3) {
+    return bad_input(fmt::format(
+        "--sizes: expected three or more multiples of the file's own microbatch, so that overhead "
+        "and rate come apart, got \"{}\"; 1,2,4 is the default",
+        flags.sizes));
+  }
+  return CalibrationOptions{.multiples = *std::move(multiples),
+                            .warmup = flags.measuring.warmup,
+                            .samples = flags.measuring.counted,
+                            .kinds = flags.kinds == "all" ? CalibrationKinds::all : CalibrationKinds::needed,
+                            .load = flags.load == "alone" ? CalibrationLoad::alone : CalibrationLoad::busy};
+}
+
+Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation) {
+  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+    return tl::unexpected(known.error());
+  const auto options = options_of(flags);
+  if (!options) return tl::unexpected(options.error());
+  auto scenario = scenario_of(flags.input, {});
+  if (!scenario) return tl::unexpected(scenario.error());
+  if (flags.measuring.occupy) scenario->network.reset();
+  const auto experiment = prepared(*scenario);
+  if (!experiment) return tl::unexpected(experiment.error());
+  if (auto failure = hand_over("calibrate", flags.measuring.backend, *experiment, invocation))
+    return tl::unexpected(*std::move(failure));
+  const auto calibration = calibrate(
+      *scenario, *options, [&](const Experiment& own) { return run_once(own, flags, invocation.extensions); },
+      [&](const Experiment& own) { return bytes_of_stages(own, invocation.extensions); });
+  if (!calibration) return failure_of(calibration.error());
+  const std::string table = calibration_to_table(*calibration);
+  const std::string json = calibration_to_json(*calibration);
+  const auto costs = [&] { return cost_file(*calibration); };
+  const std::vector<OutputForm> forms = {{".yaml", costs},
+                                         {".yml", costs},
+                                         {".json", [&] { return std::string(json); }},
+                                         {".txt", [&] { return std::string(table); }}};
+  if (auto written = write_answer(flags.output, forms, flags.output.json ? json : table); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+void add_calibration_flags(CLI::App& app, CalibrateFlags& flags) {
+  const std::string group = "Calibration";
+  app.add_option(
+         "--sizes", flags.sizes,
+         "multiples of the file's own microbatch, three or more (default 1,2,4): a duration is overhead + "
+         "samples x rate, by least squares")
+      ->group(group)
+      ->type_name("LIST");
+  add_choice(
+      app, "--kinds", flags.kinds,
+      {.words = {"needed", "all"},
+       .help = "needed (default): F, STEP and what the scenario's schedule has of B, I, W and R; all: B as "
+               "well as I and W, for a file that several schedules share",
+       .group = group,
+       .type_name = "WORD"});
+  add_choice(
+      app, "--load", flags.load,
+      {.words = {"busy", "alone"},
+       .help = "whose times the file has: of all ranks at work at once (busy, default), or of one at a "
+               "time; both are measured and printed",
+       .group = group,
+       .type_name = "WORD"});
+}
+
+}  // namespace
+
+Command calibrate_command(CLI::App& root, const Invocation& invocation) {
+  CLI::App* app = root.add_subcommand("calibrate", "Measure what actions and links cost; write a cost file.");
+  const auto flags = std::make_shared<CalibrateFlags>();
+  add_input_file(*app, flags->input.file);
+  add_shape_flags(*app, flags->input);
+  add_calibration_flags(*app, *flags);
+  add_measuring_flags(*app, flags->measuring,
+                      {.processes = "",
+                       .warmup = "actions of each kind and size that do not count",
+                       .count_flag = "--samples",
+                       .counted = "actions of each kind and size that count"});
+  add_output_flags(*app, flags->output, ".yaml .json .txt");
+  app->footer(
+      "It runs programs of its own over the scenario's stages, never the one that is to be predicted.\n"
+      "A .yaml file has the parts model and cluster, which a scenario or --set takes by its name.\n\n"
+      "Examples:\n"
+      "  penstock calibrate scenarios/library/gnmt-cluster-a.yaml --kinds all -o costs.yaml\n"
+      "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --set model=costs.yaml --set "
+      "cluster=costs.yaml "
+      "--timeline -o predicted.json");
+  return {app, [flags, &invocation] { return run_calibrate(*flags, invocation); }};
+}
+
+}  // namespace penstock

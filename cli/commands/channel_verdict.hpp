@@ -1,0 +1,63 @@
+#pragma once
+// The answer of `penstock check` for one scenario or program: is it valid, and where would it hang.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/commands/smallest_failure.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/weight_versions.hpp"
+#include "schedules/ir/channel.hpp"
+
+namespace penstock {
+
+/// The channel check under one model, with transfers issued ahead and with blocking ones.
+struct ModelVerdict {
+  ChannelModel model = ChannelModel::directed;
+  std::optional<Hang> ahead;
+  std::optional<Hang> blocking;
+};
+
+/// What was found. Of an invalid program only `name`, `error` and `channels` mean something.
+struct ChannelVerdict {
+  std::string name;
+  std::string error;        ///< empty: the program is valid
+  ChannelOptions channels;  ///< the chosen ones
+  std::string schedule;
+  std::int32_t ranks = 0;
+  std::int32_t stages = 0;
+  std::int32_t microbatches = 0;
+  std::string digest;
+  std::array<ModelVerdict, kChannelModels.size()> models{};
+  WeightVersions versions{};
+  std::optional<SmallestFailure> smallest{};  ///< when it was asked for and there is one
+
+  bool valid() const { return error.empty(); }
+  /// Under `model` and the chosen blocking.
+  const std::optional<Hang>& hang(ChannelModel model) const;
+  /// Valid, and safe under the chosen channels.
+  bool passed() const { return valid() && !hang(channels.model); }
+  /// The first model that does not hang with the chosen blocking.
+  std::optional<ChannelModel> weakest_safe() const;
+};
+
+/// Checks under all models; capacity and eager size are the experiment's.
+ChannelVerdict check_channels(const Experiment& experiment);
+
+/// What is said beside the verdicts.
+struct VerdictOptions {
+  bool versions = false;  ///< the weights of every stage and microbatch, also where nothing is stale
+  bool smallest = false;  ///< verdict.smallest, or that there is none
+};
+
+/// For people: the verdicts as a table, then the cycle of the chosen model, or of the first one that hangs,
+/// the weight versions of a program that keeps several, and what the options ask for.
+std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options = {});
+/// {schema_version, kind, valid, hangs, cycle, weakest_safe_channel, weight_versions, error, ...}; `cycle` is
+/// that of the chosen model, empty when it does not hang.
+std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options = {});
+
+}  // namespace penstock

@@ -1,0 +1,207 @@
+// penstock compare: holds predictions against measurements, pair by pair in the order of the arguments. One
+// pair gives every figure, action and rank; several give a line each and how well the schedules are ranked.
+// Beyond a tolerance is exit 1.
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "cli/terminal.hpp"
+#include "report/compare/compare.hpp"
+#include "report/pages/compare_html.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_json.hpp"
+#include "scenarios/read/document.hpp"
+
+namespace penstock {
+namespace {
+
+struct CompareFlags {
+  std::string predicted;  // of one pair
+  std::string measured;
+  std::vector<std::string> all_predicted;  // of several
+  std::vector<std::string> all_measured;
+  CompareTolerances tolerances;
+  double rank_threshold = 0.03;
+  OutputFlags output;
+};
+
+const std::vector<std::string_view> kSuffixes = {".html", ".json", ".txt"};
+
+tl::expected<Result, Failure> read_result(const std::string& file) {
+  const auto text = read_text_file(file, file);
+  if (!text) return bad_input(text.error());
+  auto result = result_from_json(*text, file);
+  if (!result) return bad_input(result.error());
+  return *std::move(result);
+}
+
+/// The files of a pair and what is in them.
+struct FilePair {
+  std::string predicted_file;
+  std::string measured_file;
+  Result predicted;
+  Result measured;
+};
+
+tl::expected<FilePair, Failure> read_pair(const std::string& predicted_file,
+                                          const std::string& measured_file) {
+  auto predicted = read_result(predicted_file);
+  if (!predicted) return tl::unexpected(std::move(predicted.error()));
+  auto measured = read_result(measured_file);
+  if (!measured) return tl::unexpected(std::move(measured.error()));
+  return FilePair{predicted_file, measured_file, *std::move(predicted), *std::move(measured)};
+}
+
+tl::expected<Comparison, Failure> comparison_of(const FilePair& pair, const CompareTolerances& tolerances) {
+  auto comparison = compare_results(pair.predicted, pair.measured, tolerances);
+  if (comparison) return *std::move(comparison);
+  const CompareError& error = comparison.error();
+  const bool swapped =
+      pair.predicted.kind == ResultKind::measured && pair.measured.kind == ResultKind::predicted;
+  const std::string fix =
+      swapped ? fmt::format(": `penstock compare {} {}`", pair.measured_file, pair.predicted_file) : "";
+  return tl::unexpected(Failure{
+      error.wrong_kind ? ExitCode::bad_input : ExitCode::check_failed,
+      fmt::format("compare {} {}: {}{}", pair.predicted_file, pair.measured_file, error.message, fix)});
+}
+
+Outcome compare_one(const CompareFlags& flags, const FilePair& pair) {
+  const auto comparison = comparison_of(pair, flags.tolerances);
+  if (!comparison) return tl::unexpected(comparison.error());
+  const std::string json = comparison_to_json(*comparison);
+  const std::string table = comparison_to_table(*comparison);
+  const std::vector<OutputForm> forms = {
+      {".html", [&] { return comparison_to_html(*comparison, {pair.predicted, pair.measured}); }},
+      {".json", [&] { return std::string(json); }},
+      {".txt", [&] { return std::string(table); }}};
+  if (auto written = write_answer(flags.output, forms,
+                                  flags.output.json ? json : comparison_to_table(*comparison, table_width()));
+      !written)
+    return tl::unexpected(written.error());
+  return comparison->passed() ? ExitCode::ok : ExitCode::check_failed;
+}
+
+Outcome compare_several(const CompareFlags& flags, const std::vector<FilePair>& files) {
+  std::vector<Comparison> comparisons;
+  std::vector<ResultPair> pairs;
+  for (const FilePair& pair : files) {
+    auto comparison = comparison_of(pair, flags.tolerances);
+    if (!comparison) return tl::unexpected(std::move(comparison.error()));
+    comparisons.push_back(*std::move(comparison));
+    pairs.push_back({pair.predicted, pair.measured});
+  }
+  const Ranking ranking = ranking_of(pairs, flags.rank_threshold);
+  const std::string json = comparisons_to_json(comparisons, ranking);
+  const std::string table = comparisons_to_table(comparisons, ranking);
+  const std::vector<OutputForm> forms = {
+      {".html", [&] { return comparisons_to_html(comparisons, pairs, ranking); }},
+      {".json", [&] { return std::string(json); }},
+      {".txt", [&] { return std::string(table); }}};
+  if (auto written =
+          write_answer(flags.output, forms,
+                       flags.output.json ? json : comparisons_to_table(comparisons, ranking, table_width()));
+      !written)
+    return tl::unexpected(written.error());
+  const bool passed = ranking.passed() && std::ranges::all_of(comparisons, &Comparison::passed);
+  return passed ? ExitCode::ok : ExitCode::check_failed;
+}
+
+Outcome run_compare(const CompareFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+    return tl::unexpected(known.error());
+  const bool several = !flags.all_predicted.empty() || !flags.all_measured.empty();
+  if (!several) {
+    if (flags.predicted.empty() || flags.measured.empty()) {
+      return bad_input(
+          "compare: expected two files, PREDICTED and MEASURED, or --predicted FILES --measured FILES");
+    }
+    const auto pair = read_pair(flags.predicted, flags.measured);
+    if (!pair) return tl::unexpected(pair.error());
+    return compare_one(flags, *pair);
+  }
+  if (!flags.predicted.empty()) {
+    return bad_input(
+        fmt::format("compare: {} stands before --predicted and --measured, which name all files: put it "
+                    "behind one of them",
+                    flags.predicted));
+  }
+  if (flags.all_predicted.size() != flags.all_measured.size()) {
+    return bad_input(fmt::format(
+        "compare: --predicted has {} files and --measured {}: give as many of both, in the same order",
+        flags.all_predicted.size(), flags.all_measured.size()));
+  }
+  std::vector<FilePair> files;
+  for (std::size_t i = 0; i < flags.all_predicted.size(); ++i) {
+    auto pair = read_pair(flags.all_predicted[i], flags.all_measured[i]);
+    if (!pair) return tl::unexpected(std::move(pair.error()));
+    files.push_back(*std::move(pair));
+  }
+  return compare_several(flags, files);
+}
+
+template <class Value>
+void add_tolerance(CLI::App& app, const std::string& name, Value& value, const std::string& help) {
+  app.add_option(name, value, help)
+      ->check(CLI::Range(0.0, 1e9).description(""))
+      ->group("Tolerances (beyond one of them: exit 1)")
+      ->type_name("FRACTION");
+}
+
+void add_tolerances(CLI::App& app, CompareFlags& flags) {
+  add_tolerance(app, "--tolerance", flags.tolerances.makespan,
+                "of iteration time and samples per second, relative to the measurement (default 0.05)");
+  add_tolerance(app, "--bubble-tolerance", flags.tolerances.bubble,
+                "of idle / total, absolute (default 0.05)");
+  add_tolerance(app, "--memory-tolerance", flags.tolerances.memory,
+                "of the fullest rank's peak, relative (default: any)");
+  add_tolerance(app, "--start-tolerance", flags.tolerances.start,
+                "of the actions' starts, mean, relative to the iteration time (default: any)");
+  add_tolerance(app, "--duration-tolerance", flags.tolerances.duration,
+                "of the actions' durations, mean, relative to the measured ones (default: any)");
+  add_tolerance(
+      app, "--rank-threshold", flags.rank_threshold,
+      "of several pairs: those whose measured times a sample differ by more must be predicted in the "
+      "same order (default 0.03)");
+}
+
+}  // namespace
+
+Command compare_command(CLI::App& root) {
+  CLI::App* app =
+      root.add_subcommand("compare", "Hold predictions against measurements of the same programs.");
+  const auto flags = std::make_shared<CompareFlags>();
+  app->add_option("PREDICTED", flags->predicted, "JSON of `penstock simulate`")->type_name("FILE");
+  app->add_option("MEASURED", flags->measured, "JSON of `penstock run`")->type_name("FILE");
+  app->add_option("--predicted", flags->all_predicted, "several predictions, to rank their schedules")
+      ->group("Several schedules")
+      ->type_name("FILE");
+  app->add_option("--measured", flags->all_measured, "their measurements, in the same order")
+      ->group("Several schedules")
+      ->type_name("FILE");
+  add_tolerances(*app, *flags);
+  add_output_flags(*app, flags->output, ".html .json .txt");
+  app->footer(
+      "Errors are predicted minus measured. With --timeline in both results there are errors of single\n"
+      "actions, and .html draws both timelines over each other.\n\n"
+      "Examples:\n"
+      "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --timeline -o predicted.json\n"
+      "  penstock run scenarios/library/gnmt-cluster-a.yaml --timeline -o measured.json\n"
+      "  penstock compare predicted.json measured.json --tolerance 0.03 -o compare.html\n"
+      "  penstock compare --predicted predicted/*.json --measured measured/*.json");
+  return {app, [flags] { return run_compare(*flags); }};
+}
+
+}  // namespace penstock

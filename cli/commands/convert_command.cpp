@@ -1,0 +1,204 @@
+// penstock convert: writes a program in Penstock's own form or in PyTorch's CSV. Passes are applied in one
+// order, whatever the order of the flags: sharding's gathers first, then messages, which are placed around
+// them.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/notes.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/defer_receives.hpp"
+#include "schedules/passes/fsdp.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/text/csv_dialect.hpp"
+#include "schedules/text/program_text.hpp"
+#include "schedules/text/pytorch_csv.hpp"
+
+namespace penstock {
+namespace {
+
+struct ConvertFlags {
+  InputFlags input;
+  OutputFlags output;
+  std::string format = "psched";
+  std::string dialect = "torch-2.6";  // of a .csv that is written
+  bool lower = false;
+  bool fsdp = false;
+  bool without_reduce_grad = false;
+  bool defer_receives = false;
+  ChannelFlags channels;
+};
+
+using Text = tl::expected<std::string, std::string>;
+
+bool has_transfers(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, [](const Action& action) { return is_transfer(action.kind); });
+  });
+}
+
+/// True when --fsdp has been applied already, or comes too late.
+bool is_sharded_or_lowered(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, [](const Action& action) {
+      return is_transfer(action.kind) || action.kind == ActionKind::unshard ||
+             action.kind == ActionKind::reshard;
+    });
+  });
+}
+
+/// The compute program that lower() made `lowered` from: it only adds messages.
+Program without_transfers(Program lowered) {
+  for (std::vector<Action>& actions : lowered.ranks) {
+    std::erase_if(actions, [](const Action& action) { return is_transfer(action.kind); });
+  }
+  return lowered;
+}
+
+/// The program before any pass: that of a program file as it is, otherwise without messages.
+tl::expected<Program, Failure> untransformed(const Scenario& scenario) {
+  if (scenario.program) {
+    if (auto valid = validate(*scenario.program); !valid) {
+      return tl::unexpected(
+          Failure{ExitCode::check_failed, fmt::format("{}: {}", scenario.file, valid.error())});
+    }
+    return *scenario.program;
+  }
+  auto experiment = prepared(scenario);
+  if (!experiment) return tl::unexpected(experiment.error());
+  return without_transfers(std::move(experiment->program));
+}
+
+tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
+  const auto scenario = scenario_of(flags.input, flags.channels);
+  if (!scenario) return tl::unexpected(scenario.error());
+  if (scenario->program) write_notes(scenario->notes, flags.output);
+  auto program = untransformed(*scenario);
+  if (!program) return program;
+  if (flags.fsdp) {
+    if (is_sharded_or_lowered(*program)) {
+      return bad_input("--fsdp comes first: expected a program without SEND, RECV, UNSHARD and RESHARD");
+    }
+    program = insert_reduce_grad(insert_unshard_reshard(*program));
+  }
+  if (!flags.lower && !flags.defer_receives) return program;
+  auto lowered = lower(*program);
+  if (!lowered) return tl::unexpected(Failure{ExitCode::check_failed, lowered.error()});
+  if (!flags.defer_receives) return *std::move(lowered);
+  return defer_receives(*lowered, scenario->channels, unit_costs(*lowered));
+}
+
+/// The program as text, with its shape around it.
+std::string program_json(const Program& program, std::string_view format, const std::string& text) {
+  const nlohmann::ordered_json document = {{"schema_version", 1},
+                                           {"kind", "program"},
+                                           {"schedule", program.schedule},
+                                           {"ranks", program.rank_count()},
+                                           {"stages", program.stage_count()},
+                                           {"microbatches", program.microbatches},
+                                           {"format", format},
+                                           {"text", text}};
+  return document.dump(2) + '\n';
+}
+
+/// PyTorch inserts REDUCE_GRAD itself where it inserts the messages; where they are given it averages the
+/// gradients over the microbatches at the REDUCE_GRADs that are given, and nowhere else.
+bool wants_reduce_grad(const Program& program, CsvDialect dialect, const ConvertFlags& flags) {
+  const bool with_messages = flags.lower || flags.defer_receives || has_transfers(program);
+  return with_messages && !flags.without_reduce_grad && dialect == CsvDialect::torch_2_6;
+}
+
+Text csv_of(const Program& program, const ConvertFlags& flags) {
+  const CsvDialect dialect = csv_dialect_of_text(flags.dialect).value_or(CsvDialect::torch_2_6);
+  return to_pytorch_csv(wants_reduce_grad(program, dialect, flags) ? insert_reduce_grad(program) : program,
+                        dialect);
+}
+
+/// What is printed. With -o it is nothing, unless JSON is asked for: the program is the answer.
+Text printed(const Program& program, const ConvertFlags& flags) {
+  if (!flags.output.files.empty() && !flags.output.json) return "";
+  Text text = flags.format == "csv" ? csv_of(program, flags) : Text(to_text(program));
+  if (!text || !flags.output.json) return text;
+  return program_json(program, flags.format, *text);
+}
+
+Outcome run_convert(const ConvertFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, {".psched", ".csv"}); !known) {
+    return tl::unexpected(known.error());
+  }
+  const auto program = program_of(flags);
+  if (!program) return tl::unexpected(program.error());
+  const std::vector<OutputForm> forms = {{".psched", [&] { return Text(to_text(*program)); }},
+                                         {".csv", [&] { return csv_of(*program, flags); }}};
+  const Text text = printed(*program, flags);
+  if (!text) return bad_input(text.error());
+  if (auto written = write_answer(flags.output, forms, *text); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+Command convert_command(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("convert", "Write a program as .psched or as PyTorch's CSV.");
+  const auto flags = std::make_shared<ConvertFlags>();
+  add_input_file(*app, flags->input.file);
+  add_shape_flags(*app, flags->input);
+  app->add_flag("--lower", flags->lower, "with every SEND and RECV in place; a .csv also with REDUCE_GRAD")
+      ->group("Passes");
+  app->add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")
+      ->group("Passes");
+  app->add_flag(
+         "--without-reduce-grad", flags->without_reduce_grad,
+         "a lowered .csv as torch before 2.10 loads it, which averages gradients over the microbatches by "
+         "itself; 2.10 and later do so at each REDUCE_GRAD alone, and such a file leaves their gradients as "
+         "many times too large as there are microbatches")
+      ->group("Passes");
+  app->add_flag("--defer-receives", flags->defer_receives,
+                "lowered, with each RECV as late as the channels below allow without a hang")
+      ->group("Passes");
+  add_channel_flags(*app, flags->channels);
+  add_choice(*app, "--format", flags->format,
+             {.words = {"psched", "csv"},
+              .help = "what is printed without -o: psched or csv (default psched)",
+              .group = "Output",
+              .type_name = "FORM"});
+  add_choice(
+      *app, "--output-dialect", flags->dialect,
+      {.words = {"torch-2.4", "torch-2.5", "torch-2.6"},
+       .help = "for which torch a .csv is written: torch-2.4, torch-2.5 or torch-2.6 and later (default)",
+       .group = "Output",
+       .type_name = "RELEASE"});
+  add_output_flags(*app, flags->output, ".psched .csv");
+  app->footer(
+      "Examples:\n"
+      "  penstock convert --schedule interleaved --pp-size 4 --num-microbatches 8 --virtual-stages 2 -o "
+      "plan.csv\n"
+      "  penstock convert plan.csv --lower\n"
+      "  penstock convert plan.csv --defer-receives --channel pair -o late.psched\n"
+      "  penstock convert --schedule zb-h1 --pp-size 4 --num-microbatches 8 --output-dialect torch-2.5 -o "
+      "old.csv\n"
+      "  penstock convert old.csv --dialect torch-2.5");
+  return {app, [flags] { return run_convert(*flags); }};
+}
+
+}  // namespace penstock

@@ -1,0 +1,218 @@
+// penstock diff: what differs between two programs, by rank and by time, or between two results. A side is a
+// file or the name of a schedule with the shape of the flags; two programs are also simulated, because lists
+// that differ in many lines may take the same time.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "report/compare/result_diff.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_json.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/document.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_diff.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct DiffFlags {
+  std::string before;
+  std::string after;
+  InputFlags shape;
+  std::int32_t most = 10;
+  OutputFlags output;
+};
+
+/// One side: a result, with the program that gave it where that is known.
+struct Side {
+  std::optional<Program> program;
+  Result result;
+};
+
+tl::expected<Side, Failure> read_side(const std::string& file) {
+  const auto text = read_text_file(file, file);
+  if (!text) return bad_input(text.error());
+  auto result = result_from_json(*text, file);
+  if (!result) return bad_input(result.error());
+  return Side{.program = std::nullopt, .result = *std::move(result)};
+}
+
+bool takes_virtual_stages(const std::string& name) {
+  const ScheduleInfo* schedule = find_schedule(name);
+  return schedule != nullptr && schedule->chunks == 0 &&
+         std::ranges::find(schedule->options, "virtual_stages") != schedule->options.end();
+}
+
+/// --virtual-stages is for the side that takes it, so that schedules with and without chunks can be compared.
+InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
+  InputFlags shape = flags.shape;
+  const bool some_side_takes_it = takes_virtual_stages(flags.before) || takes_virtual_stages(flags.after);
+  if (some_side_takes_it && !takes_virtual_stages(name)) shape.virtual_stages.reset();
+  return shape;
+}
+
+/// A file, or the name of a schedule with the shape of the flags.
+tl::expected<Side, Failure> side_of(const std::string& name, const InputFlags& shape) {
+  const bool is_file = std::filesystem::exists(name);
+  if (is_file && has_suffix(name, ".json")) return read_side(name);
+  InputFlags input = shape;
+  (is_file || find_schedule(name) == nullptr ? input.file : input.schedule) = name;
+  const auto scenario = scenario_of(input, {});
+  if (!scenario) return tl::unexpected(scenario.error());
+  auto experiment = prepared(*scenario);
+  if (!experiment) return tl::unexpected(experiment.error());
+  auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});
+  if (!result) return tl::unexpected(Failure{ExitCode::check_failed, result.error().message});
+  return Side{.program = std::move(experiment->program), .result = *std::move(result)};
+}
+
+Json changes_json(const ProgramDiff& diff) {
+  Json ranks = Json::array();
+  for (const RankChanges& rank : diff.ranks) {
+    Json changes = Json::array();
+    for (const ListChange& change : rank.changes) {
+      changes.push_back(
+          {{"position", change.position}, {"removed", change.removed}, {"added", change.added}});
+    }
+    ranks.push_back({{"rank", rank.rank}, {"changes", std::move(changes)}});
+  }
+  return {{"settings", diff.settings}, {"ranks", std::move(ranks)}};
+}
+
+Json moved_json(const ResultDiff& diff) {
+  Json moved = Json::array();
+  for (const MovedAction& action : diff.moved) {
+    moved.push_back({{"rank", action.rank},
+                     {"action", action.action},
+                     {"before_start_ns", action.before_start_ns},
+                     {"before_end_ns", action.before_end_ns},
+                     {"after_start_ns", action.after_start_ns},
+                     {"after_end_ns", action.after_end_ns}});
+  }
+  return moved;
+}
+
+struct Difference {
+  std::optional<ProgramDiff> programs;
+  ResultDiff results;
+  std::string note;  ///< a line that stands before the text; empty: none
+
+  bool empty() const { return (!programs || programs->empty()) && results.empty(); }
+};
+
+/// Without a model every stage takes the same time, so that more stages are more work.
+std::string note_on_stages(const Result& before, const Result& after) {
+  const auto counts_activations = [](const Result& result) {
+    return !result.ranks.empty() && result.ranks.front().memory.unit == MemoryUnit::activations;
+  };
+  if (before.program.stages == after.program.stages) return "";
+  if (!counts_activations(before) || !counts_activations(after)) return "";
+  return fmt::format(
+      "note: {} before and {} after; each takes F = 1 ms a sample, whatever its part of a model\n",
+      format_count(before.program.stages, "stage"), format_count(after.program.stages, "stage"));
+}
+
+std::string to_json(const Difference& difference) {
+  Json figures = Json::array();
+  for (const auto& row : difference.results.figures.rows) {
+    figures.push_back({{"figure", row[0].text}, {"before", *row[1].value}, {"after", *row[2].value}});
+  }
+  Json document = {{"schema_version", 1}, {"kind", "diff"}, {"equal", difference.empty()}};
+  document["program"] = difference.programs ? changes_json(*difference.programs) : Json(nullptr);
+  document["figures"] = std::move(figures);
+  document["moved"] = moved_json(difference.results);
+  document["only_before"] = difference.results.only_before;
+  document["only_after"] = difference.results.only_after;
+  return document.dump(2) + '\n';
+}
+
+std::string to_text(const Difference& difference, std::size_t most) {
+  if (difference.empty()) return "no difference\n";
+  std::string text = difference.note;
+  if (difference.programs) text += to_text(*difference.programs, most);
+  const std::string times = to_text(difference.results, most);
+  if (!text.empty() && !times.empty()) text += '\n';
+  return text + times;
+}
+
+Outcome run_diff(const DiffFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, {".json", ".txt"}); !known)
+    return tl::unexpected(known.error());
+  const auto before = side_of(flags.before, shape_for(flags.before, flags));
+  if (!before) return tl::unexpected(before.error());
+  const auto after = side_of(flags.after, shape_for(flags.after, flags));
+  if (!after) return tl::unexpected(after.error());
+  Difference difference{.programs = std::nullopt,
+                        .results = diff_results(before->result, after->result),
+                        .note = note_on_stages(before->result, after->result)};
+  if (before->program && after->program)
+    difference.programs = diff_programs(*before->program, *after->program);
+  const auto most = static_cast<std::size_t>(flags.most);
+  const std::vector<OutputForm> forms = {{".json", [&] { return to_json(difference); }},
+                                         {".txt", [&] { return to_text(difference, most); }}};
+  const std::string text = flags.output.json ? to_json(difference) : to_text(difference, most);
+  if (auto written = write_answer(flags.output, forms, text); !written)
+    return tl::unexpected(written.error());
+  return difference.empty() ? ExitCode::ok : ExitCode::check_failed;
+}
+
+}  // namespace
+
+Command diff_command(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("diff", "Show what differs between two programs or two results.");
+  const auto flags = std::make_shared<DiffFlags>();
+  const std::string side = "a scenario, a program, JSON of simulate or run, or the name of a schedule";
+  app->add_option("BEFORE", flags->before, side)->required()->type_name("");
+  app->add_option("AFTER", flags->after, "the same")->required()->type_name("");
+  const std::string group = "Shape of named schedules";
+  const auto add_count = [&](const std::string& name, std::optional<std::int64_t>& count,
+                             const std::string& help) {
+    app->add_option(name, count, help)
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{2'147'483'647}).description(""))
+        ->group(group)
+        ->type_name("N");
+  };
+  add_count("--pp-size", flags->shape.pp_size, "K, the number of pipeline stages");
+  add_count("--num-microbatches", flags->shape.num_microbatches, "M");
+  add_count("--virtual-stages", flags->shape.virtual_stages,
+            "v, model chunks a rank, for schedules that take it");
+  app->add_option("--most", flags->most,
+                  "changes to print of each rank, and actions at other times (default 10)")
+      ->check(CLI::Range(0, 1'000'000).description(""))
+      ->group("Output")
+      ->type_name("N");
+  add_output_flags(*app, flags->output, ".json .txt");
+  app->footer(
+      "Exit status: 0 no difference, 1 some.\n"
+      "Examples:\n"
+      "  penstock diff 1f1b zb-h1 --pp-size 4 --num-microbatches 8\n"
+      "  penstock diff old.psched new.psched --most 3\n"
+      "  penstock diff monday.json tuesday.json");
+  return {app, [flags] { return run_diff(*flags); }};
+}
+
+}  // namespace penstock

@@ -1,0 +1,130 @@
+// The commands that execute something differ in what they repeat and in what they make of the times; by whom,
+// at which scale and with which jitter is one set of flags, and a run goes one way: the backend that an
+// extension brings, or threads, or processes.
+
+#include "cli/commands/measuring.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "backend/process/process_execution.hpp"
+#include "backend/process/process_run.hpp"
+#include "backend/threads/thread_run.hpp"
+#include "cli/commands/backend_choice.hpp"
+#include "cli/extensions.hpp"
+#include "cli/flags.hpp"
+#include "cli/outcome.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "sim/network/message_costs.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kGroup = "Measuring";
+
+void add_count(CLI::App& app, const std::string& flag, std::int32_t& value, std::int32_t least,
+               const std::string& help) {
+  app.add_option(flag, value, fmt::format("{} (default {})", help, value))
+      ->check(CLI::Range(least, 1'000'000).description(""))
+      ->group(kGroup)
+      ->type_name("N");
+}
+
+/// As the experiment's cluster has them.
+PaceOfLinks pace_of_links(const Experiment& experiment) {
+  return [&experiment](const FlatProgram& flat) {
+    WalkDurations durations = walk_durations(experiment, flat);
+    return LinkPace{.hold = std::move(durations.hold), .latency = std::move(durations.latency)};
+  };
+}
+
+ExitCode exit_code_of(RunFault fault) {
+  switch (fault) {
+    case RunFault::failed:
+      return ExitCode::internal_error;
+    case RunFault::invalid:
+      return ExitCode::check_failed;
+    case RunFault::bad_input:
+      return ExitCode::bad_input;
+    case RunFault::unavailable:
+      return ExitCode::not_available;
+  }
+  return ExitCode::internal_error;
+}
+
+}  // namespace
+
+void add_measuring_flags(CLI::App& app, MeasuringFlags& flags, const MeasuredWords& words) {
+  add_choice(
+      app, "--backend", flags.backend,
+      {.words = {"cpu-thread", "cpu-process", "cuda-local", "nccl"},
+       .help = "cpu-thread (default): a thread a rank, actions occupy it for their time; cpu-process: a "
+               "process a rank" +
+               words.processes,
+       .group = kGroup,
+       .type_name = "NAME"});
+  app.add_flag("--occupy", flags.occupy,
+               "hold each action for the time that the costs say, also where the model names a network")
+      ->group(kGroup);
+  add_count(app, "--warmup", flags.warmup, 0, words.warmup);
+  add_count(app, words.count_flag, flags.counted, 1, words.counted);
+  app.add_option(
+         "--time-scale", flags.time_scale,
+         "hold everything X times as long and divide the times by X: threads are exact from about 2 ms")
+      ->check(CLI::Range(1e-9, 1e9).description(""))
+      ->group(kGroup)
+      ->type_name("X");
+  app.add_option("--jitter", flags.jitter, "vary durations evenly by this fraction either way (default 0)")
+      ->check(CLI::Range(0.0, 1.0).description(""))
+      ->group(kGroup)
+      ->type_name("FRACTION");
+  app.add_option("--seed", flags.seed, "of the jitter (default 1)")->group(kGroup)->type_name("N");
+  app.add_option("--deadline", flags.deadline_seconds,
+                 "seconds after which an action that does not end fails the run (default: ten times the "
+                 "longest, at least 10)")
+      ->check(CLI::Range(1e-3, 1e7).description(""))
+      ->group(kGroup)
+      ->type_name("SECONDS");
+}
+
+RunOptions run_options(const MeasuringFlags& flags) {
+  return {.warmup = flags.warmup,
+          .repeats = flags.counted,
+          .time_scale = flags.time_scale,
+          .deadline = std::chrono::nanoseconds(std::llround(flags.deadline_seconds * 1e9))};
+}
+
+tl::expected<std::optional<Result>, RunError> measure_by_backend(const Experiment& experiment,
+                                                                 const MeasuringFlags& flags,
+                                                                 const RunOptions& options,
+                                                                 const std::optional<ProcessPlace>& place,
+                                                                 const Extensions& extensions) {
+  const PaceOfLinks pace = pace_of_links(experiment);
+  const Jitter jitter{.fraction = flags.jitter, .seed = flags.seed};
+  if (const auto found = extensions.backends.find(flags.backend); found != extensions.backends.end())
+    return found->second({experiment, pace, options, jitter});
+  const auto family = family_of(experiment, jitter, extensions);
+  if (!family) return tl::unexpected(RunError{.message = family.error(), .fault = RunFault::bad_input});
+  if (flags.backend == "cpu-process") return run_on_processes(experiment, pace, options, **family, place);
+  return run_on_threads(experiment, pace, options, **family);
+}
+
+tl::unexpected<Failure> failure_of(RunError error) {
+  return tl::unexpected(Failure{exit_code_of(error.fault), std::move(error.message)});
+}
+
+}  // namespace penstock

@@ -1,0 +1,242 @@
+// penstock plan: PipeDream's partitioner on a scenario's layers and cluster, beside its simulation. A promise
+// of a recurrence is never printed without what the simulator makes of it; -o writes the scenario that runs
+// the plan.
+
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/plan_output.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "cli/terminal.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/read/quantities.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "scenarios/read/scenario_text.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/planning/plan_evaluation.hpp"
+#include "sim/planning/plan_factors.hpp"
+#include "sim/planning/plan_regret.hpp"
+
+namespace penstock {
+namespace {
+
+const std::vector<std::string_view> kPlanSuffixes = {".yaml", ".json", ".txt"};
+
+struct PlanFlags {
+  InputFlags input;
+  ChannelFlags channels;
+  OutputFlags output;
+  std::string objective;
+  std::string cut_transfers;
+  std::string memory_limit;
+  std::string noise;
+  std::optional<std::int32_t> trials;
+  std::optional<std::uint64_t> seed;
+  bool straight = false;
+  bool no_front = false;
+  bool factors = false;
+};
+
+/// The scenario's options with the flags' values in place.
+tl::expected<PlanOptions, Failure> options_of(const PlanFlags& flags, const Scenario& scenario) {
+  PlanOptions options = scenario.partition.plan;
+  if (!flags.objective.empty())
+    options.objective = flags.objective == "sum" ? PlanObjective::sum : PlanObjective::maximum;
+  if (!flags.cut_transfers.empty())
+    options.transfers = flags.cut_transfers == "free" ? CutTransfers::free : CutTransfers::counted;
+  if (flags.straight) options.form = PlanForm::straight;
+  if (flags.memory_limit == "unlimited") {
+    options.memory_limit = std::numeric_limits<Bytes>::max();
+  } else if (!flags.memory_limit.empty()) {
+    const auto bytes = parse_bytes(flags.memory_limit);
+    if (!bytes) return bad_input(fmt::format("--memory-limit: {}", bytes.error()));
+    options.memory_limit = *bytes;
+  }
+  return options;
+}
+
+std::vector<std::string> layer_names(const Scenario& scenario) {
+  std::vector<std::string> names;
+  if (const auto* graph = std::get_if<LayerGraph>(&scenario.model)) {
+    for (const Layer& layer : graph->layers) names.push_back(layer.name);
+  }
+  return names;
+}
+
+// --- how good a profile must be -------------------------------------------------------------------------
+
+/// "5%" or "0.05", from 0 to 1.
+std::optional<double> part_of_text(std::string_view text) {
+  const bool is_percent = text.ends_with('%');
+  if (is_percent) text.remove_suffix(1);
+  double value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (is_percent) value /= 100;
+  return value >= 0 && value <= 1 ? std::optional(value) : std::nullopt;
+}
+
+/// What --noise asks for; nothing where it is not given.
+tl::expected<std::optional<ProfileNoise>, Failure> noise_of(const PlanFlags& flags) {
+  if (flags.noise.empty()) {
+    if (!flags.trials && !flags.seed) return std::nullopt;
+    return bad_input(fmt::format("{}: expected --noise beside it, for example --noise 5%,10%,20%",
+                                 flags.trials ? "--trials" : "--seed"));
+  }
+  ProfileNoise noise{.levels = {}};
+  std::string_view rest = flags.noise;
+  while (true) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    const auto level = part_of_text(one);
+    if (!level) {
+      return bad_input(
+          fmt::format("--noise: expected parts from 0% to 100% such as 5%,10%,20% or 0.05, got \"{}\"", one));
+    }
+    noise.levels.push_back(*level);
+    if (one.size() == rest.size()) break;
+    rest.remove_prefix(one.size() + 1);
+  }
+  noise.trials = flags.trials.value_or(noise.trials);
+  noise.seed = flags.seed.value_or(noise.seed);
+  return noise;
+}
+
+// --- the report -----------------------------------------------------------------------------------------
+
+tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const PlanOptions& options,
+                                                const std::optional<ProfileNoise>& noise,
+                                                const PlanFlags& flags) {
+  auto evaluation = evaluate_plan(scenario, options);
+  if (!evaluation) return tl::unexpected(evaluation.error());
+  PlanReport report{.scenario = scenario.file,
+                    .options = options,
+                    .layers = layer_names(scenario),
+                    .evaluation = *std::move(evaluation),
+                    .front = {}};
+  if (!flags.no_front) report.front = plan_front(scenario, options);
+  if (flags.factors) {
+    auto factors = plan_factors(report.evaluation);
+    if (!factors) return tl::unexpected(factors.error());
+    report.factors = *std::move(factors);
+  }
+  if (noise) {
+    auto rows = plan_regret(scenario, options, *noise);
+    if (!rows) return tl::unexpected(rows.error());
+    report.regret = {.noise = *noise, .rows = *std::move(rows)};
+  }
+  return report;
+}
+
+tl::expected<PlanReport, Failure> report_of(const PlanFlags& flags) {
+  const auto noise = noise_of(flags);
+  if (!noise) return tl::unexpected(noise.error());
+  const auto scenario = scenario_with_flags(flags.input, flags.channels);
+  if (!scenario) return tl::unexpected(scenario.error());
+  const auto options = options_of(flags, *scenario);
+  if (!options) return tl::unexpected(options.error());
+  auto report = report_on(*scenario, *options, *noise, flags);
+  if (report) return *std::move(report);
+  const bool has_place = scenario->file.empty() || report.error().starts_with(scenario->file);
+  return bad_input(has_place ? report.error() : fmt::format("{}: {}", scenario->file, report.error()));
+}
+
+tl::expected<std::string, std::string> plan_scenario_file(const PlanReport& report) {
+  const std::string comment = fmt::format(
+      "{} planned for {} devices by PipeDream's partitioner (penstock plan): period {:.3f} ms predicted.",
+      report.scenario.empty() ? "A model" : report.scenario, report.evaluation.devices(),
+      report.evaluation.planned.plan.period_ns / 1e6);
+  return scenario_to_yaml(report.evaluation.planned.scenario, comment);
+}
+
+Outcome run_plan(const PlanFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, kPlanSuffixes); !known)
+    return tl::unexpected(known.error());
+  const auto report = report_of(flags);
+  if (!report) return tl::unexpected(report.error());
+  const std::vector<OutputForm> forms = {{".yaml", [&] { return plan_scenario_file(*report); }},
+                                         {".json", [&] { return plan_to_json(*report); }},
+                                         {".txt", [&] { return plan_to_text(*report); }}};
+  const std::string text = flags.output.json ? plan_to_json(*report) : plan_to_text(*report, table_width());
+  if (auto written = write_answer(flags.output, forms, text); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+void add_planning_flags(CLI::App& app, PlanFlags& flags) {
+  const std::string group = "Planning (overrides the scenario's partition)";
+  add_choice(app, "--objective", flags.objective,
+             {.words = {"maximum", "sum"},
+              .help = "a stage's compute and gradient reduction: the maximum of both, as the paper has it "
+                      "(default), or their sum, as its released code does",
+              .group = group,
+              .type_name = "NAME"});
+  app.add_flag("--straight", flags.straight, "no stage is replicated")->group(group);
+  add_choice(app, "--cut-transfers", flags.cut_transfers,
+             {.words = {"counted", "free"},
+              .help = "whether activations take time to cross a cut: counted (default) or free",
+              .group = group,
+              .type_name = "NAME"});
+  app.add_option("--memory-limit", flags.memory_limit,
+                 "most bytes of a device, or unlimited (default: what the smallest device has)")
+      ->group(group)
+      ->type_name("BYTES");
+  app.add_flag("--no-front", flags.no_front, "leave out the plans for fewer devices")->group(group);
+}
+
+void add_question_flags(CLI::App& app, PlanFlags& flags) {
+  const std::string group = "Questions";
+  app.add_flag("--factors", flags.factors,
+               "what the predicted period leaves out: the simulated one with one factor at a time")
+      ->group(group);
+  app.add_option("--noise", flags.noise,
+                 "what is lost by planning from a profile whose times are off by up to so much: 5%,10%,20%")
+      ->group(group)
+      ->type_name("LIST");
+  app.add_option("--trials", flags.trials, "noisy profiles at each noise (default 20)")
+      ->check(CLI::Range(1, 100'000).description(""))
+      ->group(group)
+      ->type_name("N");
+  app.add_option("--seed", flags.seed, "of the noise (default 1)")->group(group)->type_name("N");
+}
+
+}  // namespace
+
+Command plan_command(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("plan", "Cut layers into stages and replicate them for a cluster.");
+  const auto flags = std::make_shared<PlanFlags>();
+  app->add_option("SCENARIO", flags->input.file, "a scenario whose model is layers or a profile")
+      ->required()
+      ->type_name("FILE");
+  add_planning_flags(*app, *flags);
+  add_question_flags(*app, *flags);
+  add_settings_flag(*app, flags->input.settings, "Scenario");
+  add_channel_flags(*app, flags->channels);
+  add_output_flags(*app, flags->output, ".yaml .json .txt");
+  app->footer(
+      "FILE.yaml is a scenario that simulate and run take.\n"
+      "Examples:\n"
+      "  penstock plan scenarios/library/vgg16-cluster-a-15-1.yaml --objective sum\n"
+      "  penstock plan scenarios/library/gnmt-cluster-a.yaml --straight -o plan.yaml\n"
+      "  penstock plan scenarios/library/gnmt-cluster-a.yaml --no-front --factors --noise 5%,10%,20%");
+  return {app, [flags] { return run_plan(*flags); }};
+}
+
+}  // namespace penstock

@@ -1,0 +1,246 @@
+// A plan from the sentence to the tables: configuration and periods, stages with their layers, the plans for
+// fewer devices, and notes. Layers of a stage are named by first and last, as a stage of a chain has nothing
+// between that is surprising. JSON names all of them.
+
+#include "cli/commands/plan_output.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/plan_factors_output.hpp"
+#include "report/print/table.hpp"
+#include "report/print/units.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/planning/plan_evaluation.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view to_text(PlanObjective objective) {
+  switch (objective) {
+    case PlanObjective::maximum:
+      return "maximum";
+    case PlanObjective::sum:
+      return "sum";
+  }
+  return "";
+}
+
+std::string period_text(double period_ns) {
+  return format_duration(static_cast<Ns>(std::llround(std::min(period_ns, 9e18))));
+}
+
+Cell number(std::string text, double value) { return {.text = std::move(text), .value = value}; }
+
+Cell bytes_cell(Bytes bytes) { return number(format_bytes(bytes), static_cast<double>(bytes)); }
+
+Cell count_cell(std::int64_t count) { return number(fmt::format("{}", count), static_cast<double>(count)); }
+
+std::vector<std::string> notes_of(const PlanReport& report) {
+  std::vector<std::string> notes = report.evaluation.notes;
+  if (report.factors) notes.insert(notes.end(), report.factors->notes.begin(), report.factors->notes.end());
+  return notes;
+}
+
+// --- text -----------------------------------------------------------------------------------------------
+
+/// "17: Conv2d-2 .. MaxPool2d-18".
+std::string layers_text(const PlannedStage& stage, const std::vector<std::string>& names) {
+  const std::string& first = names[static_cast<std::size_t>(stage.layers.front())];
+  if (stage.layers.size() == 1) return fmt::format("1: {}", first);
+  return fmt::format("{}: {} .. {}", stage.layers.size(), first,
+                     names[static_cast<std::size_t>(stage.layers.back())]);
+}
+
+Table stage_table(const PlanReport& report) {
+  Table table{.columns = {"stage", "layers", "replicas", "in flight", "compute", "cut", "weights",
+                          "held a device", "simulated peak"},
+              .rows = {}};
+  const std::vector<PlannedStage>& stages = report.evaluation.planned.plan.stages;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const PlannedStage& stage = stages[s];
+    table.rows.push_back({count_cell(static_cast<std::int64_t>(s)),
+                          {.text = layers_text(stage, report.layers), .value = std::nullopt},
+                          count_cell(std::ssize(stage.devices)),
+                          count_cell(stage.in_flight),
+                          number(format_duration(stage.compute_ns), static_cast<double>(stage.compute_ns)),
+                          bytes_cell(stage.cut),
+                          bytes_cell(stage.weights),
+                          bytes_cell(stage.held),
+                          bytes_cell(report.evaluation.stage_peaks[s])});
+  }
+  return table;
+}
+
+Table front_table(const std::vector<PlanEvaluation>& front) {
+  Table table{.columns = {"devices", "plan", "predicted period", "simulated period", "samples/s",
+                          "peak memory", "device-hours/M samples", "cost/M samples"},
+              .rows = {}};
+  const bool priced = std::ranges::any_of(
+      front, [](const PlanEvaluation& plan) { return plan.cost_per_million_samples().has_value(); });
+  if (!priced) table.columns.pop_back();
+  if (front.front().devices_per_rank() > 1) table.columns.front() = "ranks";
+  for (const PlanEvaluation& plan : front) {
+    const double predicted = plan.planned.plan.period_ns;
+    table.rows.push_back({count_cell(plan.devices()),
+                          {.text = plan.configuration(), .value = std::nullopt},
+                          number(period_text(predicted), predicted),
+                          number(period_text(plan.simulated_period_ns), plan.simulated_period_ns),
+                          number(format_rate(plan.samples_per_second()), plan.samples_per_second()),
+                          bytes_cell(plan.peak_bytes()),
+                          number(format_rate(plan.device_hours_per_million_samples()),
+                                 plan.device_hours_per_million_samples())});
+    if (const auto cost = plan.cost_per_million_samples())
+      table.rows.back().push_back(number(format_rate(*cost), *cost));
+  }
+  return table;
+}
+
+std::string rate_text(const PlanReport& report, double period_ns) {
+  const auto samples = static_cast<double>(report.evaluation.planned.minibatch_size);
+  return format_rate(samples * 1e9 / period_ns);
+}
+
+std::string simulated_text(const PlanReport& report) {
+  const double simulated = report.evaluation.simulated_period_ns;
+  const double predicted = report.evaluation.planned.plan.period_ns;
+  return fmt::format("{} ({} samples/s), {} of the predicted one", period_text(simulated),
+                     rate_text(report, simulated), format_percent(simulated / predicted));
+}
+
+/// "4 devices", "2 ranks of 4 devices each".
+std::string devices_text(const PlanEvaluation& plan) {
+  if (plan.devices_per_rank() == 1) return format_count(plan.devices(), "device");
+  return fmt::format("{} of {} each", format_count(plan.devices(), "rank"),
+                     format_count(plan.devices_per_rank(), "device"));
+}
+
+std::string headline(std::string_view name, const std::string& figure) {
+  return fmt::format("{:<17} {}\n", name, figure);
+}
+
+std::string headlines(const PlanReport& report) {
+  const PlanEvaluation& evaluation = report.evaluation;
+  const PlannedScenario& planned = evaluation.planned;
+  std::string text =
+      headline("plan", fmt::format("{} on {}, minibatches of {}", evaluation.configuration(),
+                                   devices_text(evaluation), format_count(planned.minibatch_size, "sample")));
+  text += headline("objective",
+                   fmt::format("{} of compute and reduction{}{}", to_text(report.options.objective),
+                               report.options.form == PlanForm::straight ? ", straight pipeline" : "",
+                               report.options.transfers == CutTransfers::free ? ", free cuts" : ""));
+  text += headline("memory limit", planned.memory_limit ? format_bytes(*planned.memory_limit) + " a device"
+                                                        : std::string("none"));
+  text += headline("predicted period", fmt::format("{} ({} samples/s)", period_text(planned.plan.period_ns),
+                                                   rate_text(report, planned.plan.period_ns)));
+  text += headline("simulated period", simulated_text(report));
+  text += headline("bytes a sample",
+                   fmt::format("{} (data parallel on as many devices: {})",
+                               format_bytes(std::llround(evaluation.bytes_per_sample)),
+                               format_bytes(std::llround(evaluation.data_parallel_bytes_per_sample))));
+  return text + headline("peak memory", fmt::format("{} a device{}", format_bytes(evaluation.peak_bytes()),
+                                                    evaluation.out_of_memory ? ", more than it has" : ""));
+}
+
+// --- JSON -----------------------------------------------------------------------------------------------
+
+Json stages_json(const PlanReport& report) {
+  Json list = Json::array();
+  const std::vector<PlannedStage>& stages = report.evaluation.planned.plan.stages;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const PlannedStage& stage = stages[s];
+    Json layers = Json::array();
+    for (const std::int32_t layer : stage.layers)
+      layers.push_back(report.layers[static_cast<std::size_t>(layer)]);
+    list.push_back({{"stage", s},
+                    {"layers", std::move(layers)},
+                    {"replicas", stage.devices.size()},
+                    {"devices", stage.devices},
+                    {"in_flight", stage.in_flight},
+                    {"compute_ns", stage.compute_ns},
+                    {"cut_bytes", stage.cut},
+                    {"weight_bytes", stage.weights},
+                    {"held_bytes", stage.held},
+                    {"simulated_peak_bytes", report.evaluation.stage_peaks[s]}});
+  }
+  return list;
+}
+
+/// The figures that a plan and a row of the front share.
+Json figures_json(const PlanEvaluation& plan) {
+  Json figures = {{"configuration", plan.configuration()},
+                  {"devices", plan.devices()},
+                  {"devices_per_rank", plan.devices_per_rank()},
+                  {"predicted_period_ns", plan.planned.plan.period_ns},
+                  {"simulated_period_ns", plan.simulated_period_ns},
+                  {"samples_per_second", plan.samples_per_second()},
+                  {"bytes_per_sample", plan.bytes_per_sample},
+                  {"peak_bytes", plan.peak_bytes()},
+                  {"out_of_memory", plan.out_of_memory},
+                  {"device_hours_per_million_samples", plan.device_hours_per_million_samples()}};
+  if (const auto cost = plan.cost_per_million_samples()) figures["cost_per_million_samples"] = *cost;
+  return figures;
+}
+
+Json levels_json(const std::vector<BandwidthLevel>& levels) {
+  Json list = Json::array();
+  for (const BandwidthLevel& level : levels) {
+    const bool is_limited = std::isfinite(level.bytes_per_second);
+    list.push_back({{"components", level.components},
+                    {"bytes_per_second", is_limited ? Json(level.bytes_per_second) : Json(nullptr)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string plan_to_text(const PlanReport& report, std::size_t width) {
+  std::string text = headlines(report) + '\n' + table_to_text(stage_table(report), width);
+  if (!report.front.empty()) {
+    text += "\nno other plan is at least as fast, as small and as cheap\n";
+    text += table_to_text(front_table(report.front), width);
+  }
+  if (report.factors) text += '\n' + factors_to_text(*report.factors);
+  if (report.regret) text += '\n' + regret_to_text(*report.regret);
+  const std::vector<std::string> notes = notes_of(report);
+  if (!notes.empty()) text += '\n';
+  for (const std::string& note : notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+std::string plan_to_json(const PlanReport& report) {
+  const PlannedScenario& planned = report.evaluation.planned;
+  Json document = {{"schema_version", 1}, {"kind", "plan"}, {"scenario", report.scenario}};
+  document["objective"] = to_text(report.options.objective);
+  document["straight"] = report.options.form == PlanForm::straight;
+  document["cut_transfers"] = report.options.transfers == CutTransfers::counted ? "counted" : "free";
+  document["memory_limit_bytes"] = planned.memory_limit ? Json(*planned.memory_limit) : Json(nullptr);
+  document["minibatch_size"] = planned.minibatch_size;
+  document["levels"] = levels_json(planned.levels);
+  document.update(figures_json(report.evaluation));
+  document["data_parallel_bytes_per_sample"] = report.evaluation.data_parallel_bytes_per_sample;
+  document["stages"] = stages_json(report);
+  document["front"] = Json::array();
+  for (const PlanEvaluation& plan : report.front) document["front"].push_back(figures_json(plan));
+  if (report.factors) document["factors"] = factors_to_json(*report.factors);
+  if (report.regret) document["regret"] = regret_to_json(*report.regret);
+  document["notes"] = notes_of(report);
+  return document.dump(2) + '\n';
+}
+
+}  // namespace penstock

@@ -1,0 +1,31 @@
+#pragma once
+// What `penstock plan` prints.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands/plan_factors_output.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "sim/planning/plan_evaluation.hpp"
+#include "sim/planning/plan_factors.hpp"
+
+namespace penstock {
+
+/// Everything that is printed about one plan.
+struct PlanReport {
+  std::string scenario;  ///< the file
+  PlanOptions options;
+  std::vector<std::string> layers;  ///< names of the scenario's layers
+  PlanEvaluation evaluation;
+  std::vector<PlanEvaluation> front;
+  std::optional<PlanFactors> factors{};
+  std::optional<RegretReport> regret{};
+};
+
+/// `width` is that of the tables' lines; 0: any.
+std::string plan_to_text(const PlanReport& report, std::size_t width = 0);
+std::string plan_to_json(const PlanReport& report);
+
+}  // namespace penstock

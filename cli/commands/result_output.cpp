@@ -1,0 +1,79 @@
+// One table from suffix to writer, shared by the subcommands that have a Result, so that -o means the same in
+// all of them. Writers are functions, since making a page of a large result takes longer than simulating it.
+
+#include "cli/commands/result_output.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/flags.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "report/pages/html_report.hpp"
+#include "report/result/chrome_trace.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_csv.hpp"
+#include "report/result/result_json.hpp"
+#include "report/timeline/timeline_svg.hpp"
+
+namespace penstock {
+
+namespace {
+
+const std::vector<std::string_view> kSuffixes = {".json", ".csv",        ".ranks.csv", ".svg",
+                                                 ".html", ".trace.json", ".txt"};
+
+/// All forms of `result`, which must outlive them.
+std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& json,
+                                 const std::string& text) {
+  return {{".json", [&result, json] { return result_to_json(result, json); }},
+          {".csv", [&result] { return timeline_to_csv(result.timeline); }},
+          {".ranks.csv", [&result] { return ranks_to_csv(result); }},
+          {".svg",
+           [&result] {
+             return timeline_to_svg(result.timeline, {.title = result.scenario, .communication = true});
+           }},
+          {".html", [&result] { return result_to_html(result); }},
+          {".trace.json", [&result] { return result_to_chrome_trace(result); }},
+          {".txt", [&text] { return text; }}};
+}
+
+}  // namespace
+
+void add_drawing_flags(CLI::App& app, ResultFlags& flags) {
+  flags.timeline = true;
+  add_output_flags(app, flags.output, fmt::format("{}", fmt::join(kSuffixes, " ")));
+}
+
+void add_result_flags(CLI::App& app, ResultFlags& flags) {
+  add_drawing_flags(app, flags);
+  flags.timeline = false;
+  app.add_flag("--timeline", flags.timeline, "JSON holds every action with its start and end")
+      ->group("Output");
+}
+
+tl::expected<void, Failure> check_result_files(const ResultFlags& flags) {
+  return check_output_files(flags.output.files, kSuffixes);
+}
+
+bool wants_memory_samples(const std::vector<std::string>& files) {
+  return std::ranges::any_of(files, [](const std::string& file) {
+    return has_suffix(file, ".html") || has_suffix(file, ".trace.json");
+  });
+}
+
+tl::expected<void, Failure> write_result(const Result& result, const ResultFlags& flags,
+                                         const ResultTexts& texts) {
+  const ResultJsonOptions json = {.timeline = flags.timeline};
+  return write_answer(flags.output, forms_of(result, json, texts.file),
+                      flags.output.json ? result_to_json(result, json) : texts.printed);
+}
+
+}  // namespace penstock

@@ -1,0 +1,43 @@
+#pragma once
+// A Result in all the forms that `simulate`, `show` and `run` write.
+
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "cli/flags.hpp"
+#include "cli/outcome.hpp"
+#include "report/result/result.hpp"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
+class App;
+}
+
+namespace penstock {
+
+/// Where a Result goes, and how much of it JSON has.
+struct ResultFlags {
+  OutputFlags output;
+  bool timeline = false;  ///< JSON holds every action
+};
+
+/// The flags of output, with --timeline.
+void add_result_flags(CLI::App& app, ResultFlags& flags);
+/// Without it: JSON always holds every action.
+void add_drawing_flags(CLI::App& app, ResultFlags& flags);
+
+/// check_output_files() with the suffixes of a Result's forms.
+tl::expected<void, Failure> check_result_files(const ResultFlags& flags);
+
+/// True when some file's form draws memory over time (.html, .trace.json).
+bool wants_memory_samples(const std::vector<std::string>& files);
+
+/// A Result as text: on standard output, unless JSON is asked for, and in a .txt file.
+struct ResultTexts {
+  std::string printed;
+  std::string file;
+};
+tl::expected<void, Failure> write_result(const Result& result, const ResultFlags& flags,
+                                         const ResultTexts& texts);
+
+}  // namespace penstock

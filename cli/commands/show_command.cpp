@@ -1,0 +1,125 @@
+// penstock show: draws a schedule's timeline, or its lists of actions, with characters. The timeline is that
+// of a simulation, so what is drawn is what `simulate` counts; lines are as wide as is asked for, or as time
+// needs.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/result_output.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "cli/terminal.hpp"
+#include "report/print/action_grid.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline_text.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+struct ShowFlags {
+  PredictionFlags prediction;
+  ResultFlags result;
+  std::int32_t width = 0;  // 0: the terminal's
+  std::string color = "auto";
+  bool actions = false;
+};
+
+std::string heading(const Result& result) {
+  return fmt::format("{}: {}, {}, {}, {}\n\n", result.program.schedule,
+                     format_count(result.program.ranks, "rank"), format_count(result.program.stages, "stage"),
+                     result.program.microbatches == 1
+                         ? "1 microbatch"
+                         : fmt::format("{} microbatches", result.program.microbatches),
+                     format_duration_short(result.makespan_ns));
+}
+
+/// How to see what a line of `width` columns hides; empty where it hides nothing.
+std::string hint(const Result& result, std::int32_t width) {
+  constexpr std::int64_t kMostReadable = 1000;
+  const auto needed = columns_for_every_action(result.timeline, width);
+  if (!needed) return "";
+  return "\nsome columns hold several actions: " + (*needed <= kMostReadable
+                                                        ? fmt::format("--width {} shows each\n", *needed)
+                                                        : "-o FILE.html draws a picture that zooms\n");
+}
+
+std::string picture(const Result& result, const ShowFlags& flags) {
+  constexpr std::int32_t kWidth = 100;  // of a file
+  const std::int32_t width = flags.width > 0 ? flags.width : terminal_columns().value_or(kWidth);
+  return heading(result) +
+         timeline_to_text(result.timeline, {.columns = width, .colours = wanted_colours(flags.color)}) +
+         hint(result, width);
+}
+
+Outcome show_actions(const Experiment& experiment, const ShowFlags& flags) {
+  if (!flags.result.output.files.empty() || flags.result.output.json) {
+    return bad_input("--actions prints text only: for a file use `penstock convert --lower`");
+  }
+  if (auto written = write_stdout(action_grid(experiment.program)); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {
+  const SimulateOptions options = {.engine = engine_of(flags.prediction.engine),
+                                   .memory = {.samples = wants_memory_samples(flags.result.output.files)},
+                                   .steady = SteadyState::skip};
+  const auto result = simulate(experiment, options);
+  if (!result) {
+    return tl::unexpected(
+        Failure{ExitCode::check_failed,
+                result.error().message + "\n`penstock show --actions` shows the lists that hang"});
+  }
+  ShowFlags plain = flags;
+  plain.color = "never";
+  const ResultTexts texts = {.printed = picture(*result, flags), .file = picture(*result, plain)};
+  if (auto written = write_result(*result, flags.result, texts); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+Outcome run_show(const ShowFlags& flags) {
+  if (auto known = check_result_files(flags.result); !known) return tl::unexpected(known.error());
+  const auto experiment = experiment_of(flags.prediction.input, flags.prediction.channels);
+  if (!experiment) return tl::unexpected(experiment.error());
+  return flags.actions ? show_actions(*experiment, flags) : show_timeline(*experiment, flags);
+}
+
+}  // namespace
+
+Command show_command(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("show", "Draw a schedule's timeline, a row a rank.");
+  const auto flags = std::make_shared<ShowFlags>();
+  add_prediction_flags(*app, flags->prediction);
+  app->add_option("--width", flags->width, "columns of a line (default: the terminal's, or 100)")
+      ->check(CLI::Range(40, 10'000).description(""))
+      ->group("Picture")
+      ->type_name("COLUMNS");
+  add_choice(*app, "--color", flags->color,
+             {.words = {"auto", "always", "never"},
+              .help = "auto, always or never (default auto: on a terminal, unless NO_COLOR is set)",
+              .group = "Picture",
+              .type_name = "WHEN"});
+  app->add_flag("--actions", flags->actions,
+                "print the lowered lists of actions side by side, not the timeline")
+      ->group("Picture");
+  add_drawing_flags(*app, flags->result);
+  app->footer(
+      "Examples:\n"
+      "  penstock show --schedule 1f1b --pp-size 4 --num-microbatches 8\n"
+      "  penstock show scenarios/library/pipedream-fig8-1f1b-rr.yaml --width 160 -o fig8.svg");
+  return {app, [flags] { return run_show(*flags); }};
+}
+
+}  // namespace penstock

@@ -1,0 +1,84 @@
+// penstock simulate: predicts one experiment. From flags to a Scenario, from there one call of the simulator,
+// then the same Result as table, JSON and files; memory samples are kept only if some form draws them.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/result_output.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/outcome.hpp"
+#include "cli/terminal.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_figures.hpp"
+#include "report/result/result_table.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+struct SimulateFlags {
+  PredictionFlags prediction;
+  ResultFlags result;
+  bool fail_on_oom = false;
+};
+
+tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
+  auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
+  if (!scenario) return tl::unexpected(scenario.error());
+  const SimulateOptions options = {.engine = engine_of(flags.prediction.engine),
+                                   .memory = {.samples = wants_memory_samples(flags.result.output.files)}};
+  auto result = simulate_scenario(*scenario, options);
+  if (result) return *std::move(result);
+  return tl::unexpected(
+      Failure{result.error().invalid ? ExitCode::check_failed : ExitCode::bad_input, result.error().message});
+}
+
+/// What is printed: with --fail-on-oom the sentences about memory are the failure's message.
+std::string printed(const Result& result, const SimulateFlags& flags) {
+  return result_to_table(
+      result, {.out_of_memory = flags.fail_on_oom ? OutOfMemoryLines::left_out : OutOfMemoryLines::shown,
+               .width = table_width()});
+}
+
+Outcome run_simulate(const SimulateFlags& flags) {
+  if (auto known = check_result_files(flags.result); !known) return tl::unexpected(known.error());
+  const auto result = predicted(flags);
+  if (!result) return tl::unexpected(result.error());
+  const ResultTexts texts = {.printed = printed(*result, flags), .file = result_to_table(*result)};
+  if (auto written = write_result(*result, flags.result, texts); !written)
+    return tl::unexpected(written.error());
+  const std::vector<std::string> too_small = out_of_memory_lines(*result);
+  if (too_small.empty() || !flags.fail_on_oom) return ExitCode::ok;
+  return tl::unexpected(
+      Failure{ExitCode::check_failed, fmt::format("out of memory: {}", fmt::join(too_small, "; "))});
+}
+
+}  // namespace
+
+Command simulate_command(CLI::App& root) {
+  CLI::App* app =
+      root.add_subcommand("simulate", "Predict time, bubbles, memory and traffic of one schedule.");
+  const auto flags = std::make_shared<SimulateFlags>();
+  add_prediction_flags(*app, flags->prediction);
+  add_result_flags(*app, flags->result);
+  app->add_flag("--fail-on-oom", flags->fail_on_oom,
+                "exit 1 when a rank needs more memory than its device has")
+      ->group("Output");
+  app->footer(
+      "Examples:\n"
+      "  penstock simulate --schedule 1f1b --pp-size 8 --num-microbatches 32\n"
+      "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --set cluster.inter_latency=4us --json -o "
+      "gnmt.html");
+  return {app, [flags] { return run_simulate(*flags); }};
+}
+
+}  // namespace penstock

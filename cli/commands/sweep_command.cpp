@@ -1,0 +1,210 @@
+// penstock sweep: one scenario over many schedules, K, v and M. The points are the product of the lists that
+// are given; each is simulated or has the reason why not, and rows come in the order of the lists whatever
+// thread was first.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/sweep_summary.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/number_list.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/terminal.hpp"
+#include "report/pages/html_report.hpp"
+#include "report/result/sweep_table.hpp"
+#include "scenarios/read/batch.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/runs/sweep.hpp"
+
+namespace penstock {
+namespace {
+
+struct SweepFlags {
+  InputFlags input;  // schedule, pp_size, virtual_stages and num_microbatches stay empty: they are lists here
+  ChannelFlags channels;
+  OutputFlags output;
+  std::string engine;
+  std::vector<std::string> schedules;
+  std::string pp_sizes;
+  std::string virtual_stages;
+  std::string microbatches;
+  std::string hold;
+};
+
+const std::vector<std::string_view> kSuffixes = {".csv", ".json", ".html", ".txt"};
+
+tl::expected<std::vector<std::int32_t>, Failure> numbers_of(std::string_view flag, const std::string& text) {
+  if (text.empty()) return std::vector<std::int32_t>{};
+  auto numbers = parse_number_list(text);
+  if (!numbers) return bad_input(fmt::format("{} {}", flag, numbers.error()));
+  return *std::move(numbers);
+}
+
+/// The scenario that every point starts from, without the sizes that are flags: which of its own figures
+/// those replace depends on each point's schedule. What a point sets itself need not be there.
+tl::expected<Scenario, Failure> base_scenario(const SweepFlags& flags) {
+  InputFlags input = flags.input;
+  input.micro_batch_size.reset();
+  input.global_batch_size.reset();
+  auto scenario = scenario_with_flags(input, flags.channels);
+  if (!scenario) return scenario;
+  if (scenario->program)
+    return bad_input(fmt::format("{}: a sweep needs a scenario, got a program", flags.input.file));
+  const bool complete = !scenario->schedule.empty() || !flags.schedules.empty();
+  if (!complete) return bad_input("expected --schedule NAME[,NAME...]: the scenario names none");
+  const bool says_m = !flags.microbatches.empty() || !flags.input.settings.empty() ||
+                      (flags.input.micro_batch_size && flags.input.global_batch_size);
+  if (flags.input.file.empty() && (flags.pp_sizes.empty() || !says_m)) {
+    return bad_input("expected a scenario file, or --pp-size and --num-microbatches beside --schedule");
+  }
+  return scenario;
+}
+
+tl::expected<std::vector<std::string>, Failure> schedules_of(const SweepFlags& flags) {
+  for (const std::string& name : flags.schedules) {
+    if (auto known = known_schedule(name); !known) return tl::unexpected(known.error());
+  }
+  return flags.schedules;
+}
+
+/// The sizes that flags state, --set among them.
+Batch stated_sizes(const SweepFlags& flags, const Scenario& scenario) {
+  Batch stated = stated_batch(flags.input);
+  for (const std::string& setting : flags.input.settings) {
+    if (setting.starts_with("training.micro_batch_size=") && !stated.micro_batch_size)
+      stated.micro_batch_size = scenario.batch.micro_batch_size;
+    if (setting.starts_with("training.global_batch_size=") && !stated.global_batch_size)
+      stated.global_batch_size = scenario.batch.global_batch_size;
+  }
+  return stated;
+}
+
+/// --hold: makes the size that is held a stated one, where the scenario only implies it.
+tl::expected<Batch, Failure> with_held_size(Batch stated, const SweepFlags& flags, const Scenario& scenario) {
+  const MicrobatchMeaning meaning = meaning_of_microbatch(scenario.schedule);
+  const bool holds_global = flags.hold == "global-batch";
+  if (holds_global ? stated.micro_batch_size.has_value() : stated.global_batch_size.has_value()) {
+    return bad_input(fmt::format("--hold {} lets the other size follow from M: leave out {} or --hold",
+                                 flags.hold, holds_global ? "--micro-batch-size" : "--global-batch-size"));
+  }
+  if (holds_global && !stated.global_batch_size) {
+    const auto implied = global_batch_size_of(scenario.batch, meaning);
+    if (!implied) return bad_input("--hold global-batch: " + implied.error());
+    stated.global_batch_size = *implied;
+    if (!stated.global_batch_size)
+      return bad_input("--hold global-batch: expected --global-batch-size, or one in the scenario");
+  }
+  if (!holds_global && !stated.micro_batch_size) {
+    stated.micro_batch_size = micro_batch_size_of(scenario.batch, meaning);
+    if (!stated.micro_batch_size)
+      return bad_input("--hold micro-batch: expected --micro-batch-size, or one in the scenario");
+  }
+  return stated;
+}
+
+tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario& scenario) {
+  auto schedules = schedules_of(flags);
+  if (!schedules) return tl::unexpected(schedules.error());
+  auto stages = numbers_of("--pp-size", flags.pp_sizes);
+  if (!stages) return tl::unexpected(stages.error());
+  auto virtual_stages = numbers_of("--virtual-stages", flags.virtual_stages);
+  if (!virtual_stages) return tl::unexpected(virtual_stages.error());
+  auto microbatches = numbers_of("--num-microbatches", flags.microbatches);
+  if (!microbatches) return tl::unexpected(microbatches.error());
+  tl::expected<Batch, Failure> batch = stated_sizes(flags, scenario);
+  if (!flags.hold.empty()) batch = with_held_size(*batch, flags, scenario);
+  if (!batch) return tl::unexpected(batch.error());
+  return SweepGrid{.schedules = *std::move(schedules),
+                   .stages = *std::move(stages),
+                   .virtual_stages = *std::move(virtual_stages),
+                   .microbatches = *std::move(microbatches),
+                   .batch = *batch,
+                   .engine = engine_of(flags.engine)};
+}
+
+Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& output) {
+  const bool draw = !output.quiet && stderr_is_terminal();
+  ProgressBar bar(draw ? ProgressDisplay::on : ProgressDisplay::off);
+  grid.progress = [&bar](std::size_t done, std::size_t total) { bar.show(done, total); };
+  return sweep(scenario, grid);
+}
+
+Outcome run_sweep(const SweepFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+    return tl::unexpected(known.error());
+  const auto scenario = base_scenario(flags);
+  if (!scenario) return tl::unexpected(scenario.error());
+  auto grid = grid_of(flags, *scenario);
+  if (!grid) return tl::unexpected(grid.error());
+  const Sweep swept = run_points(*scenario, *std::move(grid), flags.output);
+  const std::vector<OutputForm> forms = {{".csv", [&] { return sweep_csv(swept); }},
+                                         {".json", [&] { return sweep_json(swept); }},
+                                         {".html", [&] { return sweep_to_html(swept); }},
+                                         {".txt", [&] { return sweep_table(swept); }}};
+  const std::string text =
+      flags.output.json ? sweep_json(swept) : sweep_summary(swept, flags.output.files, table_width());
+  if (auto written = write_answer(flags.output, forms, text); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+Command sweep_command(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("sweep", "Predict many schedules, K, v and M, and rank them.");
+  const auto flags = std::make_shared<SweepFlags>();
+  add_input_file(*app, flags->input.file);
+  const std::string group = "Grid (lists: 4 | 1,2,3 | 1..16 | 1,2,4..128; default: the scenario's own value)";
+  app->add_option("--schedule", flags->schedules, "names of schedules, with commas between them")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->group(group)
+      ->type_name("NAMES");
+  app->add_option("--pp-size", flags->pp_sizes, "K, ranks of the pipeline")
+      ->group(group)
+      ->type_name("NUMBERS");
+  app->add_option("--pipeline-model-parallel-size,--parallelism.pipeline_parallel_degree", flags->pp_sizes)
+      ->group("");  // Megatron's and torchtitan's names
+  app->add_option("--virtual-stages", flags->virtual_stages,
+                  "v, model chunks a rank, for the schedules that take it; others run with their own")
+      ->group(group)
+      ->type_name("NUMBERS");
+  app->add_option("--num-microbatches", flags->microbatches, "M, microbatches of one minibatch")
+      ->group(group)
+      ->type_name("NUMBERS");
+  add_choice(
+      *app, "--hold", flags->hold,
+      {.words = {"global-batch", "micro-batch"},
+       .help = "the size that stays while M changes: global-batch or micro-batch (default: the one that is "
+               "a flag, else the scenario's global batch where it has one)",
+       .group = group,
+       .type_name = "SIZE"});
+  add_batch_flags(*app, flags->input);
+  add_channel_flags(*app, flags->channels);
+  add_engine_flag(*app, flags->engine);
+  add_output_flags(*app, flags->output, ".csv .json .html .txt");
+  app->footer(
+      "Examples:\n"
+      "  penstock sweep --schedule gpipe,1f1b,zb-h1 --pp-size 4,8 --num-microbatches 1,2,4..64\n"
+      "  penstock sweep --schedule 1f1b,interleaved --virtual-stages 1,2,4 --pp-size 4 --num-microbatches 8\n"
+      "  penstock sweep scenarios/library/gpipe-transformer-k4.yaml --num-microbatches 1,2,4..32 -o k4.csv "
+      "-o k4.html");
+  return {app, [flags] { return run_sweep(*flags); }};
+}
+
+}  // namespace penstock

@@ -1,0 +1,142 @@
+// A sweep of thousands of points is read by what stands out of it: counts, the best row of each schedule,
+// which M do not fit ("M 1-4, 8"), and each reason once, in the words of the first point that has it: reasons
+// are the same when they are the same but for numbers ("3 microbatches do not divide by 2", "5 microbatches
+// do not divide by 2").
+
+#include "cli/commands/sweep_summary.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "report/print/table.hpp"
+#include "report/result/sweep_table.hpp"
+
+namespace penstock {
+namespace {
+
+using Numbers = std::set<std::int32_t>;
+
+/// "1-4, 8": runs of neighbouring numbers.
+std::string runs_of(const Numbers& numbers) {
+  std::vector<std::string> runs;
+  for (auto next = numbers.begin(); next != numbers.end();) {
+    const std::int32_t first = *next++;
+    std::int32_t last = first;
+    for (; next != numbers.end() && *next == last + 1; ++next) last = *next;
+    runs.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
+  }
+  return fmt::format("{}", fmt::join(runs, ", "));
+}
+
+/// "gpipe   K 1: M 1-4, 8": for each schedule, K and v which M do not fit.
+std::string out_of_memory_text(const Sweep& sweep, std::size_t width) {
+  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, Numbers> microbatches;
+  for (const SweepRow& row : sweep.rows) {
+    if (row.status == SweepStatus::out_of_memory)
+      microbatches[{row.schedule, row.stages, row.virtual_stages}].insert(row.microbatches);
+  }
+  Table table{.columns = {"schedule", "K", "v", "M"}, .rows = {}};
+  for (const auto& [point, numbers] : microbatches) {
+    const auto& [schedule, stages, virtual_stages] = point;
+    table.rows.push_back({{schedule, {}},
+                          {fmt::format("{}", stages), stages},
+                          {fmt::format("{}", virtual_stages), virtual_stages},
+                          {runs_of(numbers), {}}});
+  }
+  return table.rows.empty() ? "" : "\ndoes not fit in memory\n" + table_to_text(table, width);
+}
+
+/// The rows that are refused for the same reason, whatever numbers it names.
+struct Refused {
+  std::string first_reason;
+  std::size_t count = 0;
+  bool reasons_differ = false;
+  Numbers stages;
+  Numbers microbatches;
+};
+
+std::string without_numbers(std::string_view reason) {
+  std::string text;
+  for (const char c : reason) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit) text += c;
+    if (is_digit && !text.ends_with('#')) text += '#';
+  }
+  return text;
+}
+
+/// " (first of K 17-64, M 8)", where the reasons name different numbers.
+std::string range_text(const Refused& refused) {
+  if (!refused.reasons_differ) return "";
+  return fmt::format(" (the first of K {}, M {})", runs_of(refused.stages), runs_of(refused.microbatches));
+}
+
+/// Each reason once, the most frequent first.
+std::string reasons_text(const Sweep& sweep, SweepStatus status) {
+  std::map<std::string, Refused> groups;
+  for (const SweepRow& row : sweep.rows) {
+    if (row.status != status) continue;
+    Refused& group = groups[without_numbers(row.reason)];
+    if (group.count++ == 0) group.first_reason = row.reason;
+    group.reasons_differ |= row.reason != group.first_reason;
+    group.stages.insert(row.stages);
+    group.microbatches.insert(row.microbatches);
+  }
+  std::vector<Refused> reasons;
+  reasons.reserve(groups.size());
+  for (auto& [text, group] : groups) reasons.push_back(std::move(group));
+  std::ranges::stable_sort(reasons, std::greater{}, &Refused::count);
+  std::string text;
+  constexpr std::size_t kMostReasons = 8;
+  for (std::size_t i = 0; i < reasons.size() && i < kMostReasons; ++i) {
+    text +=
+        fmt::format("  {:>4} x {}{}\n", reasons[i].count, reasons[i].first_reason, range_text(reasons[i]));
+  }
+  if (reasons.size() > kMostReasons)
+    text += fmt::format("  ... and {} other reasons\n", reasons.size() - kMostReasons);
+  return text.empty() ? "" : fmt::format("\n{}\n{}", to_text(status), text);
+}
+
+std::string counts_text(const Sweep& sweep) {
+  const auto count = [&](SweepStatus status) {
+    return std::ranges::count(sweep.rows, status, &SweepRow::status);
+  };
+  return fmt::format("{} points: {} ok, {} out of memory, {} skipped, {} failed\n", sweep.rows.size(),
+                     count(SweepStatus::ok), count(SweepStatus::out_of_memory), count(SweepStatus::skipped),
+                     count(SweepStatus::failed));
+}
+
+std::string best_text(const Sweep& sweep, std::size_t width) {
+  const std::vector<SweepRow> best = best_per_schedule(sweep);
+  if (best.empty()) return "\nno point ran and fits in memory\n";
+  return "\nbest of each schedule by steady samples/s (by those of the run where there is no steady "
+         "figure)\n" +
+         table_to_text(sweep_rows(best), width);
+}
+
+}  // namespace
+
+std::string sweep_summary(const Sweep& sweep, const std::vector<std::string>& files, std::size_t width) {
+  if (sweep.rows.size() <= kMostRowsPrinted) return sweep_table(sweep, width);
+  std::string text = sweep.title.empty() ? "" : sweep.title + "\n";
+  text += counts_text(sweep) + best_text(sweep, width) + out_of_memory_text(sweep, width) +
+          reasons_text(sweep, SweepStatus::skipped) + reasons_text(sweep, SweepStatus::failed) + '\n';
+  for (const std::string& note : sweep.notes) text += fmt::format("note: {}\n", note);
+  text += files.empty() ? "all rows: add -o table.csv or -o report.html\n"
+                        : fmt::format("all rows: {}\n", fmt::join(files, ", "));
+  return text;
+}
+
+}  // namespace penstock

@@ -1,0 +1,323 @@
+// Figures are compared one by one; actions by their place in the lists, which are the same in both, since
+// results are compared only where their programs are the same. The error of the makespan is taken apart on
+// each rank,
+//
+//   makespan = compute + exposed transfers + launch + waiting        (launch only where both sides know it)
+//
+// where waiting is what is left, so that the parts always add up; the mean over the ranks stands for the run.
+
+#include "report/compare/compare.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "report/result/result_figures.hpp"
+#include "report/timeline/arrivals.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::array kComparedKinds = {
+    ActionKind::forward,   ActionKind::backward,   ActionKind::backward_input, ActionKind::backward_weight,
+    ActionKind::recompute, ActionKind::step,       ActionKind::send_forward,   ActionKind::send_backward,
+    ActionKind::unshard,   ActionKind::reduce_grad};
+
+double relative(double predicted, double measured) {
+  if (predicted == measured) return 0;
+  return (predicted - measured) / measured;
+}
+
+ComparedFigure in_proportion(std::string name, double predicted, double measured,
+                             std::optional<double> tolerance) {
+  return {.name = std::move(name),
+          .predicted = predicted,
+          .measured = measured,
+          .error = relative(predicted, measured),
+          .tolerance = tolerance};
+}
+
+double fullest_rank(const Result& result) {
+  Bytes most = 0;
+  for (const RankReport& rank : result.ranks) most = std::max(most, rank.memory.peak_bytes);
+  return static_cast<double>(most);
+}
+
+std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& measured,
+                                       const CompareTolerances& tolerances) {
+  std::vector<ComparedFigure> figures;
+  figures.push_back(in_proportion("makespan_ns", static_cast<double>(predicted.makespan_ns),
+                                  static_cast<double>(measured.makespan_ns), tolerances.makespan));
+  figures.push_back({.name = "idle_over_total",
+                     .predicted = predicted.bubble.idle_over_total,
+                     .measured = measured.bubble.idle_over_total,
+                     .error = predicted.bubble.idle_over_total - measured.bubble.idle_over_total,
+                     .tolerance = tolerances.bubble});
+  figures.push_back(in_proportion("samples_per_second", predicted.throughput.samples_per_second,
+                                  measured.throughput.samples_per_second, tolerances.makespan));
+  if (fullest_rank(measured) > 0) {
+    figures.push_back(
+        in_proportion("peak_bytes", fullest_rank(predicted), fullest_rank(measured), tolerances.memory));
+  }
+  return figures;
+}
+
+Ns length(const Span& span) { return span.end_ns - span.start_ns; }
+
+/// How the time of one rank went, as ErrorParts defines it; makespan_ns is the whole.
+ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vector<Spans>& spans) {
+  const RankReport& report = result.ranks[rank];
+  ErrorParts parts{.makespan_ns = result.makespan_ns,
+                   .compute_ns = report.busy_ns,
+                   .transfer_ns = report.exposed_communication_ns};
+  if (!spans.empty()) {
+    parts.launch_ns = parts.compute_ns = parts.transfer_ns = 0;
+    for (const IdleBefore& before : idle_before_actions(spans[rank])) {
+      parts.compute_ns += length(spans[rank][before.position]);
+      *parts.launch_ns += before.launch_ns;
+      parts.transfer_ns += before.transfer_ns;
+    }
+  }
+  parts.waiting_ns = parts.makespan_ns - parts.compute_ns - parts.transfer_ns - parts.launch_ns.value_or(0);
+  return parts;
+}
+
+ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
+  ErrorParts parts{.makespan_ns = predicted.makespan_ns - measured.makespan_ns,
+                   .compute_ns = predicted.compute_ns - measured.compute_ns,
+                   .transfer_ns = predicted.transfer_ns - measured.transfer_ns};
+  if (predicted.launch_ns && measured.launch_ns) parts.launch_ns = *predicted.launch_ns - *measured.launch_ns;
+  parts.waiting_ns = parts.makespan_ns - parts.compute_ns - parts.transfer_ns - parts.launch_ns.value_or(0);
+  return parts;
+}
+
+std::vector<RankComparison> ranks_of(const Result& predicted, const Result& measured) {
+  std::vector<Spans> predicted_spans;
+  std::vector<Spans> measured_spans;
+  if (!predicted.timeline.spans.empty() && !measured.timeline.spans.empty()) {
+    predicted_spans = spans_by_rank(predicted.timeline);
+    measured_spans = spans_by_rank(measured.timeline);
+  }
+  std::vector<RankComparison> ranks;
+  ranks.reserve(measured.ranks.size());
+  for (std::size_t rank = 0; rank < measured.ranks.size(); ++rank) {
+    ranks.push_back({.rank = measured.ranks[rank].rank,
+                     .parts = difference(parts_of_rank(predicted, rank, predicted_spans),
+                                         parts_of_rank(measured, rank, measured_spans)),
+                     .predicted_peak_bytes = predicted.ranks[rank].memory.peak_bytes,
+                     .measured_peak_bytes = measured.ranks[rank].memory.peak_bytes,
+                     .memory_unit = measured.ranks[rank].memory.unit});
+  }
+  return ranks;
+}
+
+/// Means over the ranks; what rounding leaves is waiting.
+ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) {
+  ErrorParts mean{.makespan_ns = makespan_ns};
+  if (ranks.empty()) return mean;
+  Ns launch = 0;
+  for (const RankComparison& rank : ranks) {
+    mean.compute_ns += rank.parts.compute_ns;
+    mean.transfer_ns += rank.parts.transfer_ns;
+    launch += rank.parts.launch_ns.value_or(0);
+  }
+  const auto count = static_cast<Ns>(ranks.size());
+  mean.compute_ns /= count;
+  mean.transfer_ns /= count;
+  if (ranks.front().parts.launch_ns) mean.launch_ns = launch / count;
+  mean.waiting_ns = makespan_ns - mean.compute_ns - mean.transfer_ns - mean.launch_ns.value_or(0);
+  return mean;
+}
+
+// --- actions --------------------------------------------------------------------------------------
+
+bool have_same_actions(const Timeline& a, const Timeline& b) {
+  return a.spans.size() == b.spans.size() &&
+         std::ranges::equal(a.spans, b.spans, [](const Span& x, const Span& y) {
+           return x.rank == y.rank && to_text(x.action) == to_text(y.action);
+         });
+}
+
+ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timeline& measured) {
+  ActionErrors errors{.kind = kind, .worst_start_ns = -1, .worst_action = {}};
+  for (std::size_t i = 0; i < predicted.spans.size(); ++i) {
+    const Span& expected = predicted.spans[i];
+    if (expected.action.kind != kind) continue;
+    const Span& actual = measured.spans[i];
+    const Ns off = std::abs(expected.start_ns - actual.start_ns);
+    ++errors.count;
+    errors.mean_start_ns += off;
+    errors.predicted_duration_ns += length(expected);
+    errors.measured_duration_ns += length(actual);
+    if (off <= errors.worst_start_ns) continue;
+    errors.worst_start_ns = off;
+    errors.worst_action = fmt::format("rank {}: {}", expected.rank, to_text(expected.action));
+  }
+  if (errors.count == 0) return errors;
+  errors.mean_start_ns /= errors.count;
+  errors.predicted_duration_ns /= errors.count;
+  errors.measured_duration_ns /= errors.count;
+  return errors;
+}
+
+/// Means over all compute actions but STEP, which usually takes no time.
+void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& predicted,
+                        const Timeline& measured, const CompareTolerances& tolerances) {
+  double start_error = 0;
+  double duration_error = 0;
+  double duration = 0;
+  double count = 0;
+  for (std::size_t i = 0; i < predicted.spans.size(); ++i) {
+    const Span& expected = predicted.spans[i];
+    const Span& actual = measured.spans[i];
+    if (!has_weight_version(expected.action.kind)) continue;
+    start_error += static_cast<double>(std::abs(expected.start_ns - actual.start_ns));
+    duration_error += static_cast<double>(std::abs(length(expected) - length(actual)));
+    duration += static_cast<double>(length(actual));
+    count += 1;
+  }
+  if (count == 0 || measured.makespan_ns == 0) return;
+  const auto add = [&](const char* name, double error, std::optional<double> tolerance) {
+    figures.push_back({.name = name, .error = error, .tolerance = tolerance});
+  };
+  add("action_start", start_error / count / static_cast<double>(measured.makespan_ns), tolerances.start);
+  add("action_duration", duration > 0 ? duration_error / duration : 0, tolerances.duration);
+}
+
+std::optional<CompareError> why_not_comparable(const Result& predicted, const Result& measured) {
+  const bool measured_first = predicted.kind == ResultKind::measured;
+  const bool predicted_second = measured.kind == ResultKind::predicted;
+  if (measured_first && predicted_second) {
+    return CompareError{
+        "the first result is a measurement and the second a prediction: give the prediction first", true};
+  }
+  if (measured_first) {
+    return CompareError{
+        "the first result is a measurement, too: give a prediction first, as `penstock simulate --timeline "
+        "-o "
+        "FILE.json` writes it",
+        true};
+  }
+  if (predicted_second) {
+    return CompareError{
+        "the second result is a prediction, too: give a measurement second, as `penstock run --timeline -o "
+        "FILE.json` writes it; `penstock diff` compares two predictions",
+        true};
+  }
+  if (predicted.program.digest != measured.program.digest) {
+    return CompareError{
+        fmt::format("the results are of different programs: {} (digest {:.12}) and {} (digest {:.12})",
+                    predicted.program.schedule, predicted.program.digest, measured.program.schedule,
+                    measured.program.digest)};
+  }
+  if (predicted.channel != measured.channel) {
+    return CompareError{
+        fmt::format("the results are of different channel models: {} and {}; predict again with --channel {}",
+                    predicted.channel, measured.channel, measured.channel)};
+  }
+  if (predicted.link_sharing == LinkSharing::counted && measured.link_sharing == LinkSharing::left_out) {
+    return CompareError{
+        "several messages cross some link at once: the prediction has them share its bandwidth, but the "
+        "transport of the measurement emulates each message's links alone, so that the difference would say "
+        "nothing of either; predict without sharing, too: `penstock simulate --engine critical-path`"};
+  }
+  if (predicted.ranks.size() != measured.ranks.size()) {
+    return CompareError{fmt::format("the results have {} and {} ranks, although the digest is the same",
+                                    predicted.ranks.size(), measured.ranks.size())};
+  }
+  return std::nullopt;
+}
+
+/// What the measurement says of its memory figures and of what it leaves out.
+std::vector<std::string> notes_of(const Result& measured) {
+  std::vector<std::string> notes;
+  if (measured.link_sharing == LinkSharing::left_out) {
+    notes.emplace_back(
+        "several messages cross some link at once; prediction and measurement both leave out that they share "
+        "its bandwidth");
+  }
+  std::ranges::copy_if(measured.notes, std::back_inserter(notes),
+                       [](const std::string& note) { return note.starts_with("memory: "); });
+  return notes;
+}
+
+std::string name_of(const ProgramReport& program) {
+  return fmt::format("{}, K = {}, M = {}", program.schedule, pipeline_size(program), program.microbatches);
+}
+
+double ns_per_sample(const Result& result) {
+  const double samples = result.throughput.samples;
+  return static_cast<double>(result.makespan_ns) / (samples > 0 ? samples : 1);
+}
+
+}  // namespace
+
+bool ComparedFigure::passed() const { return !tolerance || std::abs(error) <= *tolerance; }
+
+bool Comparison::passed() const { return std::ranges::all_of(figures, &ComparedFigure::passed); }
+
+tl::expected<Comparison, CompareError> compare_results(const Result& predicted, const Result& measured,
+                                                       const CompareTolerances& tolerances) {
+  if (auto why = why_not_comparable(predicted, measured)) return tl::unexpected(*std::move(why));
+  std::vector<RankComparison> ranks = ranks_of(predicted, measured);
+  Comparison comparison{.name = name_of(measured.program),
+                        .schedule = measured.program.schedule,
+                        .digest = measured.program.digest,
+                        .channel = measured.channel,
+                        .figures = figures_of(predicted, measured, tolerances),
+                        .parts = mean_parts(ranks, predicted.makespan_ns - measured.makespan_ns),
+                        .ranks = std::move(ranks),
+                        .actions = {},
+                        .notes = notes_of(measured)};
+  if (predicted.timeline.spans.empty() || measured.timeline.spans.empty()) return comparison;
+  if (!have_same_actions(predicted.timeline, measured.timeline)) {
+    return tl::unexpected(CompareError{"the timelines are not of the same actions, although the digest is"});
+  }
+  add_action_figures(comparison.figures, predicted.timeline, measured.timeline, tolerances);
+  for (const ActionKind kind : kComparedKinds) {
+    ActionErrors errors = errors_of(kind, predicted.timeline, measured.timeline);
+    if (errors.count > 0) comparison.actions.push_back(std::move(errors));
+  }
+  return comparison;
+}
+
+Ranking ranking_of(const std::vector<ResultPair>& pairs, double threshold) {
+  Ranking ranking{.threshold = threshold, .runs = {}, .wrong = {}};
+  for (const ResultPair& pair : pairs) {
+    ranking.runs.push_back({.name = name_of(pair.measured.program),
+                            .predicted_ns_per_sample = ns_per_sample(pair.predicted),
+                            .measured_ns_per_sample = ns_per_sample(pair.measured)});
+  }
+  std::ranges::stable_sort(ranking.runs, {}, &RankedRun::measured_ns_per_sample);
+  for (std::size_t a = 0; a < ranking.runs.size(); ++a) {
+    for (std::size_t b = a + 1; b < ranking.runs.size(); ++b) {
+      const RankedRun& faster = ranking.runs[a];
+      const RankedRun& slower = ranking.runs[b];
+      const double gap = slower.measured_ns_per_sample / faster.measured_ns_per_sample - 1;
+      if (!(gap > threshold)) continue;
+      ++ranking.counted_pairs;
+      if (faster.predicted_ns_per_sample < slower.predicted_ns_per_sample) continue;
+      ranking.wrong.push_back(
+          {.faster = faster.name,
+           .slower = slower.name,
+           .measured_gap = gap,
+           .predicted_gap = slower.predicted_ns_per_sample / faster.predicted_ns_per_sample - 1});
+    }
+  }
+  return ranking;
+}
+
+}  // namespace penstock

@@ -1,0 +1,192 @@
+// The rows of a comparison, which compare_text.cpp prints and the pages show. An error is predicted minus
+// measured wherever it stands, so that "+" means that the prediction was too high; relative errors are shares
+// of the measured value. "launch" has a column only where the measurement tells it apart from waiting.
+
+#include "report/compare/compare_tables.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "report/compare/compare.hpp"
+#include "report/print/table.hpp"
+#include "report/print/units.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+std::string value_text(const std::string& name, double value, MemoryUnit unit) {
+  if (name == "makespan_ns") return format_duration(static_cast<Ns>(value));
+  if (name == "peak_bytes") return format_memory(static_cast<Bytes>(value), unit);
+  if (name == "samples_per_second") return format_rate(value);
+  return format_percent(value);
+}
+
+std::string label(const std::string& name) {
+  if (name == "makespan_ns") return "iteration time";
+  if (name == "idle_over_total") return "bubble (idle / total)";
+  if (name == "samples_per_second") return "samples per second";
+  if (name == "peak_bytes") return "peak memory";
+  if (name == "action_start") return "start of an action, mean";
+  return "duration of an action, mean";
+}
+
+Cell signed_cell(Ns duration_ns) {
+  return {duration_ns == 0 ? "0" : signed_duration(duration_ns), static_cast<double>(duration_ns)};
+}
+
+const ComparedFigure* find_figure(const Comparison& comparison, std::string_view name) {
+  const auto found = std::ranges::find(comparison.figures, name, &ComparedFigure::name);
+  return found == comparison.figures.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string signed_duration(Ns duration_ns) {
+  return fmt::format("{}{}", duration_ns < 0 ? '-' : '+',
+                     format_duration(std::max(duration_ns, -duration_ns)));
+}
+
+bool has_values(const ComparedFigure& figure) { return !figure.name.starts_with("action_"); }
+
+Table compared_figures(const Comparison& comparison) {
+  Table table{.columns = {"figure", "predicted", "measured", "error", "tolerance", "verdict"}, .rows = {}};
+  const MemoryUnit unit = comparison.ranks.empty() ? MemoryUnit::bytes : comparison.ranks.front().memory_unit;
+  for (const ComparedFigure& figure : comparison.figures) {
+    const bool values = has_values(figure);
+    table.rows.push_back({{label(figure.name), {}},
+                          {values ? value_text(figure.name, figure.predicted, unit) : "", figure.predicted},
+                          {values ? value_text(figure.name, figure.measured, unit) : "", figure.measured},
+                          {format_percent(figure.error), figure.error},
+                          {figure.tolerance ? format_percent(*figure.tolerance) : "", figure.tolerance},
+                          {!figure.tolerance ? ""
+                           : figure.passed() ? "ok"
+                                             : "BEYOND",
+                           {}}});
+  }
+  return table;
+}
+
+Table action_errors(const Comparison& comparison) {
+  Table table{.columns = {"action", "count", "predicted", "measured", "start off by", "at most", "there"},
+              .rows = {}};
+  const auto duration = [](Ns ns) { return Cell{format_duration(ns), static_cast<double>(ns)}; };
+  for (const ActionErrors& errors : comparison.actions) {
+    table.rows.push_back({{std::string(letters(errors.kind)), {}},
+                          {std::to_string(errors.count), static_cast<double>(errors.count)},
+                          duration(errors.predicted_duration_ns),
+                          duration(errors.measured_duration_ns),
+                          duration(errors.mean_start_ns),
+                          duration(errors.worst_start_ns),
+                          {errors.worst_action, {}}});
+  }
+  return table;
+}
+
+Table rank_errors(const Comparison& comparison) {
+  const bool launches = comparison.parts.launch_ns.has_value();
+  const bool memory = std::ranges::any_of(
+      comparison.ranks, [](const RankComparison& rank) { return rank.measured_peak_bytes > 0; });
+  Table table{.columns = {"rank", "compute", "transfer"}, .rows = {}};
+  if (launches) table.columns.emplace_back("launch");
+  table.columns.emplace_back(launches ? "waiting" : "waiting and launch");
+  if (memory) table.columns.insert(table.columns.end(), {"peak predicted", "measured", "error"});
+  for (const RankComparison& rank : comparison.ranks) {
+    std::vector<Cell> row = {{std::to_string(rank.rank), static_cast<double>(rank.rank)},
+                             signed_cell(rank.parts.compute_ns),
+                             signed_cell(rank.parts.transfer_ns)};
+    if (launches) row.push_back(signed_cell(rank.parts.launch_ns.value_or(0)));
+    row.push_back(signed_cell(rank.parts.waiting_ns));
+    if (memory) {
+      const auto predicted = static_cast<double>(rank.predicted_peak_bytes);
+      const auto measured = static_cast<double>(rank.measured_peak_bytes);
+      const double error = measured > 0 ? (predicted - measured) / measured : 0;
+      row.push_back({format_memory(rank.predicted_peak_bytes, rank.memory_unit), predicted});
+      row.push_back({format_memory(rank.measured_peak_bytes, rank.memory_unit), measured});
+      row.push_back({measured > 0 ? format_percent(error) : "", error});
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string parts_sentence(const Comparison& comparison) {
+  const auto& parts = comparison.parts;
+  return fmt::format("error of the iteration time {}: compute {}, exposed transfers {}, {}",
+                     signed_duration(parts.makespan_ns), signed_duration(parts.compute_ns),
+                     signed_duration(parts.transfer_ns),
+                     parts.launch_ns
+                         ? fmt::format("launch {}, waiting {}", signed_duration(*parts.launch_ns),
+                                       signed_duration(parts.waiting_ns))
+                         : fmt::format("waiting and launch {}", signed_duration(parts.waiting_ns)));
+}
+
+Table comparison_overview(const std::vector<Comparison>& comparisons) {
+  Table table{.columns = {"schedule", "predicted", "measured", "error", "bubble error", "compute", "transfer",
+                          "launch", "waiting", "verdict"},
+              .rows = {}};
+  for (const Comparison& comparison : comparisons) {
+    const ComparedFigure* time = find_figure(comparison, "makespan_ns");
+    const ComparedFigure* bubble = find_figure(comparison, "idle_over_total");
+    const auto& parts = comparison.parts;
+    table.rows.push_back({{comparison.name, {}},
+                          {format_duration(static_cast<Ns>(time->predicted)), time->predicted},
+                          {format_duration(static_cast<Ns>(time->measured)), time->measured},
+                          {format_percent(time->error), time->error},
+                          {format_percent(bubble->error), bubble->error},
+                          signed_cell(parts.compute_ns),
+                          signed_cell(parts.transfer_ns),
+                          parts.launch_ns ? signed_cell(*parts.launch_ns) : Cell{"", {}},
+                          signed_cell(parts.waiting_ns),
+                          {comparison.passed() ? "ok" : "BEYOND", {}}});
+  }
+  return table;
+}
+
+Table ranking_rows(const Ranking& ranking) {
+  std::vector<double> predicted;
+  predicted.reserve(ranking.runs.size());
+  for (const RankedRun& run : ranking.runs) predicted.push_back(run.predicted_ns_per_sample);
+  std::ranges::sort(predicted);
+  Table table{.columns = {"measured place", "predicted place", "schedule", "measured a sample", "predicted"},
+              .rows = {}};
+  for (std::size_t i = 0; i < ranking.runs.size(); ++i) {
+    const RankedRun& run = ranking.runs[i];
+    const auto place = std::ranges::find(predicted, run.predicted_ns_per_sample) - predicted.begin() + 1;
+    const auto duration = [](double ns) { return Cell{format_duration(std::llround(ns)), ns}; };
+    table.rows.push_back({{std::to_string(i + 1), static_cast<double>(i + 1)},
+                          {std::to_string(place), static_cast<double>(place)},
+                          {run.name, {}},
+                          duration(run.measured_ns_per_sample),
+                          duration(run.predicted_ns_per_sample)});
+  }
+  return table;
+}
+
+std::string ranking_sentence(const Ranking& ranking) {
+  return fmt::format("ranked right: {} of {} whose measured times differ by more than {}",
+                     ranking.counted_pairs - static_cast<std::int64_t>(ranking.wrong.size()),
+                     format_count(ranking.counted_pairs, "pair"), format_percent(ranking.threshold));
+}
+
+std::vector<std::string> wrong_ranks(const Ranking& ranking) {
+  std::vector<std::string> lines;
+  for (const WrongRank& wrong : ranking.wrong) {
+    const std::string predicted = wrong.predicted_gap < 0
+                                      ? fmt::format("slower by {}", format_percent(-wrong.predicted_gap))
+                                      : "as fast";
+    lines.push_back(fmt::format("{} was measured to be faster than {} by {}, and predicted to be {}",
+                                wrong.faster, wrong.slower, format_percent(wrong.measured_gap), predicted));
+  }
+  return lines;
+}
+
+}  // namespace penstock

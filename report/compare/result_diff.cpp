@@ -1,0 +1,131 @@
+// Actions are matched by rank and name, the k-th of a name with the k-th: microbatches keep their numbers
+// when a schedule changes.
+
+#include "report/compare/result_diff.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "report/print/table.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+/// Adds a row for every figure that differs.
+class FigureRows {
+ public:
+  explicit FigureRows(Table& table) : table_(table) {
+    table_.columns = {"figure", "before", "after", "change"};
+  }
+
+  template <typename Format>
+  void add(const std::string& figure, double before, double after, Format format) {
+    if (before == after) return;
+    const std::string change = before == 0 ? "" : fmt::format("{:+.2f} %", 100 * (after / before - 1));
+    table_.rows.push_back({{figure, {}}, {format(before), before}, {format(after), after}, {change, {}}});
+  }
+
+ private:
+  Table& table_;
+};
+
+std::string time_text(double ns) { return format_duration(static_cast<Ns>(ns)); }
+
+void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
+  for (std::size_t rank = 0; rank < std::min(before.ranks.size(), after.ranks.size()); ++rank) {
+    const RankReport& one = before.ranks[rank];
+    const RankReport& other = after.ranks[rank];
+    const auto name = [&](const char* figure) { return fmt::format("rank {} {}", rank, figure); };
+    rows.add(name("idle"), static_cast<double>(one.idle_ns), static_cast<double>(other.idle_ns), time_text);
+    const MemoryUnit unit = one.memory.unit == other.memory.unit ? one.memory.unit : MemoryUnit::bytes;
+    rows.add(name("peak memory"), static_cast<double>(one.memory.peak_bytes),
+             static_cast<double>(other.memory.peak_bytes),
+             [unit](double amount) { return format_memory(static_cast<Bytes>(amount), unit); });
+    rows.add(name("activations"), static_cast<double>(one.peak_live_activations),
+             static_cast<double>(other.peak_live_activations), format_quantity);
+  }
+}
+
+using Key = std::pair<std::int32_t, std::string>;  // rank and action
+
+/// The k-th action of one name on a rank is matched with the k-th of the other timeline.
+std::map<Key, std::vector<const Span*>> computed(const Timeline& timeline) {
+  std::map<Key, std::vector<const Span*>> actions;
+  for (const Span& span : timeline.spans) {
+    if (is_compute(span.action.kind)) actions[{span.rank, to_text(span.action)}].push_back(&span);
+  }
+  return actions;
+}
+
+void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after) {
+  const auto first = computed(before);
+  const auto second = computed(after);
+  for (const auto& [key, spans] : first) {
+    const auto found = second.find(key);
+    const std::size_t others = found == second.end() ? 0 : found->second.size();
+    for (std::size_t i = 0; i < std::min(spans.size(), others); ++i) {
+      const Span& one = *spans[i];
+      const Span& other = *found->second[i];
+      if (one.start_ns == other.start_ns && one.end_ns == other.end_ns) continue;
+      diff.moved.push_back({key.first, key.second, one.start_ns, one.end_ns, other.start_ns, other.end_ns});
+    }
+    diff.only_before += static_cast<std::int64_t>(spans.size() - std::min(spans.size(), others));
+    diff.only_after += static_cast<std::int64_t>(others - std::min(spans.size(), others));
+  }
+  for (const auto& [key, spans] : second) {
+    if (!first.contains(key)) diff.only_after += std::ssize(spans);
+  }
+  std::ranges::stable_sort(diff.moved, {}, &MovedAction::before_start_ns);
+}
+
+}  // namespace
+
+ResultDiff diff_results(const Result& before, const Result& after) {
+  ResultDiff diff;
+  FigureRows rows(diff.figures);
+  rows.add("makespan", static_cast<double>(before.makespan_ns), static_cast<double>(after.makespan_ns),
+           time_text);
+  rows.add("bubble", before.bubble.idle_over_total, after.bubble.idle_over_total, format_percent);
+  rows.add("samples/s", before.throughput.samples_per_second, after.throughput.samples_per_second,
+           format_rate);
+  rows.add("steady samples/s", before.throughput.steady_samples_per_second.value_or(0),
+           after.throughput.steady_samples_per_second.value_or(0), format_rate);
+  add_ranks(rows, before, after);
+  if (!before.timeline.spans.empty() && !after.timeline.spans.empty()) {
+    add_actions(diff, before.timeline, after.timeline);
+  }
+  return diff;
+}
+
+std::string to_text(const ResultDiff& diff, std::size_t most_moved) {
+  std::string text;
+  if (!diff.figures.rows.empty()) text += table_to_text(diff.figures);
+  if (!diff.moved.empty()) {
+    text += fmt::format("{}{} at another time:\n", text.empty() ? "" : "\n",
+                        format_count(std::ssize(diff.moved), "action"));
+  }
+  const std::size_t shown = std::min(most_moved, diff.moved.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const MovedAction& moved = diff.moved[i];
+    text += fmt::format("  rank {} {}: {} .. {} -> {} .. {}\n", moved.rank, moved.action,
+                        format_duration(moved.before_start_ns), format_duration(moved.before_end_ns),
+                        format_duration(moved.after_start_ns), format_duration(moved.after_end_ns));
+  }
+  if (shown < diff.moved.size()) text += fmt::format("  and {} more\n", diff.moved.size() - shown);
+  if (diff.only_before > 0) text += fmt::format("{} only before\n", format_count(diff.only_before, "action"));
+  if (diff.only_after > 0) text += fmt::format("{} only after\n", format_count(diff.only_after, "action"));
+  return text;
+}
+
+}  // namespace penstock

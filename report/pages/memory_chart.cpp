@@ -1,0 +1,157 @@
+// A chart a rank: bands of the categories, stacked, each sample holding until the next one.
+//
+//   bytes |      ____          categories lie on each other in the order of the enum, so that the top of the
+//         |  ___|////|___      highest band is what the rank holds; all charts of a page share both axes
+//         |_|////////////|_
+//         +----------------- time
+//
+// A run has more samples than a chart has pixels. In each of 300 slots of time the largest sample is kept,
+// for the peak must be seen, and the last one, for the next slot starts from it.
+
+#include "report/pages/memory_chart.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/print/chart_svg.hpp"
+#include "report/print/memory_category.hpp"
+#include "report/print/palette.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_figures.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kSlots = 300;  // about the pixels of a plot's width
+
+std::size_t slot_of(Ns time_ns, Ns end_ns, std::size_t slots) {
+  if (end_ns <= 0) return 0;
+  const double share = static_cast<double>(time_ns) / static_cast<double>(end_ns);
+  return static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(slots));
+}
+
+std::string category_label(MemoryCategory category) {
+  std::string label(to_text(category));
+  std::ranges::replace(label, '_', ' ');
+  return label;
+}
+
+std::vector<ChartBand> bands_of(const std::vector<MemorySample>& samples,
+                                const std::vector<MemoryCategory>& used, Ns end_ns) {
+  std::vector<ChartBand> bands;
+  std::vector<double> floor(samples.size(), 0);
+  for (const MemoryCategory category : used) {
+    ChartBand band = {category_label(category), colour_of(category), {}, static_cast<double>(end_ns)};
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const double high =
+          floor[i] + static_cast<double>(samples[i].bytes[static_cast<std::size_t>(category)]);
+      band.steps.push_back({static_cast<double>(samples[i].time_ns), floor[i], high});
+      floor[i] = high;
+    }
+    bands.push_back(std::move(band));
+  }
+  return bands;
+}
+
+std::string title_of(const RankReport& rank) {
+  const RankMemory& memory = rank.memory;
+  std::string title =
+      fmt::format("rank {}: peak {}", rank.rank, format_memory(memory.peak_bytes, memory.unit));
+  if (memory.capacity) title += fmt::format(" of {}", format_memory(*memory.capacity, memory.unit));
+  if (rank.memory.out_of_memory()) title += ", out of memory";
+  return title;
+}
+
+/// The highest peak of all ranks.
+Bytes highest_peak(const Result& result) {
+  Bytes peak = 0;
+  for (const RankReport& rank : result.ranks) peak = std::max(peak, rank.memory.peak_bytes);
+  return peak;
+}
+
+/// Where all x axes end, so that the charts can be read against each other and the timeline.
+Ns shared_end(const Result& result) {
+  Ns end_ns = result.makespan_ns;
+  for (const RankReport& rank : result.ranks) {
+    if (!rank.memory.samples.empty()) end_ns = std::max(end_ns, rank.memory.samples.back().time_ns);
+  }
+  return end_ns;
+}
+
+/// The samples as they are drawn: from 0 on, where nothing is held before the first.
+std::vector<MemorySample> drawn_samples(const std::vector<MemorySample>& samples, Ns end_ns) {
+  std::vector<MemorySample> drawn = thinned(samples, end_ns, kSlots);
+  if (drawn.front().time_ns > 0) drawn.insert(drawn.begin(), MemorySample{});
+  return drawn;
+}
+
+/// The capacity, unless a line so far above all peaks would leave the bands flat.
+std::optional<Bytes> drawn_capacity(const RankMemory& memory, Bytes highest) {
+  return memory.capacity && *memory.capacity / 2 <= highest ? memory.capacity : std::nullopt;
+}
+
+/// The top of all y axes: the highest peak, or the highest capacity that is drawn.
+Bytes shared_top(const Result& result) {
+  const Bytes highest = highest_peak(result);
+  Bytes top = highest;
+  for (const RankReport& rank : result.ranks) {
+    top = std::max(top, drawn_capacity(rank.memory, highest).value_or(0));
+  }
+  return top;
+}
+
+}  // namespace
+
+std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples, Ns end_ns, std::size_t slots) {
+  std::vector<MemorySample> kept;
+  for (std::size_t begin = 0; begin < samples.size();) {
+    const std::size_t slot = slot_of(samples[begin].time_ns, end_ns, slots);
+    std::size_t largest = begin;
+    std::size_t end = begin;
+    for (; end < samples.size() && slot_of(samples[end].time_ns, end_ns, slots) == slot; ++end) {
+      if (total_bytes(samples[end].bytes) > total_bytes(samples[largest].bytes)) largest = end;
+    }
+    kept.push_back(samples[largest]);
+    if (largest + 1 < end) kept.push_back(samples[end - 1]);
+    begin = end;
+  }
+  return kept;
+}
+
+std::vector<Chart> memory_charts(const Result& result) {
+  const std::vector<MemoryCategory> used = used_categories(result);
+  const Bytes highest = highest_peak(result);
+  const Ns end_ns = shared_end(result);
+  const auto top = static_cast<double>(shared_top(result));
+  std::vector<Chart> charts;
+  for (const RankReport& rank : result.ranks) {
+    if (rank.memory.samples.empty() || used.empty()) continue;
+    Chart chart;
+    chart.title = title_of(rank);
+    chart.x_unit = AxisUnit::nanoseconds;
+    chart.y_unit = rank.memory.unit == MemoryUnit::bytes ? AxisUnit::bytes : AxisUnit::plain;
+    chart.height = 210;
+    chart.least_top = top;
+    chart.bands = bands_of(drawn_samples(rank.memory.samples, end_ns), used, end_ns);
+    if (const auto drawn = drawn_capacity(rank.memory, highest)) {
+      const auto capacity = static_cast<double>(*drawn);
+      chart.curves.push_back(
+          {.label = "capacity",
+           .colour = {0xb0, 0x00, 0x20},
+           .dashed = true,
+           .points = {{.x = 0, .y = capacity}, {.x = static_cast<double>(end_ns), .y = capacity}}});
+    }
+    charts.push_back(std::move(chart));
+  }
+  return charts;
+}
+
+}  // namespace penstock

@@ -1,0 +1,261 @@
+// The page of a Sweep: best configurations, then for each schedule two charts and a map K x M, then what
+// was left out and all rows. result_html.cpp makes the page of one Result.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "report/pages/html_report.hpp"
+#include "report/print/chart_svg.hpp"
+#include "report/print/escaping.hpp"
+#include "report/print/html_page.hpp"
+#include "report/print/palette.hpp"
+#include "report/print/table.hpp"
+#include "report/print/units.hpp"
+#include "report/result/sweep_table.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+using Rows = std::vector<const SweepRow*>;
+
+Rows rows_of(const Sweep& sweep, const std::string& schedule) {
+  Rows rows;
+  for (const SweepRow& row : sweep.rows) {
+    if (row.schedule == schedule) rows.push_back(&row);
+  }
+  return rows;
+}
+
+/// What tells curves of one schedule apart. The microbatch's size is part of it only where one K has several
+/// rows for the same M.
+struct CurveKey {
+  std::int32_t stages = 0;
+  std::int32_t virtual_stages = 0;
+  double micro_batch_size = 0;
+
+  friend auto operator<=>(const CurveKey&, const CurveKey&) = default;
+};
+
+std::map<CurveKey, Rows> curves_of(const Rows& rows) {
+  std::set<std::pair<CurveKey, std::int32_t>> seen;
+  bool unique = true;
+  for (const SweepRow* row : rows) {
+    unique &= seen.insert({{row->stages, row->virtual_stages, 0}, row->microbatches}).second;
+  }
+  std::map<CurveKey, Rows> curves;
+  for (const SweepRow* row : rows) {
+    curves[{row->stages, row->virtual_stages, unique ? 0 : row->micro_batch_size.value_or(0)}].push_back(row);
+  }
+  for (auto& [key, curve] : curves) std::ranges::stable_sort(curve, {}, &SweepRow::microbatches);
+  return curves;
+}
+
+std::string label_of(const CurveKey& key) {
+  std::string label = fmt::format("K = {}", key.stages);
+  if (key.virtual_stages > 1) label += fmt::format(", v = {}", key.virtual_stages);
+  if (key.micro_batch_size > 0) label += fmt::format(", b = {}", format_quantity(key.micro_batch_size));
+  return label;
+}
+
+Chart chart_against_m(std::string title, std::string y_label, AxisUnit unit) {
+  Chart chart;
+  chart.title = std::move(title);
+  chart.x_label = "microbatches M";
+  chart.y_label = std::move(y_label);
+  chart.y_unit = unit;
+  // M is swept in powers of two, and each of them about halves the bubble.
+  chart.x_scale = AxisScale::log2;
+  return chart;
+}
+
+Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
+  const bool steady = std::ranges::all_of(curves, [](const auto& curve) {
+    return std::ranges::all_of(curve.second, [](const SweepRow* row) {
+      return !was_simulated(*row) || row->steady_samples_per_second.has_value();
+    });
+  });
+  // One kind of rate for the whole chart: a curve of steady figures beside one of short runs would compare
+  // pipelines that are full with pipelines that fill.
+  Chart chart = chart_against_m(
+      "Throughput",
+      fmt::format("samples/s {}; hollow: does not fit into memory", steady ? "steady" : "over the run"),
+      AxisUnit::plain);
+  std::size_t index = 0;
+  for (const auto& [key, rows] : curves) {
+    ChartCurve curve = {.label = label_of(key), .colour = curve_colour(index++, curves.size()), .dots = true};
+    for (const SweepRow* row : rows) {
+      if (!was_simulated(*row)) continue;
+      curve.points.push_back({static_cast<double>(row->microbatches),
+                              steady ? ranking_rate(*row) : row->samples_per_second,
+                              row->status == SweepStatus::out_of_memory});
+    }
+    if (!curve.points.empty()) chart.curves.push_back(std::move(curve));
+  }
+  return chart;
+}
+
+Chart bubble_chart(const std::map<CurveKey, Rows>& curves) {
+  Chart chart = chart_against_m("Bubble", "idle over total; dashed: closed form", AxisUnit::percent);
+  std::size_t index = 0;
+  for (const auto& [key, rows] : curves) {
+    ChartCurve measured = {
+        .label = label_of(key), .colour = curve_colour(index++, curves.size()), .dots = true};
+    // Without a label: one line in the legend says what dashes are.
+    ChartCurve formula = {.label = "", .colour = lightened(measured.colour, 0.35), .dashed = true};
+    for (const SweepRow* row : rows) {
+      if (!was_simulated(*row)) continue;
+      const auto microbatches = static_cast<double>(row->microbatches);
+      measured.points.push_back({.x = microbatches, .y = row->bubble.idle_over_total});
+      if (row->closed_form_bubble)
+        formula.points.push_back({.x = microbatches, .y = *row->closed_form_bubble});
+    }
+    if (!measured.points.empty()) chart.curves.push_back(std::move(measured));
+    if (!formula.points.empty()) chart.curves.push_back(std::move(formula));
+  }
+  return chart;
+}
+
+/// A cell of the map: the rate, coloured by its share of the schedule's best; or what went wrong.
+std::string map_cell(const SweepRow& row, double best) {
+  switch (row.status) {
+    case SweepStatus::ok: {
+      const double rate = ranking_rate(row);
+      const Colour colour = lightened({0x3b, 0x6f, 0xb6}, best > 0 ? 1 - 0.85 * rate / best : 1);
+      return fmt::format("<td style=\"background:{};color:{}\"{}>{}</td>", to_hex(colour),
+                         to_hex(text_colour_on(colour)), rate == best ? " class=\"best\"" : "",
+                         format_rate(rate));
+    }
+    case SweepStatus::out_of_memory:
+      return fmt::format("<td class=\"out_of_memory\" title=\"{}\">{}</td>", xml_escaped(row.reason),
+                         format_memory(row.peak_bytes, row.memory_unit));
+    case SweepStatus::skipped:
+    case SweepStatus::failed:
+      return fmt::format("<td class=\"{0}\" title=\"{1}\">{0}</td>", to_text(row.status),
+                         xml_escaped(row.reason));
+  }
+  return "";
+}
+
+std::string map_html(const std::map<CurveKey, Rows>& curves) {
+  std::set<std::int32_t> microbatches;
+  double best = 0;
+  for (const auto& [key, rows] : curves) {
+    for (const SweepRow* row : rows) {
+      microbatches.insert(row->microbatches);
+      if (row->status == SweepStatus::ok) best = std::max(best, ranking_rate(*row));
+    }
+  }
+  std::string html = "<div class=\"scroll\">\n<table class=\"fit\">\n<thead><tr><th></th>";
+  for (const std::int32_t m : microbatches) html += fmt::format("<th>M = {}</th>", m);
+  html += "</tr></thead>\n<tbody>\n";
+  for (const auto& [key, rows] : curves) {
+    html += fmt::format("<tr><th>{}</th>", label_of(key));
+    for (const std::int32_t m : microbatches) {
+      const auto found = std::ranges::find(rows, m, &SweepRow::microbatches);
+      html += found == rows.end() ? "<td class=\"absent\"></td>" : map_cell(**found, best);
+    }
+    html += "</tr>\n";
+  }
+  return html + "</tbody>\n</table>\n</div>\n";
+}
+
+std::string schedule_section(const Sweep& sweep, const std::string& schedule) {
+  const auto curves = curves_of(rows_of(sweep, schedule));
+  std::string html = fmt::format("<h2>{}</h2>\n", xml_escaped(schedule));
+  const Chart throughput = throughput_chart(curves);
+  if (!throughput.curves.empty()) {
+    html += fmt::format("<div class=\"charts\">\n{}{}</div>\n", chart_to_svg(throughput),
+                        chart_to_svg(bubble_chart(curves)));
+  }
+  html += "<h3>Samples/s where it fits, the peak of memory where it does not</h3>\n";
+  return html + map_html(curves);
+}
+
+/// "K = 2: M = 1, 2, 4; K = 4: M = 1"
+std::string shapes_text(const Rows& rows) {
+  std::string text;
+  std::string previous;
+  for (const SweepRow* row : rows) {
+    const std::string label = label_of({row->stages, row->virtual_stages, 0});
+    if (label == previous) {
+      text += fmt::format(", {}", row->microbatches);
+    } else {
+      text += fmt::format("{}{}: M = {}", text.empty() ? "" : "; ", label, row->microbatches);
+    }
+    previous = label;
+  }
+  return text;
+}
+
+/// What rows have in common that were left out. One reason usually explains many.
+struct LeftOut {
+  std::string schedule;
+  Bytes peak_bytes = 0;  // before the reason, which starts with a number that would be sorted as text
+  std::string reason;
+
+  friend auto operator<=>(const LeftOut&, const LeftOut&) = default;
+};
+
+/// The rows of a status, grouped; those that ran out of memory by what they need.
+std::string left_out_html(const Sweep& sweep, SweepStatus status, std::string_view heading) {
+  std::map<LeftOut, Rows> groups;
+  for (const SweepRow& row : sweep.rows) {
+    if (row.status == status) groups[{row.schedule, row.peak_bytes, row.reason}].push_back(&row);
+  }
+  if (groups.empty()) return "";
+  const bool peaks = status == SweepStatus::out_of_memory;
+  Table table;
+  table.columns = {"schedule", "why", "points", "shapes"};
+  if (peaks) table.columns.insert(table.columns.begin() + 1, "peak memory");
+  for (const auto& [key, rows] : groups) {
+    std::vector<Cell> row = {{key.schedule, std::nullopt},
+                             {key.reason, std::nullopt},
+                             {std::to_string(rows.size()), static_cast<double>(rows.size())},
+                             {shapes_text(rows), std::nullopt}};
+    if (peaks) {
+      row.insert(row.begin() + 1, Cell{format_memory(key.peak_bytes, rows.front()->memory_unit),
+                                       static_cast<double>(key.peak_bytes)});
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
+}
+
+std::string best_html(const Sweep& sweep) {
+  const std::vector<SweepRow> best = best_per_schedule(sweep);
+  if (best.empty()) return "<p class=\"alarm\">No configuration ran and fits into memory.</p>\n";
+  return "<h2>Best of each schedule</h2>\n<p class=\"note\">By steady samples/s; by those of the run where "
+         "there is no "
+         "steady figure.</p>\n<div class=\"scroll\">\n" +
+         table_to_html(sweep_rows(best)) + "</div>\n";
+}
+
+}  // namespace
+
+std::string sweep_to_html(const Sweep& sweep) {
+  HtmlPage page;
+  page.title = sweep.title.empty() ? "Sweep" : sweep.title;
+  for (const std::string& note : sweep.notes)
+    page.body += fmt::format("<p class=\"note\">Note: {}</p>\n", xml_escaped(note));
+  page.body += best_html(sweep);
+  for (const std::string& schedule : schedules_of(sweep)) page.body += schedule_section(sweep, schedule);
+  page.body += left_out_html(sweep, SweepStatus::out_of_memory, "What does not fit into memory");
+  page.body += left_out_html(sweep, SweepStatus::failed, "What failed");
+  page.body += left_out_html(sweep, SweepStatus::skipped, "What was skipped");
+  page.body +=
+      "<h2>All rows</h2>\n<div class=\"scroll\">\n" + table_to_html(sweep_rows(sweep.rows)) + "</div>\n";
+  return html_page(page);
+}
+
+}  // namespace penstock

@@ -1,0 +1,265 @@
+// Curves and stacked bands over two axes as one SVG without a script. All geometry is one affine map a
+// direction, Frame: x -> left + (x - x_low) / (x_high - x_low) * width and y -> top + height * (1 - y /
+// y_high), after a log2 of x where the axis has one; axes, bands and curves only differ in what they put
+// through it. Values that are not finite are left out instead of drawn at an edge.
+
+#include "report/print/chart_svg.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "report/print/axis.hpp"
+#include "report/print/escaping.hpp"
+#include "report/print/palette.hpp"
+#include "report/print/units.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kTop = 38;
+constexpr double kTickHeight = 24;
+constexpr double kXLabelHeight = 22;
+constexpr double kLeft = 74;
+constexpr double kRight = 14;
+constexpr double kLegendWidth = 118;
+constexpr double kLegendPitch = 16;
+constexpr int kMostYTicks = 6;
+
+/// Maps values to pixels.
+struct Frame {
+  double left = 0;
+  double top = 0;
+  double width = 0;
+  double height = 0;
+  double x_low = 0;
+  double x_high = 1;
+  double y_high = 1;
+  AxisScale x_scale = AxisScale::linear;
+
+  double x(double value) const {
+    const double at = x_scale == AxisScale::log2 ? std::log2(value) : value;
+    return left + (x_high > x_low ? (at - x_low) / (x_high - x_low) : 0.5) * width;
+  }
+  double y(double value) const { return top + height * (1 - value / y_high); }
+  double bottom() const { return top + height; }
+};
+
+bool is_drawable(const ChartPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
+
+std::string tick_text(double value, AxisUnit unit, double last) {
+  switch (unit) {
+    case AxisUnit::plain:
+      return fmt::format("{:.6g}", value);
+    case AxisUnit::percent:
+      return fmt::format("{:.6g} %", 100 * value);
+    case AxisUnit::bytes:
+      return format_bytes_short(std::llround(value));
+    case AxisUnit::nanoseconds:
+      return format_tick(std::llround(value), std::llround(last));
+  }
+  return {};
+}
+
+std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
+  switch (unit) {
+    case AxisUnit::bytes:
+      return byte_ticks(highest, kMostYTicks);
+    case AxisUnit::plain:
+    case AxisUnit::percent:
+    case AxisUnit::nanoseconds:
+      return value_ticks(highest, kMostYTicks);
+  }
+  return {};
+}
+
+std::vector<double> x_ticks_of(const Frame& frame) {
+  std::vector<double> ticks;
+  if (frame.x_scale == AxisScale::log2) {
+    const int step = std::max(1, static_cast<int>(std::ceil((frame.x_high - frame.x_low) / 10)));
+    const auto last = static_cast<int>(std::floor(frame.x_high));
+    for (int power = static_cast<int>(std::ceil(frame.x_low)); power <= last; power += step) {
+      ticks.push_back(std::exp2(power));
+    }
+    if (ticks.empty()) ticks.push_back(std::exp2(frame.x_low));
+    return ticks;
+  }
+  for (const double tick : value_ticks(frame.x_high, static_cast<int>(frame.width / 80) + 1)) {
+    if (tick >= frame.x_low && tick <= frame.x_high * (1 + 1e-9)) ticks.push_back(tick);
+  }
+  return ticks;
+}
+
+double highest_value(const Chart& chart) {
+  double highest = chart.least_top;
+  for (const ChartCurve& curve : chart.curves) {
+    for (const ChartPoint& point : curve.points) {
+      if (is_drawable(point)) highest = std::max(highest, point.y);
+    }
+  }
+  for (const ChartBand& band : chart.bands) {
+    for (const ChartStep& step : band.steps) highest = std::max(highest, step.high);
+  }
+  return highest;
+}
+
+void fit_x(Frame& frame, const Chart& chart) {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  const auto include = [&](double x) {
+    low = std::min(low, x);
+    high = std::max(high, x);
+  };
+  for (const ChartCurve& curve : chart.curves) {
+    for (const ChartPoint& point : curve.points) {
+      if (is_drawable(point)) include(point.x);
+    }
+  }
+  for (const ChartBand& band : chart.bands) {
+    for (const ChartStep& step : band.steps) include(step.x);
+    include(band.end_x);
+  }
+  if (low > high) return;
+  frame.x_low = chart.x_scale == AxisScale::log2 ? std::log2(low) : low;
+  frame.x_high = chart.x_scale == AxisScale::log2 ? std::log2(high) : high;
+}
+
+bool has_legend(const Chart& chart) {
+  const auto labelled = [](const auto& series) { return !series.label.empty(); };
+  return std::ranges::any_of(chart.curves, labelled) || std::ranges::any_of(chart.bands, labelled);
+}
+
+Frame frame_of(const Chart& chart) {
+  Frame frame;
+  frame.left = kLeft;
+  frame.top = kTop;
+  frame.width = chart.width - kLeft - kRight - (has_legend(chart) ? kLegendWidth : 0);
+  frame.height = chart.height - kTop - kTickHeight - (chart.x_label.empty() ? 0 : kXLabelHeight);
+  frame.x_scale = chart.x_scale;
+  frame.y_high = y_ticks_of(highest_value(chart), chart.y_unit).back();
+  fit_x(frame, chart);
+  return frame;
+}
+
+std::string axes_svg(const Chart& chart, const Frame& frame) {
+  std::string svg;
+  const std::vector<double> y_ticks = y_ticks_of(highest_value(chart), chart.y_unit);
+  for (const double tick : y_ticks) {
+    fmt::format_to(std::back_inserter(svg),
+                   "<line x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#dddddd\"/>"
+                   "<text x=\"{3:.1f}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
+                   frame.left, frame.left + frame.width, frame.y(tick), frame.left - 6, frame.y(tick) + 4,
+                   tick_text(tick, chart.y_unit, y_ticks.back()));
+  }
+  const std::vector<double> x_ticks = x_ticks_of(frame);
+  for (const double tick : x_ticks) {
+    fmt::format_to(std::back_inserter(svg),
+                   "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"#555555\"/>"
+                   "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\">{4}</text>\n",
+                   frame.x(tick), frame.bottom(), frame.bottom() + 4, frame.bottom() + 16,
+                   tick_text(tick, chart.x_unit, x_ticks.back()));
+  }
+  fmt::format_to(std::back_inserter(svg),
+                 "<line x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#555555\"/>\n"
+                 "<text x=\"{3:.1f}\" y=\"{4}\" text-anchor=\"middle\">{5}</text>\n",
+                 frame.left, frame.left + frame.width, frame.bottom(), frame.left + frame.width / 2,
+                 chart.height - 8, xml_escaped(chart.x_label));
+  return svg;
+}
+
+/// The outline of a band: along the tops of its steps and back along their feet.
+std::string band_svg(const ChartBand& band, const Frame& frame) {
+  if (band.steps.empty()) return "";
+  std::string there;
+  std::string back;
+  for (std::size_t i = 0; i < band.steps.size(); ++i) {
+    const ChartStep& step = band.steps[i];
+    const double from = frame.x(step.x);
+    const double to = frame.x(i + 1 < band.steps.size() ? band.steps[i + 1].x : band.end_x);
+    fmt::format_to(std::back_inserter(there), "{0:.2f},{2:.2f} {1:.2f},{2:.2f} ", from, to,
+                   frame.y(step.high));
+    back.insert(0, fmt::format("{1:.2f},{2:.2f} {0:.2f},{2:.2f} ", from, to, frame.y(step.low)));
+  }
+  return fmt::format("<polygon fill=\"{}\" points=\"{}{}\"><title>{}</title></polygon>\n",
+                     to_hex(band.colour), there, back, xml_escaped(band.label));
+}
+
+std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& frame) {
+  std::string points;
+  std::string dots;
+  for (const ChartPoint& point : curve.points) {
+    if (!is_drawable(point)) continue;
+    fmt::format_to(std::back_inserter(points), "{:.2f},{:.2f} ", frame.x(point.x), frame.y(point.y));
+    if (!curve.dots) continue;
+    fmt::format_to(
+        std::back_inserter(dots),
+        "<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"3\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.5\">"
+        "<title>{}, {}: {}</title></circle>\n",
+        frame.x(point.x), frame.y(point.y), point.hollow ? "#ffffff" : to_hex(curve.colour),
+        to_hex(curve.colour), xml_escaped(curve.label), tick_text(point.x, chart.x_unit, point.x),
+        tick_text(point.y, chart.y_unit, point.y));
+  }
+  return fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{} points=\"{}\"/>\n{}",
+                     to_hex(curve.colour), curve.dashed ? "1.4" : "2",
+                     curve.dashed ? " stroke-dasharray=\"5 4\"" : "", points, dots);
+}
+
+std::string legend_svg(const Chart& chart, const Frame& frame) {
+  std::string svg;
+  const double x = frame.left + frame.width + 14;
+  double y = frame.top + 6;
+  for (auto band = chart.bands.rbegin(); band != chart.bands.rend(); ++band) {  // as they are stacked
+    if (band->label.empty()) continue;
+    fmt::format_to(
+        std::back_inserter(svg),
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"16\" height=\"10\" fill=\"{}\"/><text x=\"{:.1f}\" "
+        "y=\"{:.1f}\">{}</text>\n",
+        x, y - 5, to_hex(band->colour), x + 21, y + 4, xml_escaped(band->label));
+    y += kLegendPitch;
+  }
+  for (const ChartCurve& curve : chart.curves) {
+    if (curve.label.empty()) continue;
+    fmt::format_to(std::back_inserter(svg),
+                   "<line x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\" "
+                   "stroke-width=\"2\"{4}/><text x=\"{5:.1f}\" y=\"{6:.1f}\">{7}</text>\n",
+                   x, x + 16, y, to_hex(curve.colour), curve.dashed ? " stroke-dasharray=\"5 4\"" : "",
+                   x + 21, y + 4, xml_escaped(curve.label));
+    y += kLegendPitch;
+  }
+  return svg;
+}
+
+/// The picture grows where the legend is longer than the plot is high.
+double height_of(const Chart& chart) {
+  const auto labelled = [](const auto& series) { return !series.label.empty(); };
+  const auto lines =
+      std::ranges::count_if(chart.curves, labelled) + std::ranges::count_if(chart.bands, labelled);
+  return std::max<double>(chart.height, kTop + kLegendPitch * static_cast<double>(lines) + 10);
+}
+
+}  // namespace
+
+std::string chart_to_svg(const Chart& chart) {
+  const Frame frame = frame_of(chart);
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"penstock-chart\" viewBox=\"0 0 {0} {1:.0f}\" "
+      "width=\"{0}\" "
+      "height=\"{1:.0f}\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" fill=\"#222222\">\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
+      chart.width, height_of(chart));
+  svg += fmt::format("<text x=\"{}\" y=\"14\" font-size=\"12\" font-weight=\"bold\">{}</text>\n", 6,
+                     xml_escaped(chart.title));
+  svg += fmt::format("<text x=\"{}\" y=\"27\" fill=\"#555555\">{}</text>\n", 6, xml_escaped(chart.y_label));
+  svg += axes_svg(chart, frame);
+  for (const ChartBand& band : chart.bands) svg += band_svg(band, frame);
+  for (const ChartCurve& curve : chart.curves) svg += curve_svg(chart, curve, frame);
+  return svg + legend_svg(chart, frame) + "</svg>\n";
+}
+
+}  // namespace penstock

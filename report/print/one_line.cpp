@@ -1,0 +1,35 @@
+// "hangs; each waits for the next:\n  a waits for b\n  b waits for a" is
+// "hangs; each waits for the next: a waits for b; b waits for a".
+
+#include "report/print/one_line.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+namespace {
+
+/// Takes the first line, without the blanks that it begins with, off `text`.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  return line;
+}
+
+}  // namespace
+
+std::string in_one_line(std::string_view text) {
+  std::string joined(take_line(text));
+  if (!joined.ends_with(':')) return joined;
+  while (!text.empty()) {
+    joined += joined.ends_with(':') ? " " : "; ";
+    joined += take_line(text);
+  }
+  return joined;
+}
+
+}  // namespace penstock

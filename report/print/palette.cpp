@@ -1,0 +1,215 @@
+// Forwards blue, backwards green, as the papers draw them. The curves are close to the set of Okabe and Ito
+// ("Color Universal Design", 2008), without its yellow, which is too pale for lines on white. More curves
+// than the set has colours are spread over a ramp from violet to red in the order that they have. Text on a
+// colour is black or white by the colour's luma (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B).
+
+#include "report/print/palette.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "report/print/memory_category.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::array<Colour, kMemoryCategoryCount> kCategoryColours = {{
+    {0x4d, 0x5b, 0x6b},  // weights
+    {0x9a, 0xa8, 0xb8},  // weight_versions
+    {0x2f, 0x8f, 0x83},  // gradients
+    {0xa9, 0xd8, 0xc6},  // optimizer_state
+    {0x3b, 0x6f, 0xb6},  // activations
+    {0xe0, 0x8a, 0x2e},  // send_buffers
+    {0xf3, 0xcf, 0x8e},  // receive_buffers
+    {0xa6, 0x5b, 0x8e},  // transient
+}};
+
+constexpr std::array<Colour, 8> kCurveColours = {{{0x00, 0x72, 0xb2},
+                                                  {0xd5, 0x5e, 0x00},
+                                                  {0x00, 0x9e, 0x73},
+                                                  {0xcc, 0x79, 0xa7},
+                                                  {0x33, 0x33, 0x33},
+                                                  {0x56, 0xb4, 0xe9},
+                                                  {0xc9, 0x92, 0x00},
+                                                  {0x7a, 0x4f, 0xa3}}};
+
+constexpr std::array<Colour, 6> kRamp = {{{0x5b, 0x2a, 0x86},
+                                          {0x2f, 0x6f, 0xc0},
+                                          {0x00, 0x9e, 0x8e},
+                                          {0x7f, 0xa8, 0x1e},
+                                          {0xe0, 0x8a, 0x1e},
+                                          {0xb8, 0x2a, 0x2a}}};
+
+std::uint8_t between(std::uint8_t from, std::uint8_t to, double share) {
+  return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
+}
+
+std::uint8_t towards_white(std::uint8_t part, double share) {
+  return static_cast<std::uint8_t>(std::lround(part + (255 - part) * share));
+}
+
+/// The level of a 256-colour terminal's cube that is nearest to a part of a colour.
+int cube_level(std::uint8_t part) {
+  if (part < 48) return 0;
+  return part < 115 ? 1 : (part - 35) / 40;
+}
+
+int cube_index(Colour colour) {
+  constexpr int kFirst = 16;  // the basic colours come before the cube
+  return kFirst + 36 * cube_level(colour.red) + 6 * cube_level(colour.green) + cube_level(colour.blue);
+}
+
+/// The eight colours of the first terminals, as most of today's draw them, and their bright companions.
+constexpr std::array<Colour, 16> kBasicColours = {{{0, 0, 0},
+                                                   {205, 0, 0},
+                                                   {0, 205, 0},
+                                                   {205, 205, 0},
+                                                   {0, 0, 238},
+                                                   {205, 0, 205},
+                                                   {0, 205, 205},
+                                                   {229, 229, 229},
+                                                   {127, 127, 127},
+                                                   {255, 0, 0},
+                                                   {0, 255, 0},
+                                                   {255, 255, 0},
+                                                   {92, 92, 255},
+                                                   {255, 0, 255},
+                                                   {0, 255, 255},
+                                                   {255, 255, 255}}};
+
+int squared_distance(Colour a, Colour b) {
+  const auto square = [](int x) { return x * x; };
+  return square(a.red - b.red) + square(a.green - b.green) + square(a.blue - b.blue);
+}
+
+/// The number of the nearest one.
+int basic_colour(Colour colour) {
+  const auto nearest = std::ranges::min_element(
+      kBasicColours, {}, [&](Colour basic) { return squared_distance(basic, colour); });
+  return static_cast<int>(nearest - kBasicColours.begin());
+}
+
+/// 30-37 and 90-97; of backgrounds 10 more.
+int basic_code(int number) { return number < 8 ? 30 + number : 90 + number - 8; }
+
+}  // namespace
+
+std::string ansi_escape(Colour text, Colour background, TerminalColours colours) {
+  switch (colours) {
+    case TerminalColours::none:
+      return "";
+    case TerminalColours::basic: {
+      const int number = basic_colour(background);
+      const Colour shown = kBasicColours.at(static_cast<std::size_t>(number));
+      return fmt::format("\x1b[{};{}m", basic_code(basic_colour(text_colour_on(shown))),
+                         basic_code(number) + 10);
+    }
+    case TerminalColours::indexed:
+      return fmt::format("\x1b[38;5;{};48;5;{}m", cube_index(text), cube_index(background));
+    case TerminalColours::true_colour:
+      return fmt::format("\x1b[38;2;{};{};{};48;2;{};{};{}m", text.red, text.green, text.blue, background.red,
+                         background.green, background.blue);
+  }
+  return "";
+}
+
+std::string to_hex(Colour colour) {
+  return fmt::format("#{:02x}{:02x}{:02x}", colour.red, colour.green, colour.blue);
+}
+
+Colour lightened(Colour colour, double share) {
+  return {towards_white(colour.red, share), towards_white(colour.green, share),
+          towards_white(colour.blue, share)};
+}
+
+Colour text_colour_on(Colour background) {
+  const double luminance = 0.299 * background.red + 0.587 * background.green + 0.114 * background.blue;
+  return luminance < 140 ? Colour{0xff, 0xff, 0xff} : Colour{0x1a, 0x1a, 0x1a};
+}
+
+Colour colour_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return {0x3b, 0x6f, 0xb6};
+    case ActionKind::backward:
+      return {0x8f, 0xcb, 0x9b};
+    case ActionKind::backward_input:
+      return {0x3a, 0xa3, 0x96};
+    case ActionKind::backward_weight:
+      return {0xc3, 0xdf, 0x8c};
+    case ActionKind::recompute:
+      return {0xb9, 0xcd, 0xe8};
+    case ActionKind::step:
+      return {0x2b, 0x2b, 0x2b};
+    case ActionKind::send_forward:
+      return {0xe0, 0x8a, 0x2e};
+    case ActionKind::recv_forward:
+      return {0xf3, 0xcf, 0x8e};
+    case ActionKind::send_backward:
+      return {0x9c, 0x55, 0x8d};
+    case ActionKind::recv_backward:
+      return {0xd9, 0xb3, 0xd0};
+    case ActionKind::unshard:
+      return {0x7a, 0x5a, 0x3a};
+    case ActionKind::reshard:
+      return {0xc9, 0xb4, 0x9a};
+    case ActionKind::reduce_grad:
+      return {0xb0, 0x3a, 0x2e};
+  }
+  return {};
+}
+
+Colour colour_of(MemoryCategory category) { return kCategoryColours[static_cast<std::size_t>(category)]; }
+
+Colour curve_colour(std::size_t index, std::size_t count) {
+  if (count <= kCurveColours.size()) return kCurveColours[index];
+  const double at = static_cast<double>(index * (kRamp.size() - 1)) / static_cast<double>(count - 1);
+  const std::size_t step = std::min(static_cast<std::size_t>(at), kRamp.size() - 2);
+  const double share = at - static_cast<double>(step);
+  const Colour& from = kRamp[step];
+  const Colour& to = kRamp[step + 1];
+  return {between(from.red, to.red, share), between(from.green, to.green, share),
+          between(from.blue, to.blue, share)};
+}
+
+std::string_view description_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return "forward";
+    case ActionKind::backward:
+      return "backward";
+    case ActionKind::backward_input:
+      return "backward for the input";
+    case ActionKind::backward_weight:
+      return "backward for the weights";
+    case ActionKind::recompute:
+      return "recompute";
+    case ActionKind::step:
+      return "optimizer step";
+    case ActionKind::send_forward:
+      return "send activation";
+    case ActionKind::recv_forward:
+      return "receive activation";
+    case ActionKind::send_backward:
+      return "send gradient";
+    case ActionKind::recv_backward:
+      return "receive gradient";
+    case ActionKind::unshard:
+      return "gather weights";
+    case ActionKind::reshard:
+      return "drop gathered weights";
+    case ActionKind::reduce_grad:
+      return "reduce gradients";
+  }
+  return "";
+}
+
+}  // namespace penstock

@@ -1,0 +1,125 @@
+// Numbers with units for people: durations with three decimals, bytes with two, in the largest unit that
+// leaves at least 1 before the point. Durations are rounded in integers, so that 999 999 600 ns is "1.000 s"
+// and never "1000.000 ms"; bytes change units where 1024.00 would be printed. What programs read (JSON, CSV)
+// holds the exact numbers instead.
+
+#include "report/print/units.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+struct TimeUnit {
+  std::uint64_t unit_ns;
+  std::string_view name;
+};
+constexpr std::array<TimeUnit, 3> kTimeUnits = {{{1'000, "us"}, {1'000'000, "ms"}, {1'000'000'000, "s"}}};
+constexpr std::array<std::string_view, 6> kByteUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+
+std::uint64_t magnitude(std::int64_t value) {
+  return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+}
+
+std::string without_trailing_zeros(const std::string& text) {
+  const std::size_t blank = text.find(' ');
+  std::string number = text.substr(0, blank);
+  if (number.find('.') != std::string::npos) {
+    number.erase(number.find_last_not_of('0') + 1);
+    if (number.back() == '.') number.pop_back();
+  }
+  if (number == "0") return number;
+  return blank == std::string::npos ? number : number + text.substr(blank);
+}
+
+}  // namespace
+
+std::string format_duration(Ns duration_ns) {
+  const std::string_view sign = duration_ns < 0 ? "-" : "";
+  const std::uint64_t ns = magnitude(duration_ns);
+  if (ns < 1'000) return fmt::format("{}{} ns", sign, ns);
+  for (const TimeUnit& unit : kTimeUnits) {
+    const std::uint64_t thousandth = unit.unit_ns / 1'000;
+    const std::uint64_t thousandths = (ns + thousandth / 2) / thousandth;
+    if (thousandths < 1'000'000 || unit.name == kTimeUnits.back().name) {
+      return fmt::format("{}{}.{:03} {}", sign, thousandths / 1'000, thousandths % 1'000, unit.name);
+    }
+  }
+  return {};
+}
+
+std::string format_duration_short(Ns duration_ns) {
+  return without_trailing_zeros(format_duration(duration_ns));
+}
+
+std::string format_tick(Ns tick_ns, Ns last_ns) {
+  if (tick_ns == 0) return "0";
+  TimeUnit chosen = {1, "ns"};
+  for (const TimeUnit& unit : kTimeUnits) {
+    if (magnitude(last_ns) >= unit.unit_ns) chosen = unit;
+  }
+  return fmt::format("{:.12g} {}", static_cast<double>(tick_ns) / static_cast<double>(chosen.unit_ns),
+                     chosen.name);
+}
+
+std::string format_bytes(Bytes bytes) {
+  const std::string_view sign = bytes < 0 ? "-" : "";
+  double value = static_cast<double>(magnitude(bytes));
+  if (value < 1024) return fmt::format("{}{:.0f} B", sign, value);
+  std::size_t unit = 0;
+  value /= 1024;
+  while (value >= 1023.995 && unit + 1 < kByteUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{}{:.2f} {}", sign, value, kByteUnits[unit]);
+}
+
+std::string format_bytes_short(Bytes bytes) { return without_trailing_zeros(format_bytes(bytes)); }
+
+std::string format_memory(std::int64_t amount, MemoryUnit unit) {
+  switch (unit) {
+    case MemoryUnit::bytes:
+      return format_bytes(amount);
+    case MemoryUnit::activations:
+      return format_count(amount, "activation");
+  }
+  return {};
+}
+
+std::string format_percent(double ratio) {
+  return std::isfinite(ratio) ? fmt::format("{:.2f} %", 100 * ratio) : "n/a";
+}
+
+std::string format_rate(double rate) {
+  if (!std::isfinite(rate)) return "n/a";
+  constexpr int kDigits = 6;
+  const int before_point = rate == 0 ? 1 : static_cast<int>(std::floor(std::log10(std::abs(rate)))) + 1;
+  if (before_point < -2) return fmt::format("{:.6g}", rate);
+  return fmt::format("{:.{}f}", rate, std::clamp(kDigits - before_point, 0, kDigits));
+}
+
+std::string format_quantity(double quantity) {
+  constexpr double kExactIntegers = 1e15;
+  if (!std::isfinite(quantity)) return "n/a";
+  const bool whole = quantity == std::floor(quantity) && std::abs(quantity) < kExactIntegers;
+  return whole ? fmt::format("{:.0f}", quantity) : fmt::format("{:.6g}", quantity);
+}
+
+std::string shortest_number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
+
+std::string format_count(std::int64_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+}  // namespace penstock

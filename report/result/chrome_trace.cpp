@@ -1,0 +1,145 @@
+// The trace event format that chrome://tracing and Perfetto read: "X" events with a start and a duration in
+// microseconds, "M" events that name processes and threads, "C" events for the bytes held.
+//
+//   process  rank 0
+//     thread compute       |F0|F1|  |B0|
+//     thread send             |SEND_F0|
+//     thread send 2              |SEND_F1|        where two overlap: spans of one thread must not
+//
+// pid = rank; tid = row * kLanesPerRow + lane, so that rows sort as the enum and lanes inside them.
+// Nanoseconds become microseconds with three decimals, exactly.
+
+#include "report/result/chrome_trace.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "report/print/escaping.hpp"
+#include "report/print/memory_category.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "report/timeline/timeline_rows.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kLanesPerRow = 1000;
+constexpr std::array<std::string_view, 4> kRowNames = {"compute", "send", "receive", "collective"};
+
+std::string microseconds(Ns ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
+
+/// A rank's spans of one row.
+struct Row {
+  TimelineRow row;
+  std::vector<Span> spans;
+};
+
+std::vector<std::array<Row, 4>> rows_by_rank(const Timeline& timeline) {
+  const std::array<Row, 4> empty = {Row{TimelineRow::compute, {}}, Row{TimelineRow::send, {}},
+                                    Row{TimelineRow::receive, {}}, Row{TimelineRow::collective, {}}};
+  std::vector<std::array<Row, 4>> ranks(static_cast<std::size_t>(timeline.rank_count), empty);
+  for (const Span& span : timeline.spans) {
+    const auto row = static_cast<std::size_t>(row_of(span.action.kind));
+    ranks[static_cast<std::size_t>(span.rank)][row].spans.push_back(span);
+  }
+  return ranks;
+}
+
+class TraceText {
+ public:
+  void add(std::string_view event) {
+    text_ += first_ ? "\n" : ",\n";
+    text_ += event;
+    first_ = false;
+  }
+
+  void add_name(std::string_view what, std::int32_t pid, std::size_t tid, std::string_view name) {
+    add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":{}}}}})", what, pid, tid,
+                    json_quoted(name)));
+  }
+
+  void add_order(std::string_view what, std::int32_t pid, std::size_t tid, std::size_t order) {
+    add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", what, pid,
+                    tid, order));
+  }
+
+  std::string finish() && { return "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[" + text_ + "\n]}\n"; }
+
+ private:
+  std::string text_;
+  bool first_ = true;
+};
+
+std::string span_arguments(const Action& action) {
+  std::string arguments = fmt::format(R"("stage":{})", action.stage);
+  if (has_microbatch(action.kind)) arguments += fmt::format(R"(,"microbatch":{})", action.microbatch);
+  if (is_compute(action.kind)) arguments += fmt::format(R"(,"weight_version":{})", action.weight_version);
+  if (is_transfer(action.kind)) arguments += fmt::format(R"(,"peer_stage":{})", action.peer);
+  return arguments;
+}
+
+void add_span(TraceText& trace, const Span& span, std::size_t tid) {
+  trace.add(fmt::format(
+      R"({{"ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
+      to_text(span.action), letters(span.action.kind), span.rank, tid, microseconds(span.start_ns),
+      microseconds(span.end_ns - span.start_ns), span_arguments(span.action)));
+}
+
+void add_row(TraceText& trace, std::int32_t rank, const Row& row) {
+  const auto row_index = static_cast<std::size_t>(row.row);
+  const std::vector<std::int32_t> lanes = lanes_of(row.spans);
+  std::set<std::int32_t> named;
+  for (std::size_t i = 0; i < row.spans.size(); ++i) {
+    const std::size_t tid = row_index * kLanesPerRow + static_cast<std::size_t>(lanes[i]);
+    if (named.insert(lanes[i]).second) {
+      const std::string suffix = lanes[i] == 0 ? "" : fmt::format(" {}", lanes[i] + 1);
+      trace.add_name("thread_name", rank, tid, std::string(kRowNames[row_index]) + suffix);
+      trace.add_order("thread_sort_index", rank, tid, tid);
+    }
+    add_span(trace, row.spans[i], tid);
+  }
+}
+
+void add_memory(TraceText& trace, const RankReport& rank) {
+  for (const MemorySample& sample : rank.memory.samples) {
+    std::string series;
+    for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+      if (rank.memory.peaks[i] == 0) continue;
+      const std::string_view separator = series.empty() ? "" : ",";
+      fmt::format_to(std::back_inserter(series), R"({}"{}":{})", separator,
+                     to_text(static_cast<MemoryCategory>(i)), sample.bytes[i]);
+    }
+    if (series.empty()) return;
+    trace.add(fmt::format(R"({{"ph":"C","name":"memory bytes","pid":{},"ts":{},"args":{{{}}}}})", rank.rank,
+                          microseconds(sample.time_ns), series));
+  }
+}
+
+}  // namespace
+
+std::string result_to_chrome_trace(const Result& result) {
+  TraceText trace;
+  const auto ranks = rows_by_rank(result.timeline);
+  for (const RankReport& rank : result.ranks) {
+    const std::string device = rank.device.empty() ? "" : fmt::format(" ({})", rank.device);
+    trace.add_name("process_name", rank.rank, 0, fmt::format("rank {}{}", rank.rank, device));
+    trace.add_order("process_sort_index", rank.rank, 0, static_cast<std::size_t>(rank.rank));
+  }
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (const Row& row : ranks[rank]) add_row(trace, static_cast<std::int32_t>(rank), row);
+  }
+  for (const RankReport& rank : result.ranks) add_memory(trace, rank);
+  return std::move(trace).finish();
+}
+
+}  // namespace penstock

@@ -1,0 +1,256 @@
+// One pass over the spans of each rank for every figure. Busy is the time of compute actions, idle the rest
+// of the makespan T, and the three bubbles are
+//
+//   idle_over_total   = sum idle / (ranks * T)
+//   idle_over_ideal   = sum idle / sum busy
+//   longest_span_rate = (S - busy) / S on the rank with the longest span S from its first to its last action
+//
+// since papers mean different ones by the same word: for GPipe and 1F1B the second is (K - 1) / M, the first
+// (K - 1) / (M + K - 1).
+
+#include "report/result/metrics.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "report/result/result.hpp"
+#include "report/timeline/arrivals.hpp"
+#include "report/timeline/holdings.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/digest.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+struct Activity {
+  Ns busy_ns = 0;
+  Ns first_ns = 0;
+  Ns last_ns = 0;
+};
+
+/// Busy time, and the span from the first to the last compute action.
+Activity activity(Spans spans) {
+  Activity found;
+  bool any = false;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (!opens_compute(spans, i)) continue;
+    found.busy_ns += spans[i].end_ns - spans[i].start_ns;
+    found.first_ns = any ? std::min(found.first_ns, spans[i].start_ns) : spans[i].start_ns;
+    found.last_ns = std::max(found.last_ns, spans[i].end_ns);
+    any = true;
+  }
+  return found;
+}
+
+std::uint64_t key_of(const Action& action) {
+  const auto number = static_cast<std::uint32_t>(action.stage);
+  return std::uint64_t{number} << 32U | static_cast<std::uint32_t>(action.microbatch);
+}
+
+Ns exposed_communication(Spans spans, RecomputeTiming recompute) {
+  Arrivals arrivals(recompute);
+  Ns exposed = 0;
+  Ns idle_since = 0;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    arrivals.add(spans[i]);
+    if (!opens_compute(spans, i)) continue;
+    if (spans[i].start_ns > idle_since) {
+      exposed += covered_ns(arrivals.of_group(spans, i), idle_since, spans[i].start_ns);
+    }
+    idle_since = std::max(idle_since, spans[i].end_ns);
+  }
+  return exposed;
+}
+
+std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
+
+/// Activations alive: from the start of F to the end of B, or of W where the backward is split.
+std::int64_t peak_live_activations(Spans spans) {
+  std::vector<Holding> alive;
+  std::unordered_map<std::uint64_t, std::size_t> opened;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const Span& span = spans[i];
+    if (span.action.kind == ActionKind::forward) {
+      opened[key_of(span.action)] = alive.size();
+      alive.push_back({.from_ns = span.start_ns, .charged_by = position_of(i)});
+    } else if (makes_weight_gradient(span.action.kind)) {
+      if (const auto found = opened.find(key_of(span.action)); found != opened.end()) {
+        alive[found->second].until_ns = span.end_ns;
+        alive[found->second].released_by = position_of(i);
+      }
+    }
+  }
+  return peak_amount(alive);
+}
+
+std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
+  std::vector<Holding> alive;
+  const auto end_of = [&](std::int32_t position) { return spans[index(position)].end_ns; };
+  for (const VersionLife& version : versions.all()) {
+    Holding held;
+    if (version.made_by != kNoPosition) {
+      held.from_ns = end_of(version.made_by);
+      held.charged_by = version.made_by;
+    }
+    if (version.dropped_by() != kNoPosition) {
+      held.until_ns = end_of(version.dropped_by());
+      held.released_by = version.dropped_by();
+    }
+    alive.push_back(held);
+  }
+  return peak_amount(alive);
+}
+
+std::int32_t peak_weight_versions(Spans spans) {
+  std::map<std::int32_t, VersionLives> stages;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    stages[spans[i].action.stage].note(spans[i].action, position_of(i));
+  }
+  std::int64_t most = 1;
+  for (const auto& [stage, versions] : stages) most = std::max(most, peak_of_versions(versions, spans));
+  return static_cast<std::int32_t>(most);
+}
+
+void add_traffic(RankReport& report, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
+  for (const Span& span : spans) {
+    if (is_send(span.action.kind)) report.sent_bytes += transfer_bytes(facts.costs, edges, span.action);
+    if (is_recv(span.action.kind)) report.received_bytes += transfer_bytes(facts.costs, edges, span.action);
+    if (is_collective(span.action.kind)) {
+      const Bytes bytes = ring_bytes(facts.program, facts.costs, span.action);
+      report.sent_bytes += bytes;
+      report.received_bytes += bytes;
+    }
+  }
+}
+
+RankReport rank_report(std::int32_t rank, Spans spans, Ns makespan_ns, const RunFacts& facts) {
+  const std::size_t r = index(rank);
+  RankReport report{.rank = rank,
+                    .device = r < facts.devices.size() ? facts.devices[r] : std::string(),
+                    .memory = r < facts.memories.size() ? facts.memories[r] : RankMemory{}};
+  report.busy_ns = activity(spans).busy_ns;
+  report.idle_ns = makespan_ns - report.busy_ns;
+  report.exposed_communication_ns = exposed_communication(spans, facts.program.recompute);
+  report.peak_live_activations = peak_live_activations(spans);
+  report.weight_versions = peak_weight_versions(spans);
+  return report;
+}
+
+BubbleReport bubble_of(const std::vector<RankReport>& ranks, std::span<const Activity> activities,
+                       Ns makespan_ns) {
+  double idle = 0;
+  double busy = 0;
+  Ns longest = -1;
+  BubbleReport bubble;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    idle += static_cast<double>(ranks[rank].idle_ns);
+    busy += static_cast<double>(ranks[rank].busy_ns);
+    const Ns span = activities[rank].last_ns - activities[rank].first_ns;
+    if (span <= longest) continue;
+    longest = span;
+    bubble.longest_span_rate =
+        span == 0 ? 0 : static_cast<double>(span - activities[rank].busy_ns) / static_cast<double>(span);
+  }
+  const double total = static_cast<double>(ranks.size()) * static_cast<double>(makespan_ns);
+  bubble.idle_over_total = total > 0 ? idle / total : 0;
+  bubble.idle_over_ideal = busy > 0 ? idle / busy : 0;
+  return bubble;
+}
+
+/// Samples that one update of the input stage covers.
+double samples_per_update(const Program& program, double samples_per_microbatch) {
+  std::int64_t steps = 0;
+  const std::vector<std::int32_t>& holders = program.placement.stages.front().ranks;
+  for (const Action& action : program.ranks[static_cast<std::size_t>(holders.front())]) {
+    if (action.kind == ActionKind::step && action.stage == 0) ++steps;
+  }
+  if (steps == 0) return program.microbatches * samples_per_microbatch;
+  return program.microbatches * samples_per_microbatch / static_cast<double>(steps);
+}
+
+ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
+  const Program& program = facts.program;
+  ThroughputReport throughput;
+  throughput.samples =
+      static_cast<double>(program.microbatches) * facts.samples_per_microbatch * program.iterations;
+  throughput.samples_per_update = samples_per_update(program, facts.samples_per_microbatch);
+  throughput.samples_per_second =
+      makespan_ns > 0 ? throughput.samples * 1e9 / static_cast<double>(makespan_ns) : 0;
+  throughput.steady_samples_per_second = facts.steady_samples_per_second;
+  throughput.cost_per_million_samples =
+      cost_per_million_samples(throughput, program.rank_count(), facts.price_per_device_hour);
+  return throughput;
+}
+
+/// K: ranks that hold some stage's first replica.
+std::int32_t pipeline_size_of(const Program& program) {
+  std::set<std::int32_t> ranks;
+  for (const StagePlacement& stage : program.placement.stages) {
+    if (!stage.ranks.empty()) ranks.insert(stage.ranks.front());
+  }
+  return static_cast<std::int32_t>(ranks.size());
+}
+
+ProgramReport program_report(const Program& program) {
+  return {.schedule = program.schedule,
+          .ranks = program.rank_count(),
+          .stages = program.stage_count(),
+          .pipeline_size = pipeline_size_of(program),
+          .microbatches = program.microbatches,
+          .iterations = program.iterations,
+          .digest = digest(program)};
+}
+
+}  // namespace
+
+Result summarize(Timeline timeline, RunFacts facts) {
+  Result result{.kind = facts.kind,
+                .scenario = std::move(facts.scenario),
+                .engine = std::move(facts.engine),
+                .channel = std::string(to_text(facts.channel)),
+                .link_sharing = facts.link_sharing,
+                .makespan_ns = timeline.makespan_ns,
+                .program = program_report(facts.program),
+                .bubble = {},
+                .throughput = throughput_of(facts, timeline.makespan_ns),
+                .ranks = {},
+                .links = std::move(facts.links),
+                .notes = std::move(facts.notes),
+                .timeline = {}};
+  std::vector<Activity> activities;
+  const EdgeNumbers edges(facts.program);
+  std::int32_t rank = 0;
+  for (const Spans& spans : spans_by_rank(timeline)) {
+    activities.push_back(activity(spans));
+    result.ranks.push_back(rank_report(rank++, spans, timeline.makespan_ns, facts));
+    add_traffic(result.ranks.back(), spans, facts, edges);
+  }
+  result.bubble = bubble_of(result.ranks, activities, timeline.makespan_ns);
+  result.timeline = std::move(timeline);
+  return result;
+}
+
+std::optional<double> cost_per_million_samples(const ThroughputReport& throughput, std::int32_t devices,
+                                               std::optional<double> price_per_device_hour) {
+  const double rate = throughput.steady_samples_per_second.value_or(throughput.samples_per_second);
+  if (!price_per_device_hour || rate <= 0) return std::nullopt;
+  return *price_per_device_hour * devices * 1e6 / rate / 3600;
+}
+
+}  // namespace penstock

@@ -1,0 +1,132 @@
+#pragma once
+// The document that `simulate` and `run` produce: one prediction or one measurement. Exporters
+// (result_json.hpp, result_table.hpp, ...) print it; metrics.hpp computes its figures from a Timeline.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/print/memory_category.hpp"
+#include "report/print/units.hpp"
+#include "report/timeline/timeline.hpp"
+
+namespace penstock {
+
+/// What is held from `time_ns` until the next sample.
+struct MemorySample {
+  Ns time_ns = 0;
+  MemoryByCategory bytes{};
+
+  friend bool operator==(const MemorySample&, const MemorySample&) = default;
+};
+
+/// One rank's memory over time. Several samples may have the same time; peaks count each of them.
+struct RankMemory {
+  std::vector<MemorySample> samples;
+  Bytes peak_bytes = 0;
+  Ns peak_time_ns = 0;
+  std::string peak_action;     ///< the text of the action that caused the peak; empty: there from the start
+  MemoryByCategory at_peak{};  ///< what was held at the peak of the sum
+  MemoryByCategory peaks{};    ///< each category's own peak
+  std::optional<Bytes> capacity;        ///< of the rank's device; absent: unlimited
+  MemoryUnit unit = MemoryUnit::bytes;  ///< of all amounts
+  bool out_of_memory() const { return capacity && peak_bytes > *capacity; }
+
+  friend bool operator==(const RankMemory&, const RankMemory&) = default;
+};
+
+/// One rank's figures.
+struct RankReport {
+  std::int32_t rank = 0;
+  std::string device;
+  Ns busy_ns = 0;  ///< compute actions; an overlapped pair counts once
+  Ns idle_ns = 0;  ///< makespan - busy
+  Ns exposed_communication_ns =
+      0;  ///< idle while a transfer or collective that the next compute action waits for runs
+  std::int64_t peak_live_activations =
+      0;  ///< microbatch activations alive at once, from F's start to the end of B (or W)
+  std::int32_t weight_versions = 1;  ///< most versions of one stage alive at once
+  Bytes sent_bytes = 0;              ///< its SENDs, and its part of collectives in a ring
+  Bytes received_bytes = 0;
+  RankMemory memory;
+
+  friend bool operator==(const RankReport&, const RankReport&) = default;
+};
+
+/// Bytes that crossed one directed link of the cluster.
+struct LinkTraffic {
+  std::string link;
+  Bytes bytes = 0;
+
+  friend bool operator==(const LinkTraffic&, const LinkTraffic&) = default;
+};
+
+/// The three figures that papers call "bubble".
+struct BubbleReport {
+  double idle_over_total = 0;    ///< sum of idle / (ranks * makespan)
+  double idle_over_ideal = 0;    ///< sum of idle / sum of busy; 0 when nothing is busy
+  double longest_span_rate = 0;  ///< (S - busy) / S on the rank with the longest first-to-last compute span S
+
+  friend bool operator==(const BubbleReport&, const BubbleReport&) = default;
+};
+
+/// Samples and their rate.
+struct ThroughputReport {
+  double samples = 0;                               ///< M * micro_batch_size * iterations
+  double samples_per_update = 0;                    ///< samples that one STEP of the input stage covers
+  double samples_per_second = 0;                    ///< over the whole run; 0 when the makespan is 0
+  std::optional<double> steady_samples_per_second;  ///< per period of the endlessly repeated program
+  /// At the steady rate, or else that of the run; absent where devices have no price.
+  std::optional<double> cost_per_million_samples{};
+
+  friend bool operator==(const ThroughputReport&, const ThroughputReport&) = default;
+};
+
+/// Which program was run.
+struct ProgramReport {
+  std::string schedule;
+  std::int32_t ranks = 0;
+  std::int32_t stages = 0;
+  /// K: ranks that hold some stage's first replica, so that copies and replicas do not count. 0: not known.
+  std::int32_t pipeline_size = 0;
+  std::int32_t microbatches = 0;
+  std::int32_t iterations = 1;
+  std::string digest;  ///< of the lowered program (schedules/ir/digest.hpp)
+
+  friend bool operator==(const ProgramReport&, const ProgramReport&) = default;
+};
+
+/// Where the times of a result come from.
+enum class ResultKind : std::uint8_t { predicted, measured };
+std::string_view to_text(ResultKind kind);
+
+/// What the times of a result make of links that several messages cross at once.
+enum class LinkSharing : std::uint8_t {
+  none,      // there are no such links
+  counted,   // they share the bandwidth
+  left_out,  // each message has it to itself
+};
+std::string_view to_text(LinkSharing sharing);
+
+/// One prediction or measurement.
+struct Result {
+  ResultKind kind = ResultKind::predicted;
+  std::string scenario;  ///< the file or command that it answers; may be empty
+  std::string engine;    ///< "critical_path", "event", "cpu-thread", ...
+  std::string channel;   ///< the channel model's name
+  LinkSharing link_sharing = LinkSharing::none;
+  Ns makespan_ns = 0;
+  ProgramReport program;
+  BubbleReport bubble;
+  ThroughputReport throughput;
+  std::vector<RankReport> ranks;
+  std::vector<LinkTraffic> links;  ///< only links that carried something
+  std::vector<std::string> notes;  ///< assumptions that a reader must know
+  Timeline timeline;
+
+  friend bool operator==(const Result&, const Result&) = default;
+};
+
+}  // namespace penstock

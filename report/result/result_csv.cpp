@@ -1,0 +1,52 @@
+// Two flat files for tools without JSON: a line a span, a line a rank. Numbers are exact (nanoseconds,
+// bytes), and a cell is empty where a figure does not apply. The columns of categories follow the enum.
+
+#include "report/result/result_csv.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <iterator>
+#include <string>
+
+#include "report/print/escaping.hpp"
+#include "report/print/memory_category.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+
+std::string timeline_to_csv(const Timeline& timeline) {
+  std::string csv = "rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns\n";
+  for (const Span& span : timeline.spans) {
+    const Action& action = span.action;
+    const std::string microbatch = has_microbatch(action.kind) ? std::to_string(action.microbatch) : "";
+    fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{}\n", span.rank, to_text(action),
+                   action.stage, microbatch, span.replica, action.weight_version, span.start_ns, span.end_ns);
+  }
+  return csv;
+}
+
+std::string ranks_to_csv(const Result& result) {
+  std::string csv =
+      "rank,device,busy_ns,idle_ns,exposed_communication_ns,peak_bytes,peak_live_activations,weight_versions,"
+      "sent_bytes,received_bytes,capacity_bytes,out_of_memory";
+  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+    csv += fmt::format(",peak_{}", to_text(static_cast<MemoryCategory>(i)));
+  }
+  csv += '\n';
+  for (const RankReport& rank : result.ranks) {
+    const RankMemory& memory = rank.memory;
+    fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{},{},{},{},{}", rank.rank,
+                   csv_field(rank.device), rank.busy_ns, rank.idle_ns, rank.exposed_communication_ns,
+                   memory.peak_bytes, rank.peak_live_activations, rank.weight_versions, rank.sent_bytes,
+                   rank.received_bytes, memory.capacity ? std::to_string(*memory.capacity) : "",
+                   memory.out_of_memory());
+    for (const Bytes peak : memory.peaks) csv += fmt::format(",{}", peak);
+    csv += '\n';
+  }
+  return csv;
+}
+
+}  // namespace penstock

@@ -1,0 +1,196 @@
+// What is said about a Result and in which words: headlines and tables as cells. Text and page only arrange
+// them, so that a figure cannot be called one thing on a terminal and another in a browser. Each cell has its
+// text and its number (table.hpp).
+
+#include "report/result/result_figures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/print/memory_category.hpp"
+#include "report/print/table.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+Cell duration_cell(Ns duration_ns) {
+  return {format_duration(duration_ns), static_cast<double>(duration_ns)};
+}
+Cell bytes_cell(Bytes bytes) { return {format_bytes(bytes), static_cast<double>(bytes)}; }
+Cell memory_cell(Bytes amount, MemoryUnit unit) {
+  return {format_memory(amount, unit), static_cast<double>(amount)};
+}
+Cell count_cell(std::int64_t count) { return {std::to_string(count), static_cast<double>(count)}; }
+
+/// "K = 4 (8 stages)" with two stages a rank, "K = 2 stages on 3 ranks" with replicas, "K = 4 (8 stages) on
+/// 16 ranks" with both.
+std::string stages_text(const ProgramReport& program) {
+  const std::int32_t size = pipeline_size(program);
+  const std::string stages = format_count(program.stages, "stage");
+  if (program.ranks <= size) return fmt::format("K = {} ({})", size, stages);
+  return fmt::format("K = {} on {}", program.stages == size ? stages : fmt::format("{} ({})", size, stages),
+                     format_count(program.ranks, "rank"));
+}
+
+std::string shape_text(const ProgramReport& program) {
+  return fmt::format("{}, M = {}, {}", stages_text(program), program.microbatches,
+                     format_count(program.iterations, "iteration"));
+}
+
+std::string bubble_text(const BubbleReport& bubble) {
+  return fmt::format("{} of the total, {} of the ideal, {} of the longest span",
+                     format_percent(bubble.idle_over_total), format_percent(bubble.idle_over_ideal),
+                     format_percent(bubble.longest_span_rate));
+}
+
+std::string throughput_text(const ThroughputReport& throughput) {
+  std::string text = fmt::format("{} samples/s over the run", format_rate(throughput.samples_per_second));
+  if (throughput.steady_samples_per_second) {
+    text += fmt::format(", {} samples/s steady", format_rate(*throughput.steady_samples_per_second));
+  }
+  if (throughput.cost_per_million_samples)
+    text += fmt::format(", {} a million samples", format_rate(*throughput.cost_per_million_samples));
+  return text;
+}
+
+std::string traffic_text(const Result& result) {
+  Bytes sent = 0;
+  for (const RankReport& rank : result.ranks) sent += rank.sent_bytes;
+  std::string text = format_bytes(sent);
+  if (result.throughput.samples > 0) {
+    const double per_sample = static_cast<double>(sent) / result.throughput.samples;
+    text += fmt::format(", {} per sample", format_bytes(static_cast<Bytes>(per_sample)));
+  }
+  return text;
+}
+
+/// "7.10 GiB"; "17.23 GiB > 16.00 GiB" where the device has less.
+Cell peak_cell(const RankMemory& memory) {
+  Cell cell = memory_cell(memory.peak_bytes, memory.unit);
+  if (memory.out_of_memory())
+    cell.text += fmt::format(" > {}", format_memory(memory.capacity.value_or(0), memory.unit));
+  return cell;
+}
+
+std::string origin_text(const Result& result) {
+  std::string text(to_text(result.kind));
+  if (!result.engine.empty()) text += fmt::format(" by {}", result.engine);
+  if (!result.channel.empty()) text += fmt::format(", channel model {}", result.channel);
+  return text;
+}
+
+}  // namespace
+
+std::int32_t pipeline_size(const ProgramReport& program) {
+  return program.pipeline_size > 0 ? program.pipeline_size : std::min(program.ranks, program.stages);
+}
+
+std::vector<Headline> headlines(const Result& result) {
+  std::vector<Headline> lines;
+  if (!result.scenario.empty()) lines.push_back({"scenario", result.scenario});
+  lines.push_back({"schedule", result.program.schedule + ", " + shape_text(result.program)});
+  lines.push_back({"result", origin_text(result)});
+  lines.push_back({"makespan", format_duration(result.makespan_ns)});
+  lines.push_back({"bubble", bubble_text(result.bubble)});
+  lines.push_back({"throughput", throughput_text(result.throughput)});
+  lines.push_back({"samples", fmt::format("{}, {} per update", format_quantity(result.throughput.samples),
+                                          format_quantity(result.throughput.samples_per_update))});
+  lines.push_back({"sent", traffic_text(result)});
+  if (!result.program.digest.empty()) lines.push_back({"digest", result.program.digest});
+  return lines;
+}
+
+Table rank_figures(const Result& result) {
+  Table table;
+  table.columns = {"rank", "busy",    "idle", "exposed comm", "peak memory", "live act.", "weight versions",
+                   "sent", "received"};
+  const bool devices =
+      std::ranges::any_of(result.ranks, [](const RankReport& r) { return !r.device.empty(); });
+  if (devices) table.columns.insert(table.columns.begin() + 1, "device");
+  for (const RankReport& rank : result.ranks) {
+    std::vector<Cell> row = {count_cell(rank.rank),
+                             duration_cell(rank.busy_ns),
+                             duration_cell(rank.idle_ns),
+                             duration_cell(rank.exposed_communication_ns),
+                             peak_cell(rank.memory),
+                             count_cell(rank.peak_live_activations),
+                             count_cell(rank.weight_versions),
+                             bytes_cell(rank.sent_bytes),
+                             bytes_cell(rank.received_bytes)};
+    if (devices) row.insert(row.begin() + 1, Cell{rank.device, std::nullopt});
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::vector<MemoryCategory> used_categories(const Result& result) {
+  std::vector<MemoryCategory> used;
+  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+    const bool in_use =
+        std::ranges::any_of(result.ranks, [&](const RankReport& rank) { return rank.memory.peaks[i] > 0; });
+    if (in_use) used.push_back(static_cast<MemoryCategory>(i));
+  }
+  return used;
+}
+
+Table peak_figures(const Result& result) {
+  Table table;
+  table.columns = {"rank"};
+  const std::vector<MemoryCategory> used = used_categories(result);
+  for (const MemoryCategory category : used) {
+    std::string name(to_text(category));
+    std::ranges::replace(name, '_', ' ');
+    table.columns.push_back(std::move(name));
+  }
+  for (const RankReport& rank : result.ranks) {
+    std::vector<Cell> row = {count_cell(rank.rank)};
+    for (const MemoryCategory category : used) {
+      row.push_back(memory_cell(rank.memory.peaks[static_cast<std::size_t>(category)], rank.memory.unit));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table link_figures(const Result& result) {
+  Table table;
+  table.columns = {"link", "bytes"};
+  if (result.throughput.samples > 0) table.columns.emplace_back("per sample");
+  for (const LinkTraffic& link : result.links) {
+    table.rows.push_back({Cell{link.link, std::nullopt}, bytes_cell(link.bytes)});
+    if (result.throughput.samples > 0) {
+      const double per_sample = static_cast<double>(link.bytes) / result.throughput.samples;
+      table.rows.back().push_back({format_bytes(static_cast<Bytes>(per_sample)), per_sample});
+    }
+  }
+  return table;
+}
+
+std::vector<std::string> out_of_memory_lines(const Result& result) {
+  std::vector<std::string> lines;
+  for (const RankReport& rank : result.ranks) {
+    const RankMemory& memory = rank.memory;
+    if (!memory.capacity || !memory.out_of_memory()) continue;
+    const std::string device = rank.device.empty() ? "" : fmt::format(" ({})", rank.device);
+    const std::string cause =
+        memory.peak_action.empty()
+            ? "from the start"
+            : fmt::format("at {} in {}", format_duration(memory.peak_time_ns), memory.peak_action);
+    lines.push_back(fmt::format("rank {}{} needs {} and has {}; the peak is reached {}", rank.rank, device,
+                                format_memory(memory.peak_bytes, memory.unit),
+                                format_memory(*memory.capacity, memory.unit), cause));
+  }
+  return lines;
+}
+
+}  // namespace penstock

@@ -1,0 +1,139 @@
+// Writes the document; result_json_reader.cpp reads it. Keys and units are a contract with scripts: times in
+// nanoseconds and bytes as integers, ratios as fractions of 1, null where a figure does not exist.
+// nlohmann-json prints null for a double that is not finite. Timeline and memory samples are written on
+// demand: they are most of the bytes.
+
+#include "report/result/result_json.hpp"
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "report/print/memory_category.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void append_categories(Json& object, const MemoryByCategory& memory) {
+  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+    object[std::string(to_text(static_cast<MemoryCategory>(i)))] = memory[i];
+  }
+}
+
+Json categories_json(const MemoryByCategory& memory) {
+  Json object = Json::object();
+  append_categories(object, memory);
+  return object;
+}
+
+Json sample_json(const MemorySample& sample) {
+  Json object = {{"time_ns", sample.time_ns}};
+  append_categories(object, sample.bytes);
+  return object;
+}
+
+Json memory_json(const RankMemory& memory, const ResultJsonOptions& options) {
+  Json object = {{"peak_time_ns", memory.peak_time_ns},
+                 {"peak_action", memory.peak_action},
+                 {"at_peak", categories_json(memory.at_peak)},
+                 {"peaks", categories_json(memory.peaks)},
+                 {"capacity_bytes", memory.capacity ? Json(*memory.capacity) : Json(nullptr)},
+                 {"out_of_memory", memory.out_of_memory()}};
+  if (memory.unit == MemoryUnit::activations) object["unit"] = "activations";
+  if (options.memory) {
+    Json samples = Json::array();
+    for (const MemorySample& sample : memory.samples) samples.push_back(sample_json(sample));
+    object["samples"] = std::move(samples);
+  }
+  return object;
+}
+
+Json rank_json(const RankReport& rank, const ResultJsonOptions& options) {
+  return {{"rank", rank.rank},
+          {"device", rank.device},
+          {"busy_ns", rank.busy_ns},
+          {"idle_ns", rank.idle_ns},
+          {"exposed_communication_ns", rank.exposed_communication_ns},
+          {"peak_bytes", rank.memory.peak_bytes},
+          {"peak_live_activations", rank.peak_live_activations},
+          {"weight_versions", rank.weight_versions},
+          {"sent_bytes", rank.sent_bytes},
+          {"received_bytes", rank.received_bytes},
+          {"memory", memory_json(rank.memory, options)}};
+}
+
+Json program_json(const ProgramReport& program) {
+  Json object = {{"schedule", program.schedule},     {"ranks", program.ranks},
+                 {"stages", program.stages},         {"microbatches", program.microbatches},
+                 {"iterations", program.iterations}, {"digest", program.digest}};
+  if (program.pipeline_size > 0) object["pipeline_size"] = program.pipeline_size;
+  return object;
+}
+
+Json bubble_json(const BubbleReport& bubble) {
+  return {{"idle_over_total", bubble.idle_over_total},
+          {"idle_over_ideal", bubble.idle_over_ideal},
+          {"longest_span_rate", bubble.longest_span_rate}};
+}
+
+Json throughput_json(const ThroughputReport& throughput) {
+  const auto& steady = throughput.steady_samples_per_second;
+  Json object = {{"samples_per_second", throughput.samples_per_second},
+                 {"steady_samples_per_second", steady ? Json(*steady) : Json(nullptr)},
+                 {"samples", throughput.samples},
+                 {"samples_per_update", throughput.samples_per_update}};
+  if (const auto cost = throughput.cost_per_million_samples) object["cost_per_million_samples"] = *cost;
+  return object;
+}
+
+Json span_json(const Span& span) {
+  Json object = {{"rank", span.rank},          {"action", to_text(span.action)},
+                 {"stage", span.action.stage}, {"microbatch", span.action.microbatch},
+                 {"replica", span.replica},    {"weight_version", span.action.weight_version},
+                 {"start_ns", span.start_ns},  {"end_ns", span.end_ns}};
+  if (span.action.overlaps_next) object["overlaps_next"] = true;
+  return object;
+}
+
+/// Null where no sample is known.
+Json per_sample(Bytes bytes, double samples) {
+  return samples > 0 ? Json(static_cast<double>(bytes) / samples) : Json(nullptr);
+}
+
+}  // namespace
+
+std::string result_to_json(const Result& result, const ResultJsonOptions& options) {
+  Json document = {{"schema_version", 1},
+                   {"kind", to_text(result.kind)},
+                   {"scenario", result.scenario},
+                   {"engine", result.engine},
+                   {"channel", result.channel},
+                   {"makespan_ns", result.makespan_ns},
+                   {"program", program_json(result.program)},
+                   {"bubble", bubble_json(result.bubble)},
+                   {"throughput", throughput_json(result.throughput)}};
+  if (result.link_sharing != LinkSharing::none) document["link_sharing"] = to_text(result.link_sharing);
+  document["ranks"] = Json::array();
+  for (const RankReport& rank : result.ranks) document["ranks"].push_back(rank_json(rank, options));
+  document["links"] = Json::array();
+  for (const LinkTraffic& link : result.links) {
+    document["links"].push_back({{"link", link.link},
+                                 {"bytes", link.bytes},
+                                 {"bytes_per_sample", per_sample(link.bytes, result.throughput.samples)}});
+  }
+  document["notes"] = result.notes;
+  if (options.timeline) {
+    document["timeline"] = Json::array();
+    for (const Span& span : result.timeline.spans) document["timeline"].push_back(span_json(span));
+  }
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace penstock

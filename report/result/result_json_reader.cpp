@@ -1,0 +1,339 @@
+// Reads the document that result_json.cpp writes. The first fault that is met is the answer; reading
+// goes on with zeros after it, so that the functions below state the shape and nothing else.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "report/print/memory_category.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_json.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/text/action_reader.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::json;
+constexpr std::int64_t kSchemaVersion = 1;
+
+/// The first thing that was wrong; empty: nothing.
+struct FirstFault {
+  std::string message;
+
+  void set(const std::string& text) {
+    if (message.empty()) message = text;
+  }
+};
+
+std::string shown_value(const Json& value) {
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  constexpr std::size_t kLongest = 40;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  return text;
+}
+
+/// A JSON object together with its path in the document. Both references must outlive it.
+class ObjectReader {
+ public:
+  ObjectReader(const Json& value, std::string path, FirstFault& fault)
+      : value_(&value), path_(std::move(path)), fault_(&fault) {
+    if (!value.is_object()) {
+      fault.set(fmt::format("{}: expected an object, got {}", path_, shown_value(value)));
+    }
+  }
+
+  bool has(const char* key) const { return value_->is_object() && value_->contains(key); }
+
+  std::int64_t integer(const char* key) const {
+    return integer_between(key, std::numeric_limits<std::int64_t>::min(),
+                           std::numeric_limits<std::int64_t>::max());
+  }
+
+  /// At least 0: times, bytes and counts.
+  std::int64_t count(const char* key) const {
+    return integer_between(key, 0, std::numeric_limits<std::int64_t>::max());
+  }
+
+  std::int32_t small(const char* key, std::int32_t least) const {
+    return static_cast<std::int32_t>(integer_between(key, least, std::numeric_limits<std::int32_t>::max()));
+  }
+
+  std::optional<std::int64_t> count_or_null(const char* key) const {
+    if (!has(key) || value_->at(key).is_null()) return std::nullopt;
+    return count(key);
+  }
+
+  /// null is what the writer makes of a number that is not finite.
+  double number(const char* key) const {
+    const Json& value = member(key);
+    if (value.is_null() && has(key)) return std::numeric_limits<double>::quiet_NaN();
+    if (value.is_number()) return value.get<double>();
+    expected(key, "a number");
+    return 0;
+  }
+
+  std::optional<double> number_or_null(const char* key) const {
+    if (!has(key) || value_->at(key).is_null()) return std::nullopt;
+    return number(key);
+  }
+
+  std::string text(const char* key) const {
+    const Json& value = member(key);
+    if (value.is_string()) return value.get<std::string>();
+    expected(key, "a string");
+    return {};
+  }
+
+  std::string text_if_any(const char* key) const { return has(key) ? text(key) : std::string(); }
+
+  bool flag_if_any(const char* key) const {
+    if (!has(key)) return false;
+    if (!value_->at(key).is_boolean()) expected(key, "true or false");
+    return value_->at(key) == true;
+  }
+
+  ObjectReader object(const char* key) const { return {member(key), child(key), *fault_}; }
+
+  /// The elements of a list of objects; a list that is missing is empty.
+  std::vector<ObjectReader> objects_if_any(const char* key) const {
+    std::vector<ObjectReader> elements;
+    if (!has(key)) return elements;
+    const Json& list = value_->at(key);
+    if (!list.is_array()) expected(key, "a list");
+    for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
+      elements.emplace_back(list[i], fmt::format("{}[{}]", child(key), i), *fault_);
+    }
+    return elements;
+  }
+
+  std::vector<std::string> texts_if_any(const char* key) const {
+    std::vector<std::string> texts;
+    if (!has(key)) return texts;
+    const Json& list = value_->at(key);
+    if (!list.is_array()) expected(key, "a list of strings");
+    for (const Json& element : list) {
+      if (element.is_string()) {
+        texts.push_back(element.get<std::string>());
+      } else {
+        expected(key, "a list of strings");
+      }
+    }
+    return texts;
+  }
+
+  /// Reports that `key` should have been `what`.
+  void expected(const char* key, std::string_view what) const {
+    if (has(key)) {
+      fault_->set(fmt::format("{}: expected {}, got {}", child(key), what, shown_value(value_->at(key))));
+    } else {
+      fault_->set(fmt::format("{}: expected {}, but the key is missing", child(key), what));
+    }
+  }
+
+ private:
+  std::string child(const char* key) const { return path_.empty() ? key : path_ + '.' + key; }
+
+  const Json& member(const char* key) const {
+    static const Json missing;
+    return has(key) ? value_->at(key) : missing;
+  }
+
+  std::int64_t integer_between(const char* key, std::int64_t least, std::int64_t most) const {
+    const Json& value = member(key);
+    const bool too_large =
+        value.is_number_unsigned() &&
+        value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (value.is_number_integer() && !too_large) {
+      const auto number = value.get<std::int64_t>();
+      if (number >= least && number <= most) return number;
+    }
+    expected(key, least == std::numeric_limits<std::int64_t>::min()
+                      ? std::string("an integer")
+                      : fmt::format("an integer from {} to {}", least, most));
+    return 0;
+  }
+
+  const Json* value_;
+  std::string path_;
+  FirstFault* fault_;
+};
+
+MemoryByCategory read_categories(const ObjectReader& object) {
+  MemoryByCategory memory{};
+  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+    memory[i] = object.count(std::string(to_text(static_cast<MemoryCategory>(i))).c_str());
+  }
+  return memory;
+}
+
+RankMemory read_memory(const ObjectReader& object) {
+  RankMemory memory;
+  memory.peak_time_ns = object.count("peak_time_ns");
+  memory.peak_action = object.text("peak_action");
+  memory.at_peak = read_categories(object.object("at_peak"));
+  memory.peaks = read_categories(object.object("peaks"));
+  memory.capacity = object.count_or_null("capacity_bytes");
+  if (object.text_if_any("unit") == "activations") memory.unit = MemoryUnit::activations;
+  for (const ObjectReader& sample : object.objects_if_any("samples")) {
+    memory.samples.push_back({sample.count("time_ns"), read_categories(sample)});
+  }
+  return memory;
+}
+
+RankReport read_rank(const ObjectReader& object) {
+  RankReport rank;
+  rank.rank = object.small("rank", 0);
+  rank.device = object.text_if_any("device");
+  rank.busy_ns = object.count("busy_ns");
+  rank.idle_ns = object.integer("idle_ns");
+  rank.exposed_communication_ns = object.count("exposed_communication_ns");
+  rank.peak_live_activations = object.count("peak_live_activations");
+  rank.weight_versions = object.small("weight_versions", 0);
+  rank.sent_bytes = object.count("sent_bytes");
+  rank.received_bytes = object.count("received_bytes");
+  if (object.has("memory")) rank.memory = read_memory(object.object("memory"));
+  rank.memory.peak_bytes = object.count("peak_bytes");
+  return rank;
+}
+
+ProgramReport read_program(const ObjectReader& object) {
+  ProgramReport program;
+  program.schedule = object.text("schedule");
+  program.ranks = object.small("ranks", 0);
+  program.stages = object.small("stages", 0);
+  program.microbatches = object.small("microbatches", 0);
+  program.iterations = object.has("iterations") ? object.small("iterations", 0) : 1;
+  program.digest = object.text("digest");
+  if (object.has("pipeline_size")) program.pipeline_size = object.small("pipeline_size", 1);
+  return program;
+}
+
+ThroughputReport read_throughput(const ObjectReader& object) {
+  ThroughputReport throughput;
+  throughput.samples_per_second = object.number("samples_per_second");
+  throughput.steady_samples_per_second = object.number_or_null("steady_samples_per_second");
+  throughput.samples = object.number("samples");
+  throughput.samples_per_update = object.number("samples_per_update");
+  if (object.has("cost_per_million_samples"))
+    throughput.cost_per_million_samples = object.number("cost_per_million_samples");
+  return throughput;
+}
+
+Span read_span(const ObjectReader& object, std::int32_t ranks) {
+  Span span;
+  const std::string text = object.text("action");
+  const auto actions = read_actions(text, {});
+  if (!actions || actions->size() != 1) {
+    object.expected("action", "one action such as \"0F3\"");
+    return span;
+  }
+  span.action = actions->front();
+  span.action.weight_version = object.small("weight_version", 0);
+  span.action.overlaps_next = object.flag_if_any("overlaps_next");
+  span.rank = object.small("rank", 0);
+  span.replica = object.small("replica", -1);
+  span.start_ns = object.count("start_ns");
+  span.end_ns = object.count("end_ns");
+  if (span.rank >= ranks) object.expected("rank", fmt::format("a rank below program.ranks, {}", ranks));
+  if (span.end_ns < span.start_ns) object.expected("end_ns", "a time that is not before start_ns");
+  if (object.small("stage", 0) != span.action.stage) object.expected("stage", "the stage of `action`");
+  if (object.small("microbatch", kNoMicrobatch) != span.action.microbatch) {
+    object.expected("microbatch", "the microbatch of `action`");
+  }
+  return span;
+}
+
+Timeline read_timeline(const ObjectReader& document, std::int32_t ranks) {
+  Timeline timeline;
+  timeline.rank_count = ranks;
+  for (const ObjectReader& object : document.objects_if_any("timeline")) {
+    timeline.spans.push_back(read_span(object, ranks));
+    timeline.makespan_ns = std::max(timeline.makespan_ns, timeline.spans.back().end_ns);
+  }
+  return timeline;
+}
+
+ResultKind read_kind(const ObjectReader& document) {
+  const std::string text = document.text("kind");
+  for (const ResultKind kind : {ResultKind::predicted, ResultKind::measured}) {
+    if (text == to_text(kind)) return kind;
+  }
+  document.expected("kind", "\"predicted\" or \"measured\"");
+  return ResultKind::predicted;
+}
+
+LinkSharing read_link_sharing(const ObjectReader& document) {
+  if (!document.has("link_sharing")) return LinkSharing::none;
+  const std::string text = document.text("link_sharing");
+  for (const LinkSharing sharing : {LinkSharing::none, LinkSharing::counted, LinkSharing::left_out}) {
+    if (text == to_text(sharing)) return sharing;
+  }
+  document.expected("link_sharing", "\"none\", \"counted\" or \"left out\"");
+  return LinkSharing::none;
+}
+
+Result read_result(const ObjectReader& document) {
+  Result result;
+  if (document.integer("schema_version") != kSchemaVersion) {
+    document.expected("schema_version", fmt::format("{}, which this penstock reads", kSchemaVersion));
+  }
+  result.kind = read_kind(document);
+  result.scenario = document.text_if_any("scenario");
+  result.engine = document.text_if_any("engine");
+  result.channel = document.text_if_any("channel");
+  result.link_sharing = read_link_sharing(document);
+  result.makespan_ns = document.count("makespan_ns");
+  result.program = read_program(document.object("program"));
+  const ObjectReader bubble = document.object("bubble");
+  result.bubble = {bubble.number("idle_over_total"), bubble.number("idle_over_ideal"),
+                   bubble.number("longest_span_rate")};
+  result.throughput = read_throughput(document.object("throughput"));
+  if (!document.has("ranks")) document.expected("ranks", "a list");
+  for (const ObjectReader& rank : document.objects_if_any("ranks")) result.ranks.push_back(read_rank(rank));
+  for (const ObjectReader& link : document.objects_if_any("links")) {
+    result.links.push_back({link.text("link"), link.count("bytes")});
+  }
+  result.notes = document.texts_if_any("notes");
+  if (document.has("timeline")) result.timeline = read_timeline(document, result.program.ranks);
+  return result;
+}
+
+}  // namespace
+
+tl::expected<Result, std::string> result_from_json(std::string_view text, std::string_view file) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    return tl::unexpected(
+        fmt::format("{}: the file is empty; expected a result as `simulate --json` prints it", file));
+  }
+  Json document;
+  try {
+    document = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    const std::string_view what = error.what();
+    const std::size_t prefix = what.find("] ");
+    return tl::unexpected(fmt::format("{}: not JSON: {}", file,
+                                      prefix == std::string_view::npos ? what : what.substr(prefix + 2)));
+  }
+  FirstFault fault;
+  if (!document.is_object()) {
+    return tl::unexpected(
+        fmt::format("{}: expected a result, which is a JSON object, got {}", file, shown_value(document)));
+  }
+  Result result = read_result(ObjectReader(document, "", fault));
+  if (!fault.message.empty()) return tl::unexpected(fmt::format("{}: {}", file, fault.message));
+  return result;
+}
+
+}  // namespace penstock

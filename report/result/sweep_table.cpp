@@ -1,0 +1,228 @@
+// A sweep as text, CSV and JSON. CSV and JSON share one list of columns, `fields_of`, so that they cannot
+// drift apart. The best row of a schedule is the one with the highest steady rate; a row that has a steady
+// figure beats all rows without, since the rate of a short run counts its filling and draining. Points that
+// were skipped or do not fit stay in the tables with their reason, and are never the best.
+
+#include "report/result/sweep_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "report/print/escaping.hpp"
+#include "report/print/table.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Field = std::pair<std::string_view, Json>;
+
+Json finite_or_null(std::optional<double> value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+std::vector<Field> fields_of(const SweepRow& row) {
+  const bool simulated = was_simulated(row);
+  const auto figure = [&](const Json& value) { return simulated ? value : Json(nullptr); };
+  return {{"schedule", row.schedule},
+          {"stages", row.stages},
+          {"virtual_stages", row.virtual_stages},
+          {"microbatches", row.microbatches},
+          {"micro_batch_size", finite_or_null(row.micro_batch_size)},
+          {"global_batch_size", finite_or_null(row.global_batch_size)},
+          {"status", to_text(row.status)},
+          {"reason", row.reason},
+          {"makespan_ns", figure(row.makespan_ns)},
+          {"idle_over_total", figure(finite_or_null(row.bubble.idle_over_total))},
+          {"idle_over_ideal", figure(finite_or_null(row.bubble.idle_over_ideal))},
+          {"longest_span_rate", figure(finite_or_null(row.bubble.longest_span_rate))},
+          {"closed_form_bubble", figure(finite_or_null(row.closed_form_bubble))},
+          {"samples_per_second", figure(finite_or_null(row.samples_per_second))},
+          {"steady_samples_per_second", figure(finite_or_null(row.steady_samples_per_second))},
+          {"samples_per_update", figure(finite_or_null(row.samples_per_update))},
+          {"peak_bytes", figure(row.peak_bytes)},
+          {"peak_rank", figure(row.peak_rank)},
+          {"cost_per_million_samples", figure(finite_or_null(row.cost_per_million_samples))}};
+}
+
+std::string csv_value(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return csv_field(value.get<std::string>());
+  if (value.is_number_float()) return shortest_number(value.get<double>());
+  return value.dump();
+}
+
+template <typename Text>
+std::string csv_line(const std::vector<Field>& fields, Text text) {
+  std::string line;
+  for (const Field& field : fields) {
+    if (!line.empty()) line += ',';
+    line += text(field);
+  }
+  return line + '\n';
+}
+
+Json row_json(const SweepRow& row) {
+  Json object = Json::object();
+  for (const auto& [key, value] : fields_of(row)) object[std::string(key)] = value;
+  return object;
+}
+
+Json rows_json(const std::vector<SweepRow>& rows) {
+  Json list = Json::array();
+  for (const SweepRow& row : rows) list.push_back(row_json(row));
+  return list;
+}
+
+Cell count_cell(std::int32_t count) { return {std::to_string(count), static_cast<double>(count)}; }
+Cell quantity_cell(std::optional<double> quantity) {
+  return quantity ? Cell{format_quantity(*quantity), quantity} : Cell{};
+}
+Cell samples_per_update_cell(const SweepRow& row) {
+  return quantity_cell(was_simulated(row) ? row.samples_per_update : row.global_batch_size);
+}
+Cell rate_cell(double rate) { return {format_rate(rate), rate}; }
+Cell ratio_cell(double ratio) { return {format_percent(ratio), ratio}; }
+
+/// Empty cells for what a row that was not simulated does not have.
+std::vector<Cell> figure_cells(const SweepRow& row) {
+  if (!was_simulated(row)) return std::vector<Cell>(6);
+  const auto& steady = row.steady_samples_per_second;
+  return {{format_duration(row.makespan_ns), static_cast<double>(row.makespan_ns)},
+          ratio_cell(row.bubble.idle_over_total),
+          row.closed_form_bubble ? ratio_cell(*row.closed_form_bubble) : Cell{},
+          rate_cell(row.samples_per_second),
+          steady ? rate_cell(*steady) : Cell{},
+          {format_memory(row.peak_bytes, row.memory_unit), static_cast<double>(row.peak_bytes)}};
+}
+
+std::string status_text(const SweepRow& row) {
+  std::string text(to_text(row.status));
+  std::ranges::replace(text, '_', ' ');
+  if (row.status == SweepStatus::out_of_memory && row.reason.empty())
+    text += fmt::format(": rank {}", row.peak_rank);
+  return row.reason.empty() ? text : text + ": " + row.reason;
+}
+
+}  // namespace
+
+std::string_view to_text(SweepStatus status) {
+  switch (status) {
+    case SweepStatus::ok:
+      return "ok";
+    case SweepStatus::out_of_memory:
+      return "out_of_memory";
+    case SweepStatus::skipped:
+      return "skipped";
+    case SweepStatus::failed:
+      return "failed";
+  }
+  return "";
+}
+
+bool was_simulated(const SweepRow& row) {
+  return row.status == SweepStatus::ok || row.status == SweepStatus::out_of_memory;
+}
+
+double ranking_rate(const SweepRow& row) {
+  return row.steady_samples_per_second.value_or(row.samples_per_second);
+}
+
+std::vector<std::string> schedules_of(const Sweep& sweep) {
+  std::vector<std::string> schedules;
+  for (const SweepRow& row : sweep.rows) {
+    if (std::ranges::find(schedules, row.schedule) == schedules.end()) schedules.push_back(row.schedule);
+  }
+  return schedules;
+}
+
+bool ranks_above(const SweepRow& row, const SweepRow& other) {
+  const bool is_steady = row.steady_samples_per_second.has_value();
+  if (is_steady != other.steady_samples_per_second.has_value()) return is_steady;
+  return ranking_rate(row) > ranking_rate(other);
+}
+
+std::vector<SweepRow> best_per_schedule(const Sweep& sweep) {
+  std::vector<SweepRow> best;
+  for (const std::string& schedule : schedules_of(sweep)) {
+    const SweepRow* winner = nullptr;
+    for (const SweepRow& row : sweep.rows) {
+      if (row.schedule != schedule || row.status != SweepStatus::ok) continue;
+      if (winner == nullptr || ranks_above(row, *winner)) winner = &row;
+    }
+    if (winner != nullptr) best.push_back(*winner);
+  }
+  return best;
+}
+
+Table sweep_rows(const std::vector<SweepRow>& rows) {
+  Table table;
+  table.columns = {"schedule", "K",      "v",           "M",         "micro batch", "samples/update",
+                   "makespan", "bubble", "closed form", "samples/s", "steady /s",   "peak memory"};
+  const bool priced =
+      std::ranges::any_of(rows, [](const SweepRow& row) { return row.cost_per_million_samples.has_value(); });
+  if (priced) table.columns.emplace_back("cost/M samples");
+  table.columns.emplace_back("status");
+  for (const SweepRow& row : rows) {
+    std::vector<Cell> cells = {{row.schedule, std::nullopt},        count_cell(row.stages),
+                               count_cell(row.virtual_stages),      count_cell(row.microbatches),
+                               quantity_cell(row.micro_batch_size), samples_per_update_cell(row)};
+    std::ranges::move(figure_cells(row), std::back_inserter(cells));
+    if (priced)
+      cells.push_back(row.cost_per_million_samples ? rate_cell(*row.cost_per_million_samples) : Cell{});
+    cells.push_back({status_text(row), std::nullopt});
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+std::string sweep_table(const Sweep& sweep, std::size_t width) {
+  std::string text = sweep.title.empty() ? "" : sweep.title + "\n\n";
+  text += table_to_text(sweep_rows(sweep.rows), width);
+  const std::vector<SweepRow> best = best_per_schedule(sweep);
+  if (best.empty()) {
+    text += "\nno configuration ran and fits into memory\n";
+  } else {
+    text +=
+        "\nbest of each schedule by steady samples/s (by those of the run where there is no steady "
+        "figure)\n" +
+        table_to_text(sweep_rows(best), width);
+  }
+  if (!sweep.notes.empty()) text += '\n';
+  for (const std::string& note : sweep.notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+std::string sweep_csv(const Sweep& sweep) {
+  std::string csv =
+      csv_line(fields_of(SweepRow{}), [](const Field& field) { return std::string(field.first); });
+  for (const SweepRow& row : sweep.rows) {
+    csv += csv_line(fields_of(row), [](const Field& field) { return csv_value(field.second); });
+  }
+  return csv;
+}
+
+std::string sweep_json(const Sweep& sweep) {
+  const Json document = {{"schema_version", 1},
+                         {"kind", "sweep"},
+                         {"title", sweep.title},
+                         {"rows", rows_json(sweep.rows)},
+                         {"best", rows_json(best_per_schedule(sweep))},
+                         {"notes", sweep.notes}};
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace penstock

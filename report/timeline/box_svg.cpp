@@ -1,0 +1,125 @@
+// The elements that a timeline is made of. Times are pixels here: a box has its fill, its tooltip and, where
+// there is room for its digits, its number; a merged box (timeline_boxes.cpp) has the mean colour of its
+// actions, weighted by time, and is hatched; a mark is a line that no zoom makes thicker. Labels are gathered
+// apart from boxes, because they must not be stretched with them.
+
+#include "report/timeline/box_svg.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/print/escaping.hpp"
+#include "report/print/palette.hpp"
+#include "report/timeline/timeline_boxes.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kLeastOutlinedWidth = 4;  // a white outline would wash out narrower boxes
+constexpr std::string_view kNoOutline = " stroke=\"none\"";
+constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
+constexpr double kDigitWidth = 6.6;
+constexpr double kMarkWidth = 2;
+constexpr double kMarkShare = 0.25;  // of the room that marks may cover
+
+/// The right edge is rounded as the left edge of a box that follows at once, so that no gap is between them.
+std::string place_text(const Rectangle& at) {
+  const auto rounded = [](double pixels) { return std::round(pixels * 100) / 100; };
+  const double x = rounded(at.x);
+  return fmt::format("x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"", x, at.y,
+                     rounded(at.x + at.width) - x, at.height);
+}
+
+}  // namespace
+
+double label_width(std::size_t digits) { return 5 + kDigitWidth * static_cast<double>(digits); }
+
+Colour mixed_colour(const std::vector<KindShare>& shares) {
+  double red = 0;
+  double green = 0;
+  double blue = 0;
+  double total = 0;
+  for (const KindShare& share : shares) {
+    const Colour colour = colour_of(share.kind);
+    const auto weight = static_cast<double>(share.time_ns);
+    red += weight * colour.red;
+    green += weight * colour.green;
+    blue += weight * colour.blue;
+    total += weight;
+  }
+  if (!(total > 0)) return {};
+  const auto part = [&](double sum) { return static_cast<std::uint8_t>(std::lround(sum / total)); };
+  return {part(red), part(green), part(blue)};
+}
+
+std::string box_patterns_svg() {
+  return fmt::format(
+      "<pattern id=\"{}\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
+      "patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"5\" fill=\"#3b6fb6\"/></pattern>"
+      "<pattern id=\"{}\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" "
+      "patternTransform=\"rotate(45)\"><rect width=\"1.2\" height=\"4\" fill=\"#ffffff\" "
+      "fill-opacity=\"0.6\"/></pattern>",
+      kRecomputePattern, kSeveralPattern);
+}
+
+void BoxText::add_leaf(const Action& action, Colour fill, const Rectangle& at, std::string_view tooltip) {
+  const std::string label = has_microbatch(action.kind) ? std::to_string(action.microbatch) : "";
+  add_rectangle(fill, at, label.empty() ? "" : fmt::format(" data-n=\"{}\"", label), tooltip);
+  if (action.kind == ActionKind::recompute) add_pattern(kRecomputePattern, at);
+  if (label.empty() || at.width < label_width(label.size())) return;
+  const std::string_view halo = action.kind == ActionKind::recompute ? kHalo : "";
+  fmt::format_to(std::back_inserter(labels_), "<text x=\"{:.2f}\" y=\"{:.2f}\" fill=\"{}\"{}>{}</text>\n",
+                 at.x + at.width / 2, at.y + at.height / 2 + 4, to_hex(text_colour_on(fill)), halo, label);
+}
+
+void BoxText::add_merged(Colour fill, const Rectangle& at, std::string_view tooltip) {
+  fmt::format_to(std::back_inserter(boxes_), "<g shape-rendering=\"crispEdges\"><title>{}</title>",
+                 xml_escaped(tooltip));
+  add_rectangle(fill, at, kNoOutline, "");
+  add_pattern(kSeveralPattern, at);
+  boxes_ += "</g>\n";
+}
+
+void BoxText::add_bar(Colour fill, const Rectangle& at, std::string_view tooltip) {
+  add_rectangle(fill, at, " fill-opacity=\"0.8\"", tooltip);
+}
+
+void BoxText::add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip) {
+  const double width = kMarkShare * room;
+  const std::string narrow = width < kMarkWidth ? fmt::format(" data-width=\"{:.3f}\"", width) : "";
+  fmt::format_to(
+      std::back_inserter(boxes_),
+      "<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.2f}\" y2=\"{2:.2f}\" stroke=\"{3}\" "
+      "stroke-width=\"{4:.3g}\"{5} vector-effect=\"non-scaling-stroke\"><title>{6}</title></line>\n",
+      at.x, at.y, at.y + at.height, to_hex(colour), std::min(width, kMarkWidth), narrow,
+      xml_escaped(tooltip));
+}
+
+void BoxText::add_rectangle(Colour fill, const Rectangle& at, std::string_view attributes,
+                            std::string_view tooltip) {
+  fmt::format_to(std::back_inserter(boxes_), "<rect {} fill=\"{}\"{}", place_text(at), to_hex(fill),
+                 attributes);
+  if (at.width < kLeastOutlinedWidth && attributes != kNoOutline) boxes_ += kNoOutline;
+  if (tooltip.empty()) {
+    boxes_ += "/>";
+  } else {
+    fmt::format_to(std::back_inserter(boxes_), "><title>{}</title></rect>\n", xml_escaped(tooltip));
+  }
+}
+
+void BoxText::add_pattern(std::string_view pattern, const Rectangle& at) {
+  fmt::format_to(std::back_inserter(boxes_),
+                 "<rect {} fill=\"url(#{})\" stroke=\"none\" pointer-events=\"none\"/>", place_text(at),
+                 pattern);
+}
+
+}  // namespace penstock

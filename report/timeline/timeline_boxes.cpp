@@ -1,0 +1,141 @@
+// Boxes that would be narrower than a pixel or two are merged with their neighbours, so that a picture of a
+// million actions stays small. A merged rectangle starts at least `least_ns` after the one before it, or
+// follows a wide one. So a row has at most 2 * makespan / least_ns + 2 rectangles, whatever the number of
+// actions. Where all rows together are still over the budget, least_ns is doubled.
+
+#include "report/timeline/timeline_boxes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "report/print/units.hpp"
+#include "report/timeline/timeline.hpp"
+#include "report/timeline/timeline_rows.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+Ns duration_of(const ComputeBox& box) { return box.end_ns - box.start_ns; }
+
+DrawnBox drawn(const ComputeBox& box) { return {box, box, 1, {}, box.start_ns, box.end_ns}; }
+
+void add_share(std::vector<KindShare>& shares, ActionKind kind, Ns time_ns) {
+  auto place = std::ranges::find_if(shares, [&](const KindShare& share) { return share.kind >= kind; });
+  if (place == shares.end() || place->kind != kind) place = shares.insert(place, {kind, 0});
+  place->time_ns += time_ns;
+}
+
+/// The leaves of a pair get half of its time each.
+void add_shares(DrawnBox& group, const ComputeBox& box) {
+  const Ns second_ns = box.partner ? duration_of(box) / 2 : 0;
+  add_share(group.shares, box.action.kind, duration_of(box) - second_ns);
+  if (box.partner) add_share(group.shares, box.partner->kind, second_ns);
+}
+
+void join(DrawnBox& group, const ComputeBox& box) {
+  if (!group.merged()) add_shares(group, group.shown);
+  add_shares(group, box);
+  group.last = box;
+  group.end_ns = std::max(group.end_ns, box.end_ns);
+  ++group.count;
+}
+
+/// A rectangle with its tooltip (two for a pair), and a number where it is wide; a merged box is a group of
+/// one tooltip, a rectangle and its hatching.
+std::size_t elements_of(const DrawnBox& box, Ns wide_ns) {
+  if (box.merged()) return 4;
+  const std::size_t leaves = box.shown.partner ? 2 : 1;
+  return leaves * (box.end_ns - box.start_ns >= wide_ns ? 3 : 2);
+}
+
+/// A mark with its tooltip.
+constexpr std::size_t kElementsPerStep = 2;
+
+std::size_t elements_of(const DrawnRow& row, Ns wide_ns) {
+  std::size_t elements = kElementsPerStep * row.steps.size();
+  for (const DrawnBox& box : row.boxes) elements += elements_of(box, wide_ns);
+  return elements;
+}
+
+/// The boxes of a row that take time, and its steps that are marks. A short step is both.
+struct SplitRow {
+  std::vector<ComputeBox> boxes;
+  std::vector<ComputeBox> steps;
+};
+
+SplitRow split(const std::vector<ComputeBox>& boxes, Ns step_ns) {
+  SplitRow row;
+  for (const ComputeBox& box : boxes) {
+    if (duration_of(box) > 0) row.boxes.push_back(box);
+    if (box.action.kind == ActionKind::step && duration_of(box) < step_ns) row.steps.push_back(box);
+  }
+  return row;
+}
+
+std::string times_text(Ns start_ns, Ns end_ns) {
+  if (start_ns == end_ns) return "at " + format_duration(start_ns);
+  return fmt::format("{} to {} ({})", format_duration(start_ns), format_duration(end_ns),
+                     format_duration(end_ns - start_ns));
+}
+
+std::string version_text(const ComputeBox& box) {
+  std::string text = fmt::format("weight version {}", box.action.weight_version);
+  if (box.partner) text += fmt::format(" and {}", box.partner->weight_version);
+  return text;
+}
+
+}  // namespace
+
+std::vector<DrawnBox> merge_narrow(const std::vector<ComputeBox>& boxes, Ns least_ns) {
+  std::vector<DrawnBox> merged;
+  bool open = false;  // the last rectangle takes narrow followers
+  for (const ComputeBox& box : boxes) {
+    const bool narrow = duration_of(box) < least_ns;
+    if (open && narrow && box.start_ns - merged.back().start_ns < least_ns) {
+      join(merged.back(), box);
+    } else {
+      merged.push_back(drawn(box));
+    }
+    open = narrow;
+  }
+  return merged;
+}
+
+std::vector<DrawnRow> drawn_rows(const std::vector<std::vector<ComputeBox>>& ranks,
+                                 const DrawingBudget& budget) {
+  std::vector<SplitRow> split_rows;
+  Ns latest = 0;
+  for (const auto& boxes : ranks) {
+    split_rows.push_back(split(boxes, budget.step_ns));
+    if (!boxes.empty()) latest = std::max(latest, boxes.back().end_ns);
+  }
+  std::vector<DrawnRow> rows;
+  for (Ns least = std::max<Ns>(1, budget.least_ns);; least *= 2) {
+    rows.clear();
+    std::size_t elements = 0;
+    for (const SplitRow& row : split_rows) {
+      rows.push_back({merge_narrow(row.boxes, least), merge_narrow(row.steps, least)});
+      elements += elements_of(rows.back(), budget.wide_ns);
+    }
+    const bool one_a_row = least > latest || least > std::numeric_limits<Ns>::max() / 2;
+    if (elements <= budget.most_elements || one_a_row) return rows;
+  }
+}
+
+std::string tooltip_of(const DrawnBox& box) {
+  const std::string times = times_text(box.start_ns, box.end_ns);
+  if (!box.merged()) return fmt::format("{}, {}, {}", to_text(box.shown), times, version_text(box.shown));
+  return fmt::format("{} to {}, {} actions, {}", to_text(box.shown), to_text(box.last), box.count, times);
+}
+
+std::string tooltip_of(const Span& span) {
+  return fmt::format("{}, {}", to_text(span.action), times_text(span.start_ns, span.end_ns));
+}
+
+}  // namespace penstock

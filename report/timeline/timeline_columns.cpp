@@ -1,0 +1,138 @@
+// From times to columns of characters. Where the greatest common divisor of all times fits into the line, a
+// column (or a whole number of them) is a multiple of it and the picture is exact; otherwise time is scaled
+// and a column belongs to the action that has most of it, if actions have at least half of it together. Only
+// then are collectives asked, then nobody: an idle column shows what the rank waits for.
+
+#include "report/timeline/timeline_columns.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/timeline/timeline.hpp"
+#include "report/timeline/timeline_rows.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+Ns duration_of(const ComputeBox& box) { return box.end_ns - box.start_ns; }
+
+std::string leaf_label(const Action& action, bool with_stage) {
+  std::string label = with_stage ? std::to_string(action.stage) : "";
+  label += action.kind == ActionKind::step ? "S" : letters(action.kind);
+  if (has_microbatch(action.kind)) label += std::to_string(action.microbatch);
+  return label;
+}
+
+std::int32_t owner_of(ActionKind collective) {
+  return collective == ActionKind::reduce_grad ? kReduceColumn : kGatherColumn;
+}
+
+/// Who has how much of each column.
+struct Shares {
+  std::vector<std::int32_t> owner;
+  std::vector<double> largest;
+  std::vector<double> sum;
+
+  explicit Shares(std::size_t columns) : owner(columns, kIdleColumn), largest(columns, 0), sum(columns, 0) {}
+
+  void add(std::int32_t who, double from, double to) {
+    for (auto column = static_cast<std::size_t>(from);
+         column < owner.size() && static_cast<double>(column) < to; ++column) {
+      const auto left = static_cast<double>(column);
+      const double share = std::min(to, left + 1) - std::max(from, left);
+      sum[column] += share;
+      if (share <= largest[column]) continue;
+      largest[column] = share;
+      owner[column] = who;
+    }
+  }
+};
+
+}  // namespace
+
+std::string TextLabels::label(const ComputeBox& box) const {
+  std::string text = leaf_label(box.action, with_stage);
+  if (!box.partner) return text;
+  text += ';';
+  return text + leaf_label(*box.partner, with_stage);
+}
+
+TextLabels labels_of(const std::vector<std::vector<ComputeBox>>& ranks) {
+  TextLabels labels;
+  for (const auto& boxes : ranks) labels.with_stage |= stages_of(boxes).size() > 1;
+  for (const auto& boxes : ranks) {
+    for (const ComputeBox& box : boxes) {
+      if (duration_of(box) == 0) continue;
+      labels.longest = std::max(labels.longest, labels.label(box).size());
+      if (labels.shortest_ns == 0) labels.shortest_ns = duration_of(box);
+      labels.shortest_ns = std::min(labels.shortest_ns, duration_of(box));
+    }
+  }
+  return labels;
+}
+
+double TextScale::column_of(Ns time_ns) const {
+  if (unit_ns > 0) {
+    const std::int64_t column = time_ns / unit_ns * columns_per_unit;
+    return static_cast<double>(column);
+  }
+  return static_cast<double>(time_ns) / static_cast<double>(makespan_ns) * static_cast<double>(columns);
+}
+
+TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespan_ns,
+                   const TextLabels& labels, std::int64_t available) {
+  Ns unit = makespan_ns;
+  for (const auto& boxes : ranks) {
+    for (const ComputeBox& box : boxes) unit = std::gcd(unit, std::gcd(box.start_ns, box.end_ns));
+  }
+  if (makespan_ns / unit > available) return {makespan_ns, 0, 0, available};
+  const Ns units = makespan_ns / unit;
+  const Ns shortest_units = std::max<Ns>(1, labels.shortest_ns / unit);
+  const Ns wanted =
+      (static_cast<Ns>(labels.longest) + shortest_units) / shortest_units;  // label and one more
+  const std::int64_t columns_per_unit =
+      std::clamp<std::int64_t>(available / units, 1, std::max<Ns>(1, wanted));
+  return {makespan_ns, unit, columns_per_unit, units * columns_per_unit};
+}
+
+std::vector<std::int32_t> column_owners(const std::vector<ComputeBox>& boxes,
+                                        std::span<const Span> collectives, const TextScale& scale) {
+  const auto columns = static_cast<std::size_t>(scale.columns);
+  Shares busy(columns);
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    busy.add(static_cast<std::int32_t>(i), scale.column_of(boxes[i].start_ns),
+             scale.column_of(boxes[i].end_ns));
+  }
+  Shares collective(columns);
+  for (const Span& span : collectives) {
+    collective.add(owner_of(span.action.kind), scale.column_of(span.start_ns), scale.column_of(span.end_ns));
+  }
+  for (std::size_t column = 0; column < columns; ++column) {
+    if (busy.sum[column] >= 0.5) continue;
+    busy.owner[column] = collective.sum[column] >= 0.5 ? collective.owner[column] : kIdleColumn;
+  }
+  return busy.owner;
+}
+
+std::vector<ColumnRun> runs_of(const std::vector<std::int32_t>& owners) {
+  std::vector<ColumnRun> runs;
+  for (const std::int32_t owner : owners) {
+    if (runs.empty() || runs.back().owner != owner) runs.push_back({owner, 0});
+    ++runs.back().columns;
+  }
+  return runs;
+}
+
+bool shows_every_box(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs) {
+  const auto shown = std::ranges::count_if(runs, [](const ColumnRun& run) { return run.owner >= 0; });
+  const auto timed = std::ranges::count_if(boxes, [](const ComputeBox& box) { return duration_of(box) > 0; });
+  return shown >= timed;
+}
+
+}  // namespace penstock

@@ -1,0 +1,335 @@
+// From top to bottom: title, legend, a row a rank (each with up to three thin bars of communication), axis.
+//
+//   rank 0  |F0|F1|F2|        |B0|   |B1|        boxes: compute; a pair is cut in two lengthwise
+//             --- ---                            bars: send, receive, collective, where some rank has them
+//   rank 1     |F0|F1|B0|
+//
+// Everything that a zoom stretches is in the group "zoom", in pixels from the plot's left edge; numbers and
+// ticks are redrawn by the page's script. Later stages of one rank are paler.
+
+#include "report/timeline/timeline_svg.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "report/print/axis.hpp"
+#include "report/print/escaping.hpp"
+#include "report/print/legend_svg.hpp"
+#include "report/print/palette.hpp"
+#include "report/print/units.hpp"
+#include "report/timeline/box_svg.hpp"
+#include "report/timeline/timeline.hpp"
+#include "report/timeline/timeline_boxes.hpp"
+#include "report/timeline/timeline_rows.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kRowHeight = 24;
+constexpr double kRowGap = 6;
+constexpr double kGroupGap = 10;  // more between groups of rows
+constexpr double kBarHeight = 4;
+constexpr double kTitleHeight = 26;
+constexpr double kAxisHeight = 34;
+constexpr double kRightMargin = 24;
+constexpr double kLeastStepWidth = 2;  // a narrower step is a mark
+constexpr double kLeastBarWidth = 0.8;
+constexpr Colour kIdleColour = {0xe9, 0xe9, 0xe9};
+constexpr double kPalest = 0.5;  // how far the last stage of a rank is mixed with white
+
+using Ranks = std::vector<std::vector<ComputeBox>>;
+
+/// Where things are, in pixels.
+struct Layout {
+  double width = 0;
+  double height = 0;
+  double left = 0;
+  double plot_width = 0;
+  LegendPlace legend;
+  double rows_top = 0;
+  double row_pitch = 0;
+  std::size_t rows_in_group = 1;
+  double axis_top = 0;
+  Ns makespan_ns = 0;
+
+  double x(Ns time_ns) const {
+    return makespan_ns > 0 ? static_cast<double>(time_ns) / static_cast<double>(makespan_ns) * plot_width : 0;
+  }
+  double row_top(std::size_t row) const {
+    const std::size_t groups = rows_in_group > 1 ? row / rows_in_group : 0;
+    return rows_top + row_pitch * static_cast<double>(row) + kGroupGap * static_cast<double>(groups);
+  }
+};
+
+/// The thin bars that some rank has, in drawing order.
+std::vector<TimelineRow> bars_of(const Timeline& timeline, const TimelineSvgOptions& options) {
+  std::set<TimelineRow> rows;
+  for (const Span& span : timeline.spans) {
+    if (span.end_ns > span.start_ns) rows.insert(row_of(span.action.kind));
+  }
+  rows.erase(TimelineRow::compute);
+  if (!options.communication) rows.clear();
+  return {rows.begin(), rows.end()};
+}
+
+std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
+  std::set<ActionKind> kinds;
+  for (const Span& span : timeline.spans) {
+    const bool bar = std::ranges::find(bars, row_of(span.action.kind)) != bars.end();
+    if (is_compute(span.action.kind) || (bar && span.end_ns > span.start_ns)) kinds.insert(span.action.kind);
+  }
+  return kinds;
+}
+
+/// What merged boxes look like, by the first of those with the most kinds.
+std::optional<LegendEntry> several_entry(const std::vector<DrawnRow>& rows) {
+  const DrawnBox* most = nullptr;
+  for (const DrawnRow& row : rows) {
+    for (const DrawnBox& box : row.boxes) {
+      if (box.merged() && (most == nullptr || box.shares.size() > most->shares.size())) most = &box;
+    }
+  }
+  if (most == nullptr) return std::nullopt;
+  return LegendEntry{"several actions, too narrow to draw", mixed_colour(most->shares), kSeveralPattern};
+}
+
+/// The kinds that are drawn, merged boxes, idling, and the shades where a rank has several stages.
+std::vector<LegendEntry> legend_entries(const Timeline& timeline, const std::vector<TimelineRow>& bars,
+                                        const Ranks& ranks, const std::vector<DrawnRow>& rows) {
+  std::vector<LegendEntry> entries;
+  for (const ActionKind kind : drawn_kinds(timeline, bars)) {
+    entries.push_back({std::string(description_of(kind)), colour_of(kind),
+                       kind == ActionKind::recompute ? kRecomputePattern : ""});
+  }
+  if (const auto several = several_entry(rows)) entries.push_back(*several);
+  entries.push_back({"idle", kIdleColour});
+  const bool shaded =
+      std::ranges::any_of(ranks, [](const auto& boxes) { return stages_of(boxes).size() > 1; });
+  if (shaded) {
+    entries.push_back({"paler: later stage of the rank", lightened(colour_of(ActionKind::forward), kPalest)});
+  }
+  return entries;
+}
+
+std::string row_name(const TimelineSvgOptions& options, std::size_t row) {
+  return options.row_names.empty() ? fmt::format("rank {}", row) : options.row_names[row];
+}
+
+/// How wide the longest of the names is, about.
+double names_width(const Timeline& timeline, const TimelineSvgOptions& options) {
+  if (options.row_names.empty()) {
+    return 30 + 7 * static_cast<double>(std::to_string(std::max(0, timeline.rank_count - 1)).size());
+  }
+  std::size_t longest = 0;
+  for (const std::string& name : options.row_names) longest = std::max(longest, name.size());
+  return 6 * static_cast<double>(longest);
+}
+
+/// The places from left to right, which decide how many boxes can be drawn.
+Layout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
+  Layout layout;
+  layout.makespan_ns = timeline.makespan_ns;
+  layout.width = std::max(200, options.width);
+  layout.left = 16 + names_width(timeline, options);
+  layout.rows_in_group = static_cast<std::size_t>(std::max(1, options.rows_in_group));
+  layout.plot_width = layout.width - layout.left - kRightMargin;
+  return layout;
+}
+
+/// And from top to bottom.
+Layout layout_of(Layout layout, const Timeline& timeline, const TimelineSvgOptions& options, std::size_t bars,
+                 const std::vector<LegendEntry>& legend) {
+  layout.legend = {layout.left, options.title.empty() ? 8 : kTitleHeight, layout.width - 8};
+  layout.rows_top = layout.legend.top + legend_height(legend, layout.legend) + 4;
+  layout.row_pitch = kRowHeight + kRowGap + static_cast<double>(bars) * (kBarHeight + 1);
+  layout.axis_top = layout.row_top(static_cast<std::size_t>(timeline.rank_count)) - 2;
+  layout.height = layout.axis_top + kAxisHeight;
+  return layout;
+}
+
+/// The fill of a compute action: later stages of one rank are paler.
+Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
+  const Colour base = colour_of(action.kind);
+  if (stages.size() < 2 || action.kind == ActionKind::step) return base;
+  const auto place = std::lower_bound(stages.begin(), stages.end(), action.stage) - stages.begin();
+  return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
+}
+
+std::string tooltip_with_remark(const DrawnBox& box, std::size_t row, const TimelineSvgOptions& options) {
+  const std::string remark = options.remark && !box.merged() ? options.remark(row, box.shown) : "";
+  return remark.empty() ? tooltip_of(box) : fmt::format("{}\n{}", tooltip_of(box), remark);
+}
+
+/// Boxes that take time, then the marks of the steps over them.
+void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::int32_t>& stages,
+                     std::size_t number, const Layout& layout, const TimelineSvgOptions& options) {
+  const double top = layout.row_top(number);
+  for (const DrawnBox& box : row.boxes) {
+    const Rectangle at = {layout.x(box.start_ns), top, layout.x(box.end_ns) - layout.x(box.start_ns),
+                          kRowHeight};
+    const std::string tooltip = tooltip_with_remark(box, number, options);
+    const ComputeBox& shown = box.shown;
+    if (box.merged()) {
+      text.add_merged(mixed_colour(box.shares), at, tooltip);
+    } else if (!shown.partner) {
+      text.add_leaf(shown.action, shade_of(shown.action, stages), at, tooltip);
+    } else {
+      const double half = at.height / 2;
+      text.add_leaf(shown.action, shade_of(shown.action, stages), {at.x, at.y, at.width, half}, tooltip);
+      text.add_leaf(*shown.partner, shade_of(*shown.partner, stages), {at.x, at.y + half, at.width, half},
+                    tooltip);
+    }
+  }
+  for (std::size_t i = 0; i < row.steps.size(); ++i) {
+    const double x = layout.x(row.steps[i].start_ns);
+    double room = layout.plot_width;
+    if (i > 0) room = std::min(room, x - layout.x(row.steps[i - 1].start_ns));
+    if (i + 1 < row.steps.size()) room = std::min(room, layout.x(row.steps[i + 1].start_ns) - x);
+    text.add_mark(colour_of(ActionKind::step), {x, top, 0, kRowHeight}, room,
+                  tooltip_with_remark(row.steps[i], number, options));
+  }
+}
+
+/// The spans that take time in one of the rows, by start.
+std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
+  std::vector<Span> spans;
+  for (const Span& span : timeline.spans) {
+    const bool drawn = std::ranges::find(bars, row_of(span.action.kind)) != bars.end();
+    if (drawn && span.end_ns > span.start_ns) spans.push_back(span);
+  }
+  std::ranges::stable_sort(spans, {}, &Span::start_ns);
+  return spans;
+}
+
+/// Transfers and collectives, thin bars below their rank's row. Where a least distance is given, a bar whose
+/// end is nearer to those before it in its row is left out.
+void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<TimelineRow>& bars,
+              const Layout& layout, std::optional<double> least_distance) {
+  std::map<std::pair<std::int32_t, TimelineRow>, double> covered_until;
+  for (const Span& span : spans) {
+    const TimelineRow row = row_of(span.action.kind);
+    const double x = layout.x(span.start_ns);
+    const double end = std::max(layout.x(span.end_ns), x + kLeastBarWidth);
+    double& covered = covered_until[{span.rank, row}];
+    if (least_distance && end < covered + *least_distance) continue;
+    covered = std::max(covered, end);
+    const auto place = static_cast<double>(std::ranges::find(bars, row) - bars.begin());
+    const double top =
+        layout.row_top(static_cast<std::size_t>(span.rank)) + kRowHeight + 1 + place * (kBarHeight + 1);
+    text.add_bar(colour_of(span.action.kind), {x, top, end - x, kBarHeight}, tooltip_of(span));
+  }
+}
+
+std::string axis_svg(const Layout& layout) {
+  std::string svg = "<g class=\"axis\">\n";
+  const int most = std::max(2, static_cast<int>(layout.plot_width / 90));
+  const std::vector<Ns> ticks = time_ticks(layout.makespan_ns, most);
+  for (const Ns tick : ticks) {
+    const double x = layout.left + layout.x(tick);
+    fmt::format_to(std::back_inserter(svg),
+                   "<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.2f}\" y2=\"{2:.2f}\" stroke=\"#555\"/>"
+                   "<text x=\"{0:.2f}\" y=\"{3:.2f}\" text-anchor=\"middle\">{4}</text>\n",
+                   x, layout.axis_top, layout.axis_top + 5, layout.axis_top + 18,
+                   format_tick(tick, ticks.back()));
+  }
+  return svg + "</g>\n";
+}
+
+std::string head_svg(const Layout& layout, const TimelineSvgOptions& options) {
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"penstock-timeline\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+      "width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" "
+      "fill=\"#222\" "
+      "data-left=\"{2:.2f}\" data-plot=\"{3:.2f}\" data-makespan=\"{4}\" data-axis=\"{5:.2f}\">\n",
+      layout.width, layout.height, layout.left, layout.plot_width, layout.makespan_ns, layout.axis_top);
+  // A mark at either end of the plot is drawn whole.
+  svg += fmt::format(
+      "<defs>{}<clipPath id=\"penstock-plot{}\"><rect x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
+      "height=\"{:.2f}\"/></clipPath></defs>\n",
+      box_patterns_svg(), options.id, layout.left - 1, layout.plot_width + 2, layout.height);
+  svg += "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+  if (!options.title.empty()) {
+    svg += fmt::format("<text x=\"{:.2f}\" y=\"17\" font-size=\"14\" font-weight=\"bold\">{}</text>\n",
+                       layout.left, xml_escaped(options.title));
+  }
+  return svg;
+}
+
+std::string row_labels_svg(const Layout& layout, std::size_t rows, const TimelineSvgOptions& options) {
+  std::string svg;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const double top = layout.row_top(row);
+    fmt::format_to(std::back_inserter(svg),
+                   "<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"end\">{}</text>"
+                   "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"/>\n",
+                   layout.left - 8, top + kRowHeight / 2 + 4, xml_escaped(row_name(options, row)),
+                   layout.left, top, layout.plot_width, kRowHeight, to_hex(kIdleColour));
+  }
+  return svg;
+}
+
+Ns time_of_pixels(const Layout& layout, double pixels) {
+  return std::llround(std::ceil(pixels * static_cast<double>(layout.makespan_ns) / layout.plot_width));
+}
+
+/// Half of the elements for each where there are bars; all others (legend, axis) are a handful.
+DrawingBudget budget_of(const Layout& layout, const TimelineSvgOptions& options, std::size_t bars) {
+  return {.least_ns = time_of_pixels(layout, options.least_pixels),
+          .wide_ns = time_of_pixels(layout, label_width(1)),
+          .step_ns = std::max<Ns>(1, time_of_pixels(layout, kLeastStepWidth)),
+          .most_elements = bars == 0 ? options.most_elements : options.most_elements / 2};
+}
+
+/// How far the ends of bars in one row must be apart for all to stay in the budget; nothing where they do
+/// anyway.
+std::optional<double> least_bar_distance(const Layout& layout, const TimelineSvgOptions& options,
+                                         std::size_t spans, std::size_t bar_rows) {
+  constexpr std::size_t kElementsPerBar = 2;
+  const std::size_t most_bars = std::max<std::size_t>(1, options.most_elements / 2 / kElementsPerBar);
+  if (spans <= most_bars) return std::nullopt;
+  return layout.plot_width * static_cast<double>(bar_rows) / static_cast<double>(most_bars);
+}
+
+}  // namespace
+
+std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options) {
+  const std::vector<TimelineRow> bars = bars_of(timeline, options);
+  const Ranks ranks = compute_boxes(timeline);
+  const Layout columns = columns_of(timeline, options);
+  const std::vector<DrawnRow> rows = drawn_rows(ranks, budget_of(columns, options, bars.size()));
+  const std::vector<LegendEntry> legend = legend_entries(timeline, bars, ranks, rows);
+  const Layout layout = layout_of(columns, timeline, options, bars.size(), legend);
+  BoxText text;
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    add_compute_row(text, rows[rank], stages_of(ranks[rank]), rank, layout, options);
+  }
+  const std::vector<Span> spans = bar_spans(timeline, bars);
+  add_bars(text, spans, bars, layout,
+           least_bar_distance(layout, options, spans.size(), bars.size() * ranks.size()));
+
+  std::string svg = head_svg(layout, options) + legend_svg(legend, layout.legend);
+  svg += row_labels_svg(layout, ranks.size(), options);
+  svg += fmt::format(
+      "<g clip-path=\"url(#penstock-plot{2})\">\n<g class=\"zoom\" transform=\"translate({0:.2f},0)\" "
+      "stroke=\"#ffffff\" "
+      "stroke-width=\"0.5\">\n{1}</g>\n<g class=\"labels\" transform=\"translate({0:.2f},0)\" "
+      "text-anchor=\"middle\" "
+      "pointer-events=\"none\">\n{3}</g>\n</g>\n",
+      layout.left, text.boxes(), options.id, text.labels());
+  return svg + axis_svg(layout) + "</svg>\n";
+}
+
+}  // namespace penstock

@@ -1,0 +1,335 @@
+// 1F1B on 3 ranks with 4 microbatches, F 1 ms and B 2 ms, three columns a millisecond:
+//
+//   rank 0  F0-F1-F2-......B0====F3-B1====...B2====B3====
+//   rank 1  ...F0-F1-...B0====F2-B1====F3-B2====B3====...      ('.' idle)
+//   rank 2  ......F0-B0====F1-B1====F2-B2====F3-B3====......
+//
+// With one column a millisecond letters and microbatches stand one above the other:
+//
+//   rank 0  FFF..BBFBB.BBBB
+//           012..003112233
+//
+// All three styles share one step: which box owns each column.
+
+#include "report/timeline/timeline_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/print/axis.hpp"
+#include "report/print/palette.hpp"
+#include "report/print/units.hpp"
+#include "report/timeline/timeline.hpp"
+#include "report/timeline/timeline_columns.hpp"
+#include "report/timeline/timeline_rows.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr char kIdleMark = '.';
+constexpr char kReduceMark = '+';
+constexpr char kGatherMark = '^';
+constexpr std::int64_t kLeastColumns = 40;  // of a line
+using Ranks = std::vector<std::vector<ComputeBox>>;
+
+Ns duration_of(const ComputeBox& box) { return box.end_ns - box.start_ns; }
+
+/// What stands before a rank's first column.
+std::string head_of(std::size_t rank, std::size_t ranks) {
+  return fmt::format("rank {:<{}}  ", rank, std::to_string(ranks - 1).size());
+}
+
+char fill_mark(const ComputeBox& box) {
+  if (box.partner) return '#';
+  switch (box.action.kind) {
+    case ActionKind::forward:
+      return '-';
+    case ActionKind::backward:
+    case ActionKind::backward_input:
+      return '=';
+    case ActionKind::backward_weight:
+      return '_';
+    case ActionKind::recompute:
+      return '~';
+    case ActionKind::step:
+      return 'S';
+    case ActionKind::send_forward:
+    case ActionKind::recv_forward:
+    case ActionKind::send_backward:
+    case ActionKind::recv_backward:
+    case ActionKind::unshard:
+    case ActionKind::reshard:
+    case ActionKind::reduce_grad:
+      return ' ';
+  }
+  return ' ';
+}
+
+char kind_mark(const Action& action) { return letters(action.kind).front(); }
+
+/// The letters of a box in `columns` columns: "F3-", "F-", "F".
+std::string box_text(const ComputeBox& box, const std::string& label, std::size_t columns) {
+  std::string text = label;
+  if (text.size() > columns) text = box.partner ? "#" : std::string(1, kind_mark(box.action));
+  return text + std::string(columns - text.size(), fill_mark(box));
+}
+
+/// 0-9, then a-z and A-Z, '*' above 61: a microbatch in one column.
+char digit_of(std::int32_t number) {
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  return static_cast<std::size_t>(number) < kDigits.size() ? kDigits[static_cast<std::size_t>(number)] : '*';
+}
+
+/// What one line of a rank shows in a run of columns.
+enum class LineContent : std::uint8_t { labels, letters, stages, microbatches };
+
+class Painter {
+ public:
+  Painter(const TextLabels& labels, const TimelineTextOptions& options)
+      : labels_(labels), options_(options) {}
+
+  std::string line(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs,
+                   LineContent content) const {
+    std::string text;
+    for (const ColumnRun& run : runs) {
+      if (run.owner < 0) {
+        text +=
+            coloured(std::string(run.columns, waiting_mark(run.owner, content)), collective_of(run.owner));
+        continue;
+      }
+      const ComputeBox& box = boxes[static_cast<std::size_t>(run.owner)];
+      text += coloured(run_text(box, run.columns, content), box.action.kind);
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+  }
+
+ private:
+  static char waiting_mark(std::int32_t owner, LineContent content) {
+    if (content == LineContent::stages || content == LineContent::microbatches) return ' ';
+    if (owner == kReduceColumn) return kReduceMark;
+    return owner == kGatherColumn ? kGatherMark : kIdleMark;
+  }
+
+  static std::optional<ActionKind> collective_of(std::int32_t owner) {
+    if (owner == kReduceColumn) return ActionKind::reduce_grad;
+    return owner == kGatherColumn ? std::optional(ActionKind::unshard) : std::nullopt;
+  }
+
+  std::string coloured(const std::string& cells, std::optional<ActionKind> kind) const {
+    if (!kind || options_.colours == TerminalColours::none) return cells;
+    const Colour background = colour_of(*kind);
+    return ansi_escape(text_colour_on(background), background, options_.colours) + cells + "\x1b[0m";
+  }
+
+  std::string run_text(const ComputeBox& box, std::size_t columns, LineContent content) const {
+    switch (content) {
+      case LineContent::labels:
+        return box_text(box, labels_.label(box), columns);
+      case LineContent::letters:
+        return letters_text(box, columns);
+      case LineContent::stages:
+        return number_text(box, columns, &Action::stage);
+      case LineContent::microbatches:
+        return number_text(box, columns, &Action::microbatch);
+    }
+    return {};
+  }
+
+  static std::string letters_text(const ComputeBox& box, std::size_t columns) {
+    if (box.partner) return box_text(box, {kind_mark(box.action), kind_mark(*box.partner)}, columns);
+    return box_text(box, {kind_mark(box.action)}, columns);
+  }
+
+  static std::string number_text(const ComputeBox& box, std::size_t columns, std::int32_t Action::* number) {
+    std::string text;
+    for (const Action& action : leaves(box)) {
+      if (action.*number >= 0) text += digit_of(action.*number);
+    }
+    text.resize(columns, ' ');
+    return text;
+  }
+
+  static std::vector<Action> leaves(const ComputeBox& box) {
+    std::vector<Action> actions = {box.action};
+    if (box.partner) actions.push_back(*box.partner);
+    return actions;
+  }
+
+  TextLabels labels_;
+  TimelineTextOptions options_;
+};
+
+bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs,
+                      const TextLabels& labels) {
+  return std::ranges::all_of(runs, [&](const ColumnRun& run) {
+    return run.owner < 0 || labels.label(boxes[static_cast<std::size_t>(run.owner)]).size() <= run.columns;
+  });
+}
+
+std::string axis_lines(const TextScale& scale, const std::string& indent) {
+  const auto columns = static_cast<std::size_t>(scale.columns);
+  constexpr std::int64_t kColumnsPerTick = 10;
+  const int most = static_cast<int>(std::max<std::int64_t>(2, scale.columns / kColumnsPerTick));
+  std::string ruler(columns, '-');
+  std::string labels;
+  const std::vector<Ns> ticks = time_ticks(scale.makespan_ns, most);
+  for (const Ns tick : ticks) {
+    const auto column = static_cast<std::size_t>(std::lround(scale.column_of(tick)));
+    const std::string label = format_tick(tick, ticks.back());
+    if (column < columns) ruler[column] = '|';
+    if (column < labels.size() || column + label.size() > columns + 1) continue;
+    labels.resize(column, ' ');
+    labels += label + ' ';
+  }
+  labels.erase(labels.find_last_not_of(' ') + 1);
+  return indent + ruler + "|\n" + indent + labels + '\n';
+}
+
+/// The marks of collectives that some rank waits for in view.
+std::string waits_text(const std::vector<std::vector<ColumnRun>>& ranks) {
+  std::set<std::int32_t> owners;
+  for (const auto& runs : ranks) {
+    for (const ColumnRun& run : runs) owners.insert(run.owner);
+  }
+  std::string text;
+  if (owners.contains(kReduceColumn))
+    text += fmt::format("{} idle while gradients are reduced, ", kReduceMark);
+  if (owners.contains(kGatherColumn))
+    text += fmt::format("{} idle while weights are gathered, ", kGatherMark);
+  return text;
+}
+
+std::string legend_line(const Ranks& ranks, const std::vector<std::vector<ColumnRun>>& runs) {
+  std::set<ActionKind> kinds;
+  bool pairs = false;
+  for (const auto& boxes : ranks) {
+    for (const ComputeBox& box : boxes) {
+      if (duration_of(box) == 0) continue;
+      kinds.insert(box.action.kind);
+      if (box.partner) kinds.insert(box.partner->kind);
+      pairs |= box.partner.has_value();
+    }
+  }
+  std::string line;
+  for (const ActionKind kind : kinds)
+    line += fmt::format("{} {}, ", letters(kind).substr(0, 1), description_of(kind));
+  if (pairs) line += "# overlapped pair, ";
+  return line + waits_text(runs) + fmt::format("{} idle", kIdleMark);
+}
+
+/// How the numbers are read.
+std::string numbers_text(const TextLabels& labels) {
+  return labels.with_stage ? "1F2 is microbatch 2 on stage 1" : "numbers are microbatches";
+}
+
+std::string scale_line(const TextScale& scale) {
+  if (scale.unit_ns > 0) {
+    return fmt::format("{} = {}", format_count(scale.columns_per_unit, "column"),
+                       format_duration_short(scale.unit_ns));
+  }
+  return fmt::format("1 column is about {}",
+                     format_duration(static_cast<Ns>(static_cast<double>(scale.makespan_ns) /
+                                                     static_cast<double>(scale.columns))));
+}
+
+std::string nothing_to_draw(const Timeline& timeline) {
+  return fmt::format("{}, {}: nothing takes time, so there is nothing to draw\n",
+                     format_count(timeline.rank_count, "rank"),
+                     format_count(static_cast<std::int64_t>(timeline.spans.size()), "action"));
+}
+
+/// How the whole picture is laid out.
+struct Layout {
+  TextLabels labels;
+  TextScale scale;
+  std::vector<std::vector<ColumnRun>> runs;  // of each rank
+  bool stacked = false;                      // letters and numbers stand on lines of their own
+};
+
+/// The collectives of each rank that take time.
+std::vector<std::vector<Span>> collectives_of(const Timeline& timeline) {
+  std::vector<std::vector<Span>> ranks(static_cast<std::size_t>(timeline.rank_count));
+  for (const Span& span : timeline.spans) {
+    if (row_of(span.action.kind) == TimelineRow::collective && span.end_ns > span.start_ns)
+      ranks[static_cast<std::size_t>(span.rank)].push_back(span);
+  }
+  return ranks;
+}
+
+/// Requires that some box takes time.
+Layout layout_of(const Timeline& timeline, const Ranks& ranks, std::int64_t columns) {
+  Layout layout;
+  layout.labels = labels_of(ranks);
+  const auto indent = static_cast<std::int64_t>(head_of(0, ranks.size()).size());
+  layout.scale =
+      scale_of(ranks, timeline.makespan_ns, layout.labels, std::max(kLeastColumns, columns) - indent - 1);
+  const auto collectives = collectives_of(timeline);
+  bool all_fit = true;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    layout.runs.push_back(runs_of(column_owners(ranks[rank], collectives[rank], layout.scale)));
+    all_fit &= every_label_fits(ranks[rank], layout.runs.back(), layout.labels);
+  }
+  layout.stacked = !all_fit && layout.scale.unit_ns > 0;
+  return layout;
+}
+
+std::string rows_text(const Ranks& ranks, const Layout& layout, const TimelineTextOptions& options) {
+  std::vector<LineContent> contents = {layout.stacked ? LineContent::letters : LineContent::labels};
+  if (layout.stacked && layout.labels.with_stage) contents.push_back(LineContent::stages);
+  if (layout.stacked) contents.push_back(LineContent::microbatches);
+  const Painter painter(layout.labels, options);
+  std::string text;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    std::string head = head_of(rank, ranks.size());
+    for (const LineContent content : contents) {
+      text += head + painter.line(ranks[rank], layout.runs[rank], content) + '\n';
+      head.assign(head.size(), ' ');
+    }
+  }
+  return text;
+}
+
+bool takes_time(const Timeline& timeline, const Ranks& ranks) {
+  return timeline.makespan_ns > 0 && labels_of(ranks).shortest_ns > 0;
+}
+
+}  // namespace
+
+std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions& options) {
+  const Ranks ranks = compute_boxes(timeline);
+  if (!takes_time(timeline, ranks)) return nothing_to_draw(timeline);
+  const Layout layout = layout_of(timeline, ranks, options.columns);
+  const std::string indent(head_of(0, ranks.size()).size(), ' ');
+  std::string text = rows_text(ranks, layout, options) + axis_lines(layout.scale, indent);
+  text += fmt::format("{}{}; {}", indent, legend_line(ranks, layout.runs), scale_line(layout.scale));
+  if (!layout.stacked) return text + fmt::format("; {}\n", numbers_text(layout.labels));
+  return text + fmt::format("\n{}under the letters: {}microbatch (0-9, a-z, A-Z, then *)\n", indent,
+                            layout.labels.with_stage ? "stage, then " : "");
+}
+
+std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, std::int32_t columns) {
+  const Ranks ranks = compute_boxes(timeline);
+  if (!takes_time(timeline, ranks)) return std::nullopt;
+  const Layout layout = layout_of(timeline, ranks, columns);
+  bool all_shown = true;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    all_shown &= shows_every_box(ranks[rank], layout.runs[rank]);
+  if (all_shown) return std::nullopt;
+  // A box as long as a column has at least half of one, and the earliest such box of a column gets it.
+  const Ns shortest_ns = layout.labels.shortest_ns;
+  const Ns needed = timeline.makespan_ns / shortest_ns + (timeline.makespan_ns % shortest_ns > 0 ? 1 : 0);
+  return static_cast<std::int64_t>(head_of(0, ranks.size()).size()) + 1 + needed;
+}
+
+}  // namespace penstock

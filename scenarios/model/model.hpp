@@ -1,0 +1,102 @@
+#pragma once
+// What is trained, as far as time and memory depend on it: nothing (unit costs), costs of each stage, or a
+// graph of layers that partition.hpp cuts into stages. Read from YAML by load.hpp, priced by stage_costs.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// A figure that is given once for all stages or once a stage.
+template <typename Value>
+struct PerStage {
+  std::vector<Value> values;  ///< empty: not given
+  bool is_list = false;       ///< one a stage; otherwise values has at most one element
+  std::string place;          ///< where it was written, for messages: "a.yaml:3:14: model.stages.forward"
+
+  bool given() const { return !values.empty(); }
+  /// The figure of `stage`, `fallback` when it is not given. Requires a list to be long enough.
+  Value of(std::int32_t stage, Value fallback) const {
+    if (values.empty()) return fallback;
+    return is_list ? values[static_cast<std::size_t>(stage)] : values.front();
+  }
+
+  friend bool operator==(const PerStage&, const PerStage&) = default;
+};
+
+/// F, I and W take 1 ms, B 2 ms, one activation is one unit of memory (schedules/ir/cost_table.hpp).
+struct UnitCosts {
+  friend bool operator==(const UnitCosts&, const UnitCosts&) = default;
+};
+
+/// Costs written stage by stage, each for the file's own microbatch.
+struct StageFigures {
+  PerStage<Ns> forward;
+  PerStage<Ns> backward;  ///< = backward_input + backward_weight; given alone: split in half
+  PerStage<Ns> backward_input;
+  PerStage<Ns> backward_weight;
+  PerStage<Ns> recompute;        ///< default: forward
+  PerStage<Ns> overlapped_pair;  ///< default: the sum of its parts
+  PerStage<Ns> step;             ///< default 0; not scaled with the microbatch
+  PerStage<Ns> overhead;         ///< added once to each F, B, I, W and R; not scaled
+  PerStage<Bytes> activation;    ///< sent forward over each edge out of the stage
+  PerStage<Bytes> gradient;      ///< sent back over each edge out of the stage; default: activation
+  PerStage<Bytes> kept;
+  PerStage<Bytes> released_by_input;
+  PerStage<Bytes> input;
+  PerStage<Bytes> weights;
+  PerStage<Bytes> gradients;        ///< default: weights
+  PerStage<Bytes> optimizer_state;  ///< default: by the optimizer
+  PerStage<Bytes> transient;
+  std::vector<StageEdge> edges;  ///< empty: the program's own (a chain)
+
+  friend bool operator==(const StageFigures&, const StageFigures&) = default;
+};
+
+/// One layer of a model, for the file's own microbatch.
+struct Layer {
+  std::string name;
+  Ns forward_ns = 0;
+  Ns backward_ns = 0;
+  Bytes output = 0;             ///< what it hands on
+  std::optional<Bytes> kept{};  ///< held from F to B; absent: the output
+  Bytes weights = 0;
+  Bytes transient = 0;  ///< held while its F or its B runs
+  std::vector<std::int32_t>
+      inputs;  ///< indices of the layers that it reads, all smaller than its own; ascending
+
+  Bytes kept_bytes() const { return kept.value_or(output); }
+
+  friend bool operator==(const Layer&, const Layer&) = default;
+};
+
+/// Layers in an order in which they can run.
+struct LayerGraph {
+  std::vector<Layer> layers;
+  Ns overhead_ns = 0;  ///< added once to each F, B, I, W and R of a stage; not scaled
+
+  friend bool operator==(const LayerGraph&, const LayerGraph&) = default;
+};
+
+/// What the model computes, for a run that really does: a network of backend/torch/networks.hpp by its name,
+/// with those of its sizes that are stated. What it costs is said by the Model beside it.
+struct NetworkSpec {
+  std::string name;
+  std::map<std::string, std::int64_t> sizes;
+  std::string place;  ///< where it was written, for messages: "a.yaml:3:14: model.network"
+
+  friend bool operator==(const NetworkSpec&, const NetworkSpec&) = default;
+};
+
+/// A model in one of its forms.
+using Model = std::variant<UnitCosts, StageFigures, LayerGraph>;
+
+}  // namespace penstock

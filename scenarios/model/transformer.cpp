@@ -1,0 +1,228 @@
+// One block of width h and inner width f for a sample of s tokens with a heads, in values of e bytes:
+//
+//   projections   8 s h^2        queries, keys, values and the output
+//   core          4 s^2 h        scores and the sum over the values
+//   feed-forward  4 s h f
+//
+//   kept whole    (4 e + 2) s h  inputs of attention, feed-forward and two layer norms; two dropout masks
+//   kept shared   4 e s h + 2 e s f    queries, keys, values, input of the output projection; both of the
+//   inner width kept core     (2 e + 1) a s^2      softmax's output, its dropout's mask and output
+//
+// which for f = 4 h and e = 2 are the 24 s h^2 + 4 s^2 h of Narayanan et al. (SC'21, appendix) and the
+// s h (10 + 24 + 5 a s / h) of Korthikanti et al. (MLSys'23, section 4).
+
+#include "scenarios/model/transformer.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+__extension__ typedef __int128 Wide;
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t saturated(Wide value) { return value > kMost ? kMost : static_cast<std::int64_t>(value); }
+
+/// The part of one of `parts` devices, rounded up.
+Wide part_of(Wide whole, std::int64_t parts) { return (whole + parts - 1) / parts; }
+
+// --- operations -----------------------------------------------------------------------------------------
+
+double core_flops(const TransformerShape& shape) {
+  const auto sequence = static_cast<double>(shape.sequence);
+  return 4 * sequence * sequence * static_cast<double>(shape.hidden);
+}
+
+double block_flops(const TransformerShape& shape) {
+  const auto sequence = static_cast<double>(shape.sequence);
+  const auto hidden = static_cast<double>(shape.hidden);
+  return 8 * sequence * hidden * hidden + 4 * sequence * hidden * static_cast<double>(shape.feed_forward) +
+         core_flops(shape);
+}
+
+double head_flops(const TransformerShape& shape) {
+  return 2 * static_cast<double>(shape.sequence) * static_cast<double>(shape.hidden) *
+         static_cast<double>(shape.vocabulary);
+}
+
+double recomputed_flops(const TransformerShape& shape) {
+  switch (shape.recompute) {
+    case BlockRecompute::none:
+      return 0;
+    case BlockRecompute::selective:
+      return 3 * core_flops(shape);  // the softmax and the dropouts between are slow for their operations
+    case BlockRecompute::full:
+      return block_flops(shape);
+  }
+  return 0;
+}
+
+// --- bytes ----------------------------------------------------------------------------------------------
+
+Wide block_parameters(const TransformerShape& shape) {
+  const Wide hidden = shape.hidden;
+  const Wide feed_forward = shape.feed_forward;
+  return 4 * hidden * hidden + 2 * hidden * feed_forward + 9 * hidden + feed_forward;
+}
+
+Wide embedding_parameters(const TransformerShape& shape) {
+  return (static_cast<Wide>(shape.vocabulary) + shape.sequence) * shape.hidden;
+}
+
+Bytes weight_bytes(const TransformerShape& shape, Wide parameters) {
+  return saturated(part_of(parameters * shape.bytes_per_value, shape.tensor_parallel));
+}
+
+Wide tokens_by_hidden(const TransformerShape& shape) {
+  return static_cast<Wide>(shape.sequence) * shape.hidden;
+}
+
+/// Devices that share what is along the sequence.
+std::int64_t sequence_parts(const TransformerShape& shape) {
+  return shape.sequence_parallel ? shape.tensor_parallel : 1;
+}
+
+Bytes output_bytes(const TransformerShape& shape) {
+  return saturated(part_of(tokens_by_hidden(shape) * shape.bytes_per_value, sequence_parts(shape)));
+}
+
+/// The mask of the dropout behind it.
+Bytes kept_of_embedding(const TransformerShape& shape) {
+  return saturated(part_of(tokens_by_hidden(shape), sequence_parts(shape)));
+}
+
+/// The inputs of the last layer norm and of the projection, and the logits.
+Bytes kept_of_head(const TransformerShape& shape) {
+  const Wide inputs = part_of(2 * tokens_by_hidden(shape) * shape.bytes_per_value, sequence_parts(shape));
+  const Wide logits = 4 * static_cast<Wide>(shape.sequence) * shape.vocabulary;
+  return saturated(inputs + part_of(logits, shape.tensor_parallel));
+}
+
+// --- times ----------------------------------------------------------------------------------------------
+
+double compute_ns(double flops, const TransformerShape& shape, const TransformerSpeed& speed) {
+  return 1e9 * flops /
+         (speed.flops_per_second * speed.efficiency * static_cast<double>(shape.tensor_parallel));
+}
+
+/// A ring of t devices moves 2 (t - 1)/t of the block's output over each link, whole or, with sequence
+/// parallelism, as a reduce-scatter and an all-gather.
+double all_reduce_ns(const TransformerShape& shape, const TransformerSpeed& speed) {
+  if (shape.tensor_parallel == 1) return 0;
+  const auto devices = static_cast<double>(shape.tensor_parallel);
+  const double bytes =
+      static_cast<double>(tokens_by_hidden(shape)) * static_cast<double>(shape.bytes_per_value);
+  return 1e9 * 2 * (devices - 1) / devices * bytes / speed.tensor_bytes_per_second;
+}
+
+Ns rounded(double duration_ns) {
+  return duration_ns < static_cast<double>(kMost) ? std::llround(duration_ns) : kMost;
+}
+
+Layer embedding(const TransformerShape& shape) {
+  return {.name = "embedding",
+          .output = output_bytes(shape),
+          .kept = kept_of_embedding(shape),
+          .weights = weight_bytes(shape, embedding_parameters(shape)),
+          .inputs = {}};
+}
+
+/// What a block holds beside what it keeps while it runs.
+Bytes recomputed_bytes(TransformerShape shape) {
+  const Bytes kept = kept_of_block(shape);
+  shape.recompute = BlockRecompute::none;
+  return kept_of_block(shape) - kept;
+}
+
+Layer block(const TransformerShape& shape, const TransformerSpeed& speed) {
+  const double all_reduce = all_reduce_ns(shape, speed);
+  const double forward = compute_ns(block_flops(shape), shape, speed);
+  const double recomputed = compute_ns(recomputed_flops(shape), shape, speed);
+  const int backward_all_reduces = shape.recompute == BlockRecompute::full ? 4 : 2;
+  return {.name = "",
+          .forward_ns = rounded(forward + 2 * all_reduce),
+          .backward_ns = rounded(2 * forward + recomputed + backward_all_reduces * all_reduce),
+          .output = output_bytes(shape),
+          .kept = kept_of_block(shape),
+          .weights = weight_bytes(shape, block_parameters(shape)),
+          .transient = recomputed_bytes(shape),
+          .inputs = {}};
+}
+
+Layer head(const TransformerShape& shape, const TransformerSpeed& speed) {
+  const double forward = compute_ns(head_flops(shape), shape, speed);
+  return {.name = "head",
+          .forward_ns = rounded(forward),
+          .backward_ns = rounded(2 * forward),
+          .kept = kept_of_head(shape),
+          .weights = weight_bytes(shape, static_cast<Wide>(shape.vocabulary) * shape.hidden),
+          .inputs = {}};
+}
+
+bool is_beyond(const Layer& layer) {
+  return layer.forward_ns == kMost || layer.backward_ns == kMost || layer.output == kMost ||
+         layer.kept == kMost || layer.weights == kMost;
+}
+
+}  // namespace
+
+double parameter_count(const TransformerShape& shape) {
+  return static_cast<double>(block_parameters(shape) * shape.layers + embedding_parameters(shape));
+}
+
+double model_flops(const TransformerShape& shape) {
+  return 3 * (static_cast<double>(shape.layers) * block_flops(shape) + head_flops(shape));
+}
+
+double hardware_flops(const TransformerShape& shape) {
+  return model_flops(shape) + static_cast<double>(shape.layers) * recomputed_flops(shape);
+}
+
+Bytes kept_of_block(const TransformerShape& shape) {
+  const Wide value = shape.bytes_per_value;
+  const Wide sequence = shape.sequence;
+  // As the paper has it, each device keeps the whole input, with sequence parallelism, too.
+  if (shape.recompute == BlockRecompute::full) return saturated(value * tokens_by_hidden(shape));
+  const Wide core =
+      shape.recompute == BlockRecompute::selective ? 0 : (2 * value + 1) * shape.heads * sequence * sequence;
+  const Wide whole = (4 * value + 2) * tokens_by_hidden(shape);
+  const Wide shared = 4 * value * tokens_by_hidden(shape) + 2 * value * sequence * shape.feed_forward + core;
+  return saturated(part_of(whole, sequence_parts(shape)) + part_of(shared, shape.tensor_parallel));
+}
+
+tl::expected<LayerGraph, std::string> transformer_layers(const TransformerShape& shape,
+                                                         const TransformerSpeed& speed) {
+  LayerGraph graph;
+  graph.layers.push_back(embedding(shape));
+  const Layer one = block(shape, speed);
+  for (std::int64_t i = 0; i < shape.layers; ++i) {
+    graph.layers.push_back(one);
+    graph.layers.back().name = fmt::format("block{}", i);
+  }
+  graph.layers.push_back(head(shape, speed));
+  for (std::size_t i = 0; i < graph.layers.size(); ++i) {
+    Layer& layer = graph.layers[i];
+    if (i > 0) layer.inputs = {static_cast<std::int32_t>(i) - 1};
+    if (is_beyond(layer)) {
+      return tl::unexpected(fmt::format(
+          "the layer {} would take more than 2^63 ns or bytes for one sample; take smaller sizes or a faster "
+          "device",
+          layer.name));
+    }
+  }
+  return graph;
+}
+
+}  // namespace penstock

@@ -1,0 +1,54 @@
+#pragma once
+// How a graph of layers becomes pipeline stages: contiguous runs of its layers. Read from `partition:` and
+// used by stage_costs.hpp.
+
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/plan_options.hpp"
+
+namespace penstock {
+
+/// The rule, as a scenario states it.
+struct Partition {
+  enum class Rule : std::uint8_t {
+    unset,
+    balanced,   // balanced_cuts()
+    block,      // block_cuts() of block_partition.hpp
+    pipedream,  // the plan of planned_scenario.hpp, which leaves cuts behind
+    cuts,
+  };
+  Rule rule = Rule::unset;
+  std::vector<std::int32_t> cuts{};  ///< for Rule::cuts: number of layers before each cut, ascending
+  PlanOptions plan{};                ///< for Rule::pipedream
+
+  friend bool operator==(const Partition&, const Partition&) = default;
+};
+
+/// The cuts into `stages` stages. Errors: no stage or more stages than layers, no rule for more than one
+/// stage or one that is a plan, cuts that are not stages - 1 ascending numbers between 1 and the number of
+/// layers - 1.
+tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph& graph,
+                                                                const Partition& partition,
+                                                                std::int32_t stages);
+
+/// The stages between `cuts`, each cut into as many buckets as `buckets` has for it, which are as even in
+/// time as its layers allow: all cuts, between stages and between buckets. Error: a stage of fewer layers
+/// than buckets. Requires cut_layers()'s cuts and one number, at least 1, for each stage.
+tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGraph& graph,
+                                                                 const std::vector<std::int32_t>& cuts,
+                                                                 const std::vector<std::int32_t>& buckets);
+
+/// Cuts whose largest stage (forward + backward) is as small as any contiguous partition has it. Of several
+/// such, the one with the earliest cuts: each stage, from the last to the first, takes as many layers as
+/// the bound allows while one is left for each earlier stage. Requires 1 <= stages <= layers.
+std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages);
+
+/// Bytes alive across the cut before layer `cut`: the outputs of all earlier layers that some later layer
+/// reads, each counted once. Requires 0 <= cut <= layers.
+tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut);
+
+}  // namespace penstock

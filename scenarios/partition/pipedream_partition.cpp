@@ -1,0 +1,293 @@
+// Fills the tables of pipedream_levels.hpp and reads the plan back: the stages of the highest level, and
+// inside each of them, level by level, the stages of one component, which all components of the stage share.
+
+#include "scenarios/partition/pipedream_partition.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/layer_graph_downsets.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kMostDownsets = 4096;  // of a branching graph
+constexpr std::size_t kMostLayers = 8191;    // of any; the pairs of a chain's downsets take 128 MiB
+constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // 256 MiB
+
+// --- from levels to devices -----------------------------------------------------------------------------
+
+/// What carries a cut: so many links, and the time of one minibatch on one of them.
+struct CutLinks {
+  double ns = 0;
+  std::int32_t links = 1;
+};
+
+/// A pipeline of one level with the first device of each of its copies.
+struct Pipeline {
+  std::size_t level = 0;
+  std::vector<LevelStage> stages;
+  std::vector<std::int32_t> first_devices;
+  WorkAhead ahead;
+  double reduction_ns = 0;  // a minibatch's part of the reductions on higher levels
+  CutLinks cut{};           // behind the last stage
+};
+
+class PlanReader {
+ public:
+  PlanReader(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
+             PipeDreamLevels& programme, PlanObjective objective)
+      : downsets_(downsets), levels_(levels), programme_(programme), objective_(objective) {}
+
+  std::vector<PlannedStage> read(const LevelStage& whole) {
+    const std::size_t highest = levels_.size() - 1;
+    flatten({.level = highest,
+             .stages = programme_.stages(highest, whole, {}),
+             .first_devices = {0},
+             .ahead = {}});
+    return std::move(stages_);
+  }
+
+ private:
+  void flatten(const Pipeline& pipeline) {
+    std::int32_t component = 0;
+    for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+      const LevelStage& stage = pipeline.stages[s];
+      const std::vector<std::int32_t> firsts = components_of(pipeline, stage, component);
+      component += stage.replicas;
+      const double reduction = reduction_ns(pipeline, stage);
+      const CutLinks cut = cut_links(pipeline, s);
+      if (pipeline.level == 0) {
+        stages_.push_back(planned(stage, firsts));
+        stages_.back().reduction_ns = reduction;
+        stages_.back().cut_ns = cut.ns;
+        stages_.back().cut_links = cut.links;
+        continue;
+      }
+      const std::size_t below = pipeline.level - 1;
+      const LevelStage whole{
+          .from = stage.from, .to = stage.to, .replicas = levels_[below].components, .later = 0};
+      const WorkAhead ahead = programme_.ahead_of(pipeline.level, stage, pipeline.ahead);
+      flatten({.level = below,
+               .stages = programme_.stages(below, whole, ahead),
+               .first_devices = firsts,
+               .ahead = ahead,
+               .reduction_ns = reduction,
+               .cut = cut});
+    }
+  }
+
+  /// What a minibatch takes of the stage's reduction and of those around it: one copy of the pipeline reduces
+  /// once for as many minibatches as the stage has components, and the copies share the minibatches.
+  double reduction_ns(const Pipeline& pipeline, const LevelStage& stage) const {
+    const auto minibatches = static_cast<double>(pipeline.first_devices.size()) * stage.replicas;
+    const double own = programme_.reduction_ns(pipeline.level, stage) / minibatches;
+    switch (objective_) {
+      case PlanObjective::maximum:
+        return std::max(pipeline.reduction_ns, own);
+      case PlanObjective::sum:
+        return pipeline.reduction_ns + own;
+    }
+    return own;
+  }
+
+  /// Every copy of the pipeline has a link of its own.
+  CutLinks cut_links(const Pipeline& pipeline, std::size_t s) const {
+    if (s + 1 == pipeline.stages.size()) return pipeline.cut;
+    const LevelStage& stage = pipeline.stages[s];
+    const std::int32_t fewest = std::min(stage.replicas, pipeline.stages[s + 1].replicas);
+    CutLinks cut{.ns = programme_.cut_ns(pipeline.level, stage.to, fewest),
+                 .links = static_cast<std::int32_t>(pipeline.first_devices.size())};
+    // The sum adds a higher level's reduction to whatever is slowest inside a component.
+    if (objective_ == PlanObjective::sum) cut.ns += pipeline.reduction_ns * cut.links;
+    return cut;
+  }
+
+  /// The first device of each of the stage's components, so ordered that minibatch g keeps to one component
+  /// in all stages inside it.
+  std::vector<std::int32_t> components_of(const Pipeline& pipeline, const LevelStage& stage,
+                                          std::int32_t component) const {
+    std::int32_t devices = 1;
+    for (std::size_t below = 0; below < pipeline.level; ++below) devices *= levels_[below].components;
+    std::vector<std::int32_t> firsts;
+    for (std::int32_t replica = 0; replica < stage.replicas; ++replica) {
+      for (const std::int32_t first : pipeline.first_devices)
+        firsts.push_back(first + (component + replica) * devices);
+    }
+    return firsts;
+  }
+
+  PlannedStage planned(const LevelStage& stage, const std::vector<std::int32_t>& devices) const {
+    const Downset& after = downsets_[stage.to];
+    Downset before = downsets_[stage.from];
+    if (stage.from == 0) before.members.assign(before.members.size(), 0);  // its layers cost nothing
+    return {.layers = layers_between(before, after),
+            .devices = devices,
+            .in_flight = 1,
+            .compute_ns = after.time_ns - before.time_ns,
+            .weights = after.weights - before.weights,
+            .cut = after.alive,
+            .held = after.kept - before.kept};
+  }
+
+  std::span<const Downset> downsets_;
+  std::span<const BandwidthLevel> levels_;
+  PipeDreamLevels& programme_;
+  PlanObjective objective_;
+  std::vector<PlannedStage> stages_;
+};
+
+/// Minibatches in flight follow from the devices of a stage and of those behind it, and bytes from them.
+std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
+                                                     const LayerGraph& graph, std::int64_t state_bytes) {
+  // From the last stage up, as each needs the devices behind it.
+  std::size_t here_and_later = 0;
+  for (std::size_t s = stages.size(); s-- > 0;) {
+    PlannedStage& stage = stages[s];
+    const std::size_t replicas = stage.devices.size();
+    here_and_later += replicas;
+    stage.in_flight = static_cast<std::int32_t>((here_and_later + replicas - 1) / replicas);
+    stage.compute_ns += 2 * graph.overhead_ns;
+    Downset layers;
+    layers.kept = stage.held;
+    layers.weights = stage.weights;
+    stage.held = held_bytes({}, layers, stage.in_flight, state_bytes);
+  }
+  return stages;
+}
+
+/// All layers on all components of the highest level, or on as many as a plan can use. A straight pipeline of
+/// fewer layers than devices leaves some idle anyway and so takes whatever number is best.
+std::optional<LevelStage> best_use(PipeDreamLevels& programme, std::span<const Downset> downsets,
+                                   std::span<const BandwidthLevel> levels, const PlanOptions& options) {
+  std::int64_t devices = 1;
+  for (const BandwidthLevel& level : levels) devices *= level.components;
+  const bool leaves_devices_idle =
+      options.form == PlanForm::straight && downsets.back().size - downsets.front().size < devices;
+  const std::size_t highest = levels.size() - 1;
+  std::optional<LevelStage> best;
+  double least = std::numeric_limits<double>::infinity();
+  // The most components first: fewer are only looked at where no plan fits, or where devices stay idle
+  // anyway.
+  for (std::int32_t components = levels[highest].components; components > 0; --components) {
+    if (best && !leaves_devices_idle) break;
+    const LevelStage whole{.from = 0, .to = downsets.size() - 1, .replicas = components, .later = 0};
+    const double period = programme.period_ns(highest, whole, {});
+    if (period >= least) continue;
+    least = period;
+    best = whole;
+  }
+  return best;
+}
+
+// --- errors ---------------------------------------------------------------------------------------------
+
+using Checked = tl::expected<void, std::string>;
+
+Downset alone(const Layer& layer) {
+  Downset set;
+  set.kept = layer.kept_bytes();
+  set.weights = layer.weights;
+  return set;
+}
+
+/// Refuses a graph with a layer that no device can hold, even alone and with one minibatch in flight.
+Checked check_layers(const LayerGraph& graph, Bytes limit, std::int64_t state_bytes) {
+  const Layer* largest = nullptr;
+  Bytes most = limit;
+  for (const Layer& layer : graph.layers) {
+    const Bytes held = held_bytes({}, alone(layer), 1, state_bytes);
+    if (held <= most) continue;
+    largest = &layer;
+    most = held;
+  }
+  if (largest == nullptr) return {};
+  return tl::unexpected(fmt::format(
+      "the layer {} is larger than a device: alone and with one minibatch in flight it needs {} bytes "
+      "(activations {}, weights {}, gradients {}, optimizer state {}), a device has {}; take a smaller "
+      "minibatch, split the layer, or take devices with more memory",
+      largest->name, most, largest->output, largest->weights, largest->weights,
+      held_bytes({}, alone(*largest), 0, state_bytes) - largest->weights, limit));
+}
+
+Checked check_size(std::size_t downsets, std::span<const BandwidthLevel> levels) {
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    const std::size_t targets = level + 1 == levels.size() ? 1 : downsets;
+    const std::size_t entries = downsets * targets * static_cast<std::size_t>(levels[level].components);
+    if (entries <= kMostTableEntries) continue;
+    return tl::unexpected(fmt::format(
+        "planning {} downsets of layers over {} components of {} bandwidth level{} takes a table of {} "
+        "entries, more than {}: merge layers, or take fewer devices",
+        downsets, levels[level].components, levels.size(), levels.size() == 1 ? "" : "s", entries,
+        kMostTableEntries));
+  }
+  return {};
+}
+
+}  // namespace
+
+tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
+                                                      std::span<const BandwidthLevel> levels,
+                                                      const PlanOptions& options,
+                                                      std::int64_t state_bytes_per_weight_byte) {
+  if (graph.layers.empty()) return tl::unexpected(std::string("the model has no layers to plan"));
+  const std::int64_t state_bytes = state_bytes_per_weight_byte;
+  const std::size_t most = std::max(kMostDownsets, std::min(graph.layers.size(), kMostLayers) + 1);
+  const auto downsets = downsets_of(graph, most);
+  if (!downsets) return tl::unexpected(downsets.error());
+  if (auto fits = check_size(downsets->size(), levels); !fits) return tl::unexpected(fits.error());
+  if (options.memory_limit) {
+    if (auto fit = check_layers(graph, *options.memory_limit, state_bytes); !fit)
+      return tl::unexpected(fit.error());
+  }
+  PipeDreamLevels programme(*downsets, levels, options,
+                            {.state_bytes_per_weight_byte = state_bytes, .overhead_ns = graph.overhead_ns});
+  if (const auto whole = best_use(programme, *downsets, levels, options)) {
+    auto stages = PlanReader(*downsets, levels, programme, options.objective).read(*whole);
+    return PipelinePlan{.period_ns = programme.period_ns(levels.size() - 1, *whole, {}),
+                        .stages = with_minibatches_in_flight(std::move(stages), graph, state_bytes)};
+  }
+  return tl::unexpected(fmt::format(
+      "no plan keeps what a device holds within {} bytes, though each layer fits one alone; take a smaller "
+      "minibatch, more devices, or devices with more memory",
+      options.memory_limit.value_or(0)));
+}
+
+double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective) {
+  double period = 0;
+  for (const PlannedStage& stage : plan.stages) {
+    const double compute = static_cast<double>(stage.compute_ns) / static_cast<double>(stage.devices.size());
+    const double time = objective == PlanObjective::sum ? compute + stage.reduction_ns
+                                                        : std::max(compute, stage.reduction_ns);
+    period = std::max({period, time, stage.cut_ns / stage.cut_links});
+  }
+  return period;
+}
+
+double bytes_per_minibatch(const PipelinePlan& plan) {
+  double bytes = 0;
+  // Over each cut an activation and its gradient; among r replicas a ring sends 2 (r - 1) W, once for the r
+  // minibatches that they had.
+  for (const PlannedStage& stage : plan.stages) {
+    const auto replicas = static_cast<double>(stage.devices.size());
+    bytes += 2 * static_cast<double>(stage.cut);
+    bytes += 2 * (replicas - 1) / replicas * static_cast<double>(stage.weights);
+  }
+  return bytes;
+}
+
+}  // namespace penstock

@@ -1,0 +1,37 @@
+#pragma once
+// What PipeDream's partitioner is asked for. Read from `partition:`, given by the flags of `penstock plan`,
+// used by pipedream_partition.hpp.
+
+#include <cstdint>
+#include <optional>
+
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+
+/// How a stage's compute and gradient reduction make up its time. T: forward + backward of a minibatch; W:
+/// bytes of weights; m replicas; B: bytes a second.
+///
+/// On several levels the released code also divides the reduction of a level's only stage by the devices of a
+/// component, which it does not do for one of several stages; here neither is.
+enum class PlanObjective : std::uint8_t {
+  maximum,  // max(T, 2(m-1)W/B) / m, a cut of `a` bytes 2a/B: as printed (PipeDream, SOSP'19, section 3.1)
+  sum,      // (T + 4(m-1)W/(Bm)) / m, 2a/(Bm) on both sides of a cut: as the authors' released code has it
+};
+
+/// Whether a stage may be replicated.
+enum class PlanForm : std::uint8_t { replicated, straight };
+
+/// Whether activations and their gradients take time to cross a cut.
+enum class CutTransfers : std::uint8_t { counted, free };
+
+struct PlanOptions {
+  PlanObjective objective = PlanObjective::maximum;
+  PlanForm form = PlanForm::replicated;
+  CutTransfers transfers = CutTransfers::counted;
+  std::optional<Bytes> memory_limit{};  ///< of a device; absent: what the cluster's smallest device has
+
+  friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
+};
+
+}  // namespace penstock

@@ -1,0 +1,87 @@
+// Where stages are depends neither on costs nor on buckets: the program that is generated without them says
+// how many stages the model is cut into and which links lie between them.
+
+#include "scenarios/prepare/compute_program.hpp"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "scenarios/prepare/stage_costs.hpp"
+#include "scenarios/prepare/stage_cut.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+namespace {
+
+bool weighs_costs(const StatedSchedule& schedule) {
+  const ScheduleInfo* info = find_schedule(schedule.name);
+  return info != nullptr && info->weighs_costs;
+}
+
+/// How long an activation takes from each stage to the next one.
+std::vector<Ns> transfer_times(const Program& program, const CostTable& costs, const Cluster& cluster) {
+  const EdgeNumbers edges(program);
+  std::vector<Ns> times;
+  for (std::int32_t stage = 0; stage + 1 < program.stage_count(); ++stage) {
+    const std::int32_t from = program.placement.rank_of(stage, 0);
+    const std::int32_t to = program.placement.rank_of(stage + 1, 0);
+    const Route& route = cluster.route(from, to);
+    const Action send{.kind = ActionKind::send_forward, .stage = stage, .microbatch = 0, .peer = stage + 1};
+    times.push_back(serialization_ns(transfer_bytes(costs, edges, send), route.bytes_per_second) +
+                    route.latency_ns);
+  }
+  return times;
+}
+
+tl::expected<Shape, std::string> with_costs(Shape shape, const Program& placed, const StageCut& cut,
+                                            const Weighed& weighed) {
+  auto costs = cost_table(weighed.model, without_buckets(cut), weighed.pricing, placed);
+  if (!costs) return tl::unexpected(costs.error());
+  const auto cluster = build_cluster(weighed.cluster, placed.rank_count());
+  if (!cluster) return tl::unexpected(cluster.error());
+  shape.transfer_ns = transfer_times(placed, *costs, *cluster);
+  shape.costs = *std::move(costs);
+  return shape;
+}
+
+}  // namespace
+
+tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule) {
+  Shape shape = schedule.shape;
+  if (schedule.program != nullptr) {
+    if (shape.buckets.empty()) return *schedule.program;
+    return tl::unexpected(std::string("schedule.buckets: a program has its own stages; leave it out"));
+  }
+  if (schedule.name.empty()) {
+    return tl::unexpected(
+        std::string("schedule.name is missing: expected the name of a schedule such as gpipe"));
+  }
+  shape.buckets.clear();
+  if (weighs_costs(schedule)) shape.memory_limit.clear();
+  return generate(schedule.name, shape);
+}
+
+tl::expected<Program, std::string> compute_program(const StatedSchedule& schedule, Program placed,
+                                                   const StageCut& cut, const Weighed& weighed) {
+  const bool weighs = schedule.program == nullptr && weighs_costs(schedule);
+  if (!weighs && cut.buckets.empty()) return placed;
+  Shape shape = schedule.shape;
+  shape.buckets = cut.buckets;
+  if (!weighs) return generate(schedule.name, shape);
+  return with_costs(std::move(shape), placed, cut, weighed).and_then([&](const Shape& complete) {
+    return generate(schedule.name, complete);
+  });
+}
+
+}  // namespace penstock

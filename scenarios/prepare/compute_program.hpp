@@ -1,0 +1,41 @@
+#pragma once
+// The compute program of a scenario's schedule, in two steps, because a schedule may weigh what its stages
+// cost, and costs belong to stages that only a program has. Used by experiment.cpp.
+
+#include <string>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/stage_costs.hpp"
+#include "scenarios/prepare/stage_cut.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+
+namespace penstock {
+
+/// What a scenario says of its schedule: a program, or a name of the table and a shape.
+struct StatedSchedule {
+  const Program* program = nullptr;  ///< given as a file; null: generated
+  std::string name;                  ///< of a generated one; empty: not given
+  Shape shape;                       ///< with the microbatches in force and the buckets as stated
+};
+
+/// The program with the model's stages where they belong: nothing is weighed, and no stage is in buckets yet.
+/// Errors: buckets beside a program file, no name, those of generate().
+tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule);
+
+/// What a schedule may weigh: costs of stages and times between the devices that they are on.
+struct Weighed {
+  const Model& model;
+  Pricing pricing;
+  const ClusterSpec& cluster;
+};
+
+/// `placed` with its stages in the cut's buckets and, where the schedule weighs costs, in the order that is
+/// best for them. Requires placed_program(schedule) and a cut of its stages. Errors: those of generate(),
+/// cost_table() and build_cluster().
+tl::expected<Program, std::string> compute_program(const StatedSchedule& schedule, Program placed,
+                                                   const StageCut& cut, const Weighed& weighed);
+
+}  // namespace penstock

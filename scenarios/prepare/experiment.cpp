@@ -1,0 +1,185 @@
+// A Scenario is taken apart here; each step takes the parts that it needs and makes one value, once:
+//
+//   Scenario -> plan its cuts -> batch -> program with the model's stages -> their cut -> compute program
+//            -> with the model's edges, valid, lowered -> its costs -> cluster -> Experiment
+//
+// A step may end with an error in words; what was assumed or scaled becomes a note of the experiment.
+
+#include "scenarios/prepare/experiment.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/compute_program.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/prepare/scaling.hpp"
+#include "scenarios/prepare/stage_costs.hpp"
+#include "scenarios/prepare/stage_cut.hpp"
+#include "scenarios/read/batch.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
+
+namespace penstock {
+namespace {
+
+template <typename Value>
+using OrError = tl::expected<Value, std::string>;
+
+/// The message with the scenario's file in front, unless it starts with a place already.
+tl::unexpected<PrepareError> bad_input(const std::string& file, const std::string& message) {
+  const bool has_place = file.empty() || message.starts_with(file) || message.starts_with("--set ");
+  return tl::unexpected(PrepareError{.message = has_place ? message : fmt::format("{}: {}", file, message)});
+}
+
+tl::unexpected<PrepareError> invalid_program(const std::string& file, const std::string& message) {
+  PrepareError error = bad_input(file, message).value();
+  error.invalid = true;
+  return tl::unexpected(std::move(error));
+}
+
+// --- what is left open, settled before anything is priced -------------------------------------------------
+
+/// A program file states its number of microbatches itself.
+OrError<ResolvedBatch> batch_in_force(Batch batch, const std::string& schedule, const Program* program) {
+  if (program == nullptr) return resolve_batch(batch, meaning_of_microbatch(schedule));
+  if (batch.microbatches && *batch.microbatches != program->microbatches) {
+    return tl::unexpected(fmt::format("schedule.microbatches: the program has {}, got {}; leave the key out",
+                                      program->microbatches, *batch.microbatches));
+  }
+  batch.microbatches = program->microbatches;
+  return resolve_batch(batch, meaning_of_microbatch(program->schedule));
+}
+
+/// What a scenario leaves open, and its program, which says how many stages there are to cut into.
+struct Resolved {
+  ResolvedBatch batch;
+  Pricing pricing;
+  Program program;  ///< compute actions alone
+  StageCut cut;
+};
+
+OrError<Resolved> resolve(const Scenario& scenario) {
+  StatedSchedule schedule{.program = scenario.program ? &*scenario.program : nullptr,
+                          .name = scenario.schedule,
+                          .shape = scenario.shape};
+  const auto batch = batch_in_force(scenario.batch, schedule.name, schedule.program);
+  if (!batch) return tl::unexpected(batch.error());
+  schedule.shape.microbatches = batch->microbatches;
+  auto placed = placed_program(schedule);
+  if (!placed) return tl::unexpected(placed.error());
+  auto cut = cut_model(scenario.model, scenario.partition, placed->stage_count(), scenario.shape.buckets);
+  if (!cut) return tl::unexpected(cut.error());
+  const Pricing pricing{
+      .samples = {.own = scenario.batch.own_micro_batch_size, .wanted = batch->micro_batch_size},
+      .beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision)};
+  auto program = compute_program(schedule, *std::move(placed), *cut,
+                                 {.model = scenario.model, .pricing = pricing, .cluster = scenario.cluster});
+  if (!program) return tl::unexpected(program.error());
+  return Resolved{
+      .batch = *batch, .pricing = pricing, .program = *std::move(program), .cut = *std::move(cut)};
+}
+
+// --- the program ------------------------------------------------------------------------------------------
+
+/// Puts the edges that the model states into the program.
+OrError<Program> with_model_edges(Program program, const Model& model) {
+  const auto* figures = std::get_if<StageFigures>(&model);
+  if (figures == nullptr || figures->edges.empty()) return program;
+  std::vector<StageEdge> edges = figures->edges;
+  std::ranges::sort(edges);
+  if (!program.edges.empty() && program.edges != edges) {
+    return tl::unexpected(std::string(
+        "model.stages.edges: the schedule's program has stage edges of its own; leave the key out"));
+  }
+  for (const StageEdge& edge : edges) {
+    if (edge.to >= program.stage_count()) {
+      return tl::unexpected(
+          fmt::format("model.stages.edges: the edge [{}, {}] names a stage beyond the last, {}", edge.from,
+                      edge.to, program.stage_count() - 1));
+    }
+  }
+  program.edges = std::move(edges);
+  return program;
+}
+
+tl::expected<Program, PrepareError> lowered_program(Program compute, const Model& model,
+                                                    const std::string& file) {
+  const auto program = with_model_edges(std::move(compute), model);
+  if (!program) return bad_input(file, program.error());
+  if (auto valid = validate(*program); !valid) return invalid_program(file, valid.error());
+  auto lowered = lower(*program);
+  if (!lowered) return invalid_program(file, lowered.error());
+  return *std::move(lowered);
+}
+
+// --- what is said of it -----------------------------------------------------------------------------------
+
+bool has_overhead(const Model& model) {
+  if (const auto* graph = std::get_if<LayerGraph>(&model)) return graph->overhead_ns > 0;
+  const auto* figures = std::get_if<StageFigures>(&model);
+  return figures != nullptr && std::ranges::any_of(figures->overhead.values, [](Ns ns) { return ns > 0; });
+}
+
+/// Says nothing of the wanted size itself, so that a sweep can say it once for all sizes.
+std::vector<std::string> with_scaling_note(std::vector<std::string> notes, const Model& model,
+                                           const Scaling& samples) {
+  if (samples.wanted == samples.own) return notes;
+  const std::string own = samples.own == 1 ? "one sample" : fmt::format("{} samples", samples.own);
+  notes.push_back(
+      std::holds_alternative<UnitCosts>(model)
+          ? fmt::format("no model is given: F, I and W take 1 ms and B 2 ms for {}, and times and bytes are "
+                        "scaled linearly to the microbatch's size",
+                        own)
+          : fmt::format("the model's times and bytes hold for {} a microbatch and are scaled linearly to the "
+                        "microbatch's size, {}",
+                        own, has_overhead(model) ? "overhead apart" : "with overhead 0"));
+  return notes;
+}
+
+std::optional<StagedNetwork> staged_network(const Scenario& scenario, const StageCut& cut) {
+  if (!scenario.network) return std::nullopt;
+  const auto* graph = std::get_if<LayerGraph>(&scenario.model);
+  StagedNetwork network{.spec = *scenario.network, .layers = {}, .optimizer = scenario.optimizer};
+  if (graph != nullptr) network.layers = layers_of_stages(*graph, cut);
+  return network;
+}
+
+}  // namespace
+
+tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
+  const auto scenario = with_planned_partition(stated);
+  if (!scenario) return bad_input(stated.file, scenario.error());
+  auto resolved = resolve(*scenario);
+  if (!resolved) return bad_input(stated.file, resolved.error());
+  auto program = lowered_program(std::move(resolved->program), scenario->model, stated.file);
+  if (!program) return tl::unexpected(program.error());
+  auto costs = cost_table(scenario->model, resolved->cut, resolved->pricing, *program);
+  if (!costs) return bad_input(stated.file, costs.error());
+  auto cluster = build_cluster(scenario->cluster, program->rank_count());
+  if (!cluster) return bad_input(stated.file, cluster.error());
+  const std::string name = stated.file.empty() ? program->schedule : stated.file;
+  return Experiment{.name = name,
+                    .program = *std::move(program),
+                    .costs = *std::move(costs),
+                    .cluster = *std::move(cluster),
+                    .channels = scenario->channels,
+                    .samples_per_microbatch = static_cast<double>(resolved->batch.micro_batch_size),
+                    .notes = with_scaling_note(scenario->notes, scenario->model, resolved->pricing.samples),
+                    .price_per_device_hour = scenario->cluster.price_per_device_hour,
+                    .counts_activations = std::holds_alternative<UnitCosts>(scenario->model),
+                    .network = staged_network(*scenario, resolved->cut)};
+}
+
+}  // namespace penstock

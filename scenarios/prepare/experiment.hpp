@@ -1,0 +1,49 @@
+#pragma once
+// From a Scenario to what an engine takes: the lowered, validated program with its costs on a cluster.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// A network cut into the program's stages.
+struct StagedNetwork {
+  NetworkSpec spec;
+  /// By stage the names of its layers; empty where the model is not given as layers: as even as can be.
+  std::vector<std::vector<std::string>> layers;
+  Optimizer optimizer = Optimizer::sgd;
+};
+
+/// Everything that an engine needs; sim/ and backend/ take the same value.
+struct Experiment {
+  std::string name;  ///< the scenario's file, or the schedule's name
+  Program program;   ///< validated and lowered
+  CostTable costs;   ///< one entry a stage and edge of the program
+  Cluster cluster;   ///< device r runs rank r
+  ChannelOptions channels;
+  double samples_per_microbatch = 1;
+  std::vector<std::string> notes;
+  std::optional<double> price_per_device_hour{};
+  bool counts_activations = false;         ///< no model is given: an activation is one "byte" of its costs
+  std::optional<StagedNetwork> network{};  ///< absent: the model is times and bytes alone
+};
+
+/// Why an experiment could not be prepared. `invalid` (exit 1): parsed but not a legal program;
+/// otherwise bad input (exit 2): an impossible shape, sizes that do not divide, too few devices, ...
+struct PrepareError {
+  std::string message;
+  bool invalid = false;
+};
+
+/// Generates, validates, partitions, prices and lowers. Pure: equal scenarios give equal experiments.
+tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario);
+
+}  // namespace penstock

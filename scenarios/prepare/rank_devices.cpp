@@ -1,0 +1,24 @@
+// Device r runs rank r. Of ranks that are groups of devices the name is that of one of the group.
+
+#include "scenarios/prepare/rank_devices.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "scenarios/prepare/experiment.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+
+std::vector<std::string> rank_devices(const Experiment& experiment) {
+  const std::vector<Device>& devices = experiment.cluster.devices();
+  std::vector<std::string> names(static_cast<std::size_t>(experiment.program.rank_count()));
+  for (std::size_t rank = 0; rank < std::min(names.size(), devices.size()); ++rank) {
+    names[rank] = devices[rank].name;
+  }
+  return names;
+}
+
+}  // namespace penstock

@@ -1,0 +1,181 @@
+//   global_batch_size = micro_batch_size * microbatches      (synchronous schedules)
+//   global_batch_size = micro_batch_size                     (asynchronous: each microbatch updates)
+
+#include "scenarios/read/batch.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "schedules/rules/generators.hpp"
+
+namespace penstock {
+namespace {
+
+using Count = std::int64_t;
+
+constexpr std::string_view kMicro = "training.micro_batch_size";
+constexpr std::string_view kGlobal = "training.global_batch_size";
+constexpr std::string_view kMicrobatches = "schedule.microbatches";
+
+tl::expected<void, std::string> check_positive(const Batch& batch) {
+  for (const auto& [name, value] :
+       {std::pair{kMicro, batch.micro_batch_size}, std::pair{kGlobal, batch.global_batch_size},
+        std::pair{kMicrobatches, batch.microbatches}}) {
+    if (value && *value < 1) {
+      return tl::unexpected(fmt::format("{}: expected a number of at least 1, got {}", name, *value));
+    }
+  }
+  return {};
+}
+
+tl::expected<Count, std::string> divide(Count global, Count divisor, std::string_view divisor_name) {
+  if (global % divisor == 0) return global / divisor;
+  const Count below = global / divisor * divisor;
+  const std::string nearest =
+      below > 0 ? fmt::format("{} or {}", below, below + divisor) : fmt::format("{}", divisor);
+  return tl::unexpected(fmt::format("{} {} is not a multiple of {} {}; the nearest that are: {}", kGlobal,
+                                    global, divisor_name, divisor, nearest));
+}
+
+/// `samples` is exact for sizes below 2^31; larger products only fail to agree.
+tl::expected<ResolvedBatch, std::string> agreed(Count micro, Count global, Count microbatches) {
+  if (global % microbatches != 0 || global / microbatches != micro) {
+    return tl::unexpected(
+        fmt::format("{} {} x {} {} do not make {} {}: all three must agree, or leave one out", kMicro, micro,
+                    kMicrobatches, microbatches, kGlobal, global));
+  }
+  return ResolvedBatch{.micro_batch_size = micro, .microbatches = static_cast<std::int32_t>(microbatches)};
+}
+
+tl::unexpected<std::string> unknown_microbatches(const Batch& batch) {
+  if (batch.global_batch_size) {
+    return tl::unexpected(
+        fmt::format("{} {} alone does not say the number of microbatches: give {} or {} as well", kGlobal,
+                    *batch.global_batch_size, kMicrobatches, kMicro));
+  }
+  return tl::unexpected(
+      fmt::format("{} is missing: expected it, or both {} and {}", kMicrobatches, kGlobal, kMicro));
+}
+
+tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
+  if (!batch.microbatches) {
+    if (!batch.global_batch_size || !batch.micro_batch_size) return unknown_microbatches(batch);
+    const auto microbatches = divide(*batch.global_batch_size, *batch.micro_batch_size, kMicro);
+    if (!microbatches) return tl::unexpected(microbatches.error());
+    Batch whole = batch;
+    whole.microbatches = *microbatches;
+    return resolve_batch(whole, MicrobatchMeaning::part_of_minibatch);
+  }
+  const Count microbatches = *batch.microbatches;
+  if (batch.global_batch_size && batch.micro_batch_size) {
+    return agreed(*batch.micro_batch_size, *batch.global_batch_size, microbatches);
+  }
+  Count micro = batch.micro_batch_size.value_or(1);
+  if (batch.global_batch_size) {
+    const auto divided = divide(*batch.global_batch_size, microbatches, kMicrobatches);
+    if (!divided) return tl::unexpected(divided.error());
+    micro = *divided;
+  }
+  return ResolvedBatch{.micro_batch_size = micro, .microbatches = static_cast<std::int32_t>(microbatches)};
+}
+
+tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch) {
+  if (batch.micro_batch_size && batch.global_batch_size &&
+      *batch.micro_batch_size != *batch.global_batch_size) {
+    return tl::unexpected(
+        fmt::format("{} {} and {} {} differ: in an asynchronous schedule each microbatch is a minibatch with "
+                    "an update of its "
+                    "own, so both mean the same; leave one out",
+                    kMicro, *batch.micro_batch_size, kGlobal, *batch.global_batch_size));
+  }
+  if (!batch.microbatches) {
+    return tl::unexpected(
+        fmt::format("{} is missing: in an asynchronous schedule it is the number of minibatches to run and "
+                    "follows from no size",
+                    kMicrobatches));
+  }
+  return ResolvedBatch{
+      .micro_batch_size = batch.micro_batch_size.value_or(batch.global_batch_size.value_or(1)),
+      .microbatches = static_cast<std::int32_t>(*batch.microbatches)};
+}
+
+/// Both sizes mean the same: the stated one counts.
+Batch with_one_size(Batch batch, const Batch& stated) {
+  if (stated.micro_batch_size && !stated.global_batch_size) batch.global_batch_size.reset();
+  if (stated.global_batch_size && !stated.micro_batch_size) batch.micro_batch_size.reset();
+  return batch;
+}
+
+}  // namespace
+
+MicrobatchMeaning meaning_of_microbatch(std::string_view name) {
+  const ScheduleInfo* schedule = find_schedule(name);
+  return schedule != nullptr && schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
+                                                       : MicrobatchMeaning::part_of_minibatch;
+}
+
+Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meaning) {
+  Batch batch = own;
+  if (stated.micro_batch_size) batch.micro_batch_size = stated.micro_batch_size;
+  if (stated.global_batch_size) batch.global_batch_size = stated.global_batch_size;
+  if (stated.microbatches) batch.microbatches = stated.microbatches;
+  if (meaning == MicrobatchMeaning::whole_minibatch) return with_one_size(batch, stated);
+  const bool all_three = batch.micro_batch_size && batch.global_batch_size && batch.microbatches;
+  const bool none_stated = !stated.micro_batch_size && !stated.global_batch_size && !stated.microbatches;
+  if (!all_three || none_stated) return batch;
+  if (!stated.microbatches) {
+    batch.microbatches.reset();
+  } else if (!stated.micro_batch_size) {
+    batch.micro_batch_size.reset();
+  } else if (!stated.global_batch_size) {
+    batch.global_batch_size.reset();
+  }
+  return batch;
+}
+
+tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, MicrobatchMeaning meaning) {
+  if (auto checked = check_positive(batch); !checked) return tl::unexpected(checked.error());
+  const Count microbatches = batch.microbatches.value_or(1);
+  constexpr Count kMost = std::numeric_limits<std::int32_t>::max();
+  if (microbatches > kMost) {
+    return tl::unexpected(fmt::format("{}: expected at most {}, got {}", kMicrobatches, kMost, microbatches));
+  }
+  switch (meaning) {
+    case MicrobatchMeaning::part_of_minibatch:
+      return resolve_parts(batch);
+    case MicrobatchMeaning::whole_minibatch:
+      return resolve_minibatches(batch);
+  }
+  return ResolvedBatch{};
+}
+
+std::optional<std::int64_t> micro_batch_size_of(const Batch& batch, MicrobatchMeaning meaning) {
+  if (batch.micro_batch_size) return batch.micro_batch_size;
+  if (!batch.global_batch_size) return 1;
+  if (meaning == MicrobatchMeaning::whole_minibatch) return batch.global_batch_size;
+  const bool divides =
+      batch.microbatches && *batch.microbatches > 0 && *batch.global_batch_size % *batch.microbatches == 0;
+  if (!divides) return std::nullopt;
+  return *batch.global_batch_size / *batch.microbatches;
+}
+
+tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(const Batch& batch,
+                                                                            MicrobatchMeaning meaning) {
+  if (batch.global_batch_size) return batch.global_batch_size;
+  if (meaning == MicrobatchMeaning::whole_minibatch) return batch.micro_batch_size;
+  if (!batch.microbatches) return std::nullopt;
+  const Count micro = batch.micro_batch_size.value_or(1);
+  Count global = 0;
+  if (!__builtin_mul_overflow(micro, *batch.microbatches, &global)) return global;
+  return tl::unexpected(fmt::format("{} {} x {} {} are more than 2^63 samples; take fewer", kMicro, micro,
+                                    kMicrobatches, *batch.microbatches));
+}
+
+}  // namespace penstock

@@ -1,0 +1,307 @@
+// yaml-cpp's parser reports events, from which the tree is built here: that gives every value its place
+// and finds what yaml-cpp's own tree hides (a key twice, aliases that unfold to gigabytes).
+
+#include "scenarios/read/document.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <ios>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+#include <tl/expected.hpp>
+
+#include "schedules/text/text_cursor.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kDeepestNesting = 100;
+
+/// Builds the tree. After the first thing that a scenario does not use it only lets the parser go on, since
+/// a syntax error further on may be the cause.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(const std::shared_ptr<const Source>& source) : source_(source) {}
+
+  Node take_root() { return std::move(root_); }
+  /// What a scenario does not use, with its place; empty: nothing.
+  const std::string& complaint() const { return complaint_; }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(mark, "", anchor, make(mark, Node::Kind::nothing));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    complain(mark, "aliases (*name) are not supported, write the value out");
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    Node node = make(mark, Node::Kind::scalar);
+    node.text = value;
+    add(mark, tag, anchor, std::move(node));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, make(mark, Node::Kind::list));
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, make(mark, Node::Kind::mapping));
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  /// A list or mapping that is not complete yet.
+  struct Open {
+    Node node;
+    Node key;
+    bool has_key = false;
+    std::unordered_map<std::string, std::int32_t> line_of_key;
+  };
+
+  Node make(const YAML::Mark& mark, Node::Kind kind) const {
+    Node node;
+    node.kind = kind;
+    node.source = source_;
+    // yaml-cpp counts from 0, editors from 1.
+    node.line = mark.line + 1;
+    node.column = mark.column + 1;
+    return node;
+  }
+
+  void complain(const YAML::Mark& mark, std::string_view text) {
+    // The first one is where the reader of the file should look; what follows is often its consequence.
+    if (complaint_.empty()) complaint_ = message_at(make(mark, Node::Kind::nothing), "", text);
+  }
+
+  void check_plain(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    if (anchor != 0) complain(mark, "anchors (&name) are not supported, write the value out");
+    // "?" and "!" are what yaml-cpp calls plain and quoted scalars; the tags of YAML itself change no text.
+    const bool ordinary = tag.empty() || tag == "?" || tag == "!" || tag.starts_with("tag:yaml.org,2002:");
+    if (!ordinary) complain(mark, fmt::format("the tag {} is not supported, remove it", tag));
+  }
+
+  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node node) {
+    check_plain(mark, tag, anchor);
+    refuse_as_key(mark);
+    if (stack_.size() == kDeepestNesting) {
+      complain(mark, fmt::format("nested deeper than {} levels", kDeepestNesting));
+    }
+    if (!complaint_.empty()) return;
+    stack_.push_back({.node = std::move(node), .key = {}, .has_key = false, .line_of_key = {}});
+  }
+
+  void close() {
+    if (!complaint_.empty()) return;
+    Node node = std::move(stack_.back().node);
+    stack_.pop_back();
+    attach(std::move(node));
+  }
+
+  void add(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node node) {
+    check_plain(mark, tag, anchor);
+    if (node.kind == Node::Kind::nothing) refuse_as_key(mark);
+    if (!complaint_.empty()) return;
+    if (expects_key()) {
+      attach_key(mark, std::move(node));
+    } else {
+      attach(std::move(node));
+    }
+  }
+
+  bool expects_key() const {
+    return !stack_.empty() && stack_.back().node.kind == Node::Kind::mapping && !stack_.back().has_key;
+  }
+
+  void refuse_as_key(const YAML::Mark& mark) {
+    if (expects_key()) complain(mark, "expected a key, which is a word");
+  }
+
+  void attach(Node node) {
+    if (stack_.empty()) {
+      root_ = std::move(node);
+    } else if (stack_.back().node.kind == Node::Kind::list) {
+      stack_.back().node.items.push_back(std::move(node));
+    } else {
+      stack_.back().node.entries.push_back({.key = std::move(stack_.back().key), .value = std::move(node)});
+      stack_.back().has_key = false;
+    }
+  }
+
+  void attach_key(const YAML::Mark& mark, Node key) {
+    const auto [first, is_new] = stack_.back().line_of_key.try_emplace(key.text, key.line);
+    if (!is_new) {
+      complain(mark, fmt::format("the key {} is given twice, first in line {}; remove one", key.text,
+                                 first->second));
+    }
+    stack_.back().key = std::move(key);
+    stack_.back().has_key = true;
+  }
+
+  std::shared_ptr<const Source> source_;
+  Node root_;
+  std::vector<Open> stack_;
+  std::string complaint_;
+};
+
+/// PLACE: TEXT for a place in the text of `source`, counted from 0.
+std::string message_in(const Source& source, int line, int column, std::string_view text) {
+  if (!source.override_key.empty()) return fmt::format("{}: {}", source.name, text);
+  return fmt::format("{}:{}:{}: {}", source.name, line + 1, column + 1, text);
+}
+
+/// The first control character, as a message; empty when there is none. yaml-cpp takes one of them for the
+/// end of the file.
+std::string control_character(std::string_view text, const Source& source) {
+  int line = 0;
+  int column = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < ' ' && c != '\t' && c != '\n' && c != '\r') {
+      return message_in(source, line, column,
+                        fmt::format("expected text, got the control character 0x{:02x}", byte));
+    }
+    column = c == '\n' ? 0 : column + 1;
+    line += c == '\n' ? 1 : 0;
+  }
+  return "";
+}
+
+/// True when the line's indentation has a tab, which YAML forbids and reports as something else.
+bool is_indented_with_tab(std::string_view text, int line) {
+  for (int skipped = 0; skipped < line && !text.empty(); ++skipped) {
+    text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
+  }
+  const std::string_view indentation = text.substr(0, text.find_first_not_of(" \t"));
+  return indentation.find('\t') != std::string_view::npos;
+}
+
+std::string syntax_error(std::string_view text, const Source& source, const YAML::Exception& error) {
+  if (error.mark.is_null()) return fmt::format("{}: not valid YAML: {}", source.name, error.msg);
+  const bool has_tab = is_indented_with_tab(text, error.mark.line);
+  return message_in(
+      source, error.mark.line, error.mark.column,
+      fmt::format("not valid YAML: {}{}", error.msg, has_tab ? "; indent with blanks, not with tabs" : ""));
+}
+
+bool has_content(std::string_view text) {
+  // Nothing that a person would call content: blanks, comments, the line that opens a document.
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    const std::size_t first = line.find_first_not_of(" \t\r", line.starts_with("---") ? 3 : 0);
+    const bool is_blank = first == std::string_view::npos || line[first] == '#';
+    if (!is_blank) return true;
+    text.remove_prefix(line.size() == text.size() ? line.size() : line.size() + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+const Node* Node::find(std::string_view key) const {
+  for (const Entry& entry : entries) {
+    if (entry.key.text == key) return &entry.value;
+  }
+  return nullptr;
+}
+
+Node* Node::find(std::string_view key) {
+  for (Entry& entry : entries) {
+    if (entry.key.text == key) return &entry.value;
+  }
+  return nullptr;
+}
+
+std::string place_of(const Node& node) {
+  if (!node.source) return "scenario";
+  if (!node.source->override_key.empty()) return node.source->name;
+  return fmt::format("{}:{}:{}", node.source->name, node.line, node.column);
+}
+
+std::string message_at(const Node& node, std::string_view path, std::string_view text) {
+  const bool place_says_it = node.source && node.source->override_key == path;
+  if (path.empty() || place_says_it) return fmt::format("{}: {}", place_of(node), text);
+  return fmt::format("{}: {}: {}", place_of(node), path, text);
+}
+
+std::string describe(const Node& node) {
+  constexpr std::size_t kMost = 40;
+  switch (node.kind) {
+    case Node::Kind::nothing:
+      return "nothing";
+    case Node::Kind::scalar:
+      return node.text.size() <= kMost ? fmt::format("\"{}\"", node.text)
+                                       : fmt::format("\"{}...\"", node.text.substr(0, kMost));
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::mapping:
+      return "a mapping";
+  }
+  return "";
+}
+
+tl::expected<Node, std::string> parse_document(std::string_view text,
+                                               const std::shared_ptr<const Source>& source) {
+  text = without_byte_order_mark(text);
+  if (!has_content(text)) return tl::unexpected(fmt::format("{}: the file is empty", source->name));
+  if (std::string found = control_character(text, *source); !found.empty()) return tl::unexpected(found);
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    TreeBuilder builder(source);
+    if (!parser.HandleNextDocument(builder))
+      return tl::unexpected(fmt::format("{}: the file is empty", source->name));
+    if (!builder.complaint().empty()) return tl::unexpected(builder.complaint());
+    // Looked for on purpose: yaml-cpp would leave a second document unread without a word.
+    TreeBuilder second(source);
+    if (parser.HandleNextDocument(second)) {
+      return tl::unexpected(
+          fmt::format("{}: expected one document, got a second one after \"---\"", source->name));
+    }
+    return builder.take_root();
+  } catch (const YAML::Exception& error) {
+    return tl::unexpected(syntax_error(text, *source, error));
+  } catch (const std::exception& error) {
+    return tl::unexpected(fmt::format("{}: not readable as YAML: {}", source->name, error.what()));
+  }
+}
+
+tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,
+                                                      std::string_view name) {
+  constexpr std::uintmax_t kLargest = 64U << 20U;
+  const auto failed = [&](std::string_view why) { return tl::unexpected(fmt::format("{}: {}", name, why)); };
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) return failed("the file does not exist");
+  if (error) return failed(fmt::format("the file cannot be read: {}", error.message()));
+  if (std::filesystem::is_directory(status)) return failed("expected a file, got a directory");
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return failed("the file cannot be read: check its permissions");
+  std::string text;
+  // Block by block, not by the size that the file system states: a pipe has none, and a file may grow.
+  std::vector<char> block(1U << 16U);
+  while (stream.read(block.data(), static_cast<std::streamsize>(block.size())) || stream.gcount() > 0) {
+    text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
+    if (text.size() > kLargest) return failed("the file is larger than 64 MiB");
+  }
+  if (stream.bad()) return failed("the file cannot be read");
+  return std::string(without_byte_order_mark(text));
+}
+
+}  // namespace penstock

@@ -1,0 +1,215 @@
+// text -> tree -> parts resolved -> overrides -> parts read -> Scenario. The file's own microbatch, for
+// which its times hold, is taken from the tree before the overrides.
+
+#include "scenarios/read/load.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "scenarios/read/batch.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/override.hpp"
+#include "scenarios/read/parts.hpp"
+#include "scenarios/read/reader.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "scenarios/read/schema.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+
+namespace penstock {
+namespace {
+
+/// The parts of a document; what it leaves out has the part's default.
+struct Parts {
+  ModelPart model;
+  ClusterSpec cluster;
+  SchedulePart schedule;
+  Partition partition;
+  TrainingPart training;
+};
+
+/// Reads one part, if it is there, as if nothing were wrong with the others.
+template <typename Read>
+auto read_part(const MappingReader& reader, std::string_view key, Problem& problem, Read read) {
+  const Node* node = reader.find(key);
+  Problem own;
+  auto part = node == nullptr ? decltype(read(*node, own)){} : read(*node, own);
+  problem.note(own);
+  return part;
+}
+
+Parts read_parts(const Node& document, Problem& problem) {
+  static constexpr std::array<std::string_view, 5> kKeys = {"model", "cluster", "schedule", "partition",
+                                                            "training"};
+  const MappingReader reader(document, "", kKeys, problem);
+  Parts parts;
+  if (problem.found()) return parts;
+  // The cluster first: a transformer's times follow from the rate of its devices.
+  parts.cluster = read_part(reader, "cluster", problem, read_cluster);
+  if (!problem.found()) {
+    parts.model = read_part(reader, "model", problem, [&](const Node& node, Problem& own) {
+      return read_model(node, parts.cluster, own);
+    });
+  }
+  parts.schedule = read_part(reader, "schedule", problem, read_schedule);
+  parts.partition = read_part(reader, "partition", problem, [&](const Node& node, Problem& own) {
+    return read_partition(node, parts.model.model, own);
+  });
+  parts.training = read_part(reader, "training", problem, read_training);
+  return parts;
+}
+
+MicrobatchMeaning meaning_of(const SchedulePart& schedule) {
+  return meaning_of_microbatch(schedule.program ? schedule.program->schedule : schedule.name);
+}
+
+Batch batch_of(const SchedulePart& schedule, const TrainingPart& training) {
+  Batch batch;
+  batch.micro_batch_size = training.micro_batch_size;
+  batch.global_batch_size = training.global_batch_size;
+  batch.microbatches = schedule.microbatches;
+  return batch;
+}
+
+/// The samples of one microbatch as the file alone states them; what is wrong with the file is found when
+/// it is read with its overrides.
+std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
+  Problem ignored;
+  SchedulePart schedule;
+  TrainingPart training;
+  if (const Node* node = document.find("schedule")) schedule = read_schedule(*node, ignored);
+  if (const Node* node = document.find("training")) training = read_training(*node, ignored);
+  if (schedule.program) schedule.microbatches = schedule.program->microbatches;
+  return micro_batch_size_of(batch_of(schedule, training), meaning_of(schedule));
+}
+
+template <typename Value>
+std::size_t listed_count(const PerStage<Value>& figures) {
+  return figures.is_list ? figures.values.size() : 0;
+}
+
+/// Entries of the longest list that has one a stage of the model; 0 when there is none.
+std::size_t longest_list(const Parts& parts) {
+  std::size_t longest = parts.partition.cuts.empty() ? 0 : parts.partition.cuts.size() + 1;
+  if (const auto* figures = std::get_if<StageFigures>(&parts.model.model)) {
+    for (const auto* list :
+         {&figures->forward, &figures->backward, &figures->backward_input, &figures->backward_weight,
+          &figures->recompute, &figures->overlapped_pair, &figures->step, &figures->overhead}) {
+      longest = std::max(longest, listed_count(*list));
+    }
+    for (const auto* list : {&figures->activation, &figures->gradient, &figures->kept,
+                             &figures->released_by_input, &figures->input, &figures->weights,
+                             &figures->gradients, &figures->optimizer_state, &figures->transient}) {
+      longest = std::max(longest, listed_count(*list));
+    }
+  }
+  return longest;
+}
+
+/// K where the file does not state it: as many as its lists have entries.
+std::int32_t default_stages(const Parts& parts) {
+  const Shape& shape = parts.schedule.shape;
+  const ScheduleInfo* schedule = find_schedule(parts.schedule.name);
+  const auto chunks =
+      static_cast<std::size_t>(schedule == nullptr ? shape.virtual_stages : chunks_of(*schedule, shape));
+  const std::size_t stages =
+      std::max({std::size_t{1}, longest_list(parts) / chunks, shape.replicas.size(), shape.warmup.size()});
+  return static_cast<std::int32_t>(stages);
+}
+
+Scenario scenario_of(Parts parts, const std::string& file) {
+  Scenario scenario;
+  scenario.file = file;
+  scenario.shape = parts.schedule.shape;
+  scenario.shape.stages = parts.schedule.stages.value_or(default_stages(parts));
+  scenario.shape.iterations = parts.training.iterations.value_or(1);
+  scenario.schedule = parts.schedule.name;
+  scenario.channels = parts.schedule.channels;
+  scenario.program = std::move(parts.schedule.program);
+  if (scenario.program && parts.training.iterations)
+    scenario.program->iterations = *parts.training.iterations;
+  scenario.batch = batch_of(parts.schedule, parts.training);
+  scenario.partition = std::move(parts.partition);
+  scenario.optimizer = parts.training.optimizer;
+  scenario.precision = parts.training.precision.value_or(parts.model.precision);
+  scenario.failures = parts.training.failures;
+  scenario.cluster = std::move(parts.cluster);
+  // What the cluster calls a device is a rank's group of them.
+  scenario.cluster.devices_per_rank = parts.model.devices_per_rank;
+  if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
+  scenario.model = std::move(parts.model.model);
+  scenario.network = std::move(parts.model.network);
+  scenario.notes = std::move(parts.model.notes);
+  scenario.notes.insert(scenario.notes.end(), parts.schedule.notes.begin(), parts.schedule.notes.end());
+  if (scenario.partition.rule != Partition::Rule::unset &&
+      !std::holds_alternative<LayerGraph>(scenario.model)) {
+    scenario.notes.emplace_back("partition is not used: the model is given stage by stage");
+  }
+  return scenario;
+}
+
+tl::expected<Scenario, std::string> read_scenario(const Node& document, const std::string& file,
+                                                  std::optional<std::int64_t> own) {
+  Problem problem;
+  Parts parts = read_parts(document, problem);
+  if (!problem.found() && parts.model.network &&
+      parts.training.precision.value_or(Precision::full) != Precision::full) {
+    problem.note(*document.find("training")->find("precision"), "training.precision",
+                 "expected full beside model.network, whose values have 4 bytes; leave it out");
+  }
+  if (problem.found()) return tl::unexpected(problem.message());
+  if (parts.model.batch) own = parts.model.batch;
+  if (!own && !std::holds_alternative<UnitCosts>(parts.model.model)) {
+    return tl::unexpected(
+        file + ": training: the file does not say for how many samples the model's times hold: expected " +
+        "training.micro_batch_size, got only training.global_batch_size");
+  }
+  Scenario scenario = scenario_of(std::move(parts), file);
+  scenario.batch.own_micro_batch_size = own.value_or(1);
+  return scenario;
+}
+
+}  // namespace
+
+tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::string_view name,
+                                                   const std::filesystem::path& base_directory,
+                                                   std::span<const Override> overrides) {
+  const auto source = std::make_shared<const Source>(
+      Source{.name = std::string(name), .directory = base_directory, .override_key = ""});
+  auto document = parse_document(text, source);
+  if (document) document = resolve_parts(*std::move(document));
+  if (!document) return tl::unexpected(document.error());
+  const auto own = own_micro_batch_size(*document);
+  // Parts are resolved again after each: --set model=FILE names a file, --set model.layers.0.forward=1ms
+  // reaches into one.
+  for (const Override& change : overrides) {
+    document = apply_override(*std::move(document), change);
+    if (document) document = resolve_parts(*std::move(document));
+    if (!document) return tl::unexpected(document.error());
+  }
+  return read_scenario(*document, std::string(name), own);
+}
+
+tl::expected<Scenario, std::string> load_scenario(const std::filesystem::path& path,
+                                                  std::span<const Override> overrides) {
+  const auto text = read_text_file(path, path.string());
+  if (!text) return tl::unexpected(text.error());
+  return parse_scenario(*text, path.string(), path.parent_path(), overrides);
+}
+
+}  // namespace penstock

@@ -1,0 +1,319 @@
+// Sizes come from the scenario or from a Hugging Face config.json, how they are laid over devices from the
+// scenario, the devices' peak rate from its cluster.
+
+#include "scenarios/read/load_transformer.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/transformer.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/parts.hpp"
+#include "scenarios/read/reader.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "topology/cluster.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr Range kSize{.least = 1, .most = 1 << 24};
+constexpr Range kBlocks{.least = 1, .most = 1 << 16};
+constexpr Range kDevices{.least = 1, .most = 1 << 16};
+constexpr Range kValueBytes{.least = 1, .most = 8};
+
+constexpr std::array<std::string_view, 7> kLayoutKeys = {
+    "sequence",          "efficiency",       "bytes_per_value", "tensor_parallel",
+    "sequence_parallel", "tensor_bandwidth", "recompute"};
+
+/// The keys of a transformer, and the value that is the form as a whole.
+struct Form {
+  const MappingReader& keys;
+  const Node& node;
+  std::string_view path;
+  Problem& problem;
+
+  void complain(std::string_view text) const { problem.note(node, path, text); }
+};
+
+std::int64_t required(const MappingReader& reader, std::string_view key, Range range) {
+  if (!reader.has(key)) reader.complain(key, "expected a whole number, got nothing");
+  return reader.integer(key, range).value_or(1);
+}
+
+// --- the devices ----------------------------------------------------------------------------------------
+
+using Rate = tl::expected<double, std::string>;
+
+struct PeakRate {
+  Rate operator()(const UniformCluster& shape) const { return shape.flops_per_second; }
+  Rate operator()(const TwoLevelCluster& shape) const { return shape.flops_per_second; }
+  Rate operator()(const Cluster& cluster) const {
+    const double first = cluster.devices().front().flops_per_second;
+    for (const Device& device : cluster.devices()) {
+      if (device.flops_per_second == first) continue;
+      return tl::unexpected(
+          fmt::format("expected the same `flops` for all devices of the cluster, got {} and {} FLOP/s; for "
+                      "different devices write the times as model.stages",
+                      first, device.flops_per_second));
+    }
+    return first;
+  }
+};
+
+double peak_of(const ClusterSpec& cluster, const Form& form) {
+  const Rate rate = std::visit(PeakRate{}, cluster.shape);
+  if (!rate) {
+    form.complain(rate.error());
+  } else if (*rate <= 0) {
+    form.complain("expected the peak rate of a device in `cluster.flops`, such as 312 TFLOP/s, got nothing");
+  }
+  return rate.value_or(0);
+}
+
+double efficiency_of(const MappingReader& reader) {
+  constexpr std::string_view kExpected =
+      "expected the part of the peak rate that is reached, above 0 and at most 1, such as 0.45, got ";
+  const Node* node = reader.find("efficiency");
+  const std::string text = node == nullptr ? std::string() : node->text;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && value > 0 && value <= 1) return value;
+  reader.complain("efficiency",
+                  fmt::format("{}{}", kExpected, node == nullptr ? "nothing" : describe(*node)));
+  return 1;
+}
+
+TransformerSpeed speed_of(const TransformerShape& shape, const ClusterSpec& cluster, const Form& form) {
+  const MappingReader& reader = form.keys;
+  if (shape.tensor_parallel > 1 && !reader.has("tensor_bandwidth")) {
+    reader.complain("tensor_bandwidth",
+                    fmt::format("expected the bandwidth between the {} devices of a rank, such as 300 GB/s "
+                                "or unlimited, got nothing",
+                                shape.tensor_parallel));
+  }
+  return {.flops_per_second = peak_of(cluster, form),
+          .efficiency = efficiency_of(reader),
+          .tensor_bytes_per_second = reader.bandwidth("tensor_bandwidth").value_or(kUnlimitedBandwidth)};
+}
+
+// --- the sizes ------------------------------------------------------------------------------------------
+
+TransformerShape with_layout(TransformerShape shape, const MappingReader& reader) {
+  static constexpr std::array<std::pair<std::string_view, BlockRecompute>, 3> kRecompute = {
+      {{"none", BlockRecompute::none},
+       {"selective", BlockRecompute::selective},
+       {"full", BlockRecompute::full}}};
+  shape.bytes_per_value = reader.integer("bytes_per_value", kValueBytes).value_or(2);
+  shape.tensor_parallel = reader.integer("tensor_parallel", kDevices).value_or(1);
+  shape.sequence_parallel = reader.flag("sequence_parallel").value_or(false);
+  shape.recompute = reader.choice("recompute", kRecompute).value_or(BlockRecompute::none);
+  return shape;
+}
+
+/// What must divide what.
+void check_divisions(const TransformerShape& shape, const Form& form) {
+  const auto check = [&](std::string_view key, std::int64_t divisor, std::string_view what,
+                         std::int64_t size) {
+    if (size % divisor == 0) return;
+    const std::string text =
+        fmt::format("expected a number that divides {}, {}, got {}", what, size, divisor);
+    if (form.keys.has(key)) {
+      form.keys.complain(key, text);
+    } else {  // a size from another file
+      form.complain(text);
+    }
+  };
+  check("heads", shape.heads, "hidden", shape.hidden);
+  check("tensor_parallel", shape.tensor_parallel, "heads", shape.heads);
+  check("tensor_parallel", shape.tensor_parallel, "feed_forward", shape.feed_forward);
+  if (shape.sequence_parallel) check("tensor_parallel", shape.tensor_parallel, "sequence", shape.sequence);
+}
+
+TransformerShape sizes_of(const MappingReader& reader) {
+  TransformerShape shape{.layers = required(reader, "layers", kBlocks),
+                         .hidden = required(reader, "hidden", kSize),
+                         .heads = required(reader, "heads", kSize),
+                         .sequence = required(reader, "sequence", kSize),
+                         .vocabulary = required(reader, "vocabulary", kSize)};
+  shape.feed_forward = reader.integer("feed_forward", kSize).value_or(4 * shape.hidden);
+  return shape;
+}
+
+// --- Hugging Face ---------------------------------------------------------------------------------------
+
+/// The names that one size has in newer and in GPT-2's configurations.
+using SizeNames = std::vector<std::string_view>;
+
+/// The size under one of its names; nothing where it is missing or null.
+std::optional<std::int64_t> size_of(const Node& config, const SizeNames& names, Range range,
+                                    Problem& problem) {
+  for (const std::string_view name : names) {
+    const Node* node = config.find(name);
+    if (node == nullptr || node->kind == Node::Kind::nothing || node->text == "null") continue;
+    const auto size = integer_of(*node, range);
+    if (!size) problem.note(*node, name, size.error());
+    return size.value_or(1);
+  }
+  return std::nullopt;
+}
+
+std::int64_t required(const Node& config, const SizeNames& names, Range range, Problem& problem) {
+  const auto size = size_of(config, names, range, problem);
+  if (!size) problem.note(config, "", fmt::format("expected {}, got nothing", fmt::join(names, " or ")));
+  return size.value_or(1);
+}
+
+std::optional<Node> config_of(const MappingReader& model, Problem& problem) {
+  const Node& node = *model.find("huggingface");
+  if (node.kind != Node::Kind::scalar) {
+    model.complain("huggingface", "expected the name of a config.json, got " + describe(node));
+    return std::nullopt;
+  }
+  const NamedFile file = named_file(node);
+  const auto text = read_text_file(file.path, file.name);
+  if (!text) {
+    model.complain("huggingface", text.error());
+    return std::nullopt;
+  }
+  auto config = parse_document(*text, std::make_shared<const Source>(Source{
+                                          .name = file.name,
+                                          .directory = file.path.parent_path(),
+                                          .override_key = "",
+                                      }));
+  if (!config) {
+    problem.note(config.error());
+    return std::nullopt;
+  }
+  if (config->kind == Node::Kind::mapping) return *std::move(config);
+  problem.note(*config, "", "expected a model's configuration {...}, got " + describe(*config));
+  return std::nullopt;
+}
+
+TransformerShape sizes_of(const Node& config, const MappingReader& model, Problem& problem) {
+  TransformerShape shape{
+      .layers = required(config, {"num_hidden_layers", "n_layer"}, kBlocks, problem),
+      .hidden = required(config, {"hidden_size", "n_embd"}, kSize, problem),
+      .heads = required(config, {"num_attention_heads", "n_head"}, kSize, problem),
+      .sequence = model.has("sequence")
+                      ? model.integer("sequence", kSize).value_or(1)
+                      : required(config, {"max_position_embeddings", "n_positions"}, kSize, problem),
+      .vocabulary = required(config, {"vocab_size"}, kSize, problem)};
+  shape.feed_forward =
+      size_of(config, {"intermediate_size", "n_inner"}, kSize, problem).value_or(4 * shape.hidden);
+  return shape;
+}
+
+/// Parts of a configuration that the formulas do not know.
+std::vector<std::string> unpriced_parts(const Node& config) {
+  std::vector<std::string> parts;
+  const auto text_of = [&](std::string_view key) {
+    const Node* node = config.find(key);
+    return node == nullptr ? std::string() : node->text;
+  };
+  const std::string key_heads = text_of("num_key_value_heads");
+  if (!key_heads.empty() && key_heads != text_of("num_attention_heads"))
+    parts.push_back(fmt::format("num_key_value_heads {}", key_heads));
+  for (const std::string_view key : {"num_local_experts", "num_experts", "n_routed_experts"}) {
+    if (config.find(key) != nullptr) parts.push_back(fmt::format("{} {}", key, text_of(key)));
+  }
+  if (text_of("hidden_act") == "silu") parts.emplace_back("hidden_act silu (a gated feed-forward)");
+  return parts;
+}
+
+// --- both -----------------------------------------------------------------------------------------------
+
+std::string_view name_of(BlockRecompute recompute) {
+  switch (recompute) {
+    case BlockRecompute::none:
+      return "none";
+    case BlockRecompute::selective:
+      return "selective";
+    case BlockRecompute::full:
+      return "full";
+  }
+  return "";
+}
+
+std::vector<std::string> notes_of(const TransformerShape& shape, const TransformerSpeed& speed) {
+  std::vector<std::string> notes = {fmt::format(
+      "the model is a transformer of {} blocks and {:.4g} billion parameters; its times are its "
+      "floating-point operations at {:.4g} % of a device's {:.4g} TFLOP/s",
+      shape.layers, parameter_count(shape) / 1e9, 100 * speed.efficiency, speed.flops_per_second / 1e12)};
+  if (shape.tensor_parallel > 1) {
+    notes.push_back(
+        fmt::format("a rank is a group of {} devices (tensor_parallel): times hold the group's all-reduces, "
+                    "and memory, messages and the cluster's figures are those of one device of the group",
+                    shape.tensor_parallel));
+  }
+  if (shape.recompute != BlockRecompute::none) {
+    notes.push_back(fmt::format(
+        "recompute: {} is part of each B; what one block holds while it is computed again is held "
+        "for the whole of it (transient)",
+        name_of(shape.recompute)));
+  }
+  return notes;
+}
+
+TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const Form& form) {
+  shape = with_layout(shape, form.keys);
+  if (!form.problem.found()) check_divisions(shape, form);
+  const TransformerSpeed speed = speed_of(shape, cluster, form);
+  if (form.problem.found()) return {};
+  auto graph = transformer_layers(shape, speed);
+  if (!graph) {
+    form.complain(graph.error());
+    return {};
+  }
+  return {.graph = *std::move(graph),
+          .devices_per_rank = static_cast<std::int32_t>(shape.tensor_parallel),
+          .precision = shape.bytes_per_value == 2 ? Precision::mixed : Precision::full,
+          .notes = notes_of(shape, speed)};
+}
+
+}  // namespace
+
+std::span<const std::string_view> keys_beside_huggingface() { return kLayoutKeys; }
+
+TransformerPart read_transformer(const Node& node, const ClusterSpec& cluster, Problem& problem) {
+  static constexpr std::array<std::string_view, 12> kKeys = {
+      "layers",           "hidden",     "heads",           "sequence",        "vocabulary",
+      "feed_forward",     "efficiency", "bytes_per_value", "tensor_parallel", "sequence_parallel",
+      "tensor_bandwidth", "recompute"};
+  const MappingReader reader(node, "model.transformer", kKeys, problem);
+  if (problem.found()) return {};
+  const TransformerShape sizes = sizes_of(reader);
+  return priced(sizes, cluster,
+                {.keys = reader, .node = node, .path = "model.transformer", .problem = problem});
+}
+
+TransformerPart read_huggingface(const MappingReader& model, const ClusterSpec& cluster, Problem& problem) {
+  const auto config = config_of(model, problem);
+  if (!config) return {};
+  const TransformerShape sizes = sizes_of(*config, model, problem);
+  TransformerPart part = priced(
+      sizes, cluster,
+      {.keys = model, .node = *model.find("huggingface"), .path = "model.huggingface", .problem = problem});
+  if (const auto parts = unpriced_parts(*config); !parts.empty()) {
+    part.notes.push_back(fmt::format("{} is priced as a plain transformer of the same sizes, without {}",
+                                     model.find("huggingface")->text, fmt::join(parts, ", ")));
+  }
+  return part;
+}
+
+}  // namespace penstock

@@ -1,0 +1,36 @@
+#pragma once
+// The two forms of `model:` that are an analytic transformer. Part of the schema, used by load_model.cpp.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/reader.hpp"
+#include "scenarios/read/scenario.hpp"
+
+namespace penstock {
+
+/// Layers for one sample, and what was assumed for them.
+struct TransformerPart {
+  LayerGraph graph;
+  std::int32_t devices_per_rank = 1;      ///< its tensor_parallel
+  Precision precision = Precision::full;  ///< mixed where its values have 2 bytes
+  std::vector<std::string> notes;
+};
+
+/// `model.transformer`, on the cluster's devices.
+TransformerPart read_transformer(const Node& node, const ClusterSpec& cluster, Problem& problem);
+
+/// `model.huggingface: FILE`, a config.json that gives the sizes; the other keys of a transformer are the
+/// model's own.
+TransformerPart read_huggingface(const MappingReader& model, const ClusterSpec& cluster, Problem& problem);
+
+/// The keys of `model:` that belong to `huggingface`.
+std::span<const std::string_view> keys_beside_huggingface();
+
+}  // namespace penstock

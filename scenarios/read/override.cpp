@@ -1,0 +1,114 @@
+// An override walks down the tree along its key and replaces or adds the value at the end. Everything that
+// it makes carries the flag as its place, so that later messages name the flag.
+
+#include "scenarios/read/override.hpp"
+
+#include <charconv>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/read/document.hpp"
+
+namespace penstock {
+namespace {
+
+std::vector<std::string> split_key(std::string_view key) {
+  std::vector<std::string> parts(1);
+  for (const char c : key) {
+    if (c == '.') {
+      parts.emplace_back();
+    } else {
+      parts.back().push_back(c);
+    }
+  }
+  return parts;
+}
+
+Node made(Node::Kind kind, const std::shared_ptr<const Source>& source) {
+  Node node;
+  node.kind = kind;
+  node.source = source;
+  return node;
+}
+
+/// The element `part` of `list`, named `path`.
+tl::expected<Node*, std::string> element(Node& list, const std::string& part, const std::string& path,
+                                         const Source& source) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+  if (error != std::errc() || end != part.data() + part.size() || index >= list.items.size()) {
+    return tl::unexpected(fmt::format("{}: {} is a list of {}: expected an index from 0 to {}, got \"{}\"",
+                                      source.name, path, list.items.size(),
+                                      list.items.empty() ? 0 : list.items.size() - 1, part));
+  }
+  return &list.items[index];
+}
+
+/// The child `part` of `node`; a missing key is added.
+tl::expected<Node*, std::string> child(Node& node, const std::string& part, const std::string& path,
+                                       const std::shared_ptr<const Source>& source) {
+  if (part.empty())
+    return tl::unexpected(fmt::format("{}: expected keys joined by single dots", source->name));
+  if (node.kind == Node::Kind::list) return element(node, part, path, *source);
+  if (node.kind == Node::Kind::scalar) {
+    return tl::unexpected(
+        fmt::format("{}: {} is {}, which has no key {}", source->name, path, describe(node), part));
+  }
+  // `training:` with nothing behind it is a mapping that somebody has begun.
+  if (node.kind == Node::Kind::nothing) node = made(Node::Kind::mapping, source);
+  if (Node* found = node.find(part)) return found;
+  Node key = made(Node::Kind::scalar, source);
+  key.text = part;
+  node.entries.push_back({.key = std::move(key), .value = made(Node::Kind::nothing, source)});
+  return &node.entries.back().value;
+}
+
+tl::expected<Node, std::string> parse_value(const Override& change,
+                                            const std::shared_ptr<const Source>& source) {
+  if (change.value.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return tl::unexpected(fmt::format("{}: expected a value after '='", source->name));
+  }
+  return parse_document(change.value, source);
+}
+
+}  // namespace
+
+tl::expected<Override, std::string> parse_override(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0) {
+    return tl::unexpected(
+        fmt::format("--set: expected KEY=VALUE such as cluster.latency=4us, got \"{}\"", text));
+  }
+  return Override{.key = std::string(text.substr(0, equals)), .value = std::string(text.substr(equals + 1))};
+}
+
+tl::expected<Node, std::string> apply_override(Node document, const Override& change) {
+  const std::filesystem::path directory =
+      document.source ? document.source->directory : std::filesystem::path{};
+  const auto source = std::make_shared<const Source>(
+      Source{.name = "--set " + change.key, .directory = directory, .override_key = change.key});
+  // The value is YAML as well, so that a list or mapping can be set as it would be written in the file.
+  auto value = parse_value(change, source);
+  if (!value) return tl::unexpected(value.error());
+  Node* node = &document;
+  std::string path;
+  for (const std::string& part : split_key(change.key)) {
+    const auto next = child(*node, part, path.empty() ? "the scenario" : path, source);
+    if (!next) return tl::unexpected(next.error());
+    node = *next;
+    path += (path.empty() ? "" : ".") + part;
+  }
+  *node = *std::move(value);
+  return document;
+}
+
+}  // namespace penstock

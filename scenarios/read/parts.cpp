@@ -1,0 +1,155 @@
+// A part that is a scalar is a well-known word or else the name of a file that holds the part, alone or among
+// others. There it may again be a file's name, so the names that led here are kept to find a circle.
+
+#include "scenarios/read/parts.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/file_suffix.hpp"
+#include "schedules/ir/nearest_name.hpp"
+#include "schedules/rules/generators.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+/// `{key: scalar}` in the scalar's place.
+Node wrapped(std::string_view key, Node scalar) {
+  Node mapping = scalar;
+  mapping.kind = Node::Kind::mapping;
+  mapping.text.clear();
+  Node key_node = scalar;
+  key_node.text = key;
+  mapping.entries.push_back({.key = std::move(key_node), .value = std::move(scalar)});
+  return mapping;
+}
+
+bool is_cluster_word(const std::string& text) {
+  return text == "uniform" || text == "two-level" || find_preset(text) != nullptr;
+}
+
+bool is_partition_word(const std::string& text) {
+  const std::filesystem::path extension = std::filesystem::path(text).extension();
+  return extension != ".yaml" && extension != ".yml" && extension != ".json";
+}
+
+/// The names that a scalar may be instead of a file's.
+std::vector<std::string_view> known_words(std::string_view part) {
+  std::vector<std::string_view> words;
+  if (part == "cluster") {
+    words = {"uniform", "two-level"};
+    for (const Preset& preset : presets()) words.push_back(preset.name);
+  }
+  if (part == "schedule") {
+    for (const ScheduleInfo& schedule : schedule_table()) words.push_back(schedule.name);
+  }
+  return words;
+}
+
+/// "; did you mean uniform?", unless the scalar was meant to be a file.
+std::string nearest_word(const std::string& typed, std::string_view part) {
+  const std::vector<std::string_view> words = known_words(part);
+  // Somebody who typed a path meant a file; a preset's name would only confuse.
+  const bool is_path = typed.find_first_of("./\\") != std::string::npos;
+  return words.empty() || is_path ? "" : fmt::format("; did you mean {}?", nearest_name(typed, words));
+}
+
+/// What a scalar may be instead of a file's name.
+std::string alternatives(std::string_view part) {
+  if (part == "cluster")
+    return fmt::format("a mapping, a preset ({}) or a file", fmt::join(known_words(part), ", "));
+  if (part == "schedule")
+    return "a mapping, the name of a schedule (`penstock schedules` lists them) or a file";
+  return "a mapping or a file";
+}
+
+/// What a well-known word stands for; nothing where the scalar is none.
+std::optional<Node> of_word(const Node& value, std::string_view part) {
+  if (part == "cluster" && is_cluster_word(value.text)) return wrapped("preset", value);
+  if (part == "schedule" && names_program(value.text)) return wrapped("program", value);
+  if (part == "schedule" && find_schedule(value.text) != nullptr) return wrapped("name", value);
+  if (part == "partition" && is_partition_word(value.text)) return value;
+  return std::nullopt;
+}
+
+/// A file may hold the part alone, or several parts by their names, as a scenario does.
+Node of_part(Node document, std::string_view part) {
+  Node* named = document.find(part);
+  return named == nullptr ? std::move(document) : Node(std::move(*named));
+}
+
+/// Replaces a file's name by the file's document until no name is left.
+tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
+  std::vector<std::filesystem::path> visited;
+  if (scalar.source && scalar.source->override_key.empty()) {
+    visited.push_back(std::filesystem::path(scalar.source->directory) /
+                      std::filesystem::path(scalar.source->name).filename());
+  }
+  for (auto& path : visited) path = std::filesystem::absolute(path).lexically_normal();
+  // Absolute and without dots, so that one file is known again whatever way it was named.
+  while (scalar.kind == Node::Kind::scalar) {
+    const NamedFile file = named_file(scalar);
+    const std::filesystem::path full = std::filesystem::absolute(file.path).lexically_normal();
+    if (std::ranges::find(visited, full) != visited.end()) {
+      return tl::unexpected(message_at(scalar, part, fmt::format("the file {} includes itself", file.name)));
+    }
+    visited.push_back(full);
+    const auto text = read_text_file(file.path, file.name);
+    if (!text) {
+      return tl::unexpected(
+          message_at(scalar, part,
+                     fmt::format("expected {}, got {}: {}{}", alternatives(part), describe(scalar),
+                                 text.error(), nearest_word(scalar.text, part))));
+    }
+    auto document = parse_document(
+        *text, std::make_shared<const Source>(
+                   Source{.name = file.name, .directory = file.path.parent_path(), .override_key = ""}));
+    if (!document) return tl::unexpected(document.error());
+    scalar = of_part(*std::move(document), part);
+    if (auto written_out = scalar.kind == Node::Kind::scalar ? of_word(scalar, part) : std::nullopt)
+      return *std::move(written_out);
+  }
+  return scalar;
+}
+
+tl::expected<Node, std::string> resolved(Node value, std::string_view part) {
+  if (auto written_out = of_word(value, part)) return *std::move(written_out);
+  return included(std::move(value), part);
+}
+
+}  // namespace
+
+NamedFile named_file(const Node& scalar) {
+  const std::filesystem::path text(scalar.text);
+  if (text.is_absolute() || !scalar.source) return {.path = text, .name = scalar.text};
+  const std::filesystem::path shown_directory = scalar.source->override_key.empty()
+                                                    ? std::filesystem::path(scalar.source->name).parent_path()
+                                                    : scalar.source->directory;
+  return {.path = scalar.source->directory / text,
+          .name = (shown_directory / text).lexically_normal().string()};
+}
+
+tl::expected<Node, std::string> resolve_parts(Node document) {
+  for (const std::string_view part : {"model", "cluster", "schedule", "partition", "training"}) {
+    Node* value = document.find(part);
+    if (value == nullptr || value->kind != Node::Kind::scalar) continue;
+    auto written_out = resolved(std::move(*value), part);
+    if (!written_out) return tl::unexpected(written_out.error());
+    *value = *std::move(written_out);
+  }
+  return document;
+}
+
+}  // namespace penstock

@@ -1,0 +1,282 @@
+// A quantity is a decimal number and a unit. The number is kept as mantissa * 10^exponent in integers, so
+// that "22.307 ms" is 22307000 ns and not the nearest double to it.
+
+#include "scenarios/read/quantities.hpp"
+
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/action.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+namespace {
+
+__extension__ typedef unsigned __int128 Wide;
+
+/// A number that was written in decimal, its exact value, and what followed it.
+struct Quantity {
+  Wide mantissa = 0;
+  int exponent = 0;
+  std::string number;
+  std::string_view unit;
+};
+
+/// What one kind of quantity looks like in messages.
+struct Kind {
+  std::string_view noun;   ///< "a duration such as \"5 us\""
+  std::string_view units;  ///< "ns, us, ms, s, min, h"
+};
+
+constexpr Kind kDuration{"a duration such as \"5 us\"", "ns, us, ms, s, min, h"};
+constexpr Kind kBytes{"a size such as \"16 MiB\"", "B, kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB"};
+constexpr Kind kBandwidth{"a bandwidth such as \"50 GiB/s\" or \"unlimited\"",
+                          "B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, Mb/s, Gb/s, Gbit/s"};
+constexpr Kind kFlops{"a rate such as \"15.7 TFLOP/s\"", "FLOP/s, MFLOP/s, GFLOP/s, TFLOP/s, PFLOP/s"};
+
+std::string_view trimmed(std::string_view text) {
+  const auto blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 40;
+  if (text.empty()) return "nothing";
+  return text.size() <= kMost ? fmt::format("\"{}\"", text) : fmt::format("\"{}...\"", text.substr(0, kMost));
+}
+
+tl::unexpected<std::string> expected_but(const Kind& kind, std::string_view text, std::string_view why) {
+  return tl::unexpected(fmt::format("expected {} (units: {}), got {}{}{}", kind.noun, kind.units, shown(text),
+                                    why.empty() ? "" : ": ", why));
+}
+
+/// Takes the digits of "12", "12.5" or ".5" off `rest`. Digits beyond the 22nd cannot matter and only move
+/// the exponent. False when there is no digit.
+bool take_digits(std::string_view& rest, Quantity& quantity) {
+  constexpr int kMostDigits = 22;
+  int kept = 0;
+  bool any = false;
+  bool after_point = false;
+  for (; !rest.empty() && (is_digit(rest.front()) || (rest.front() == '.' && !after_point));
+       rest.remove_prefix(1)) {
+    if (rest.front() == '.') {
+      after_point = true;
+      continue;
+    }
+    any = true;
+    if (kept < kMostDigits) {
+      quantity.mantissa = quantity.mantissa * 10 + static_cast<Wide>(rest.front() - '0');
+      if (quantity.mantissa != 0) ++kept;
+      if (after_point) --quantity.exponent;
+    } else if (!after_point) {
+      ++quantity.exponent;
+    }
+  }
+  return any;
+}
+
+/// Takes "e-3" off `rest` where it has one. False when the exponent does not fit an int.
+bool take_exponent(std::string_view& rest, Quantity& quantity) {
+  const bool has_sign = rest.size() > 1 && (rest[1] == '-' || rest[1] == '+');
+  const std::size_t first_digit = has_sign ? 2 : 1;
+  const bool is_exponent = !rest.empty() && (rest.front() == 'e' || rest.front() == 'E') &&
+                           rest.size() > first_digit && is_digit(rest[first_digit]);
+  if (!is_exponent) return true;
+  int value = 0;
+  const auto [end, error] = std::from_chars(rest.data() + first_digit, rest.data() + rest.size(), value);
+  constexpr int kMostExponent = 10000;
+  if (error != std::errc() || value > kMostExponent) return false;
+  quantity.exponent += rest[1] == '-' ? -value : value;
+  rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  return true;
+}
+
+tl::expected<Quantity, std::string> take_quantity(std::string_view text, const Kind& kind) {
+  std::string_view rest = trimmed(text);
+  if (!rest.empty() && rest.front() == '-') return expected_but(kind, text, "it must not be negative");
+  for (const std::string_view word : {"inf", "nan", ".inf", ".nan", ".Inf", ".NaN", "Inf", "NaN"}) {
+    if (rest.starts_with(word)) return expected_but(kind, text, "it must be finite");
+  }
+  Quantity quantity;
+  const std::string_view from_number = rest;
+  if (!take_digits(rest, quantity)) return expected_but(kind, text, "");
+  if (!take_exponent(rest, quantity)) return expected_but(kind, text, "the number is too large");
+  quantity.number = from_number.substr(0, from_number.size() - rest.size());
+  quantity.unit = trimmed(rest);
+  return quantity;
+}
+
+/// mantissa * 10^exponent * scale, rounded to the nearest integer; nothing when it exceeds int64.
+std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) {
+  constexpr Wide kLargest = std::numeric_limits<std::int64_t>::max();
+  Wide value = quantity.mantissa * static_cast<Wide>(scale);  // at most 10^22 * 2^50 < 2^124
+  if (value == 0) return 0;
+  int exponent = quantity.exponent;
+  for (; exponent > 0; --exponent) {
+    value *= 10;
+    if (value > kLargest) return std::nullopt;
+  }
+  Wide divisor = 1;
+  constexpr int kMostPower = 38;  // 10^38 < 2^127
+  if (exponent < -kMostPower) return 0;
+  for (; exponent < 0; ++exponent) divisor *= 10;
+  value = value / divisor + (value % divisor >= divisor - divisor / 2 ? 1 : 0);
+  if (value > kLargest) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
+struct Unit {
+  std::string_view name;
+  std::int64_t scale;
+};
+
+constexpr std::array kTimeUnits = {Unit{"ns", 1},
+                                   Unit{"us", 1'000},
+                                   Unit{"µs", 1'000},
+                                   Unit{"ms", 1'000'000},
+                                   Unit{"s", 1'000'000'000},
+                                   Unit{"min", 60'000'000'000},
+                                   Unit{"h", 3'600'000'000'000}};
+
+constexpr std::array kByteUnits = {Unit{"B", 1},
+                                   Unit{"kB", 1'000},
+                                   Unit{"MB", 1'000'000},
+                                   Unit{"GB", 1'000'000'000},
+                                   Unit{"TB", 1'000'000'000'000},
+                                   Unit{"PB", 1'000'000'000'000'000},
+                                   Unit{"KiB", 1LL << 10},
+                                   Unit{"MiB", 1LL << 20},
+                                   Unit{"GiB", 1LL << 30},
+                                   Unit{"TiB", 1LL << 40},
+                                   Unit{"PiB", 1LL << 50}};
+
+std::string why_no_unit(std::string_view unit, const Kind& kind) {
+  if (unit.empty()) return "the unit is missing";
+  if (unit == "KB") return "write kB (1000 B) or KiB (1024 B)";
+  const bool counts_bits = unit.ends_with("b") || unit.ends_with("bit");
+  if (counts_bits && kind.noun == kBytes.noun) return "b is a bit, a size takes bytes (B)";
+  return fmt::format("unknown unit \"{}\"", unit);
+}
+
+tl::expected<std::int64_t, std::string> parse_whole(std::string_view text, const Kind& kind,
+                                                    std::span<const Unit> units) {
+  const auto quantity = take_quantity(text, kind);
+  if (!quantity) return tl::unexpected(quantity.error());
+  if (quantity->unit.empty() && quantity->mantissa == 0) return 0;
+  for (const Unit& unit : units) {
+    if (unit.name != quantity->unit) continue;
+    if (const auto value = whole(*quantity, unit.scale)) return *value;
+    return expected_but(kind, text, "the number is too large");
+  }
+  return expected_but(kind, text, why_no_unit(quantity->unit, kind));
+}
+
+/// A prefix of a rate: a power of ten and a power of two.
+struct Prefix {
+  std::string_view name;
+  int ten;
+  int two;
+};
+
+constexpr std::array kPrefixes = {Prefix{"", 0, 0},    Prefix{"k", 3, 0},   Prefix{"M", 6, 0},
+                                  Prefix{"G", 9, 0},   Prefix{"T", 12, 0},  Prefix{"P", 15, 0},
+                                  Prefix{"Ki", 0, 10}, Prefix{"Mi", 0, 20}, Prefix{"Gi", 0, 30},
+                                  Prefix{"Ti", 0, 40}, Prefix{"Pi", 0, 50}};
+
+/// number * 10^ten * 2^two, rounded once. Nothing when it is not finite.
+std::optional<double> scaled(const Quantity& quantity, int ten, int two) {
+  const std::size_t e = quantity.number.find_first_of("eE");
+  int exponent = ten;
+  if (e != std::string::npos) {
+    int written = 0;
+    const std::size_t digits = e + (quantity.number[e + 1] == '+' ? 2 : 1);
+    std::from_chars(quantity.number.data() + digits, quantity.number.data() + quantity.number.size(),
+                    written);
+    exponent += written;
+  }
+  const std::string decimal = fmt::format("{}e{}", quantity.number.substr(0, e), exponent);
+  double value = 0;
+  const auto [end, error] = std::from_chars(decimal.data(), decimal.data() + decimal.size(), value);
+  if (error != std::errc() && quantity.mantissa != 0) return std::nullopt;
+  value = std::ldexp(value, two);
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+tl::expected<double, std::string> parse_rate(std::string_view text, const Kind& kind,
+                                             const Quantity& quantity, std::string_view base, int two) {
+  const std::string_view prefix_text = quantity.unit.substr(0, quantity.unit.size() - base.size());
+  for (const Prefix& prefix : kPrefixes) {
+    if (prefix.name != prefix_text) continue;
+    if (const auto value = scaled(quantity, prefix.ten, prefix.two + two)) return *value;
+    return expected_but(kind, text, "the number is too large");
+  }
+  return expected_but(kind, text, why_no_unit(quantity.unit, kind));
+}
+
+}  // namespace
+
+tl::expected<Ns, std::string> parse_duration(std::string_view text) {
+  return parse_whole(text, kDuration, kTimeUnits);
+}
+
+tl::expected<Bytes, std::string> parse_bytes(std::string_view text) {
+  return parse_whole(text, kBytes, kByteUnits);
+}
+
+tl::expected<double, std::string> parse_bandwidth(std::string_view text) {
+  if (trimmed(text) == "unlimited") return kUnlimitedBandwidth;
+  const auto quantity = take_quantity(text, kBandwidth);
+  if (!quantity) return tl::unexpected(quantity.error());
+  if (quantity->mantissa == 0) return expected_but(kBandwidth, text, "it must be more than 0");
+  for (const auto& [base, two] : {std::pair{"B/s", 0}, std::pair{"bit/s", -3}, std::pair{"b/s", -3}}) {
+    if (quantity->unit.ends_with(base)) return parse_rate(text, kBandwidth, *quantity, base, two);
+  }
+  return expected_but(kBandwidth, text, why_no_unit(quantity->unit, kBandwidth));
+}
+
+tl::expected<double, std::string> parse_flops(std::string_view text) {
+  const auto quantity = take_quantity(text, kFlops);
+  if (!quantity) return tl::unexpected(quantity.error());
+  if (quantity->unit.empty() && quantity->mantissa == 0) return 0.0;
+  for (const std::string_view base : {"FLOP/s", "FLOPS"}) {
+    if (quantity->unit.ends_with(base)) return parse_rate(text, kFlops, *quantity, base, 0);
+  }
+  return expected_but(kFlops, text, why_no_unit(quantity->unit, kFlops));
+}
+
+std::string duration_text(Ns duration_ns) {
+  struct Step {
+    Ns unit;
+    std::string_view name;
+  };
+  for (const Step step : {Step{1'000'000'000, "s"}, Step{1'000'000, "ms"}, Step{1'000, "us"}}) {
+    if (duration_ns != 0 && duration_ns >= step.unit && duration_ns % (step.unit / 1000) == 0) {
+      std::string text =
+          fmt::format("{}.{:03}", duration_ns / step.unit, duration_ns % step.unit / (step.unit / 1000));
+      text.erase(text.find_last_not_of('0') + 1);
+      if (text.back() == '.') text.pop_back();
+      return fmt::format("{} {}", text, step.name);
+    }
+  }
+  return fmt::format("{} ns", duration_ns);
+}
+
+}  // namespace penstock

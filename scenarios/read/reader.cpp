@@ -1,0 +1,228 @@
+// Each kind of value is one parse function of its text; what is common to all (the key's place, a list
+// where one value is wanted) is in `parsed` and `per_stage`.
+
+#include "scenarios/read/reader.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/quantities.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/nearest_name.hpp"
+
+namespace penstock {
+namespace {
+
+/// What a value other than a scalar is told, phrased by asking `parse` about nothing.
+template <typename Value, typename Parse>
+tl::expected<Value, std::string> value_of(const Node& node, Parse parse) {
+  if (node.kind == Node::Kind::scalar) return parse(node.text);
+  std::string expected = parse(std::string_view{}).error();
+  expected.erase(expected.rfind(", got "));
+  return tl::unexpected(fmt::format("{}, got {}", expected, describe(node)));
+}
+
+tl::expected<std::int64_t, std::string> parse_integer(std::string_view text, Range range) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (is_number && value >= range.least && value <= range.most) return value;
+  Node found;
+  found.kind = text.empty() ? Node::Kind::nothing : Node::Kind::scalar;
+  found.text = text;
+  return tl::unexpected(
+      fmt::format("expected a whole number from {} to {}, got {}", range.least, range.most, describe(found)));
+}
+
+tl::expected<bool, std::string> parse_flag(std::string_view text) {
+  std::string word(text);
+  std::ranges::transform(word, word.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (word == "true" || word == "on" || word == "yes") return true;
+  if (word == "false" || word == "off" || word == "no") return false;
+  return tl::unexpected(fmt::format("expected true (on) or false (off), got \"{}\"", text));
+}
+
+}  // namespace
+
+void Problem::note(const Node& node, std::string_view path, std::string_view text) {
+  note(message_at(node, path, text));
+}
+
+void Problem::note(std::string message) {
+  if (std::ranges::find(messages_, message) == messages_.end()) messages_.push_back(std::move(message));
+}
+
+void Problem::note(const Problem& part) {
+  for (const std::string& message : part.messages_) note(message);
+}
+
+std::string Problem::message() const {
+  constexpr std::size_t kMostShown = 8;
+  const std::span shown(messages_.data(), std::min(messages_.size(), kMostShown));
+  const std::size_t hidden = messages_.size() - shown.size();
+  return fmt::format("{}{}", fmt::join(shown, "\n"), hidden == 0 ? "" : fmt::format("\nand {} more", hidden));
+}
+
+MappingReader::MappingReader(const Node& node, std::string path, std::span<const std::string_view> keys,
+                             Problem& problem)
+    : node_(&node), path_(std::move(path)), problem_(&problem) {
+  if (node.kind != Node::Kind::mapping) {
+    problem.note(node, path_,
+                 fmt::format("expected a mapping with the keys {}, got {}", listed(keys), describe(node)));
+  }
+  for (const Node::Entry& entry : node.entries) {
+    if (std::ranges::find(keys, entry.key.text) != keys.end()) continue;
+    problem.note(entry.key, path_of(entry.key.text), unknown_word("key", entry.key.text, keys));
+  }
+}
+
+std::string MappingReader::path_of(std::string_view key) const {
+  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+void MappingReader::complain(std::string_view key, std::string_view text) const {
+  const Node* value = find(key);
+  problem_->note(value != nullptr ? *value : *node_, path_of(key), text);
+}
+
+template <typename Value, typename Parse>
+std::optional<Value> MappingReader::parsed(std::string_view key, Parse parse) const {
+  const Node* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  auto result = value_of<Value>(*value, parse);
+  if (result) return *result;
+  problem_->note(*value, path_of(key), result.error());
+  return std::nullopt;
+}
+
+template <typename Value, typename Parse>
+PerStage<Value> MappingReader::per_stage(std::string_view key, Parse parse) const {
+  const Node* value = find(key);
+  if (value == nullptr) return {};
+  PerStage<Value> figures{.values = {},
+                          .is_list = value->kind == Node::Kind::list,
+                          .place = fmt::format("{}: {}", place_of(*value), path_of(key))};
+  if (value->source && value->source->override_key == path_of(key)) figures.place = place_of(*value);
+  if (!figures.is_list) {
+    if (const auto one = parsed<Value>(key, parse)) figures.values.push_back(*one);
+    return figures;
+  }
+  if (value->items.empty()) complain(key, "expected one value or a list of one a stage, got an empty list");
+  for (std::size_t i = 0; i < value->items.size(); ++i) {
+    auto one = value_of<Value>(value->items[i], parse);
+    if (!one) problem_->note(value->items[i], fmt::format("{}.{}", path_of(key), i), one.error());
+    figures.values.push_back(one.value_or(0));
+  }
+  return figures;
+}
+
+std::optional<Ns> MappingReader::duration(std::string_view key) const {
+  return parsed<Ns>(key, parse_duration);
+}
+
+std::optional<Bytes> MappingReader::bytes(std::string_view key) const {
+  return parsed<Bytes>(key, parse_bytes);
+}
+
+std::optional<Bytes> MappingReader::limit(std::string_view key) const {
+  const Node* value = find(key);
+  if (value != nullptr && value->kind == Node::Kind::scalar && value->text == "unlimited")
+    return std::nullopt;
+  return bytes(key);
+}
+
+std::optional<double> MappingReader::bandwidth(std::string_view key) const {
+  return parsed<double>(key, parse_bandwidth);
+}
+
+std::optional<double> MappingReader::flops(std::string_view key) const {
+  return parsed<double>(key, parse_flops);
+}
+
+std::optional<std::int64_t> MappingReader::integer(std::string_view key, Range range) const {
+  return parsed<std::int64_t>(key, [range](std::string_view text) { return parse_integer(text, range); });
+}
+
+std::optional<bool> MappingReader::flag(std::string_view key) const { return parsed<bool>(key, parse_flag); }
+
+std::optional<std::string> MappingReader::word(std::string_view key) const {
+  return parsed<std::string>(key, [](std::string_view text) -> tl::expected<std::string, std::string> {
+    if (!text.empty()) return std::string(text);
+    return tl::unexpected(std::string("expected a word, got nothing"));
+  });
+}
+
+std::optional<std::vector<std::string>> MappingReader::words(std::string_view key) const {
+  const Node* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->kind != Node::Kind::list) complain(key, "expected a list of words, got " + describe(*value));
+  std::vector<std::string> result;
+  for (std::size_t i = 0; i < value->items.size(); ++i) {
+    const Node& item = value->items[i];
+    if (item.kind != Node::Kind::scalar) {
+      problem_->note(item, fmt::format("{}.{}", path_of(key), i), "expected a word, got " + describe(item));
+    }
+    result.push_back(item.text);
+  }
+  return result;
+}
+
+std::vector<std::int32_t> MappingReader::integers(std::string_view key, Range range) const {
+  const PerStage<std::int64_t> figures =
+      per_stage<std::int64_t>(key, [range](std::string_view text) { return parse_integer(text, range); });
+  return {figures.values.begin(), figures.values.end()};
+}
+
+PerStage<Ns> MappingReader::durations_per_stage(std::string_view key) const {
+  return per_stage<Ns>(key, parse_duration);
+}
+
+PerStage<Bytes> MappingReader::bytes_per_stage(std::string_view key) const {
+  return per_stage<Bytes>(key, parse_bytes);
+}
+
+std::optional<std::size_t> MappingReader::index_of_choice(std::string_view key,
+                                                          std::span<const std::string_view> words) const {
+  const auto parse = [words](std::string_view text) -> tl::expected<std::size_t, std::string> {
+    const auto found = std::ranges::find(words, text);
+    if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
+    // Of two words, neither is a typing error of the other.
+    const std::string hint =
+        words.size() > 2 ? fmt::format("; did you mean {}?", nearest_name(text, words)) : "";
+    return tl::unexpected(fmt::format("expected {}, got \"{}\"{}", fmt::join(words, " or "), text, hint));
+  };
+  return parsed<std::size_t>(key, parse);
+}
+
+tl::expected<std::int64_t, std::string> integer_of(const Node& node, Range range) {
+  return value_of<std::int64_t>(node, [range](std::string_view text) { return parse_integer(text, range); });
+}
+
+std::string listed(std::span<const std::string_view> words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string unknown_word(std::string_view what, std::string_view word,
+                         std::span<const std::string_view> known) {
+  return fmt::format("unknown {}; did you mean {}? Known: {}", what, nearest_name(word, known),
+                     listed(known));
+}
+
+}  // namespace penstock

@@ -1,0 +1,110 @@
+#pragma once
+// Reads the values of a document's mapping by key, with their units, and says what is wrong with them:
+// "FILE:LINE:COLUMN: KEY.PATH: expected ..., got ...". The load_*.cpp files state the schema with it.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/read/document.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+
+/// What is wrong with a document; reading goes on after it with nothing found, so that the schema reads as a
+/// list and not as a ladder of checks, and that all keys which are missing are said at once.
+class Problem {
+ public:
+  bool found() const { return !messages_.empty(); }
+  std::size_t count() const { return messages_.size(); }
+  /// A line each, the first few of them.
+  std::string message() const;
+  /// Notes `PLACE: PATH: TEXT`; once where it is noted twice.
+  void note(const Node& node, std::string_view path, std::string_view text);
+  void note(std::string message);
+  void note(const Problem& part);
+
+ private:
+  std::vector<std::string> messages_;
+};
+
+/// Smallest and largest integer that a key takes.
+struct Range {
+  std::int64_t least = 0;
+  std::int64_t most = 2147483647;
+};
+
+/// One mapping of a document. Every read of an absent key gives nothing.
+class MappingReader {
+ public:
+  /// Notes a problem when `node` is no mapping or has a key that is not among `keys`; the message offers the
+  /// nearest key and lists them all. `node`, `keys` and `problem` must outlive the reader.
+  MappingReader(const Node& node, std::string path, std::span<const std::string_view> keys, Problem& problem);
+
+  const Node& node() const { return *node_; }
+  const Node* find(std::string_view key) const { return node_->find(key); }
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+  std::string path_of(std::string_view key) const;
+
+  std::optional<Ns> duration(std::string_view key) const;
+  std::optional<Bytes> bytes(std::string_view key) const;
+  /// Bytes, or the word "unlimited", which is nothing.
+  std::optional<Bytes> limit(std::string_view key) const;
+  std::optional<double> bandwidth(std::string_view key) const;
+  std::optional<double> flops(std::string_view key) const;
+  std::optional<std::int64_t> integer(std::string_view key, Range range) const;
+  /// true, on, yes / false, off, no.
+  std::optional<bool> flag(std::string_view key) const;
+  /// Any scalar.
+  std::optional<std::string> word(std::string_view key) const;
+  /// A list of words.
+  std::optional<std::vector<std::string>> words(std::string_view key) const;
+  /// One integer or a list of them.
+  std::vector<std::int32_t> integers(std::string_view key, Range range) const;
+  PerStage<Ns> durations_per_stage(std::string_view key) const;
+  PerStage<Bytes> bytes_per_stage(std::string_view key) const;
+
+  /// One of a closed set of words.
+  template <typename Value, std::size_t count>
+  std::optional<Value> choice(std::string_view key,
+                              const std::array<std::pair<std::string_view, Value>, count>& choices) const {
+    std::array<std::string_view, count> words;
+    for (std::size_t i = 0; i < count; ++i) words[i] = choices[i].first;
+    const std::optional<std::size_t> index = index_of_choice(key, words);
+    return index ? std::optional(choices[*index].second) : std::nullopt;
+  }
+
+  /// Notes a problem with the value of `key`, or with the mapping when it has no such key.
+  void complain(std::string_view key, std::string_view text) const;
+
+ private:
+  template <typename Value, typename Parse>
+  std::optional<Value> parsed(std::string_view key, Parse parse) const;
+  template <typename Value, typename Parse>
+  PerStage<Value> per_stage(std::string_view key, Parse parse) const;
+  std::optional<std::size_t> index_of_choice(std::string_view key,
+                                             std::span<const std::string_view> words) const;
+
+  const Node* node_;
+  std::string path_;
+  Problem* problem_;
+};
+
+/// The integer that a scalar spells. Errors: "expected a whole number from 1 to 8, got ..."
+tl::expected<std::int64_t, std::string> integer_of(const Node& node, Range range);
+
+/// "name, stages, microbatches".
+std::string listed(std::span<const std::string_view> words);
+/// "unknown key; did you mean stages? Known keys: name, stages".
+std::string unknown_word(std::string_view what, std::string_view word,
+                         std::span<const std::string_view> known);
+
+}  // namespace penstock

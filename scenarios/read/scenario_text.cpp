@@ -1,0 +1,280 @@
+// The inverse of the loaders: writing and reading gives the same experiment, figure for figure. Numbers are
+// written exact and with their unit (B, ns, B/s) instead of rounded for people, and names are quoted unless
+// they can be nothing but names: YAML takes "no" and "1e3" for something else.
+
+#include "scenarios/read/scenario_text.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/quantities.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "topology/cluster.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+/// `text` as a scalar; in quotes unless it is plainly a name ("Conv2d-4").
+std::string scalar(std::string_view text) {
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
+  const bool has_digit = std::ranges::any_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  const bool starts_with_letter = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
+  if (starts_with_letter && has_digit && std::ranges::all_of(text, is_plain)) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string bandwidth(double bytes_per_second) {
+  return bytes_per_second == kUnlimitedBandwidth ? "unlimited" : fmt::format("{} B/s", bytes_per_second);
+}
+
+std::string memory(std::optional<Bytes> bytes) {
+  return bytes ? fmt::format("{} B", *bytes) : std::string("unlimited");
+}
+
+/// ", flops: ..." where a device's rate is known.
+std::string flops(double flops_per_second) {
+  return flops_per_second == 0 ? std::string() : fmt::format(", flops: {} FLOP/s", flops_per_second);
+}
+
+/// `price: ...` with what stands before and behind it, where a device has one.
+std::string price(std::optional<double> per_device_hour, std::string_view before, std::string_view behind) {
+  return per_device_hour ? fmt::format("{}price: {}{}", before, *per_device_hour, behind) : std::string();
+}
+
+// --- the parts ------------------------------------------------------------------------------------------
+
+std::string layer_line(const LayerGraph& graph, std::size_t index) {
+  const Layer& layer = graph.layers[index];
+  std::string line = fmt::format("    - {{name: {}, forward: {}, backward: {}, output: {} B, weights: {} B",
+                                 scalar(layer.name), duration_text(layer.forward_ns),
+                                 duration_text(layer.backward_ns), layer.output, layer.weights);
+  if (layer.kept) line += fmt::format(", kept: {} B", *layer.kept);
+  if (layer.transient != 0) line += fmt::format(", transient: {} B", layer.transient);
+  const auto before = static_cast<std::int32_t>(index) - 1;
+  const std::vector<std::int32_t> usual =
+      index == 0 ? std::vector<std::int32_t>{} : std::vector<std::int32_t>{before};
+  if (layer.inputs != usual) {
+    std::vector<std::string> names;
+    names.reserve(layer.inputs.size());
+    for (const std::int32_t input : layer.inputs)
+      names.push_back(scalar(graph.layers[static_cast<std::size_t>(input)].name));
+    line += fmt::format(", inputs: [{}]", fmt::join(names, ", "));
+  }
+  return line + "}\n";
+}
+
+std::string network_line(const NetworkSpec& network) {
+  std::vector<std::string> sizes;
+  sizes.reserve(network.sizes.size());
+  for (const auto& [name, size] : network.sizes) sizes.push_back(fmt::format("{}: {}", name, size));
+  return fmt::format("  network: {{{}: {{{}}}}}\n", network.name, fmt::join(sizes, ", "));
+}
+
+std::string model_text(const LayerGraph& graph, const Scenario& scenario) {
+  std::string text = fmt::format("model:\n  batch: {}\n", scenario.batch.own_micro_batch_size);
+  if (scenario.network) text += network_line(*scenario.network);
+  if (graph.overhead_ns != 0) text += fmt::format("  overhead: {}\n", duration_text(graph.overhead_ns));
+  text += "  layers:\n";
+  for (std::size_t index = 0; index < graph.layers.size(); ++index) text += layer_line(graph, index);
+  return text;
+}
+
+using Text = tl::expected<std::string, std::string>;
+
+struct ClusterText {
+  std::string preset;
+  std::optional<double> price_per_device_hour;
+
+  Text operator()(const UniformCluster& shape) const {
+    return fmt::format("cluster: {{preset: uniform, {}bandwidth: {}, latency: {}, memory: {}{}{}}}\n",
+                       shape.devices > 0 ? fmt::format("devices: {}, ", shape.devices) : "",
+                       bandwidth(shape.bytes_per_second), duration_text(shape.latency_ns),
+                       memory(shape.memory_bytes), flops(shape.flops_per_second),
+                       price(price_per_device_hour, ", ", ""));
+  }
+  Text operator()(const TwoLevelCluster& shape) const {
+    std::string text = fmt::format(
+        "cluster:\n  preset: {}\n  nodes: {}\n  devices_per_node: {}\n  intra_bandwidth: {}\n"
+        "  intra_latency: {}\n  inter_bandwidth: {}\n  inter_latency: {}\n  memory: {}\n",
+        preset, shape.nodes, shape.devices_per_node, bandwidth(shape.intra_bytes_per_second),
+        duration_text(shape.intra_latency_ns), bandwidth(shape.inter_bytes_per_second),
+        duration_text(shape.inter_latency_ns), memory(shape.memory_bytes));
+    if (shape.flops_per_second != 0) text += fmt::format("  flops: {} FLOP/s\n", shape.flops_per_second);
+    text += price(price_per_device_hour, "  ", "\n");
+    if (!shape.device_order.empty())
+      text += fmt::format("  device_order: [{}]\n", fmt::join(shape.device_order, ", "));
+    return text;
+  }
+  Text operator()(const Cluster& /*cluster*/) const {
+    return tl::unexpected(
+        std::string("a cluster given link by link cannot be written into a scenario: take the table or JSON, "
+                    "or a preset"));
+  }
+};
+
+std::string channels_text(const ChannelOptions& channels) {
+  const ChannelOptions usual;
+  std::string text;
+  if (channels.model != usual.model) text += fmt::format("  channel: {}\n", to_text(channels.model));
+  if (channels.blocking) text += "  blocking: true\n";
+  if (channels.capacity != usual.capacity) text += fmt::format("  capacity: {}\n", channels.capacity);
+  if (channels.eager_bytes != usual.eager_bytes) text += fmt::format("  eager: {} B\n", channels.eager_bytes);
+  return text;
+}
+
+std::string schedule_text(const Scenario& scenario) {
+  const Shape& shape = scenario.shape;
+  std::string text = fmt::format(
+      "schedule:\n  name: {}\n  stages: {}\n  replicas: [{}]\n  microbatches: {}\n", scenario.schedule,
+      shape.stages, fmt::join(shape.replicas, ", "), scenario.batch.microbatches.value_or(1));
+  if (shape.routing == Routing::global) text += "  routing: global\n";
+  if (!shape.buckets.empty()) text += fmt::format("  buckets: [{}]\n", fmt::join(shape.buckets, ", "));
+  return text + channels_text(scenario.channels);
+}
+
+std::string_view name_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::sgd:
+      return "sgd";
+    case Optimizer::momentum:
+      return "momentum";
+    case Optimizer::rmsprop:
+      return "rmsprop";
+    case Optimizer::adam:
+      return "adam";
+  }
+  return "";
+}
+
+std::string precision_text(Precision precision) {
+  switch (precision) {
+    case Precision::full:
+      return "";
+    case Precision::mixed:
+      return ", precision: mixed";
+    case Precision::mixed_full_gradients:
+      return ", precision: mixed-full-gradients";
+  }
+  return "";
+}
+
+std::string failures_text(const FailureRates& failures) {
+  std::string text = fmt::format(", failures: {{mtbf: {}, checkpoint_cost: {}, restart: {}",
+                                 duration_text(failures.device_mtbf_ns), duration_text(failures.save_ns),
+                                 duration_text(failures.restart_ns));
+  if (failures.interval_ns)
+    text += fmt::format(", checkpoint_every: {}", duration_text(*failures.interval_ns));
+  return text + "}";
+}
+
+/// "    forward: [1 ms, 2 ms]\n"; nothing where the figure is not given.
+template <typename Value, typename ToText>
+std::string figure_line(std::string_view key, const PerStage<Value>& figure, ToText to_text) {
+  if (!figure.given()) return "";
+  if (!figure.is_list) return fmt::format("    {}: {}\n", key, to_text(figure.values.front()));
+  std::vector<std::string> values;
+  values.reserve(figure.values.size());
+  for (const Value value : figure.values) values.push_back(to_text(value));
+  return fmt::format("    {}: [{}]\n", key, fmt::join(values, ", "));
+}
+
+bool is_nothing(const PerStage<Bytes>& figure) {
+  return std::ranges::all_of(figure.values, [](Bytes bytes) { return bytes == 0; });
+}
+
+std::string byte_line(std::string_view key, const PerStage<Bytes>& figure) {
+  return figure_line(key, figure, [](Bytes bytes) { return fmt::format("{} B", bytes); });
+}
+
+/// Bytes that are 0 where they are left out.
+std::string byte_line_unless_0(std::string_view key, const PerStage<Bytes>& figure) {
+  return is_nothing(figure) ? "" : byte_line(key, figure);
+}
+
+/// Bytes that follow from others where they are left out.
+std::string byte_line_beside(std::string_view key, const PerStage<Bytes>& figure,
+                             const PerStage<Bytes>& others) {
+  return is_nothing(others) ? byte_line_unless_0(key, figure) : byte_line(key, figure);
+}
+
+}  // namespace
+
+std::string comment_to_yaml(std::string_view text) {
+  std::string lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines += end == 0 ? "#\n" : fmt::format("# {}\n", text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+tl::expected<std::string, std::string> cluster_to_yaml(const ClusterSpec& cluster) {
+  return std::visit(ClusterText{cluster.name, cluster.price_per_device_hour}, cluster.shape);
+}
+
+std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch) {
+  std::string text = fmt::format("model:\n  batch: {}\n  stages:\n", batch);
+  text += figure_line("forward", figures.forward, duration_text);
+  text += figure_line("backward", figures.backward, duration_text);
+  text += figure_line("backward_input", figures.backward_input, duration_text);
+  text += figure_line("backward_weight", figures.backward_weight, duration_text);
+  text += figure_line("recompute", figures.recompute, duration_text);
+  text += figure_line("overlapped_pair", figures.overlapped_pair, duration_text);
+  text += figure_line("step", figures.step, duration_text);
+  text += figure_line("overhead", figures.overhead, duration_text);
+  text += byte_line_unless_0("activation", figures.activation);
+  text += byte_line_beside("gradient", figures.gradient, figures.activation);
+  text += byte_line_unless_0("kept", figures.kept);
+  text += byte_line_unless_0("released_by_input", figures.released_by_input);
+  text += byte_line_unless_0("input", figures.input);
+  text += byte_line_unless_0("weights", figures.weights);
+  text += byte_line_beside("gradients", figures.gradients, figures.weights);
+  text += byte_line_beside("optimizer_state", figures.optimizer_state, figures.weights);
+  text += byte_line_unless_0("transient", figures.transient);
+  if (figures.edges.empty()) return text;
+  std::vector<std::string> edges;
+  edges.reserve(figures.edges.size());
+  for (const StageEdge& edge : figures.edges) edges.push_back(fmt::format("[{}, {}]", edge.from, edge.to));
+  return text + fmt::format("    edges: [{}]\n", fmt::join(edges, ", "));
+}
+
+tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario, std::string_view comment) {
+  const auto* graph = std::get_if<LayerGraph>(&scenario.model);
+  if (graph == nullptr || scenario.partition.rule != Partition::Rule::cuts) {
+    return tl::unexpected(std::string("only a scenario of layers with cuts between them can be written"));
+  }
+  auto cluster = cluster_to_yaml(scenario.cluster);
+  if (!cluster) return cluster;
+  std::string text = comment_to_yaml(comment) + model_text(*graph, scenario);
+  text += *cluster + schedule_text(scenario);
+  if (!scenario.partition.cuts.empty())
+    text += fmt::format("partition: [{}]\n", fmt::join(scenario.partition.cuts, ", "));
+  return text + fmt::format("training: {{micro_batch_size: {}, optimizer: {}{}{}}}\n",
+                            scenario.batch.micro_batch_size.value_or(1), name_of(scenario.optimizer),
+                            precision_text(scenario.precision),
+                            scenario.failures ? failures_text(*scenario.failures) : "");
+}
+
+}  // namespace penstock

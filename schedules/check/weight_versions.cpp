@@ -1,0 +1,121 @@
+// A pass over every rank's list: F, B, I and W state their version; the STEP behind a B or W is the update
+// that applies its gradient. An older version is kept from the STEP that replaces it to its last use.
+
+#include "schedules/check/weight_versions.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+/// What one rank's list says of one stage.
+struct StageOnRank {
+  std::int32_t updates = 0;
+  std::vector<std::int32_t> unapplied;  ///< units whose gradient waits for a STEP
+  VersionLives versions;
+};
+
+void note_version(UnitVersions& unit, const Action& action) {
+  if (action.kind == ActionKind::forward) unit.forward = action.weight_version;
+  if (makes_input_gradient(action.kind)) unit.backward = action.weight_version;
+  if (makes_weight_gradient(action.kind)) unit.weight = action.weight_version;
+}
+
+/// The newest version is always there; an older one is kept beside it from the STEP that replaced it.
+std::int32_t most_kept(const VersionLives& versions, std::size_t list_size) {
+  if (versions.all().size() == 1) return 1;
+  std::vector<std::int32_t> change(list_size + 1, 0);
+  for (const VersionLife& version : versions.all()) {
+    if (!version.is_used_after_its_replacement()) continue;
+    ++change[index(version.replaced_by)];
+    --change[index(version.last_used_by) + 1];
+  }
+  std::int32_t kept = 1;
+  std::int32_t most = 1;
+  for (const std::int32_t difference : change) {
+    kept += difference;
+    most = std::max(most, kept);
+  }
+  return most;
+}
+
+class Reading {
+ public:
+  explicit Reading(const Program& program) : program_(program) {
+    found_.units = program.unit_count();
+    found_.cells.resize(program.placement.stages.size() * index(found_.units));
+    found_.stages.resize(program.placement.stages.size());
+  }
+
+  WeightVersions run() {
+    for (const std::vector<Action>& actions : program_.ranks) read(actions);
+    for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) measure(stage);
+    return std::move(found_);
+  }
+
+ private:
+  UnitVersions& at(std::int32_t stage, std::int32_t unit) {
+    return found_.cells[index(stage) * index(found_.units) + index(unit)];
+  }
+
+  void read(const std::vector<Action>& actions) {
+    std::vector<StageOnRank> stages(found_.stages.size());
+    for (std::size_t position = 0; position < actions.size(); ++position) {
+      const Action& action = actions[position];
+      StageOnRank& stage = stages[index(action.stage)];
+      if (action.kind == ActionKind::step) {
+        for (const std::int32_t unit : stage.unapplied) at(action.stage, unit).update = stage.updates;
+        stage.unapplied.clear();
+        ++stage.updates;
+      }
+      stage.versions.note(action, static_cast<std::int32_t>(position));
+      if (!has_weight_version(action.kind)) continue;
+      note_version(at(action.stage, action.microbatch), action);
+      if (makes_weight_gradient(action.kind)) stage.unapplied.push_back(action.microbatch);
+    }
+    for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+      const StageOnRank& here = stages[stage];
+      for (const std::int32_t unit : here.unapplied) {
+        at(static_cast<std::int32_t>(stage), unit).update = here.updates;
+      }
+      found_.stages[stage].updates = std::max(found_.stages[stage].updates, here.updates);
+      found_.stages[stage].kept =
+          std::max(found_.stages[stage].kept, most_kept(here.versions, actions.size()));
+    }
+  }
+
+  void measure(std::int32_t stage) {
+    std::vector<std::int32_t> forward;
+    std::vector<std::int32_t> backward;
+    for (std::int32_t unit = 0; unit < found_.units; ++unit) {
+      const UnitVersions& versions = at(stage, unit);
+      forward.push_back(versions.update - versions.forward);
+      backward.push_back(versions.update - versions.backward);
+      backward.push_back(versions.update - versions.weight);
+    }
+    const auto range = [](const std::vector<std::int32_t>& ages) {
+      const auto [least, most] = std::ranges::minmax(ages);
+      return Staleness{.least = least, .most = most};
+    };
+    found_.stages[index(stage)].forward = range(forward);
+    found_.stages[index(stage)].backward = range(backward);
+  }
+
+  const Program& program_;
+  WeightVersions found_;
+};
+
+}  // namespace
+
+WeightVersions weight_versions(const Program& program) { return Reading(program).run(); }
+
+}  // namespace penstock

@@ -1,0 +1,71 @@
+// The one table of letters, in the order of ActionKind, and the families that kinds belong to. The text of an
+// action is
+//
+//   stage letters microbatch [> peer | < peer]        2F0   0RECV_F3   0SEND_F1>2
+//
+// where the peer is written only when it is not the neighbour that a chain has there, so that the texts of
+// chains are PyTorch's.
+
+#include "schedules/ir/action.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+namespace {
+
+constexpr std::array<std::string_view, 13> kLetters = {
+    "F",      "B",      "I",       "W",       "R",           "SEND_F", "RECV_F",
+    "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "STEP"};
+static_assert(kLetters[static_cast<std::size_t>(ActionKind::step)] == "STEP");
+
+}  // namespace
+
+std::string_view letters(ActionKind kind) { return kLetters[static_cast<std::size_t>(kind)]; }
+
+std::optional<ActionKind> kind_of_letters(std::string_view text) {
+  const auto* const found = std::ranges::find(kLetters, text);
+  if (found == kLetters.end()) return std::nullopt;
+  return static_cast<ActionKind>(found - kLetters.begin());
+}
+
+std::optional<std::int32_t> chain_peer(ActionKind kind, std::int32_t stage) {
+  switch (kind) {
+    case ActionKind::send_forward:
+    case ActionKind::recv_backward:
+      return stage + 1;
+    case ActionKind::recv_forward:
+    case ActionKind::send_backward:
+      return stage - 1;
+    case ActionKind::forward:
+    case ActionKind::backward:
+    case ActionKind::backward_input:
+    case ActionKind::backward_weight:
+    case ActionKind::recompute:
+    case ActionKind::unshard:
+    case ActionKind::reshard:
+    case ActionKind::reduce_grad:
+    case ActionKind::step:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::string to_text(const Action& action) {
+  std::string text = std::to_string(action.stage);
+  text += letters(action.kind);
+  if (has_microbatch(action.kind)) text += std::to_string(action.microbatch);
+  const auto neighbour = chain_peer(action.kind, action.stage);
+  if (neighbour && action.peer != *neighbour) {
+    text += is_send(action.kind) ? '>' : '<';
+    text += std::to_string(action.peer);
+  }
+  return text;
+}
+
+}  // namespace penstock

@@ -1,0 +1,106 @@
+// Look-ups in a CostTable, and the costs of a program that comes without a model: F, I and W take 1 ms, B
+// their sum, one activation is one unit of memory, links are free. An overlapped pair takes what is stated
+// for it, otherwise the sum of its leaves; a duration asked of an action that is no computation is a fault of
+// the caller, not 0.
+
+#include "schedules/ir/cost_table.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+Ns duration_ns(const StageCost& cost, ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return cost.forward_ns;
+    case ActionKind::backward:
+      return cost.backward_ns;
+    case ActionKind::backward_input:
+      return cost.backward_input_ns;
+    case ActionKind::backward_weight:
+      return cost.backward_weight_ns;
+    case ActionKind::recompute:
+      return cost.recompute_ns;
+    case ActionKind::step:
+      return cost.step_ns;
+    case ActionKind::send_forward:
+    case ActionKind::recv_forward:
+    case ActionKind::send_backward:
+    case ActionKind::recv_backward:
+    case ActionKind::unshard:
+    case ActionKind::reshard:
+    case ActionKind::reduce_grad:
+      break;
+  }
+  throw std::logic_error("duration_ns takes a compute action");
+}
+
+Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second) {
+  const StageCost& one = costs.stages[static_cast<std::size_t>(first.stage)];
+  const StageCost& other = costs.stages[static_cast<std::size_t>(second.stage)];
+  const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
+  if (stated >= 0) return stated;
+  return duration_ns(one, first.kind) + duration_ns(other, second.kind);
+}
+
+Ns group_duration_ns(const CostTable& costs, std::span<const Action> group) {
+  if (group.size() == 2) return pair_duration_ns(costs, group[0], group[1]);
+  Ns sum = 0;
+  for (const Action& action : group) {
+    sum += duration_ns(costs.stages[static_cast<std::size_t>(action.stage)], action.kind);
+  }
+  return sum;
+}
+
+Bytes transfer_bytes(const CostTable& costs, const EdgeNumbers& edges, const Action& transfer) {
+  if (costs.edges.size() != edges.size()) {
+    throw std::logic_error(
+        fmt::format("a cost table of {} edges was given for a program of {}: every edge needs its bytes",
+                    costs.edges.size(), edges.size()));
+  }
+  const EdgeCost& cost = costs.edges[edges.of(transfer)];
+  return flow_of(transfer.kind) == Flow::activation ? cost.activation : cost.gradient;
+}
+
+Bytes collective_bytes(const CostTable& costs, const Action& collective) {
+  const StageCost& cost = costs.stages[static_cast<std::size_t>(collective.stage)];
+  return collective.kind == ActionKind::unshard ? cost.weights : cost.gradients;
+}
+
+Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& collective) {
+  const auto& members = program.placement.stages[static_cast<std::size_t>(collective.stage)].ranks;
+  const auto ranks = static_cast<Bytes>(members.size());
+  const bool reduces_everywhere = collective.kind == ActionKind::reduce_grad && program.sharding == 0;
+  const Bytes steps = (reduces_everywhere ? 2 : 1) * (ranks - 1);
+  const Bytes bytes = collective_bytes(costs, collective);
+  return steps * (bytes / ranks) + (steps * (bytes % ranks) + ranks - 1) / ranks;
+}
+
+CostTable uniform_costs(const Program& program, const StageCost& stage, const EdgeCost& edge) {
+  return {.stages = std::vector<StageCost>(program.placement.stages.size(), stage),
+          .edges = std::vector<EdgeCost>(stage_edges(program).size(), edge)};
+}
+
+CostTable unit_costs(const Program& program) {
+  constexpr Ns kMillisecond = 1'000'000;
+  const StageCost unit{.forward_ns = kMillisecond,
+                       .backward_ns = 2 * kMillisecond,
+                       .backward_input_ns = kMillisecond,
+                       .backward_weight_ns = kMillisecond,
+                       .recompute_ns = kMillisecond,
+                       .kept = 1};
+  return uniform_costs(program, unit);
+}
+
+}  // namespace penstock

@@ -1,0 +1,75 @@
+#pragma once
+// What each action costs: the only thing that an engine knows about the model and the devices.
+// Filled by scenarios/ from times, profiles or calibrations; all figures are for one microbatch.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// Durations and bytes of one stage. Durations are >= 0 ns, sizes >= 0 bytes.
+struct StageCost {
+  Ns forward_ns = 0;
+  Ns backward_ns = 0;
+  Ns backward_input_ns = 0;
+  Ns backward_weight_ns = 0;
+  Ns recompute_ns = 0;
+  Ns step_ns = 0;
+  Ns overlapped_pair_ns = -1;   ///< of a pair with a leaf on this stage; -1: the sum of its leaves
+  Bytes kept = 0;               ///< activations held from F to B
+  Bytes released_by_input = 0;  ///< the part of `kept` that I gives back; W gives back the rest
+  Bytes input = 0;              ///< what F keeps under re-materialisation when no edge feeds it
+  Bytes weights = 0;            ///< one version of the weights
+  Bytes gradients = 0;          ///< held from the first B or W after a STEP to the next STEP
+  Bytes optimizer_state = 0;
+  Bytes transient = 0;  ///< held while an F, B, I, W or R runs
+
+  friend bool operator==(const StageCost&, const StageCost&) = default;
+};
+
+/// Bytes of one microbatch over one stage edge.
+struct EdgeCost {
+  Bytes activation = 0;
+  Bytes gradient = 0;
+
+  friend bool operator==(const EdgeCost&, const EdgeCost&) = default;
+};
+
+/// The costs of a program's stages and edges.
+struct CostTable {
+  std::vector<StageCost> stages;  ///< one a stage of the program
+  std::vector<EdgeCost> edges;    ///< one an edge of the program, by its number
+
+  friend bool operator==(const CostTable&, const CostTable&) = default;
+};
+
+/// Duration of a compute action that is not part of an overlapped pair. Requires is_compute(kind).
+Ns duration_ns(const StageCost& cost, ActionKind kind);
+/// Duration of the overlapped pair of the two leaves: the larger overlapped_pair_ns of their stages,
+/// or the sum of the leaves where neither stage states one.
+Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second);
+/// Duration of a group of overlapped compute actions: of one its own, of two their pair's, of more their sum.
+Ns group_duration_ns(const CostTable& costs, std::span<const Action> group);
+/// Bytes of a SEND or RECV of the program that the edges are of. Throws std::logic_error where the table has
+/// not one entry an edge.
+Bytes transfer_bytes(const CostTable& costs, const EdgeNumbers& edges, const Action& transfer);
+
+/// The buffer of an UNSHARD (the stage's weights) or REDUCE_GRAD (its gradients).
+Bytes collective_bytes(const CostTable& costs, const Action& collective);
+/// What each member of such a collective sends, and receives, in a ring of n ranks: 2(n-1)/n of the buffer
+/// where gradients are all-reduced, (n-1)/n where they are reduced and scattered (sharded) or weights
+/// are gathered; rounded up.
+Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& collective);
+
+/// Every stage of the program costs the same, and so does every edge; messages are empty unless given.
+CostTable uniform_costs(const Program& program, const StageCost& stage, const EdgeCost& edge = {});
+
+/// F, I, W and R take 1 ms, B 2 ms; one activation is one unit of memory; messages are empty.
+CostTable unit_costs(const Program& program);
+
+}  // namespace penstock

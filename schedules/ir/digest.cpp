@@ -1,0 +1,122 @@
+// The program as a sequence of little-endian words of 32 bits through XXH3-128: first every field and the
+// placement, each list led by its length, then every rank's actions, five words each, whatever way lists are
+// stored. Two programs have the same words exactly where they are equal:
+//
+//   digest = XXH3-128( head | stages: ranks, route | edges | rank 0: n, a0 a1 ... | rank 1: ... )
+//   a      = kind and overlaps_next | stage | microbatch | peer | weight version
+//
+// XXH3 (Yann Collet, xxHash 0.8) mixes all bits, so that programs that differ collide with a chance of
+// 2^-128; it defends against no one who looks for a collision.
+
+#include "schedules/ir/digest.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/core.h>
+#define XXH_INLINE_ALL  // nothing to link, and none of the installed package
+#include <xxhash.h>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+/// The bytes of a number as a little-endian machine has them.
+constexpr std::uint32_t little_endian(std::uint32_t word) {
+  if constexpr (std::endian::native == std::endian::little) return word;
+  return (word >> 24) | ((word >> 8) & 0xff00U) | ((word << 8) & 0xff0000U) | (word << 24);
+}
+
+/// Collects words in blocks, because a call of XXH3 costs more than hashing one action.
+class WordHash {
+ public:
+  WordHash() : state_(XXH3_createState(), &XXH3_freeState) {
+    if (!state_) throw std::bad_alloc();
+    XXH3_128bits_reset(state_.get());
+  }
+
+  void add(std::int64_t number) { add(static_cast<std::uint32_t>(number)); }
+  void add(std::uint32_t word) {
+    if (used_ == block_.size()) flush();
+    block_[used_++] = little_endian(word);
+  }
+  void add(std::string_view text) {
+    add(static_cast<std::int64_t>(text.size()));
+    for (const char letter : text) add(static_cast<std::uint32_t>(static_cast<unsigned char>(letter)));
+  }
+  void add(const std::vector<std::int32_t>& numbers) {
+    add(static_cast<std::int64_t>(numbers.size()));
+    for (const std::int32_t number : numbers) add(std::int64_t{number});
+  }
+  void add(const Action& action) {
+    add(static_cast<std::uint32_t>(action.kind) | (action.overlaps_next ? 1U << 8 : 0U));
+    for (const std::int32_t number : {action.stage, action.microbatch, action.peer, action.weight_version})
+      add(std::int64_t{number});
+  }
+
+  std::string hexadecimal() {
+    flush();
+    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
+    return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  }
+
+ private:
+  void flush() {
+    XXH3_128bits_update(state_.get(), block_.data(), used_ * sizeof(block_[0]));
+    used_ = 0;
+  }
+
+  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
+  std::array<std::uint32_t, 1024> block_{};
+  std::size_t used_ = 0;
+};
+
+void add_head(WordHash& hash, const Program& program) {
+  hash.add(std::string_view(program.schedule));
+  for (const std::int32_t number :
+       {program.microbatches, program.slices, program.iterations, program.sharding,
+        std::int32_t{program.barrier}, std::int32_t{program.mixed_versions}}) {
+    hash.add(std::int64_t{number});
+  }
+  hash.add(static_cast<std::uint32_t>(program.update));
+  hash.add(static_cast<std::uint32_t>(program.recompute));
+  hash.add(static_cast<std::uint32_t>(program.channel));
+}
+
+void add_placement(WordHash& hash, const Program& program) {
+  hash.add(static_cast<std::int64_t>(program.placement.stages.size()));
+  for (const StagePlacement& stage : program.placement.stages) {
+    hash.add(stage.ranks);
+    hash.add(stage.route);
+  }
+  hash.add(static_cast<std::int64_t>(program.edges.size()));
+  for (const StageEdge& edge : program.edges) {
+    hash.add(std::int64_t{edge.from});
+    hash.add(std::int64_t{edge.to});
+  }
+}
+
+}  // namespace
+
+std::string digest(const Program& lowered) {
+  WordHash hash;
+  add_head(hash, lowered);
+  add_placement(hash, lowered);
+  hash.add(static_cast<std::int64_t>(lowered.ranks.size()));
+  for (const std::vector<Action>& list : lowered.ranks) {
+    hash.add(static_cast<std::int64_t>(list.size()));
+    for (const Action& action : list) hash.add(action);
+  }
+  return hash.hexadecimal();
+}
+
+}  // namespace penstock

@@ -1,0 +1,77 @@
+// Placement and stage edges: the two tables that say where the actions of a Program belong. A stage is a list
+// of ranks (its replicas) and a route, microbatch m going to replica route[m mod length]; a program that
+// states no edges is a chain, 0 -> 1 -> ... -> K-1. A program without transfers counts as lowered only if it
+// needs none.
+
+#include "schedules/ir/program.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+
+std::int32_t Placement::replica_of(std::int32_t stage, std::int32_t microbatch) const {
+  const std::vector<std::int32_t>& route = stages[static_cast<std::size_t>(stage)].route;
+  if (route.size() == 1) return route.front();
+  return route[static_cast<std::size_t>(microbatch) % route.size()];
+}
+
+std::int32_t Placement::rank_of(std::int32_t stage, std::int32_t microbatch) const {
+  return stages[static_cast<std::size_t>(stage)]
+      .ranks[static_cast<std::size_t>(replica_of(stage, microbatch))];
+}
+
+std::int32_t Placement::replica_on(std::int32_t stage, std::int32_t rank) const {
+  const std::vector<std::int32_t>& ranks = stages[static_cast<std::size_t>(stage)].ranks;
+  const auto found = std::find(ranks.begin(), ranks.end(), rank);
+  return found == ranks.end() ? -1 : static_cast<std::int32_t>(found - ranks.begin());
+}
+
+std::vector<StageEdge> stage_edges(const Program& program) {
+  if (!program.edges.empty()) return program.edges;
+  std::vector<StageEdge> chain;
+  for (std::int32_t stage = 0; stage + 1 < program.stage_count(); ++stage) {
+    chain.push_back({.from = stage, .to = stage + 1});
+  }
+  return chain;
+}
+
+StageNeighbours stage_neighbours(const Program& program) {
+  StageNeighbours neighbours;
+  neighbours.predecessors.resize(program.placement.stages.size());
+  neighbours.successors.resize(program.placement.stages.size());
+  for (const StageEdge& edge : stage_edges(program)) {  // sorted, so both lists come out ascending
+    neighbours.predecessors[static_cast<std::size_t>(edge.to)].push_back(edge.from);
+    neighbours.successors[static_cast<std::size_t>(edge.from)].push_back(edge.to);
+  }
+  return neighbours;
+}
+
+namespace {
+
+bool some_transfer(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, [](const Action& action) { return is_transfer(action.kind); });
+  });
+}
+
+bool crosses_ranks(const Program& program, const StageEdge& edge) {
+  for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
+    if (program.placement.rank_of(edge.from, unit) != program.placement.rank_of(edge.to, unit)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool is_lowered(const Program& program) {
+  if (some_transfer(program)) return true;
+  return std::ranges::none_of(stage_edges(program),
+                              [&](const StageEdge& edge) { return crosses_ranks(program, edge); });
+}
+
+}  // namespace penstock

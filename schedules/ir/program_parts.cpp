@@ -1,0 +1,111 @@
+// The pieces that several generators share: the placements that schedules have in common,
+//
+//   looped         stage s on rank s mod K              0 1 2 3 0 1 2 3        K = 4, v = 2
+//   zigzag         there and back, as a V or a W        0 1 2 3 3 2 1 0
+//   bidirectional  stage s on s and on K - 1 - s        0|3 1|2 2|1 3|0
+//
+// and the tails of lists: reductions of replicated stages, STEPs.
+
+#include "schedules/ir/program_parts.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+
+namespace penstock {
+
+namespace {
+
+Program program_of(std::string schedule, const Shape& shape) {
+  Program program{.schedule = std::move(schedule),
+                  .microbatches = shape.microbatches,
+                  .iterations = shape.iterations,
+                  .barrier = shape.barrier};
+  program.ranks.resize(static_cast<std::size_t>(shape.stages));
+  return program;
+}
+
+}  // namespace
+
+Program looped_program(std::string schedule, const Shape& shape) {
+  Program program = program_of(std::move(schedule), shape);
+  for (std::int32_t stage = 0; stage < shape.stages * shape.virtual_stages; ++stage) {
+    program.placement.stages.push_back({.ranks = {stage % shape.stages}});
+  }
+  return program;
+}
+
+Program zigzag_program(std::string schedule, const Shape& shape, std::int32_t chunks) {
+  Program program = program_of(std::move(schedule), shape);
+  for (std::int32_t stage = 0; stage < shape.stages * chunks; ++stage) {
+    const std::int32_t place = stage % shape.stages;
+    const bool down = stage / shape.stages % 2 == 0;
+    program.placement.stages.push_back({.ranks = {down ? place : shape.stages - 1 - place}});
+  }
+  return program;
+}
+
+Program bidirectional_program(std::string schedule, const Shape& shape,
+                              const std::vector<std::int32_t>& route) {
+  Program program = program_of(std::move(schedule), shape);
+  for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
+    const std::int32_t mirror = shape.stages - 1 - stage;
+    if (stage == mirror) {
+      program.placement.stages.push_back({.ranks = {stage}});
+    } else {
+      program.placement.stages.push_back({.ranks = {stage, mirror}, .route = route});
+    }
+  }
+  return program;
+}
+
+void append_reductions(Program& program) {
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    const std::vector<std::int32_t>& ranks = program.placement.stages[static_cast<std::size_t>(stage)].ranks;
+    if (ranks.size() == 1) continue;
+    for (const std::int32_t rank : ranks) {
+      program.ranks[static_cast<std::size_t>(rank)].push_back(whole_stage(ActionKind::reduce_grad, stage));
+    }
+  }
+}
+
+void append_steps(Program& program) {
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    for (const std::int32_t rank : program.placement.stages[static_cast<std::size_t>(stage)].ranks) {
+      program.ranks[static_cast<std::size_t>(rank)].push_back(whole_stage(ActionKind::step, stage));
+    }
+  }
+}
+
+void insert_recompute(Program& program, const Shape& shape) {
+  if (shape.checkpoint == Checkpoint::never) return;
+  program.recompute = shape.recompute;
+  const std::int32_t kept =
+      shape.checkpoint == Checkpoint::except_last ? program.microbatches - 1 : kNoMicrobatch;
+  for (std::vector<Action>& list : program.ranks) {
+    std::vector<Action> with_recompute;
+    with_recompute.reserve(list.size() * 3 / 2);
+    for (const Action& action : list) {
+      if (makes_input_gradient(action.kind) && action.microbatch / program.slices != kept) {
+        with_recompute.push_back(
+            compute(ActionKind::recompute, action.stage, action.microbatch, action.weight_version));
+      }
+      with_recompute.push_back(action);
+    }
+    list = std::move(with_recompute);
+  }
+}
+
+std::int32_t warmup_of(const Shape& shape, std::int32_t stage, std::int32_t rule) {
+  if (shape.warmup.empty()) return rule;
+  if (shape.warmup.size() == 1) return shape.warmup.front();
+  return shape.warmup[static_cast<std::size_t>(stage)];
+}
+
+}  // namespace penstock

@@ -1,0 +1,51 @@
+// One row a transport, here and not in backend/, so that a prediction for a transport needs no backend in the
+// executable. All of today's keep order within a directed pair of ranks and nowhere else.
+
+#include "schedules/ir/transports.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "schedules/ir/channel.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::array kTransports = {
+    TransportInfo{.name = "in-process",
+                  .summary = "threads of one process, emulates the cluster's links",
+                  .channels = {.model = ChannelModel::directed}},
+    TransportInfo{.name = "sockets",
+                  .summary = "processes of one host, emulates the cluster's links",
+                  .channels = {.model = ChannelModel::directed}},
+    TransportInfo{.name = "cuda-streams",
+                  .summary = "workers of one process on GPUs, copies on a stream a directed pair",
+                  .channels = {.model = ChannelModel::directed}},
+    TransportInfo{.name = "nccl",
+                  .summary = "a process a GPU, a communicator a directed pair",
+                  .channels = {.model = ChannelModel::directed}},
+};
+
+std::string plain(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c != '-' && c != '_') letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return letters;
+}
+
+}  // namespace
+
+std::span<const TransportInfo> transport_table() { return kTransports; }
+
+const TransportInfo* find_transport(std::string_view name) {
+  const auto* const found = std::ranges::find_if(
+      kTransports, [&](const TransportInfo& row) { return plain(row.name) == plain(name); });
+  return found == kTransports.end() ? nullptr : found;
+}
+
+}  // namespace penstock

@@ -1,0 +1,264 @@
+// Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", TSE 2002) over
+// the parts of excerpt.hpp: runs of ranks go while the fault stays, then of microbatches, of stages, and so
+// on, until nothing goes any more.
+
+#include "schedules/passes/counterexample.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/excerpt.hpp"
+#include "schedules/passes/lower.hpp"
+
+namespace penstock {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// "rank 1, position 3: 1F0 is on ranks 0, 2" -> "rank #, position #: #F# is on ranks #".
+std::string rule_of(std::string_view message) {
+  std::string rule;
+  const std::string_view line = message.substr(0, message.find('\n'));
+  for (std::size_t i = 0; i < line.size();) {
+    if (!is_digit(line[i])) {
+      rule += line[i++];
+      continue;
+    }
+    while (i < line.size() && is_digit(line[i])) ++i;
+    if (rule.ends_with("#, ")) {
+      rule.resize(rule.size() - 2);
+    } else {
+      rule += '#';
+    }
+  }
+  return rule;
+}
+
+bool hangs(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
+  const FlatProgram flat =
+      flatten(lowered, costs, {.channels = channels, .iterations = std::min(lowered.iterations, 2)});
+  return !walk(flat, {}, channels);
+}
+
+/// "direction channels; unlimited capacity": each milder kind of transport under which `lowered` ends. Hangs
+/// with different causes are told apart by it.
+std::string relief_of(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
+  std::vector<std::string> relief;
+  const auto helps = [&](ChannelOptions milder) { return !hangs(lowered, milder, costs); };
+  for (const ChannelModel model : kChannelModels) {
+    ChannelOptions milder = channels;
+    milder.model = model;
+    if (model > channels.model && helps(milder)) {
+      relief.push_back(fmt::format("{} channels", to_text(model)));
+      break;
+    }
+  }
+  ChannelOptions ahead = channels;
+  ahead.blocking = false;
+  if (channels.blocking && helps(ahead)) relief.emplace_back("no blocking");
+  ChannelOptions roomy = channels;
+  roomy.capacity = 0;
+  if (channels.capacity > 0 && helps(roomy)) relief.emplace_back("unlimited capacity");
+  return fmt::format("{}", fmt::join(relief, "; "));
+}
+
+/// Actions that no F, B, I or W needs.
+bool is_extra(ActionKind kind) { return kind == ActionKind::recompute || !has_microbatch(kind); }
+
+bool is_gather(ActionKind kind) { return kind == ActionKind::unshard || kind == ActionKind::reshard; }
+bool is_reduction(ActionKind kind) { return kind == ActionKind::reduce_grad; }
+bool is_of_sharing(ActionKind kind) { return is_gather(kind) || is_reduction(kind); }
+
+/// One of them cannot go alone, since stages gather and reduce alike (validate.hpp).
+Excerpt without_all(Excerpt whole, bool (*goes)(ActionKind)) {
+  for (std::vector<Action>& actions : whole.program.ranks) {
+    std::erase_if(actions, [&](const Action& action) { return goes(action.kind); });
+  }
+  return whole;
+}
+
+/// A program with a fault, and ever smaller ones that have it too.
+class Shrinking {
+ public:
+  Shrinking(Excerpt whole, const ChannelOptions& channels, ProgramFault fault)
+      : best_(std::move(whole)), channels_(channels), fault_(std::move(fault)) {}
+
+  Excerpt run() {
+    bool smaller = true;
+    while (smaller) {
+      smaller = shrink_ranks();
+      smaller |= shrink_microbatches();
+      smaller |= shrink_stages();
+      smaller |= shrink_slices();
+      smaller |= shrink_repetition();
+      smaller |= shrink_collectives();
+      smaller |= shrink_actions();
+    }
+    best_.program.schedule = "custom";
+    return std::move(best_);
+  }
+
+ private:
+  bool take(Excerpt excerpt) {
+    if (fault_of(excerpt.program, channels_, excerpt.costs) != fault_) return false;
+    best_ = std::move(excerpt);
+    return true;
+  }
+
+  bool shrink_ranks();
+  bool shrink_microbatches();
+  bool shrink_stages();
+  bool shrink_slices();
+  bool shrink_repetition();
+  bool shrink_collectives();
+  bool shrink_actions();
+
+  std::int32_t ranks() const { return best_.program.rank_count(); }
+
+  Excerpt best_;
+  ChannelOptions channels_;
+  ProgramFault fault_;
+};
+
+/// Offers to drop `count` of `size()` parts from `first` on: halves of them, then quarters, down to single
+/// ones.
+template <class Size, class Drop>
+bool drop_halves(Size size, Drop drop) {
+  bool smaller = false;
+  for (std::int32_t count = std::max(1, size() / 2); count >= 1; count /= 2) {
+    for (std::int32_t first = 0; first < size();) {
+      const std::int32_t some = std::min(count, size() - first);
+      const bool dropped = some < size() && drop(first, some);
+      smaller |= dropped;
+      if (!dropped) first += some;
+    }
+  }
+  return smaller;
+}
+
+using WithoutRank = Excerpt (*)(const Excerpt&, std::int32_t);
+
+/// Without one rank after the other, from the last on, so that numbers still to come stay; a stage that goes
+/// may take along more ranks of its own.
+Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, WithoutRank without_rank) {
+  for (std::int32_t rank = first + count; rank-- > first;) {
+    if (rank < rest.program.rank_count()) rest = without_rank(rest, rank);
+  }
+  return rest;
+}
+
+bool Shrinking::shrink_ranks() {
+  const auto drop = [&](std::int32_t first, std::int32_t count) {
+    const std::int32_t before = ranks();
+    return (take(without_ranks(best_, first, count, without_stages_of)) ||
+            take(without_ranks(best_, first, count, without_replicas_of)) ||
+            take(without_all(without_ranks(best_, first, count, without_replicas_of), is_of_sharing))) &&
+           ranks() < before;
+  };
+  return drop_halves([&] { return ranks(); }, drop);
+}
+
+bool Shrinking::shrink_microbatches() {
+  return drop_halves([&] { return best_.program.microbatches; },
+                     [&](std::int32_t first, std::int32_t count) {
+                       return take(without_microbatches(best_, first, count));
+                     });
+}
+
+bool Shrinking::shrink_stages() {
+  return drop_halves([&] { return best_.program.stage_count(); },
+                     [&](std::int32_t first, std::int32_t count) {
+                       Excerpt rest = best_;
+                       for (std::int32_t stage = first + count; stage-- > first;) {
+                         rest = without_stage(rest, stage);
+                       }
+                       return take(std::move(rest));
+                     });
+}
+
+bool Shrinking::shrink_slices() {
+  bool smaller = false;
+  for (std::int32_t slice = best_.program.slices; slice-- > 0;) {
+    if (best_.program.slices > 1) smaller |= take(without_slice(best_, slice));
+  }
+  return smaller;
+}
+
+bool Shrinking::shrink_repetition() {
+  bool smaller = false;
+  if (best_.program.iterations > 1) {
+    Excerpt once = best_;
+    once.program.iterations = 1;
+    smaller |= take(std::move(once));
+  }
+  if (best_.program.barrier) {
+    Excerpt free = best_;
+    free.program.barrier = false;
+    smaller |= take(std::move(free));
+  }
+  return smaller;
+}
+
+bool Shrinking::shrink_collectives() {
+  bool smaller = false;
+  for (bool (*goes)(ActionKind) : {is_gather, is_reduction}) {
+    Excerpt rest = without_all(best_, goes);
+    if (rest.program != best_.program) smaller |= take(std::move(rest));
+  }
+  return smaller;
+}
+
+bool Shrinking::shrink_actions() {
+  bool smaller = false;
+  for (std::int32_t rank = 0; rank < ranks(); ++rank) {
+    const auto list = [&]() -> const std::vector<Action>& {
+      return best_.program.ranks[static_cast<std::size_t>(rank)];
+    };
+    for (std::size_t position = list().size(); position-- > 0;) {
+      if (is_extra(list()[position].kind)) smaller |= take(without_action(best_, rank, position));
+    }
+  }
+  return smaller;
+}
+
+}  // namespace
+
+std::optional<ProgramFault> fault_of(const Program& program, const ChannelOptions& channels,
+                                     const CostTable& costs) {
+  if (const auto valid = validate(program); !valid) {
+    return ProgramFault{.kind = FaultKind::invalid, .rule = rule_of(valid.error())};
+  }
+  const auto lowered = lower(program);
+  if (!lowered) return ProgramFault{.kind = FaultKind::unexecutable, .rule = rule_of(lowered.error())};
+  if (hangs(*lowered, channels, costs)) {
+    return ProgramFault{.kind = FaultKind::hang, .rule = relief_of(*lowered, channels, costs)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Counterexample> smallest_counterexample(const Program& program, const ChannelOptions& channels,
+                                                      const CostTable& costs) {
+  auto fault = fault_of(program, channels, costs);
+  if (!fault) return std::nullopt;
+  Excerpt smallest = Shrinking({.program = program, .costs = costs}, channels, *fault).run();
+  return Counterexample{
+      .program = std::move(smallest.program), .costs = std::move(smallest.costs), .fault = *std::move(fault)};
+}
+
+}  // namespace penstock

@@ -1,0 +1,103 @@
+//   0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0   ->   0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0
+//
+// All RECVs move at first. While the result hangs, those in the wait-for cycle go back to their old places.
+
+#include "schedules/passes/defer_receives.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <vector>
+
+#include "schedules/check/channel_check.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+/// By rank and place in the lowered list: whether the RECV there may move.
+using Deferred = std::vector<std::vector<bool>>;
+
+bool takes(const Action& consumer, const Action& recv, RecomputeTiming recompute) {
+  if (consumer.stage != recv.stage || consumer.microbatch != recv.microbatch) return false;
+  return input_of(consumer.kind, recompute) == flow_of(recv.kind);
+}
+
+/// One rank's list with its deferred RECVs in front of the groups that take them.
+std::vector<Action> with_deferred(const std::vector<Action>& list, const std::vector<bool>& deferred,
+                                  RecomputeTiming recompute) {
+  std::vector<Action> result;
+  std::vector<Action> held;
+  result.reserve(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (deferred[i]) {
+      held.push_back(list[i]);
+      continue;
+    }
+    const std::size_t end = opens_group(list, i) ? group_end(list, i) : i;
+    for (std::size_t leaf = i; leaf < end; ++leaf) {
+      const auto needed = [&](const Action& recv) { return takes(list[leaf], recv, recompute); };
+      std::ranges::copy_if(held, std::back_inserter(result), needed);
+      std::erase_if(held, needed);
+    }
+    result.push_back(list[i]);
+  }
+  result.insert(result.end(), held.begin(), held.end());
+  return result;
+}
+
+Program with_deferred(const Program& lowered, const Deferred& deferred) {
+  Program program = lowered;
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    program.ranks[rank] = with_deferred(lowered.ranks[rank], deferred[rank], lowered.recompute);
+  }
+  return program;
+}
+
+/// The actions of later iterations carry higher numbers than those of the list.
+bool same_in_list(const Action& listed, const Action& met, std::int32_t units) {
+  return listed.kind == met.kind && listed.stage == met.stage && listed.peer == met.peer &&
+         listed.microbatch == met.microbatch % units;
+}
+
+/// Puts the RECVs of the cycle back, or, when it has none that moved, all of its ranks. False: none was left.
+bool put_back(Deferred& deferred, const Program& lowered, const Hang& hang) {
+  bool changed = false;
+  const auto keep = [&](const WaitFor& wait, bool whole_rank) {
+    const auto rank = static_cast<std::size_t>(wait.rank);
+    for (std::size_t i = 0; i < lowered.ranks[rank].size(); ++i) {
+      const bool meant =
+          whole_rank || same_in_list(lowered.ranks[rank][i], wait.action, lowered.unit_count());
+      if (!meant || !deferred[rank][i]) continue;
+      deferred[rank][i] = false;
+      changed = true;
+    }
+  };
+  for (const WaitFor& wait : hang.cycle) keep(wait, false);
+  for (std::size_t i = 0; i < hang.cycle.size() && !changed; ++i) keep(hang.cycle[i], true);
+  return changed;
+}
+
+}  // namespace
+
+Program defer_receives(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
+  Deferred deferred;
+  for (const auto& list : lowered.ranks) {
+    auto& of_rank = deferred.emplace_back();
+    for (const Action& action : list) of_rank.push_back(is_recv(action.kind));
+  }
+  for (;;) {
+    Program candidate = with_deferred(lowered, deferred);
+    const std::optional<Hang> hang = find_hang(candidate, channels, costs);
+    if (!hang) return candidate;
+    if (!put_back(deferred, lowered, *hang)) return lowered;
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,181 @@
+// Interleaved 1F1B, one rank with stages 0 and 2, at most 3 gathered (both passes):
+//   0UNSHARD 2UNSHARD 0F0 0F1 2F0 2F1 2B0 2B1 2REDUCE_GRAD 2RESHARD 0B0 0B1 0REDUCE_GRAD 0RESHARD
+
+#include "schedules/passes/fsdp.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+bool uses_weights(const Action& action) { return has_weight_version(action.kind); }
+
+/// Walks one rank's list. `upcoming_` holds each stage that is still to run at its next use, so the window of
+/// the next different stages is its beginning.
+class UnshardPass {
+ public:
+  UnshardPass(const std::vector<Action>& actions, std::size_t max_active);
+  std::vector<Action> run();
+
+ private:
+  std::vector<std::int32_t> window() const;
+  std::vector<std::int32_t> needed(const Action& next) const;
+  bool waits_for_reduction(std::int32_t stage) const;
+  void drop_all_but(const std::vector<std::int32_t>& stages);
+  void gather(const std::vector<std::int32_t>& stages);
+
+  const std::vector<Action>& actions_;
+  std::size_t max_active_;
+  std::vector<std::size_t> next_use_;                        ///< of the same stage, by position
+  std::vector<std::size_t> group_;                           ///< by position: where its group begins
+  std::set<std::pair<std::size_t, std::int32_t>> upcoming_;  ///< position of next use, stage
+  std::multiset<std::int32_t> to_reduce_;                    ///< stages whose REDUCE_GRAD is still to come
+  std::set<std::int32_t> active_;
+  std::vector<Action> result_;
+};
+
+UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_active)
+    : actions_(actions), max_active_(max_active), next_use_(actions.size(), actions.size()) {
+  for (std::size_t begin = 0; begin < actions.size(); begin = group_end(actions, begin)) {
+    group_.insert(group_.end(), group_end(actions, begin) - begin, begin);
+  }
+  std::map<std::int32_t, std::size_t> first_use;
+  for (std::size_t position = actions.size(); position-- > 0;) {
+    if (actions[position].kind == ActionKind::reduce_grad) to_reduce_.insert(actions[position].stage);
+    if (!uses_weights(actions[position])) continue;
+    const auto [use, is_new] = first_use.try_emplace(actions[position].stage, position);
+    if (!is_new) next_use_[position] = std::exchange(use->second, position);
+  }
+  for (const auto& [stage, position] : first_use) upcoming_.emplace(position, stage);
+}
+
+std::vector<Action> UnshardPass::run() {
+  for (std::size_t begin = 0; begin < actions_.size();) {
+    const std::size_t end = group_end(actions_, begin);
+    if (is_compute(actions_[begin].kind)) drop_all_but(needed(actions_[begin]));
+    if (uses_weights(actions_[begin])) gather(window());
+    for (; begin < end; ++begin) {
+      result_.push_back(actions_[begin]);
+      const std::int32_t stage = actions_[begin].stage;
+      if (actions_[begin].kind == ActionKind::reduce_grad) to_reduce_.extract(stage);
+      if (upcoming_.erase({begin, stage}) > 0 && next_use_[begin] < actions_.size()) {
+        upcoming_.emplace(next_use_[begin], stage);
+      }
+    }
+  }
+  drop_all_but({});
+  return std::move(result_);
+}
+
+/// What an optimizer step updates are the shards; what was gathered from them before is out of date.
+std::vector<std::int32_t> UnshardPass::needed(const Action& next) const {
+  std::vector<std::int32_t> stages = window();
+  if (next.kind == ActionKind::step) std::erase(stages, next.stage);
+  return stages;
+}
+
+/// A group counts as a whole: the window may exceed max_active_ by what its last group holds.
+std::vector<std::int32_t> UnshardPass::window() const {
+  std::vector<std::int32_t> stages;
+  std::size_t last_group = 0;
+  for (const auto& [position, stage] : upcoming_) {
+    if (stages.size() >= max_active_ && group_[position] != last_group) break;
+    last_group = group_[position];
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+/// Its gradients lie with the gathered weights.
+bool UnshardPass::waits_for_reduction(std::int32_t stage) const {
+  const bool is_used = std::ranges::any_of(upcoming_, [&](const auto& use) { return use.second == stage; });
+  return !is_used && to_reduce_.contains(stage);
+}
+
+void UnshardPass::drop_all_but(const std::vector<std::int32_t>& stages) {
+  std::vector<std::int32_t> dropped;
+  std::ranges::copy_if(active_, std::back_inserter(dropped), [&](std::int32_t stage) {
+    return std::ranges::find(stages, stage) == stages.end() && !waits_for_reduction(stage);
+  });
+  for (const std::int32_t stage : dropped) {
+    active_.erase(stage);
+    result_.push_back({.kind = ActionKind::reshard, .stage = stage});
+  }
+}
+
+void UnshardPass::gather(const std::vector<std::int32_t>& stages) {
+  for (const std::int32_t stage : stages) {
+    if (active_.insert(stage).second) result_.push_back({.kind = ActionKind::unshard, .stage = stage});
+  }
+}
+
+/// One past the SENDs that begin at `begin`: gradients that another rank waits for go first.
+std::size_t end_of_sends(const std::vector<Action>& actions, std::size_t begin) {
+  while (begin < actions.size() && is_send(actions[begin].kind)) ++begin;
+  return begin;
+}
+
+/// By position: whether it is a stage's last B or W before a STEP of the stage or the end of the list. A
+/// stage that reduces already has none.
+std::vector<bool> last_backwards(const std::vector<Action>& actions) {
+  std::set<std::int32_t> finished;  // stages with a B or W that is the next STEP's last one, or that reduce
+  for (const Action& action : actions) {
+    if (action.kind == ActionKind::reduce_grad) finished.insert(action.stage);
+  }
+  const std::set<std::int32_t> reducing = finished;
+  std::vector<bool> last(actions.size(), false);
+  for (std::size_t position = actions.size(); position-- > 0;) {
+    const Action& action = actions[position];
+    if (action.kind == ActionKind::step && !reducing.contains(action.stage)) finished.erase(action.stage);
+    if (makes_weight_gradient(action.kind)) last[position] = finished.insert(action.stage).second;
+  }
+  return last;
+}
+
+std::vector<Action> with_reduce_grad(const std::vector<Action>& actions) {
+  const std::vector<bool> is_due = last_backwards(actions);
+  std::vector<Action> result;
+  for (std::size_t begin = 0; begin < actions.size();) {
+    const std::size_t end = group_end(actions, begin);
+    std::vector<Action> reductions;
+    for (std::size_t position = begin; position < end; ++position) {
+      if (is_due[position])
+        reductions.push_back({.kind = ActionKind::reduce_grad, .stage = actions[position].stage});
+    }
+    const std::size_t behind = reductions.empty() ? end : end_of_sends(actions, end);
+    result.insert(result.end(), actions.begin() + static_cast<std::ptrdiff_t>(begin),
+                  actions.begin() + static_cast<std::ptrdiff_t>(behind));
+    result.insert(result.end(), reductions.begin(), reductions.end());
+    begin = behind;
+  }
+  return result;
+}
+
+}  // namespace
+
+Program insert_unshard_reshard(const Program& program, int max_active_stages) {
+  Program result = program;
+  result.sharding = 3;
+  for (std::vector<Action>& actions : result.ranks) {
+    actions = UnshardPass(actions, static_cast<std::size_t>(max_active_stages)).run();
+  }
+  return result;
+}
+
+Program insert_reduce_grad(const Program& program) {
+  Program result = program;
+  for (std::vector<Action>& actions : result.ranks) actions = with_reduce_grad(actions);
+  return result;
+}
+
+}  // namespace penstock

@@ -1,0 +1,123 @@
+// Two copies of GPipe on two ranks, four microbatches (a = REDUCE_GRAD, s = STEP):
+//
+//   pipeline           rank 0  0F0 0F1 0B0 0B1 0s        rank 1  1F0 1F1 1B0 1B1 1s
+//
+//   copy 0             rank 0  0F0 0F2 0B0 0B2 0a 0s     rank 2  1F0 1F2 1B0 1B2 1a 1s
+//   copy 1             rank 1  0F1 0F3 0B1 0B3 0a 0s     rank 3  1F1 1F3 1B1 1B3 1a 1s
+
+#include "schedules/passes/pipeline_replicas.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+
+namespace penstock {
+namespace {
+
+/// The stages that some list reduces.
+std::set<std::int32_t> reduced_stages(const Program& program) {
+  std::set<std::int32_t> stages;
+  for (const std::vector<Action>& actions : program.ranks) {
+    for (const Action& action : actions) {
+      if (action.kind == ActionKind::reduce_grad) stages.insert(action.stage);
+    }
+  }
+  return stages;
+}
+
+/// Where in one rank's list each stage that is not yet reduced has its REDUCE_GRAD: before the position.
+std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& actions,
+                                                    const std::set<std::int32_t>& reduced,
+                                                    Reduction reduction) {
+  std::multimap<std::size_t, std::int32_t> before;
+  std::map<std::int32_t, std::size_t> last_backward;  // since the stage's last STEP
+  std::size_t steps = actions.size();                 // where the present run of STEPs begins
+  for (std::size_t position = 0; position < actions.size(); ++position) {
+    const Action& action = actions[position];
+    if (makes_weight_gradient(action.kind)) last_backward[action.stage] = position;
+    if (action.kind != ActionKind::step) continue;
+    if (position == 0 || actions[position - 1].kind != ActionKind::step) steps = position;
+    const auto last = last_backward.find(action.stage);
+    if (last == last_backward.end() || reduced.contains(action.stage)) continue;
+    before.emplace(reduction == Reduction::overlapped ? group_end(actions, last->second) : steps,
+                   action.stage);
+    last_backward.erase(last);
+  }
+  return before;
+}
+
+std::vector<Action> with_reductions(const std::vector<Action>& actions,
+                                    const std::multimap<std::size_t, std::int32_t>& before) {
+  std::vector<Action> list;
+  list.reserve(actions.size() + before.size());
+  for (std::size_t position = 0; position < actions.size(); ++position) {
+    const auto [first, last] = before.equal_range(position);
+    for (auto entry = first; entry != last; ++entry) {
+      list.push_back(whole_stage(ActionKind::reduce_grad, entry->second));
+    }
+    list.push_back(actions[position]);
+  }
+  return list;
+}
+
+/// Which unit of all copies unit `unit` of copy `copy` is: slices of a microbatch stay together.
+std::int32_t shared_unit(std::int32_t unit, std::int32_t copy, std::int32_t copies, std::int32_t slices) {
+  return (unit / slices * copies + copy) * slices + unit % slices;
+}
+
+StagePlacement replicated(const StagePlacement& stage, std::int32_t copies, std::int32_t slices) {
+  StagePlacement all{.ranks = {}, .route = {}};
+  for (const std::int32_t rank : stage.ranks) {
+    for (std::int32_t copy = 0; copy < copies; ++copy) all.ranks.push_back(rank * copies + copy);
+  }
+  // The route repeats after as many units of one copy as both the slices and the pipeline's own route divide.
+  const auto own = static_cast<std::int32_t>(stage.route.size());
+  const std::int32_t period = std::lcm(own, slices);
+  all.route.resize(index(std::int64_t{period} * copies));
+  for (std::int32_t unit = 0; unit < period; ++unit) {
+    for (std::int32_t copy = 0; copy < copies; ++copy) {
+      all.route[index(shared_unit(unit, copy, copies, slices))] =
+          stage.route[index(unit % own)] * copies + copy;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Program replicate_pipeline(const Program& pipeline, const PipelineReplicas& replicas) {
+  Program all = pipeline;
+  all.microbatches *= replicas.count;
+  for (StagePlacement& stage : all.placement.stages) {
+    stage = replicated(stage, replicas.count, pipeline.slices);
+  }
+  const std::set<std::int32_t> reduced = reduced_stages(pipeline);
+  all.ranks.clear();
+  for (std::vector<Action> list : pipeline.ranks) {
+    if (replicas.sync == ReplicaSync::on && replicas.count > 1) {
+      list = with_reductions(list, reductions(list, reduced, replicas.reduction));
+    }
+    for (std::int32_t copy = 0; copy < replicas.count; ++copy) {
+      std::vector<Action> mine = list;
+      for (Action& action : mine) {
+        if (!has_microbatch(action.kind)) continue;
+        action.microbatch = shared_unit(action.microbatch, copy, replicas.count, pipeline.slices);
+      }
+      all.ranks.push_back(std::move(mine));
+    }
+  }
+  return all;
+}
+
+}  // namespace penstock

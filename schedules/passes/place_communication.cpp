@@ -1,0 +1,233 @@
+// Pass: SEND and RECV actions, placed by the sender.
+//
+//   rank 0   0F0 0F1 0B0 0B1        0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
+//   rank 1   1F0 1B0 1F1 1B1   ->   1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
+//
+// Ranks take turns in ascending order, one action (or overlapped group) a turn. An action is ready when
+// everything that it reads is on its rank: made there, or its RECV placed. A collective is placed on all its
+// members when each has it at its head. Where that stalls, because a member has to compute for another one
+// before that can come as far (buckets of uneven replica groups), one rank after another joins its collective
+// and goes on up to what waits for it; such lists are no longer projections of one order, and are checked.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "schedules/check/channel_check.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
+
+namespace penstock {
+namespace {
+
+/// One stage edge as seen from one of its stages.
+struct Neighbour {
+  std::int32_t stage = 0;
+  std::size_t edge = 0;
+};
+
+class Placer {
+ public:
+  explicit Placer(const Program& program)
+      : source_(program), lowered_(program), inputs_(stages()), outputs_(stages()), next_(ranks(), 0) {
+    const std::vector<StageEdge> edges = stage_edges(program);
+    for (std::size_t edge = 0; edge < edges.size(); ++edge) {
+      inputs_[index(edges[edge].to)].push_back({edges[edge].from, edge});
+      outputs_[index(edges[edge].from)].push_back({edges[edge].to, edge});
+    }
+    units_ = static_cast<std::size_t>(program.unit_count());
+    there_.assign(2 * edges.size() * units_, false);
+    for (const StagePlacement& stage : program.placement.stages) {
+      joined_.emplace_back(stage.ranks.size(), 0);
+      joined_.emplace_back(stage.ranks.size(), 0);
+    }
+    for (std::vector<Action>& list : lowered_.ranks) list.clear();
+  }
+
+  tl::expected<Program, std::string> place_all() {
+    place_in_one_order();
+    if (all_finished()) return std::move(lowered_);
+    // Taken now, while it says where the one order ended; later it would speak of ranks that went on without
+    // it.
+    const std::string stuck = stuck_message();
+    while (join_one()) place_in_one_order();
+    if (!all_finished()) return tl::unexpected(stuck);
+    // Early joins have given up the argument that nothing can hang, so it is proven.
+    if (find_hang(lowered_, {}, unit_costs(lowered_))) return tl::unexpected(stuck);
+    return std::move(lowered_);
+  }
+
+ private:
+  std::size_t stages() const { return source_.placement.stages.size(); }
+  std::size_t ranks() const { return source_.ranks.size(); }
+  std::size_t at(Flow flow, std::size_t edge, std::int32_t unit) const {
+    return (2 * edge + static_cast<std::size_t>(flow)) * units_ + index(unit);
+  }
+  bool finished(std::size_t rank) const { return next_[rank] == source_.ranks[rank].size(); }
+  const Action& head(std::size_t rank) const { return source_.ranks[rank][next_[rank]]; }
+
+  bool all_finished() const {
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      if (!finished(rank)) return false;
+    }
+    return true;
+  }
+
+  void place_in_one_order() {
+    bool progress = true;
+    while (progress) {
+      progress = false;
+      for (std::size_t rank = 0; rank < ranks(); ++rank) progress |= take_turn(rank);
+    }
+  }
+
+  /// Lets the lowest rank that stands at a collective join it before the others are there.
+  bool join_one() {
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      if (finished(rank) || !is_collective(head(rank).kind)) continue;
+      some_joined_early_ = true;
+      join(rank, replica_on(head(rank).stage, rank));
+      return true;
+    }
+    return false;
+  }
+
+  void join(std::size_t rank, std::size_t replica) {
+    ++joined(head(rank))[replica];
+    lowered_.ranks[rank].push_back(head(rank));
+    ++next_[rank];
+  }
+
+  /// How many UNSHARDs or REDUCE_GRADs of the stage each replica has joined.
+  std::vector<std::int32_t>& joined(const Action& collective) {
+    return joined_[(index(collective.stage) * 2) + (collective.kind == ActionKind::unshard ? 1 : 0)];
+  }
+
+  std::size_t replica_on(std::int32_t stage, std::size_t rank) const {
+    return index(source_.placement.replica_on(stage, static_cast<std::int32_t>(rank)));
+  }
+
+  /// What the action waits for has been joined by all that hold the stage.
+  bool collectives_are_done(std::size_t rank, const Action& action) {
+    const auto awaited = collective_before(action.kind);
+    if (!awaited) return true;
+    const auto& counts = joined({.kind = *awaited, .stage = action.stage});
+    return std::ranges::min(counts) >= counts[replica_on(action.stage, rank)];
+  }
+
+  bool take_turn(std::size_t rank) {
+    if (finished(rank)) return false;
+    if (is_collective(head(rank).kind)) return place_collective(rank, head(rank));
+    const std::size_t end = group_end(source_.ranks[rank], next_[rank]);
+    for (std::size_t i = next_[rank]; i < end; ++i) {
+      if (missing_giver(source_.ranks[rank][i])) return false;
+      if (some_joined_early_ && !collectives_are_done(rank, source_.ranks[rank][i])) return false;
+    }
+    for (std::size_t i = next_[rank]; i < end; ++i) lowered_.ranks[rank].push_back(source_.ranks[rank][i]);
+    // Behind the whole group: a pair ends as one, so nothing leaves between its leaves.
+    for (std::size_t i = next_[rank]; i < end; ++i) deliver(rank, source_.ranks[rank][i]);
+    next_[rank] = end;
+    return true;
+  }
+
+  bool place_collective(std::size_t rank, const Action action) {
+    const std::vector<std::int32_t>& members = source_.placement.stages[index(action.stage)].ranks;
+    const std::vector<std::int32_t>& counts = joined(action);
+    const std::int32_t before = counts[replica_on(action.stage, rank)];
+    for (std::size_t replica = 0; replica < members.size(); ++replica) {
+      if (counts[replica] > before) continue;  // it has joined this one early
+      const std::size_t member = index(members[replica]);
+      if (counts[replica] < before || finished(member)) return false;
+      if (head(member).kind != action.kind || head(member).stage != action.stage) return false;
+    }
+    for (std::size_t replica = 0; replica < members.size(); ++replica) {
+      if (counts[replica] == before) join(index(members[replica]), replica);
+    }
+    return true;
+  }
+
+  const std::vector<Neighbour>& givers_of(std::int32_t stage, Flow flow) const {
+    return (flow == Flow::activation ? inputs_ : outputs_)[index(stage)];
+  }
+  const std::vector<Neighbour>& takers_of(std::int32_t stage, Flow flow) const {
+    return (flow == Flow::activation ? outputs_ : inputs_)[index(stage)];
+  }
+
+  /// The first stage whose activation or gradient the action has not got; nothing when it has them all.
+  std::optional<std::int32_t> missing_giver(const Action& action) const {
+    const auto flow = input_of(action.kind, source_.recompute);
+    if (!flow) return std::nullopt;
+    for (const Neighbour& giver : givers_of(action.stage, *flow)) {
+      if (!there_[at(*flow, giver.edge, action.microbatch)]) return giver.stage;
+    }
+    return std::nullopt;
+  }
+
+  void deliver(std::size_t rank, const Action& action) {
+    const auto flow = output_of(action.kind);
+    if (!flow) return;
+    for (const Neighbour& taker : takers_of(action.stage, *flow)) {
+      there_[at(*flow, taker.edge, action.microbatch)] = true;
+      send(rank, {.flow = *flow, .from = action.stage, .to = taker.stage, .microbatch = action.microbatch});
+    }
+  }
+
+  void send(std::size_t rank, const StageMessage& message) {
+    const std::size_t to_rank = index(source_.placement.rank_of(message.to, message.microbatch));
+    if (to_rank == rank) return;
+    lowered_.ranks[rank].push_back(send_of(message));
+    lowered_.ranks[to_rank].push_back(recv_of(message));
+  }
+
+  std::string stuck_message() const {
+    std::string message = "the order of the actions cannot be executed; ranks wait for each other:";
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      if (finished(rank)) continue;
+      message += fmt::format("\n  rank {} at position {}: {} waits for {}", rank, next_[rank],
+                             to_text(head(rank)), missing_input(rank));
+    }
+    return message;
+  }
+
+  std::string missing_input(std::size_t rank) const {
+    const std::size_t end = group_end(source_.ranks[rank], next_[rank]);
+    for (std::size_t i = next_[rank]; i < end; ++i) {
+      const Action& action = source_.ranks[rank][i];
+      if (is_collective(action.kind)) return "the other ranks that hold the stage";
+      if (const auto giver = missing_giver(action)) {
+        const bool forward = action.kind == ActionKind::forward;
+        return fmt::format("{}{}{}", *giver, forward ? "F" : "B", action.microbatch);
+      }
+    }
+    return "nothing";
+  }
+
+  const Program& source_;
+  Program lowered_;
+  std::vector<std::vector<Neighbour>> inputs_;
+  std::vector<std::vector<Neighbour>> outputs_;
+  std::vector<std::size_t> next_;
+  std::size_t units_ = 0;
+  std::vector<bool> there_;                        // by edge, flow and unit: the consumer's rank has it
+  std::vector<std::vector<std::int32_t>> joined_;  // by stage and kind, then by replica
+  bool some_joined_early_ = false;
+};
+
+}  // namespace
+
+tl::expected<Program, std::string> place_communication(const Program& program) {
+  return Placer(program).place_all();
+}
+
+}  // namespace penstock

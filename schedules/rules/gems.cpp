@@ -1,0 +1,47 @@
+// GEMS (Jain et al., SC'20): two copies of the model lie on the ranks in opposite directions, and
+// microbatches take turns: even ones go down, odd ones up. A microbatch's forward follows the backward of the
+// one before it rank by rank, so a rank never holds more than one activation. With 3 ranks and 3
+// microbatches:
+//
+//   rank 0   F0             B0 F1 B1 F2             B2
+//   rank 1      F0       B0 F1       B1 F2       B2
+//   rank 2         F0 B0 F1             B1 F2 B2
+//
+// Derived from the published idea (two microbatches in flight, at most one activation a rank) and equal to
+// the bubble (K-1)/(K+1/2) that Chimera (SC'21, Table 2) states for it with B = 2F: a pair of microbatches
+// takes 4K+2 forwards' time in steady state, 6 of them work. Memory is all it saves.
+//
+// The weights are held twice: stage s is on ranks s and K-1-s, which reduce its gradient at the end.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+
+namespace penstock {
+
+Generated gems(const Shape& shape) {
+  std::vector<std::int32_t> route{0, 1};
+  if (shape.microbatches % 2 != 0) {  // the next iteration begins downwards again
+    route.clear();
+    for (std::int32_t m = 0; m < shape.microbatches; ++m) route.push_back(m % 2);
+  }
+  Program program = bidirectional_program("gems", shape, route);
+  for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
+    auto& list = program.ranks[static_cast<std::size_t>(rank)];
+    for (std::int32_t m = 0; m < shape.microbatches; ++m) {
+      const std::int32_t stage = m % 2 == 0 ? rank : shape.stages - 1 - rank;
+      list.push_back(forward(stage, m));
+      list.push_back(backward(stage, m));
+    }
+  }
+  if (shape.replica_sync == ReplicaSync::on) append_reductions(program);
+  append_steps(program);
+  return program;
+}
+
+}  // namespace penstock

@@ -1,0 +1,80 @@
+#pragma once
+// The table of schedules: every published rule is a pure function Shape -> Program in a file of its
+// own. Adding a schedule = one file, one row in schedule_table.cpp, one golden picture.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schedules/ir/shape.hpp"
+
+namespace penstock {
+
+/// One row of the table of schedules.
+struct ScheduleInfo {
+  std::string_view name;
+  std::vector<std::string_view> aliases;  ///< PyTorch's and other names
+  std::string_view summary;               ///< one line for `penstock schedules`
+  std::string_view constraint;            ///< which shapes it takes, in words
+  std::vector<std::string_view> options;  ///< keys of Shape beyond stages, microbatches, iterations, barrier
+  bool asynchronous = false;              ///< a microbatch is a minibatch with its own update
+  std::int32_t chunks = 0;                ///< v where the rule fixes it; 0: Shape::virtual_stages says it
+  bool weighs_costs = false;              ///< reads Shape::costs and Shape::transfer_ns
+  Generated (*generate)(const Shape&) = nullptr;
+  /// Most live activations that the schedule claims on a rank of one pipeline (an upper bound); see
+  /// claimed_peak() for copies of it.
+  std::int64_t (*peak_activations)(const Shape&, std::int32_t rank) = nullptr;
+};
+
+/// Every schedule, in the order in which `penstock schedules` lists them.
+std::span<const ScheduleInfo> schedule_table();
+
+/// The row that `name` or an alias of it names; case, '-' and '_' are ignored. Null when there is none.
+const ScheduleInfo* find_schedule(std::string_view name);
+
+/// v, the model chunks a rank that `schedule` has for `shape`: the model has stages * v stages.
+std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape);
+
+/// The most live activations that `schedule` claims on a rank of generate()'s program.
+std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank);
+
+/// Generates `name` for `shape`, copies the pipeline data_parallel times (pipeline_replicas.hpp), cuts its
+/// stages into buckets (buckets.hpp) and shards them (sharding.hpp). Errors: an unknown name (the nearest
+/// known one is offered), an option that the schedule does not take, a shape that its rule refuses, or one of
+/// more than 2^40 compute actions; microbatches that do not divide among the copies; what cannot be cut into
+/// buckets or sharded.
+Generated generate(std::string_view name, const Shape& shape);
+
+// The generators themselves; generate() above checks what is common to them. Those with a fixed
+// number of chunks do not look at virtual_stages.
+Generated naive(const Shape& shape);
+Generated gpipe(const Shape& shape);
+Generated one_f_one_b(const Shape& shape);
+Generated one_f_one_b_rr(const Shape& shape);
+Generated data_parallel(const Shape& shape);
+Generated interleaved(const Shape& shape);
+Generated zb_h1(const Shape& shape);
+Generated zb_h2(const Shape& shape);
+Generated eager_one_f_one_b(const Shape& shape);
+Generated kfkb(const Shape& shape);
+std::int32_t kfkb_group(const Shape& shape);  ///< k: group_size, 2 where it is not given, at most M
+Generated seq_one_f_one_b(const Shape& shape);
+Generated looped_bfs(const Shape& shape);
+Generated interleaved_zero_bubble(const Shape& shape);
+Generated zbv_zero_bubble(const Shape& shape);
+Generated dual_pipe(const Shape& shape);
+Generated dual_pipe_v(const Shape& shape);
+Generated chimera(const Shape& shape);
+Generated gems(const Shape& shape);
+Generated hanayo(const Shape& shape);
+Generated pipedream_2bw(const Shape& shape);
+Generated zb_1p(const Shape& shape);
+Generated zb_2p(const Shape& shape);
+Generated zb_v(const Shape& shape);
+Generated v_half(const Shape& shape);
+Generated v_min(const Shape& shape);
+Generated one_f_one_b_v(const Shape& shape);
+
+}  // namespace penstock

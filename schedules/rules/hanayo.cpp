@@ -1,0 +1,65 @@
+// Hanayo (Liu et al., SC'23): the model goes down the ranks and back up again W times, v = 2W chunks a rank,
+// and microbatches follow each other through these waves. With 2 ranks, one wave (stages 0 and 3 on rank 0)
+// and 2 microbatches:
+//
+//   rank 0   0F0 0F1     3F0 3B0 3F1 3B1 0B0     0B1
+//   rank 1       1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1
+//
+// Derived from the paper's idea, which folds Chimera so that no weights are held twice, in slots that one F
+// or one B of a chunk fills. With S = 2WK stages the j-th microbatch of a unit of K runs stage s forward in
+// slot s + 2j and backward in slot 2S-1-s + 2j. The way back is the zigzag continued, so a rank meets a
+// microbatch every slot of one parity in even passes and of the other in odd ones, and passes of equal parity
+// are 2K slots apart while a unit's microbatches spread over 2K - 2: no two actions share a slot. Units
+// follow each other after 2S slots, just the work of one. In all 2SM/K + 2K - 2 slots for M a multiple of K:
+// the bubble of 1F1B in slots that are 2W times shorter. For W = 1 and M = K that is Chimera's (D-2)/(2N+D-2)
+// with D = N = 2K.
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/rules/slot_order.hpp"
+
+namespace penstock {
+
+Generated hanayo(const Shape& shape) {
+  if (shape.virtual_stages % 2 != 0) {
+    return tl::unexpected(
+        fmt::format("virtual_stages: a wave of hanayo is one chunk down and one chunk up, so it needs an "
+                    "even number (twice the "
+                    "waves); got {}; the nearest that work are {}",
+                    shape.virtual_stages,
+                    shape.virtual_stages == 1
+                        ? "2"
+                        : fmt::format("{} and {}", shape.virtual_stages - 1, shape.virtual_stages + 1)));
+  }
+  Program program = zigzag_program("hanayo", shape, shape.virtual_stages);
+  std::vector<std::vector<SlottedAction>> slotted(program.ranks.size());
+  for (std::int32_t m = 0; m < shape.microbatches; ++m) {
+    const std::int64_t unit = m / shape.stages;
+    const std::int64_t place = m % shape.stages;
+    const SlotWalk walk{.first_slot = 2 * (program.stage_count() * unit + place),
+                        .stages = program.stage_count()};
+    for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+      auto& rank = slotted[static_cast<std::size_t>(program.placement.rank_of(stage, m))];
+      rank.push_back({walk.forward_slot(stage), forward(stage, m)});
+      rank.push_back({walk.backward_slot(stage), backward(stage, m)});
+    }
+  }
+  for (std::size_t rank = 0; rank < slotted.size(); ++rank) {
+    program.ranks[rank] = in_slot_order(std::move(slotted[rank]));
+  }
+  append_steps(program);
+  insert_recompute(program, shape);
+  return program;
+}
+
+}  // namespace penstock

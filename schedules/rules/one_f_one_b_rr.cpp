@@ -1,0 +1,170 @@
+// 1F1B-RR (PipeDream, SOSP'19, sections 3.2 and 3.3): asynchronous 1F1B over replicated stages with
+// weight stashing. Every microbatch is a minibatch with an update of its own, and there is no flush.
+// With 3 stages, one replica each and 5 minibatches (the optimizer step after each B takes no time):
+//
+//   rank 0   F0 F1 F2       B0 F3 B1 F4 B2    B3    B4
+//   rank 1      F0 F1    B0 F2 B1 F3 B2 F4 B3    B4
+//   rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
+//
+// Stage s with r_s replicas of N workers runs W_s = floor((N - 1 - sum_{j<s} r_j) / r_s) forwards before
+// its first backward on each replica; W_0 + 1 is the paper's NOAM. The j-th forward of a replica sees
+// max(0, j - W_s) of the stage's updates, and with stashing its backward sees the same ones.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/rules/replica_routing.hpp"
+
+namespace penstock {
+namespace {
+
+std::vector<std::int32_t> replica_counts(const Shape& shape) {
+  if (shape.replicas.size() == index(shape.stages)) return shape.replicas;
+  return std::vector<std::int32_t>(index(shape.stages), shape.replicas.empty() ? 1 : shape.replicas.front());
+}
+
+std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int32_t>& replicas) {
+  const std::int32_t workers = std::accumulate(replicas.begin(), replicas.end(), 0);
+  std::vector<std::int32_t> counts;
+  std::int32_t before = 0;
+  for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
+    const std::int32_t rule = (workers - 1 - before) / replicas[index(stage)];
+    counts.push_back(warmup_of(shape, stage, rule));
+    before += replicas[index(stage)];
+  }
+  return counts;
+}
+
+bool replicas_work_equally(const std::vector<ReplicaMinibatches>& stages) {
+  return std::ranges::all_of(stages, [](const ReplicaMinibatches& replicas) {
+    return std::ranges::all_of(
+        replicas, [&](const auto& minibatches) { return minibatches.size() == replicas.front().size(); });
+  });
+}
+
+using Routed = tl::expected<std::vector<ReplicaMinibatches>, std::string>;
+
+Routed route_evenly(const Shape& shape, const std::vector<std::int32_t>& replicas, std::int32_t minibatches) {
+  Routed stages = route_minibatches(replicas, minibatches, shape.routing);
+  if (stages && shape.replica_sync == ReplicaSync::on && !replicas_work_equally(*stages)) {
+    return tl::unexpected<std::string>(
+        "the replicas of a stage get different numbers of minibatches, so some would wait for a gradient "
+        "reduction that never comes");
+  }
+  return stages;
+}
+
+/// The numbers of minibatches next to `asked` that every replica can share, for the refusal.
+std::string nearest(const Shape& shape, const std::vector<std::int32_t>& replicas, std::int32_t asked) {
+  std::int32_t below = asked;
+  while (below > 0 && !route_evenly(shape, replicas, below)) --below;
+  std::int32_t above = asked;
+  const std::int32_t give_up = asked + 100'000;
+  while (above < give_up && !route_evenly(shape, replicas, above)) ++above;
+  const std::string upper = above < give_up ? fmt::format("{}", above) : "none near above";
+  return below > 0 ? fmt::format("{} and {}", below, upper) : upper;
+}
+
+/// The version that F and B of each minibatch use on one stage, indexed by minibatch.
+struct Versions {
+  std::vector<std::int32_t> of_forward;
+  std::vector<std::int32_t> of_backward;
+};
+
+Versions stage_versions(WeightPolicy policy, const ReplicaMinibatches& stage, std::int32_t warmup,
+                        std::int32_t minibatches) {
+  Versions versions{std::vector<std::int32_t>(index(minibatches)),
+                    std::vector<std::int32_t>(index(minibatches))};
+  for (const std::vector<std::int32_t>& mine : stage) {
+    for (std::size_t j = 0; j < mine.size(); ++j) {
+      const auto local = static_cast<std::int32_t>(j);
+      const std::int32_t seen = std::max(0, local - warmup);
+      versions.of_forward[index(mine[j])] = seen;
+      versions.of_backward[index(mine[j])] = policy == WeightPolicy::latest ? local : seen;
+    }
+  }
+  return versions;
+}
+
+/// Vertical sync: stage s uses the updates that the input stage had seen, counted in its own steps.
+void follow_input_stage(Versions& versions, const Versions& input, std::int32_t input_replicas,
+                        std::int32_t replicas) {
+  for (std::size_t g = 0; g < versions.of_forward.size(); ++g) {
+    const std::int32_t admitted = input.of_forward[g] * input_replicas / replicas;
+    versions.of_forward[g] = std::min(versions.of_forward[g], admitted);
+    versions.of_backward[g] = versions.of_forward[g];
+  }
+}
+
+std::vector<Action> replica_actions(std::int32_t stage, const std::vector<std::int32_t>& minibatches,
+                                    std::int32_t stated_warmup, const Versions& versions, bool reduces) {
+  std::vector<Action> list;
+  const std::size_t warmup = std::min(index(stated_warmup), minibatches.size());
+  const auto add_forward = [&](std::int32_t g) {
+    list.push_back(forward(stage, g, versions.of_forward[index(g)]));
+  };
+  const auto add_update = [&](std::int32_t g) {
+    list.push_back(backward(stage, g, versions.of_backward[index(g)]));
+    if (reduces) list.push_back(whole_stage(ActionKind::reduce_grad, stage));
+    list.push_back(whole_stage(ActionKind::step, stage));
+  };
+  for (std::size_t j = 0; j < warmup; ++j) add_forward(minibatches[j]);
+  for (std::size_t j = warmup; j < minibatches.size(); ++j) {
+    add_forward(minibatches[j]);
+    add_update(minibatches[j - warmup]);
+  }
+  for (std::size_t j = minibatches.size() - warmup; j < minibatches.size(); ++j) add_update(minibatches[j]);
+  return list;
+}
+
+}  // namespace
+
+Generated one_f_one_b_rr(const Shape& shape) {
+  const std::vector<std::int32_t> replicas = replica_counts(shape);
+  const std::vector<std::int32_t> warmup = warmups(shape, replicas);
+  const std::int32_t minibatches = shape.microbatches * shape.iterations;
+  const Routed stages = route_evenly(shape, replicas, minibatches);
+  if (!stages) {
+    return tl::unexpected(fmt::format(
+        "microbatches: {} minibatches do not divide among the replicas: {}; the nearest that work: {}",
+        minibatches, stages.error(), nearest(shape, replicas, minibatches)));
+  }
+  Program program{.schedule = "1f1b-rr",
+                  .microbatches = minibatches,
+                  .mixed_versions = shape.weights == WeightPolicy::latest,
+                  .update = UpdateRule::microbatch};
+  Versions input;
+  for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
+    const ReplicaMinibatches& mine = (*stages)[index(stage)];
+    Versions versions = stage_versions(shape.weights, mine, warmup[index(stage)], minibatches);
+    if (stage == 0) input = versions;
+    if (shape.weights == WeightPolicy::vertical_sync) {
+      follow_input_stage(versions, input, replicas.front(), replicas[index(stage)]);
+    }
+    const bool reduces = replicas[index(stage)] > 1 && shape.replica_sync == ReplicaSync::on;
+    StagePlacement placement{.ranks = {}, .route = route_table(mine)};
+    for (const std::vector<std::int32_t>& minibatches_here : mine) {
+      placement.ranks.push_back(program.rank_count());
+      program.ranks.push_back(
+          replica_actions(stage, minibatches_here, warmup[index(stage)], versions, reduces));
+    }
+    program.placement.stages.push_back(std::move(placement));
+  }
+  return program;
+}
+
+}  // namespace penstock

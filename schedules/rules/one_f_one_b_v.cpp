@@ -1,0 +1,109 @@
+// 1F1B-V (Qi et al., "Pipeline Parallelism with Controllable Memory", NeurIPS'24): whole backwards on a V, in
+// about two thirds of the activations of 1F1B, 2 (floor(2K/3) + 1) of the 2K chunks. The model goes down the
+// ranks and back up, so rank r has stages r and 2K-1-r. With 2 ranks and 3 microbatches, every action one
+// slot long:
+//
+//   rank 0   0F0 0F1     3F0 3B0 3F1 0F2 3B1 0B0 3F2 3B2 0B1     0B2
+//   rank 1       1F0 2F0 1F1 2F1 2B0 1B0 1F2 2F2 2B1 1B1 2B2 1B2
+//
+// The paper gives the idea, not the offsets; these are derived. A block of six slots a microbatch holds two F
+// of one slot and two B of two slots, so it has no room to spare: on every rank the four must tile the six
+// slots, counted modulo 6. F go down in slots r and back up in 2K-1-r, an odd distance apart, which leaves
+// even gaps. B go down the ranks, each in the first pair of slots that is free and leaves a free pair, then
+// each but the first as late as does not delay the next; then back up, each in the first free pair.
+// The block is followed with the times of shape.costs, looking ahead in the warm-up: see follow_order.hpp.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/search/follow_order.hpp"
+#include "schedules/search/timed_lists.hpp"
+
+namespace penstock {
+namespace {
+
+/// One rank's six slots.
+class SlotRing {
+ public:
+  void occupy(std::int64_t slot) { taken_[place(slot)] = true; }
+  void occupy_pair(std::int64_t slot) {
+    occupy(slot);
+    occupy(slot + 1);
+  }
+  bool pair_is_free(std::int64_t slot) const { return !taken_[place(slot)] && !taken_[place(slot + 1)]; }
+  bool leaves_a_pair(std::int64_t slot) const {
+    SlotRing rest = *this;
+    rest.occupy_pair(slot);
+    for (std::int64_t other = 0; other < kSlots; ++other) {
+      if (rest.pair_is_free(other)) return true;
+    }
+    return false;
+  }
+  bool takes_first_pair(std::int64_t slot) const { return pair_is_free(slot) && leaves_a_pair(slot); }
+
+ private:
+  static constexpr std::int64_t kSlots = 6;
+  static std::size_t place(std::int64_t slot) { return static_cast<std::size_t>(slot % kSlots); }
+
+  std::array<bool, kSlots> taken_{};
+};
+
+std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
+  std::vector<BlockSlots> slots;
+  std::vector<SlotRing> rings(static_cast<std::size_t>(ranks));
+  std::int64_t slot = 2 * ranks;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    SlotRing& ring = rings[static_cast<std::size_t>(r)];
+    slots.push_back({.forward_down = r, .forward_up = 2 * ranks - 1 - r});
+    ring.occupy(r);
+    ring.occupy(2 * ranks - 1 - r);
+    while (!ring.takes_first_pair(slot)) ++slot;
+    slots.back().backward_up = slot;
+    slot += 2;
+  }
+  for (std::size_t r = slots.size(); r-- > 2;) {
+    std::int64_t latest = slots[r].backward_up - 2;
+    while (!rings[r - 1].takes_first_pair(latest)) --latest;
+    slots[r - 1].backward_up = latest;
+  }
+  for (std::size_t r = slots.size(); r-- > 0;) {
+    rings[r].occupy_pair(slots[r].backward_up);
+    while (!rings[r].pair_is_free(slot)) ++slot;
+    slots[r].backward_down = slot;
+    slot += 2;
+  }
+  return slots;
+}
+
+std::vector<FollowOptions> options_of(std::int32_t ranks) {
+  std::vector<FollowOptions> options;
+  for (std::int32_t look_ahead = 0; look_ahead <= std::max(ranks, 4); ++look_ahead) {
+    options.push_back({.warm_up_look_ahead = look_ahead});
+  }
+  return options;
+}
+
+}  // namespace
+
+Generated one_f_one_b_v(const Shape& shape) {
+  Program program = zigzag_program("1f1b-v", shape);
+  const std::int64_t activations = 2 * (2 * std::int64_t{shape.stages} / 3 + 1);
+  auto costs = order_costs(shape, program, activations);
+  if (!costs) return tl::unexpected(costs.error());
+  return best_followed(
+      program,
+      counting_activations(*costs, std::vector<Bytes>(static_cast<std::size_t>(shape.stages), activations)),
+      {{.order = repeated_block(one_f_one_b_v_block(shape.stages), shape.microbatches, ActionKind::backward),
+        .options = options_of(shape.stages)}});
+}
+
+}  // namespace penstock

@@ -1,0 +1,119 @@
+// Round-robin routing among replicated stages. The receive order of Routing::runtime at replica q' of a
+// stage with r' replicas, fed by r: rows R_i = i, i+r', i+2r', ... of upstream replicas below r. Start at
+// row q' (the last row if there are fewer), take one minibatch from each replica of the row from left to
+// right, go to the row before it (from the first to the last), and so on.
+
+#include "schedules/rules/replica_routing.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/shape.hpp"
+
+namespace penstock {
+namespace {
+
+ReplicaMinibatches round_robin(std::int32_t replicas, std::int32_t minibatches) {
+  ReplicaMinibatches stage(index(replicas));
+  for (std::int32_t g = 0; g < minibatches; ++g) stage[index(g % replicas)].push_back(g);
+  return stage;
+}
+
+std::vector<std::vector<std::size_t>> receive_rows(std::size_t upstream, std::size_t replicas) {
+  std::vector<std::vector<std::size_t>> rows;
+  for (std::size_t first = 0; first < std::min(upstream, replicas); ++first) {
+    auto& row = rows.emplace_back();
+    for (std::size_t replica = first; replica < upstream; replica += replicas) row.push_back(replica);
+  }
+  return rows;
+}
+
+/// What replica `self` runs, given one queue of minibatches from each upstream replica.
+tl::expected<std::vector<std::int32_t>, std::string> receive(
+    std::vector<std::deque<std::int32_t>> queues, const std::vector<std::vector<std::size_t>>& rows,
+    std::size_t self) {
+  std::size_t left = 0;
+  for (const auto& queue : queues) left += queue.size();
+  std::vector<std::int32_t> received;
+  std::size_t row = std::min(self, rows.size() - 1);
+  while (left > 0) {
+    for (const std::size_t upstream : rows[row]) {
+      if (left == 0) break;
+      if (queues[upstream].empty()) {
+        return tl::unexpected(fmt::format(
+            "replica {} waits for replica {} of the stage before it, which has no more", self, upstream));
+      }
+      received.push_back(queues[upstream].front());
+      queues[upstream].pop_front();
+      --left;
+    }
+    row = (row + rows.size() - 1) % rows.size();
+  }
+  return received;
+}
+
+tl::expected<ReplicaMinibatches, std::string> next_stage(const ReplicaMinibatches& from,
+                                                         std::int32_t replicas) {
+  std::vector<std::vector<std::deque<std::int32_t>>> queues(
+      index(replicas), std::vector<std::deque<std::int32_t>>(from.size()));
+  for (std::size_t q = 0; q < from.size(); ++q) {
+    for (std::size_t j = 0; j < from[q].size(); ++j) {
+      queues[(j + q) % index(replicas)][q].push_back(from[q][j]);
+    }
+  }
+  const auto rows = receive_rows(from.size(), index(replicas));
+  ReplicaMinibatches stage;
+  for (std::size_t self = 0; self < index(replicas); ++self) {
+    auto received = receive(std::move(queues[self]), rows, self);
+    if (!received) return tl::unexpected(received.error());
+    stage.push_back(std::move(*received));
+  }
+  return stage;
+}
+
+}  // namespace
+
+tl::expected<std::vector<ReplicaMinibatches>, std::string> route_minibatches(
+    std::span<const std::int32_t> replicas, std::int32_t minibatches, Routing routing) {
+  std::vector<ReplicaMinibatches> stages{round_robin(replicas.front(), minibatches)};
+  for (std::size_t stage = 1; stage < replicas.size(); ++stage) {
+    if (routing == Routing::global) {
+      stages.push_back(round_robin(replicas[stage], minibatches));
+      continue;
+    }
+    auto next = next_stage(stages.back(), replicas[stage]);
+    if (!next) return tl::unexpected(fmt::format("at stage {} {}", stage, next.error()));
+    stages.push_back(std::move(*next));
+  }
+  return stages;
+}
+
+std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage) {
+  std::size_t count = 0;
+  for (const auto& minibatches : stage) count += minibatches.size();
+  std::vector<std::int32_t> route(count);
+  for (std::size_t replica = 0; replica < stage.size(); ++replica) {
+    for (const std::int32_t g : stage[replica]) route[index(g)] = static_cast<std::int32_t>(replica);
+  }
+  // The failure function of Knuth, Morris and Pratt gives the shortest period.
+  std::vector<std::size_t> border(count, 0);
+  for (std::size_t i = 1, matched = 0; i < count; ++i) {
+    while (matched > 0 && route[i] != route[matched]) matched = border[matched - 1];
+    if (route[i] == route[matched]) ++matched;
+    border[i] = matched;
+  }
+  route.resize(count - border.back());
+  return route;
+}
+
+}  // namespace penstock

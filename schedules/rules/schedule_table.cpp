@@ -1,0 +1,383 @@
+// The table of schedules, and the peaks that its rows claim: how many activations of one stage a rank holds
+// at most, as a formula of shape and rank. The conformance test counts them in the lists, so that a row
+// cannot claim what its generator does not do.
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+
+namespace penstock {
+namespace {
+
+std::int64_t one_microbatch(const Shape&, std::int32_t) { return 1; }
+std::int64_t all_microbatches(const Shape& shape, std::int32_t) { return shape.microbatches; }
+
+std::int64_t one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
+  return std::min(shape.microbatches, warmup_of(shape, rank, shape.stages - 1 - rank) + 1);
+}
+
+std::int64_t stages_of_one_microbatch(const Shape& shape, std::int32_t) { return shape.stages; }
+
+std::int64_t one_f_one_b_rr_peak(const Shape& shape, std::int32_t rank) {
+  std::int32_t workers = 0;
+  const auto replicas = [&](std::int32_t stage) {
+    if (shape.replicas.empty()) return 1;
+    return shape.replicas.size() == 1 ? shape.replicas.front()
+                                      : shape.replicas[static_cast<std::size_t>(stage)];
+  };
+  for (std::int32_t stage = 0; stage < shape.stages; ++stage) workers += replicas(stage);
+  std::int32_t stage = 0;
+  std::int32_t before = 0;
+  while (before + replicas(stage) <= rank) before += replicas(stage++);
+  return warmup_of(shape, stage, (workers - 1 - before) / replicas(stage)) + 1;
+}
+
+std::int64_t eager_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
+  return std::min(shape.microbatches, 2 * (shape.stages - 1 - rank) + 1);
+}
+
+std::int64_t kfkb_peak(const Shape& shape, std::int32_t rank) {
+  return std::min<std::int64_t>(shape.microbatches, std::int64_t{shape.stages - rank} * kfkb_group(shape));
+}
+
+std::int64_t seq_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
+  return std::min(shape.microbatches * shape.slices, shape.stages - 1 - rank + shape.slices);
+}
+
+std::int64_t pipedream_2bw_peak(const Shape& shape, std::int32_t rank) {
+  const std::int32_t warmup = std::min(shape.microbatches, shape.stages - 1 - rank);
+  return std::min(shape.microbatches * shape.iterations, warmup + 1);
+}
+
+std::int64_t all_chunks_of_all_microbatches(const Shape& shape, std::int32_t) {
+  return std::int64_t{shape.microbatches} * shape.virtual_stages;
+}
+
+std::int32_t group_size(const Shape& shape) {
+  if (shape.group_size > 0) return std::min(shape.group_size, shape.microbatches);
+  return shape.microbatches / std::max(1, shape.microbatches / shape.stages);
+}
+
+std::int64_t interleaved_peak(const Shape& shape, std::int32_t rank) {
+  const std::int64_t group = group_size(shape);
+  return std::min(all_chunks_of_all_microbatches(shape, rank),
+                  (shape.virtual_stages - 1) * group + std::int64_t{2} * (shape.stages - 1 - rank) + 1);
+}
+
+std::int64_t interleaved_zero_bubble_peak(const Shape& shape, std::int32_t rank) {
+  const std::int64_t group = group_size(shape);
+  return std::min(all_chunks_of_all_microbatches(shape, rank),
+                  (shape.virtual_stages - 1) * group + shape.stages);
+}
+
+std::int64_t zb_h1_peak(const Shape& shape, std::int32_t) {
+  return std::min(shape.microbatches, shape.stages);
+}
+std::int64_t zb_h2_peak(const Shape& shape, std::int32_t) {
+  return std::min(shape.microbatches, 2 * shape.stages - 1);
+}
+
+std::int64_t zbv_peak(const Shape& shape, std::int32_t) {
+  return std::int64_t{2} * std::min(shape.microbatches, shape.stages);
+}
+std::int64_t dual_pipe_peak(const Shape& shape, std::int32_t) { return shape.stages + 1; }
+std::int64_t dual_pipe_v_peak(const Shape& shape, std::int32_t) { return 2 * shape.stages + 1; }
+
+std::int64_t hanayo_peak(const Shape& shape, std::int32_t rank) {
+  return std::min(all_chunks_of_all_microbatches(shape, rank),
+                  std::int64_t{shape.virtual_stages - 1} * shape.stages + 1 + rank);
+}
+
+std::int64_t chimera_peak(const Shape& shape, std::int32_t rank) {
+  const std::int32_t from_end = std::min(rank, shape.stages - 1 - rank);
+  return std::min(shape.microbatches, shape.stages / 2 + 1 + from_end);
+}
+
+/// What a memory limit in bytes, or of `activations` where none is given, leaves room for: after I an
+/// activation may take less than before.
+std::int64_t peak_under_limit(const Shape& shape, std::int32_t rank, std::int64_t activations) {
+  const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
+  if (shape.memory_limit.empty() && !shape.costs) return std::min(all, activations);
+  StageCost cost{.kept = 1};
+  if (shape.costs) cost = shape.costs->stages[static_cast<std::size_t>(rank)];
+  if (shape.memory_limit.empty() && cost.kept <= 0) return std::min(all, activations);
+  const Bytes limit =
+      shape.memory_limit.empty()
+          ? activations * cost.kept
+          : shape.memory_limit[shape.memory_limit.size() == 1 ? 0 : static_cast<std::size_t>(rank)];
+  const Bytes least = cost.kept - cost.released_by_input;
+  return least <= 0 ? all : std::min(all, limit / least);
+}
+
+std::int64_t zb_1p_peak(const Shape& shape, std::int32_t rank) {
+  return peak_under_limit(shape, rank, shape.stages);
+}
+std::int64_t zb_2p_peak(const Shape& shape, std::int32_t rank) {
+  return peak_under_limit(shape, rank, 2 * std::int64_t{shape.stages});
+}
+
+std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
+  const auto all = 2 * std::int64_t{shape.microbatches};
+  if (shape.memory_limit.empty()) return std::min(all, 2 * std::int64_t{shape.stages});
+  const auto stage = static_cast<std::size_t>(rank);
+  const auto other = static_cast<std::size_t>(2 * shape.stages - 1 - rank);
+  Bytes least = 1;
+  if (shape.costs) {
+    const auto held = [&](std::size_t s) {
+      return shape.costs->stages[s].kept - shape.costs->stages[s].released_by_input;
+    };
+    least = std::min(held(stage), held(other));
+  }
+  const Bytes limit = shape.memory_limit[shape.memory_limit.size() == 1 ? 0 : stage];
+  return least <= 0 ? all : std::min(all, limit / least);
+}
+
+std::int64_t v_half_peak(const Shape& shape, std::int32_t) {
+  return std::min(2 * std::int64_t{shape.microbatches}, 2 * (std::int64_t{shape.stages} / 2 + 1));
+}
+std::int64_t v_min_peak(const Shape& shape, std::int32_t) {
+  return std::min(2 * std::int64_t{shape.microbatches}, 2 * ((std::int64_t{shape.stages} + 1) / 3 + 1));
+}
+std::int64_t one_f_one_b_v_peak(const Shape& shape, std::int32_t) {
+  return std::min(2 * std::int64_t{shape.microbatches}, 2 * (2 * std::int64_t{shape.stages} / 3 + 1));
+}
+
+// One row a schedule: long, but a table.
+// NOLINTNEXTLINE(readability-function-size)
+const std::vector<ScheduleInfo>& table() {
+  static const std::vector<ScheduleInfo> rows = {
+      {.name = "naive",
+       .aliases = {"model-parallel"},
+       .summary = "one microbatch at a time through all stages",
+       .constraint = "any K and M",
+       .options = {"update", "checkpoint", "recompute"},
+       .generate = naive,
+       .peak_activations = one_microbatch},
+      {.name = "gpipe",
+       .aliases = {"ScheduleGPipe", "fill-drain"},
+       .summary = "all forwards, then all backwards (GPipe)",
+       .constraint = "any K and M",
+       .options = {"backward_order", "checkpoint", "recompute"},
+       .generate = gpipe,
+       .peak_activations = all_microbatches},
+      {.name = "1f1b",
+       .aliases = {"Schedule1F1B", "pipedream-flush", "dapple"},
+       .summary = "one forward, one backward, with a flush (PipeDream-Flush, DAPPLE, Megatron)",
+       .constraint = "any K and M",
+       .options = {"warmup", "checkpoint", "recompute"},
+       .generate = one_f_one_b,
+       .peak_activations = one_f_one_b_peak},
+      {.name = "1f1b-rr",
+       .aliases = {"pipedream", "1f1b-round-robin"},
+       .summary = "asynchronous 1F1B with replicated stages and weight stashing (PipeDream)",
+       .constraint = "replicas of a stage must get equal numbers of minibatches unless replica_sync is off",
+       .options = {"replicas", "warmup", "routing", "weights", "replica_sync"},
+       .asynchronous = true,
+       .generate = one_f_one_b_rr,
+       .peak_activations = one_f_one_b_rr_peak},
+      {.name = "data-parallel",
+       .aliases = {"dp", "ddp"},
+       .summary = "every stage on every rank, gradients reduced in one bucket a stage",
+       .constraint = "any; replicas (default K) is the number of ranks",
+       .options = {"replicas", "reduction", "replica_sync"},
+       .generate = data_parallel,
+       .peak_activations = stages_of_one_microbatch},
+      {.name = "interleaved",
+       .aliases = {"Interleaved1F1B", "ScheduleInterleaved1F1B", "interleaved-1f1b"},
+       .summary = "1F1B over v model chunks a rank (Megatron, PyTorch's rounds)",
+       .constraint = "M a multiple of max(1, floor(M/K)); with group_size g >= K, M mod g 0 or at least K",
+       .options = {"virtual_stages", "group_size", "checkpoint", "recompute"},
+       .generate = interleaved,
+       .peak_activations = interleaved_peak},
+      {.name = "zb-h1",
+       .aliases = {"zero-bubble-h1"},
+       .summary = "1F1B with split backwards, W delayed into the drain (Zero Bubble)",
+       .constraint = "any K and M",
+       .options = {"checkpoint", "recompute"},
+       .generate = zb_h1,
+       .peak_activations = zb_h1_peak},
+      {.name = "zb-h2",
+       .aliases = {"zero-bubble-h2"},
+       .summary = "ZB-H1 with twice the warm-up: no pause inside a rank's span (Zero Bubble)",
+       .constraint = "any K and M",
+       .options = {"checkpoint", "recompute"},
+       .generate = zb_h2,
+       .peak_activations = zb_h2_peak},
+      {.name = "zb-1p",
+       .aliases = {"zb1p", "zero-bubble-1p"},
+       .summary = "automatic zero bubble for the costs given, in the memory of 1F1B (Zero Bubble)",
+       .constraint = "any K and M; memory for one microbatch",
+       .options = {"memory_limit"},
+       .weighs_costs = true,
+       .generate = zb_1p,
+       .peak_activations = zb_1p_peak},
+      {.name = "zb-2p",
+       .aliases = {"zb2p", "zero-bubble-2p"},
+       .summary = "automatic zero bubble for the costs given, in twice the memory of 1F1B (Zero Bubble)",
+       .constraint = "any K and M; memory for one microbatch",
+       .options = {"memory_limit"},
+       .weighs_costs = true,
+       .generate = zb_2p,
+       .peak_activations = zb_2p_peak},
+      {.name = "eager-1f1b",
+       .aliases = {"dapple-pb", "1f1b-overlap-friendly"},
+       .summary = "1F1B with twice the warm-up, which hides the latency of links (DAPPLE's PB, Alpa)",
+       .constraint = "any K and M",
+       .options = {"checkpoint", "recompute"},
+       .generate = eager_one_f_one_b,
+       .peak_activations = eager_one_f_one_b_peak},
+      {.name = "kfkb",
+       .aliases = {"ada-grouper"},
+       .summary = "1F1B over groups of k microbatches, which hides the time of links (Ada-Grouper)",
+       .constraint = "any K, M and group_size k (default 2)",
+       .options = {"group_size", "checkpoint", "recompute"},
+       .generate = kfkb,
+       .peak_activations = kfkb_peak},
+      {.name = "seq-1f1b",
+       .aliases = {"sequence-sliced-1f1b"},
+       .summary = "1F1B over q slices of each microbatch's sequence (Seq1F1B)",
+       .constraint = "any K, M and slices",
+       .options = {"slices", "checkpoint", "recompute"},
+       .generate = seq_one_f_one_b,
+       .peak_activations = seq_one_f_one_b_peak},
+      {.name = "looped-bfs",
+       .aliases = {"ScheduleLoopedBFS", "breadth-first"},
+       .summary = "breadth-first over v model chunks a rank: GPipe chunk by chunk",
+       .constraint = "any K, M and v",
+       .options = {"virtual_stages", "checkpoint", "recompute"},
+       .generate = looped_bfs,
+       .peak_activations = all_chunks_of_all_microbatches},
+      {.name = "interleaved-zero-bubble",
+       .aliases = {"ScheduleInterleavedZeroBubble", "interleaved-zb"},
+       .summary = "interleaved 1F1B with split backwards (PyTorch's ZB-1P over v chunks)",
+       .constraint = "M a multiple of max(1, floor(M/K))",
+       .options = {"virtual_stages", "checkpoint", "recompute"},
+       .generate = interleaved_zero_bubble,
+       .peak_activations = interleaved_zero_bubble_peak},
+      {.name = "zb-v",
+       .aliases = {"zbv", "zero-bubble-v"},
+       .summary = "zero bubble on a V of two chunks a rank, for the costs given (Zero Bubble)",
+       .constraint = "any K and M; v is 2; memory for one microbatch",
+       .options = {"virtual_stages", "memory_limit"},
+       .chunks = 2,
+       .weighs_costs = true,
+       .generate = zb_v,
+       .peak_activations = zb_v_peak},
+      {.name = "v-half",
+       .aliases = {},
+       .summary = "a V in half the memory of 1F1B, for the costs given (Controllable Memory)",
+       .constraint = "any K and M; v is 2",
+       .options = {"virtual_stages"},
+       .chunks = 2,
+       .weighs_costs = true,
+       .generate = v_half,
+       .peak_activations = v_half_peak},
+      {.name = "v-min",
+       .aliases = {},
+       .summary = "a V in a third of the memory of 1F1B, for the costs given (Controllable Memory)",
+       .constraint = "any K and M; v is 2",
+       .options = {"virtual_stages"},
+       .chunks = 2,
+       .weighs_costs = true,
+       .generate = v_min,
+       .peak_activations = v_min_peak},
+      {.name = "1f1b-v",
+       .aliases = {},
+       .summary = "a V with whole backwards in two thirds of the memory of 1F1B, for the costs given",
+       .constraint = "any K and M; v is 2",
+       .options = {"virtual_stages"},
+       .chunks = 2,
+       .weighs_costs = true,
+       .generate = one_f_one_b_v,
+       .peak_activations = one_f_one_b_v_peak},
+      {.name = "zbv-zero-bubble",
+       .aliases = {"ScheduleZBVZeroBubble", "zbv-fixed"},
+       .summary = "zero bubble on a V of two chunks a rank, PyTorch's fixed pattern",
+       .constraint = "any K and M; v is 2",
+       .options = {"virtual_stages", "checkpoint", "recompute"},
+       .chunks = 2,
+       .generate = zbv_zero_bubble,
+       .peak_activations = zbv_peak},
+      {.name = "dualpipe",
+       .aliases = {"dual-pipe"},
+       .summary = "two streams from both ends, a forward overlapping a backward (DeepSeek-V3)",
+       .constraint = "even K, even M >= 2K",
+       .options = {},
+       .generate = dual_pipe,
+       .peak_activations = dual_pipe_peak},
+      {.name = "dualpipe-v",
+       .aliases = {"ScheduleDualPipeV", "dual-pipe-v"},
+       .summary = "DualPipe cut in half: a V of two chunks a rank",
+       .constraint = "M >= 2K; v is 2",
+       .options = {"virtual_stages"},
+       .chunks = 2,
+       .generate = dual_pipe_v,
+       .peak_activations = dual_pipe_v_peak},
+      {.name = "chimera",
+       .aliases = {"bidirectional"},
+       .summary = "two 1F1B pipelines in opposite directions fill each other's bubbles",
+       .constraint = "even K, any M",
+       .options = {"reduction", "replica_sync"},
+       .generate = chimera,
+       .peak_activations = chimera_peak},
+      {.name = "gems",
+       .aliases = {},
+       .summary = "microbatches alternate between two directions, one activation a rank",
+       .constraint = "any K and M",
+       .options = {"replica_sync"},
+       .generate = gems,
+       .peak_activations = one_microbatch},
+      {.name = "hanayo",
+       .aliases = {"wave"},
+       .summary = "down the ranks and back up in v/2 waves, without a second copy of the weights",
+       .constraint = "any K and M; even v",
+       .options = {"virtual_stages", "checkpoint", "recompute"},
+       .generate = hanayo,
+       .peak_activations = hanayo_peak},
+      {.name = "pipedream-2bw",
+       .aliases = {"2bw"},
+       .summary = "1F1B without flushes between minibatches and two weight versions",
+       .constraint = "any K and M",
+       .options = {},
+       .generate = pipedream_2bw,
+       .peak_activations = pipedream_2bw_peak},
+  };
+  return rows;
+}
+
+std::string plain(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c != '-' && c != '_')
+      letters.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+  }
+  return letters;
+}
+
+}  // namespace
+
+std::span<const ScheduleInfo> schedule_table() { return table(); }
+
+const ScheduleInfo* find_schedule(std::string_view name) {
+  const std::string wanted = plain(name);
+  for (const ScheduleInfo& row : table()) {
+    if (plain(row.name) == wanted) return &row;
+    for (const std::string_view alias : row.aliases) {
+      if (plain(alias) == wanted) return &row;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace penstock

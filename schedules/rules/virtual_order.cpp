@@ -1,0 +1,73 @@
+// In which order a rank visits its v chunks, as interleaved schedules have it: microbatches in groups of g,
+// each group through all chunks before the next one (Megatron-LM, SC'21, section 2.2, with g = K).
+//
+//   K = 2, v = 2, g = 3, M = 5: microbatch 0 1 2 0 1 2 3 4 3 4
+//                               chunk      0 0 0 1 1 1 0 0 1 1
+//
+// The backward visits chunks from the last to the first in the same order of microbatches. PyTorch's group is
+// M / rounds, rounds = max(1, M / K), and must be whole.
+
+#include "schedules/rules/virtual_order.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+
+namespace penstock {
+
+VirtualOrder::VirtualOrder(const Shape& shape, std::int32_t group)
+    : ranks_(shape.stages), chunks_(shape.virtual_stages), group_(group) {
+  visits_.reserve(static_cast<std::size_t>(shape.microbatches) * static_cast<std::size_t>(chunks_));
+  for (std::int32_t first = 0; first < shape.microbatches; first += group) {
+    const std::int32_t end = std::min(shape.microbatches, first + group);
+    for (std::int32_t chunk = 0; chunk < chunks_; ++chunk) {
+      for (std::int32_t m = first; m < end; ++m) visits_.push_back({chunk, m});
+    }
+  }
+}
+
+Action VirtualOrder::kth_forward(std::int32_t rank, std::int32_t k) const {
+  const Visit& visit = visits_[static_cast<std::size_t>(k)];
+  return forward(visit.chunk * ranks_ + rank, visit.microbatch);
+}
+
+Action VirtualOrder::kth_backward(ActionKind kind, std::int32_t rank, std::int32_t k) const {
+  const Visit& visit = visits_[static_cast<std::size_t>(k)];
+  return compute(kind, (chunks_ - 1 - visit.chunk) * ranks_ + rank, visit.microbatch);
+}
+
+namespace {
+
+std::int32_t rounds_of(std::int32_t stages, std::int32_t microbatches) {
+  return std::max(1, microbatches / stages);
+}
+
+bool takes(std::int32_t stages, std::int32_t microbatches) {
+  return microbatches % rounds_of(stages, microbatches) == 0;
+}
+
+}  // namespace
+
+tl::expected<std::int32_t, std::string> pytorch_group(std::string_view schedule, const Shape& shape) {
+  const std::int32_t rounds = rounds_of(shape.stages, shape.microbatches);
+  if (takes(shape.stages, shape.microbatches)) return shape.microbatches / rounds;
+  std::int32_t below = shape.microbatches;
+  while (!takes(shape.stages, below)) --below;
+  std::int32_t above = shape.microbatches;
+  while (!takes(shape.stages, above)) ++above;
+  return tl::unexpected(fmt::format(
+      "microbatches: {} runs {} microbatches on {} ranks in {} rounds, and {} is not a multiple of {}; the "
+      "nearest that work are {} and {}",
+      schedule, shape.microbatches, shape.stages, rounds, shape.microbatches, rounds, below, above));
+}
+
+}  // namespace penstock

@@ -1,0 +1,45 @@
+#pragma once
+// The order in which a rank of a looped pipeline visits its chunks, for the interleaved schedules. Private to
+// schedules/.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/shape.hpp"
+
+namespace penstock {
+
+/// Microbatches pass in groups of g: inside a group all go through chunk 0, then all through chunk 1, ... The
+/// last group may be smaller. The k-th backward mirrors the chunk of the k-th forward.
+class VirtualOrder {
+ public:
+  VirtualOrder(const Shape& shape, std::int32_t group);
+
+  std::int32_t group() const { return group_; }
+  /// M * v: how many forwards a rank has.
+  std::int32_t size() const { return static_cast<std::int32_t>(visits_.size()); }
+  Action kth_forward(std::int32_t rank, std::int32_t k) const;
+  /// `kind`: backward, backward_input or backward_weight.
+  Action kth_backward(ActionKind kind, std::int32_t rank, std::int32_t k) const;
+
+ private:
+  struct Visit {
+    std::int32_t chunk;
+    std::int32_t microbatch;
+  };
+
+  std::int32_t ranks_;
+  std::int32_t chunks_;
+  std::int32_t group_;
+  std::vector<Visit> visits_;
+};
+
+/// g of PyTorch's rounds: M / R with R = max(1, M / K). Error when M is not a multiple of R, with the nearest
+/// M that are; `schedule` is whose rule it is.
+tl::expected<std::int32_t, std::string> pytorch_group(std::string_view schedule, const Shape& shape);
+
+}  // namespace penstock

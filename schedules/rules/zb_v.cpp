@@ -1,0 +1,80 @@
+// ZB-V for measured costs (Qi et al., ICLR'24 and the authors' later V placement): zero bubble on a V of two
+// chunks a rank in the memory of 1F1B, 2K of these chunks. Rank r has stages r and 2K-1-r, so the loss is on
+// rank 0. With 2 ranks and 3 microbatches of equal times:
+//
+//   rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 0I1 3W2 0I2 0W1 0W2
+//   rank 1       1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 1I1 2I2 1I2 2W1 1W1 2W2 1W2
+//
+// F and I follow the fixed pattern of zbv_zero_bubble.cpp, which never pauses where all times are equal; W
+// are put where the times of shape.costs leave gaps, and actions change places where that shortens the
+// longest span (follow_order.hpp, squeeze.hpp). Where shape.memory_limit is too small for that pattern, the
+// blocks of V-Half and V-Min and one microbatch after the other are tried as well; the shortest that fits is
+// taken.
+
+#include <cstddef>
+#include <cstdint>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/search/follow_order.hpp"
+#include "schedules/search/timed_lists.hpp"
+
+namespace penstock {
+namespace {
+
+PreferredOrder fixed_pattern(const Shape& shape) {
+  PreferredOrder order;
+  const Generated pattern = zbv_zero_bubble(shape);
+  for (const std::vector<Action>& list : pattern->ranks) {
+    order.emplace_back();
+    for (const Action& action : list) {
+      if (action.kind == ActionKind::forward || action.kind == ActionKind::backward_input)
+        order.back().push_back(action);
+    }
+  }
+  return order;
+}
+
+PreferredOrder one_by_one(const Shape& shape) {
+  PreferredOrder order(static_cast<std::size_t>(shape.stages));
+  for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
+    const std::int32_t up = 2 * shape.stages - 1 - rank;
+    for (std::int32_t m = 0; m < shape.microbatches; ++m) {
+      auto& list = order[static_cast<std::size_t>(rank)];
+      list.push_back(forward(rank, m));
+      list.push_back(forward(up, m));
+      list.push_back(compute(ActionKind::backward_input, up, m));
+      list.push_back(compute(ActionKind::backward_input, rank, m));
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+Generated zb_v(const Shape& shape) {
+  Program program = zigzag_program("zb-v", shape);
+  const std::int64_t activations = 2 * std::int64_t{shape.stages};
+  auto costs = order_costs(shape, program, activations);
+  if (!costs) return tl::unexpected(costs.error());
+  std::vector<OrderChoice> choices{{.order = fixed_pattern(shape), .options = options_with_weights()}};
+  if (shape.memory_limit.empty()) {
+    costs =
+        counting_activations(*costs, std::vector<Bytes>(static_cast<std::size_t>(shape.stages), activations));
+  } else {
+    for (const auto& block : {v_half_block(shape.stages), v_min_block(shape.stages)}) {
+      choices.push_back({.order = repeated_block(block, shape.microbatches, ActionKind::backward_input),
+                         .options = options_with_weights()});
+    }
+    choices.push_back({.order = one_by_one(shape), .options = {FollowOptions{}}});
+  }
+  return best_followed(std::move(program), *costs, choices);
+}
+
+}  // namespace penstock

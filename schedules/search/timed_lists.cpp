@@ -1,0 +1,211 @@
+// Times follow from the order alone: an action starts when its rank is free and its input has arrived.
+
+#include "schedules/search/timed_lists.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+
+namespace penstock {
+namespace {
+
+template <class Value>
+tl::expected<std::vector<Value>, std::string> one_each(std::string_view key, std::vector<Value> given,
+                                                       std::size_t wanted, std::string_view each) {
+  if (given.size() == 1) given.resize(wanted, given.front());
+  if (given.size() != wanted && wanted > 0) {
+    return tl::unexpected(fmt::format("{}: expected one number or {}, one {}, got {} numbers", key, wanted,
+                                      each, given.size()));
+  }
+  for (const Value value : given) {
+    if (value < 0)
+      return tl::unexpected(fmt::format("{}: expected numbers of at least 0, got {}", key, value));
+  }
+  given.resize(wanted);
+  return given;
+}
+
+Bytes kept_by_one_microbatch(const OrderCosts& costs, std::int32_t rank) {
+  Bytes kept = 0;
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    if (costs.rank_of[stage] == rank) kept += costs.stages[stage].kept;
+  }
+  return kept;
+}
+
+/// Bytes of activations that nobody stated count as one unit each.
+void count_unknown_bytes(OrderCosts& costs) {
+  for (StageCost& cost : costs.stages) {
+    if (cost.kept > 0) continue;
+    cost.kept = 1;
+    cost.released_by_input = 0;
+  }
+}
+
+std::vector<Bytes> limits_of_activations(const OrderCosts& costs, std::int32_t ranks,
+                                         std::int64_t activations) {
+  const auto chunks = static_cast<std::int64_t>(costs.stages.size()) / ranks;
+  std::vector<Bytes> limits;
+  limits.reserve(static_cast<std::size_t>(ranks));
+  for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    limits.push_back(kept_by_one_microbatch(costs, rank) * activations / chunks);
+  }
+  return limits;
+}
+
+}  // namespace
+
+tl::expected<OrderCosts, std::string> order_costs(const Shape& shape, const Program& placed,
+                                                  std::int64_t activations_per_rank) {
+  const auto stages = static_cast<std::size_t>(placed.stage_count());
+  const CostTable table = shape.costs.value_or(unit_costs(placed));
+  if (table.stages.size() != stages) {
+    return tl::unexpected(
+        fmt::format("costs: expected those of {} stages, got {}", stages, table.stages.size()));
+  }
+  std::vector<Ns> delays = shape.transfer_ns.empty() ? std::vector<Ns>{0} : shape.transfer_ns;
+  auto transfer_ns = one_each("transfer_ns", std::move(delays), stages - 1, "a stage edge");
+  if (!transfer_ns) return tl::unexpected(transfer_ns.error());
+  OrderCosts costs{.stages = table.stages,
+                   .transfer_ns = *std::move(transfer_ns),
+                   .memory_limit = {},
+                   .rank_of = {},
+                   .microbatches = placed.microbatches};
+  for (std::int32_t stage = 0; stage < placed.stage_count(); ++stage) {
+    costs.rank_of.push_back(placed.placement.rank_of(stage, 0));
+  }
+  if (shape.memory_limit.empty()) {
+    count_unknown_bytes(costs);
+    costs.memory_limit = limits_of_activations(costs, placed.rank_count(), activations_per_rank);
+    return costs;
+  }
+  auto limits = one_each("memory_limit", shape.memory_limit, placed.ranks.size(), "a rank");
+  if (!limits) return tl::unexpected(limits.error());
+  costs.memory_limit = *std::move(limits);
+  for (std::int32_t rank = 0; rank < placed.rank_count(); ++rank) {
+    const Bytes needed = kept_by_one_microbatch(costs, rank);
+    const Bytes limit = costs.memory_limit[static_cast<std::size_t>(rank)];
+    if (limit < needed) {
+      return tl::unexpected(fmt::format(
+          "memory_limit: rank {} keeps {} bytes for one microbatch, the limit is {}; at least {} are needed",
+          rank, needed, limit, needed));
+    }
+  }
+  return costs;
+}
+
+OrderCosts counting_activations(OrderCosts costs, std::vector<Bytes> activations) {
+  for (StageCost& cost : costs.stages) {
+    cost.kept = 1;
+    cost.released_by_input = 0;
+  }
+  costs.memory_limit = std::move(activations);
+  return costs;
+}
+
+TimedLists::TimedLists(OrderCosts costs)
+    : costs_(std::move(costs)),
+      ranks_(costs_.memory_limit.size()),
+      forwards_(costs_.stages.size(), 0),
+      backwards_(costs_.stages.size(), 0),
+      forward_end_ns_(costs_.stages.size() * index(costs_.microbatches), 0),
+      gradient_end_ns_(forward_end_ns_.size(), 0) {}
+
+Ns TimedLists::transfer_ns(std::int32_t from_stage, std::int32_t to_stage) const {
+  if (costs_.rank_of[index(from_stage)] == costs_.rank_of[index(to_stage)]) return 0;
+  return costs_.transfer_ns[index(std::min(from_stage, to_stage))];
+}
+
+std::optional<Ns> TimedLists::arrival_ns(const Action& action) const {
+  const std::int32_t stage = action.stage;
+  const std::int32_t m = action.microbatch;
+  if (action.kind == ActionKind::forward) {
+    if (stage == 0) return 0;
+    if (forwards_[index(stage - 1)] <= m) return std::nullopt;
+    return forward_end_ns_[at(stage - 1, m)] + transfer_ns(stage - 1, stage);
+  }
+  if (forwards_[index(stage)] <= m) return std::nullopt;
+  const Ns own = forward_end_ns_[at(stage, m)];
+  if (stage + 1 == static_cast<std::int32_t>(costs_.stages.size())) return own;
+  if (backwards_[index(stage + 1)] <= m) return std::nullopt;
+  return std::max(own, gradient_end_ns_[at(stage + 1, m)] + transfer_ns(stage + 1, stage));
+}
+
+void TimedLists::place(const Action& action, Ns earliest_ns) {
+  Rank& rank = rank_of(action.stage);
+  const Ns arrival = action.kind == ActionKind::backward_weight ? 0 : *arrival_ns(action);
+  const Ns start = std::max({rank.free_at_ns, arrival, earliest_ns});
+  if (rank.first_start_ns) {
+    rank.idle_ns += start - rank.free_at_ns;
+    most_idle_ns_ = std::max(most_idle_ns_, rank.idle_ns);
+  } else {
+    rank.first_start_ns = start;
+  }
+  rank.free_at_ns = start + duration_ns(costs_.stages[index(action.stage)], action.kind);
+  rank.list.push_back(action);
+  account(rank, action, rank.free_at_ns);
+}
+
+void TimedLists::account(Rank& rank, const Action& action, Ns end_ns) {
+  const StageCost& cost = costs_.stages[index(action.stage)];
+  const Bytes held_for_weight = released_activations(cost, ActionKind::backward_weight);
+  rank.kept -= released_activations(cost, action.kind);
+  if (action.kind == ActionKind::forward) {
+    forward_end_ns_[at(action.stage, action.microbatch)] = end_ns;
+    ++forwards_[index(action.stage)];
+    rank.kept += cost.kept;
+  } else if (action.kind == ActionKind::backward_weight) {
+    rank.owed_bytes -= held_for_weight;
+  } else {
+    gradient_end_ns_[at(action.stage, action.microbatch)] = end_ns;
+    ++backwards_[index(action.stage)];
+    if (action.kind != ActionKind::backward_input) return;
+    rank.owed_bytes += held_for_weight;
+    rank.owed.push_back(
+        {.kind = ActionKind::backward_weight, .stage = action.stage, .microbatch = action.microbatch});
+  }
+}
+
+void TimedLists::place_owed_weight(std::int32_t rank, Ns earliest_ns) {
+  const Action weight = ranks_[index(rank)].owed.front();
+  ranks_[index(rank)].owed.pop_front();
+  place(weight, earliest_ns);
+}
+
+bool TimedLists::fits(const Action& forward) const {
+  const std::int32_t rank = costs_.rank_of[index(forward.stage)];
+  return ranks_[index(rank)].kept + costs_.stages[index(forward.stage)].kept <=
+         costs_.memory_limit[index(rank)];
+}
+
+bool TimedLists::fits_without_owed(const Action& forward) const {
+  const std::int32_t rank = costs_.rank_of[index(forward.stage)];
+  return ranks_[index(rank)].kept - ranks_[index(rank)].owed_bytes +
+             costs_.stages[index(forward.stage)].kept <=
+         costs_.memory_limit[index(rank)];
+}
+
+Ns TimedLists::longest_span_ns() const {
+  Ns longest = 0;
+  for (const Rank& rank : ranks_) {
+    longest = std::max(longest, rank.free_at_ns - rank.first_start_ns.value_or(rank.free_at_ns));
+  }
+  return longest;
+}
+
+}  // namespace penstock

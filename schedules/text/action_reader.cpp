@@ -1,0 +1,168 @@
+// cell   := action | "(" action (";" action)+ ")OVERLAP_F_B"
+// action := stage letters microbatch? ((">" | "<") peer)? ("@" version)?
+
+#include "schedules/text/action_reader.hpp"
+
+#include <fmt/core.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/nearest_name.hpp"
+#include "schedules/text/text_cursor.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kOverlap = "OVERLAP_F_B";
+constexpr std::size_t kLongestCompared = 64;  // a file may be one endless line
+constexpr int kKinds = static_cast<int>(ActionKind::step) + 1;
+
+using Done = tl::expected<void, TextFault>;
+
+class ActionReader {
+ public:
+  ActionReader(std::string_view text, const ActionLimits& limits) : cursor_(text), limits_(limits) {}
+
+  tl::expected<std::vector<Action>, TextFault> read();
+
+ private:
+  Done read_cell();
+  Done read_group();
+  Done read_action();
+  tl::expected<ActionKind, TextFault> read_kind(std::int32_t stage);
+  tl::expected<std::int32_t, TextFault> read_stage(std::string_view what);
+  Done read_peer(Action& action);
+  Done read_version(Action& action);
+
+  TextCursor cursor_;
+  ActionLimits limits_;
+  std::vector<Action> actions_;
+};
+
+tl::expected<std::vector<Action>, TextFault> ActionReader::read() {
+  cursor_.skip_blanks();
+  while (!cursor_.done()) {
+    if (Done cell = read_cell(); !cell) return tl::unexpected(std::move(cell.error()));
+    const std::size_t end = cursor_.offset();
+    cursor_.skip_blanks();
+    if (cursor_.done()) break;
+    if (limits_.form == ActionForm::pytorch) return cursor_.fault("the end of the cell after its action");
+    if (cursor_.offset() == end) return cursor_.fault("a blank or the end of the line after an action");
+  }
+  return std::move(actions_);
+}
+
+Done ActionReader::read_cell() { return cursor_.peek() == '(' ? read_group() : read_action(); }
+
+Done ActionReader::read_group() {
+  cursor_.take('(');
+  const std::size_t first = actions_.size();
+  do {
+    cursor_.skip_blanks();
+    if (Done action = read_action(); !action) return action;
+    actions_.back().overlaps_next = true;
+    cursor_.skip_blanks();
+  } while (cursor_.take(';'));
+  if (actions_.size() - first < 2) return cursor_.fault("`;` and a second action to overlap with");
+  if (!cursor_.take(')')) return cursor_.fault("`;` or `)`");
+  actions_.back().overlaps_next = false;
+  TextCursor after = cursor_;
+  if (cursor_.take_letters() != kOverlap) return after.fault("`OVERLAP_F_B` after the group");
+  return {};
+}
+
+Done ActionReader::read_action() {
+  const auto stage = read_stage("an action, which begins with a stage number");
+  if (!stage) return tl::unexpected(stage.error());
+  const auto kind = read_kind(*stage);
+  if (!kind) return tl::unexpected(kind.error());
+  Action action{.kind = *kind, .stage = *stage};
+  if (has_microbatch(*kind)) {
+    const auto microbatch =
+        cursor_.take_number(fmt::format("a microbatch number after {}{}", *stage, letters(*kind)));
+    if (!microbatch) return tl::unexpected(microbatch.error());
+    action.microbatch = *microbatch;
+  }
+  if (const auto neighbour = chain_peer(*kind, *stage)) action.peer = *neighbour;
+  if (limits_.form == ActionForm::penstock) {
+    if (Done peer = read_peer(action); !peer) return peer;
+    if (Done version = read_version(action); !version) return version;
+  }
+  actions_.push_back(action);
+  return {};
+}
+
+bool is_known(ActionKind kind, ActionForm form) {
+  return form == ActionForm::penstock || (kind != ActionKind::recompute && kind != ActionKind::step);
+}
+
+std::string_view nearest_letters(std::string_view word, ActionForm form) {
+  std::vector<std::string_view> known;
+  for (int i = 0; i < kKinds; ++i) {
+    const auto kind = static_cast<ActionKind>(i);
+    if (is_known(kind, form)) known.push_back(letters(kind));
+  }
+  return nearest_name(word.substr(0, kLongestCompared), known);
+}
+
+tl::expected<ActionKind, TextFault> ActionReader::read_kind(std::int32_t stage) {
+  const std::size_t begin = cursor_.offset();
+  const std::string_view word = cursor_.take_letters();
+  if (word.empty()) return cursor_.fault(fmt::format("letters such as F or SEND_B after stage {}", stage));
+  const auto kind = kind_of_letters(word);
+  if (kind && is_known(*kind, limits_.form)) return *kind;
+  if (word == "BW") {
+    return TextCursor::fault_at(begin, "unknown action `BW`, with which torch 2.5 meant the full backward");
+  }
+  if (kind) {
+    return TextCursor::fault_at(begin, fmt::format("PyTorch's form has no action {}; delete it", word));
+  }
+  return TextCursor::fault_at(begin, fmt::format("unknown action {}; the nearest is `{}`", shown(word),
+                                                 nearest_letters(word, limits_.form)));
+}
+
+tl::expected<std::int32_t, TextFault> ActionReader::read_stage(std::string_view what) {
+  const std::size_t begin = cursor_.offset();
+  auto stage = cursor_.take_number(what);
+  if (stage && *stage >= limits_.stages) {
+    return TextCursor::fault_at(begin,
+                                fmt::format("expected a stage of 0 to {}, got stage {}; a new stage needs "
+                                            "a `stage` line",
+                                            limits_.stages - 1, *stage));
+  }
+  return stage;
+}
+
+Done ActionReader::read_peer(Action& action) {
+  if (!is_transfer(action.kind)) return {};
+  const char arrow = is_send(action.kind) ? '>' : '<';
+  if (!cursor_.take(arrow)) return {};
+  const auto peer = read_stage(fmt::format("the stage at the other end after `{}`", arrow));
+  if (!peer) return tl::unexpected(peer.error());
+  action.peer = *peer;
+  return {};
+}
+
+Done ActionReader::read_version(Action& action) {
+  if (!has_weight_version(action.kind) || !cursor_.take('@')) return {};
+  const auto version = cursor_.take_number("a weight version after `@`");
+  if (!version) return tl::unexpected(version.error());
+  action.weight_version = *version;
+  return {};
+}
+
+}  // namespace
+
+tl::expected<std::vector<Action>, TextFault> read_actions(std::string_view text, const ActionLimits& limits) {
+  return ActionReader(text, limits).read();
+}
+
+}  // namespace penstock

@@ -1,0 +1,172 @@
+// torch 2.4   cell := kind microbatch "_s" stage
+// torch 2.5   cell := action ("_" action)?      action := stage kind microbatch?
+
+#include "schedules/text/csv_dialect.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/text/action_reader.hpp"
+#include "schedules/text/text_cursor.hpp"
+
+namespace penstock {
+namespace {
+
+struct OldWord {
+  std::string_view word;
+  ActionKind kind;
+};
+
+// B is taken for I at first; see halved_backwards().
+constexpr std::array kOldWords = {OldWord{"F", ActionKind::forward},
+                                  OldWord{"B", ActionKind::backward_input},
+                                  OldWord{"W", ActionKind::backward_weight},
+                                  OldWord{"BW", ActionKind::backward},
+                                  OldWord{"SEND_F", ActionKind::send_forward},
+                                  OldWord{"RECV_F", ActionKind::recv_forward},
+                                  OldWord{"SEND_B", ActionKind::send_backward},
+                                  OldWord{"RECV_B", ActionKind::recv_backward},
+                                  OldWord{"UNSHARD", ActionKind::unshard},
+                                  OldWord{"RESHARD", ActionKind::reshard}};
+
+bool has_word(std::string_view word, CsvDialect dialect) {
+  return dialect == CsvDialect::torch_2_5 || word == "F" || word == "B" || word == "W";
+}
+
+std::string known_words(CsvDialect dialect) {
+  return dialect == CsvDialect::torch_2_4 ? "F, B or W"
+                                          : "F, B, W, BW, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD or RESHARD";
+}
+
+tl::expected<ActionKind, TextFault> read_word(TextCursor& cursor, CsvDialect dialect) {
+  const std::size_t begin = cursor.offset();
+  const std::string_view word = cursor.take_letters();
+  for (const OldWord& known : kOldWords) {
+    if (known.word == word && has_word(word, dialect)) return known.kind;
+  }
+  return TextCursor::fault_at(begin, fmt::format("unknown action {}; {} has {}", shown(word),
+                                                 to_text(dialect), known_words(dialect)));
+}
+
+tl::expected<Action, TextFault> read_2_4(TextCursor& cursor) {
+  const auto kind = read_word(cursor, CsvDialect::torch_2_4);
+  if (!kind) return tl::unexpected(kind.error());
+  const auto microbatch = cursor.take_number("a microbatch number after the letter");
+  if (!microbatch) return tl::unexpected(microbatch.error());
+  if (!cursor.take('_') || !cursor.take('s')) return cursor.fault("`_s` and a stage number");
+  const auto stage = cursor.take_number("a stage number after `_s`");
+  if (!stage) return tl::unexpected(stage.error());
+  return Action{.kind = *kind, .stage = *stage, .microbatch = *microbatch};
+}
+
+tl::expected<Action, TextFault> read_2_5(TextCursor& cursor) {
+  const auto stage = cursor.take_number("an action, which begins with a stage number");
+  if (!stage) return tl::unexpected(stage.error());
+  const auto kind = read_word(cursor, CsvDialect::torch_2_5);
+  if (!kind) return tl::unexpected(kind.error());
+  Action action{.kind = *kind, .stage = *stage};
+  if (has_microbatch(*kind)) {
+    const auto microbatch = cursor.take_number("a microbatch number");
+    if (!microbatch) return tl::unexpected(microbatch.error());
+    action.microbatch = *microbatch;
+  }
+  if (const auto neighbour = chain_peer(*kind, *stage)) action.peer = *neighbour;
+  return action;
+}
+
+tl::expected<std::vector<Action>, TextFault> read_old(std::string_view cell, CsvDialect dialect) {
+  TextCursor cursor(cell);
+  std::vector<Action> actions;
+  do {
+    auto action = dialect == CsvDialect::torch_2_4 ? read_2_4(cursor) : read_2_5(cursor);
+    if (!action) return tl::unexpected(std::move(action.error()));
+    actions.push_back(*action);
+  } while (is_send(actions.front().kind) && actions.size() == 1 && cursor.take('_'));
+  if (!cursor.done()) return cursor.fault("the end of the cell after its action");
+  if (actions.size() == 2 && !is_recv(actions.back().kind)) {
+    return cursor.fault_at(0, "expected a RECV after a SEND in one cell");
+  }
+  return actions;
+}
+
+std::optional<std::string_view> old_word(ActionKind kind, bool halves) {
+  if (kind == ActionKind::backward) return halves ? "BW" : "B";
+  for (const OldWord& known : kOldWords) {
+    if (known.kind == kind) return known.word;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view to_text(CsvDialect dialect) {
+  switch (dialect) {
+    case CsvDialect::torch_2_4:
+      return "torch-2.4";
+    case CsvDialect::torch_2_5:
+      return "torch-2.5";
+    case CsvDialect::torch_2_6:
+      return "torch-2.6";
+  }
+  return "";
+}
+
+std::optional<CsvDialect> csv_dialect_of_text(std::string_view text) {
+  for (const CsvDialect dialect : kCsvDialects) {
+    if (text == to_text(dialect) || text == to_text(dialect).substr(sizeof("torch-") - 1)) return dialect;
+  }
+  return std::nullopt;
+}
+
+tl::expected<std::vector<Action>, std::string> read_csv_cell(std::string_view cell, CsvDialect dialect) {
+  if (cell.empty()) return std::vector<Action>{};
+  auto actions = dialect == CsvDialect::torch_2_6 ? read_actions(cell, {.form = ActionForm::pytorch})
+                                                  : read_old(cell, dialect);
+  if (!actions) return tl::unexpected(std::move(actions.error().message));
+  return *std::move(actions);
+}
+
+std::vector<std::vector<Action>> halved_backwards(std::vector<std::vector<Action>> rows) {
+  std::set<std::pair<std::int32_t, std::int32_t>> weights;
+  for (const std::vector<Action>& row : rows) {
+    for (const Action& action : row) {
+      if (action.kind == ActionKind::backward_weight) weights.emplace(action.stage, action.microbatch);
+    }
+  }
+  for (std::vector<Action>& row : rows) {
+    for (Action& action : row) {
+      if (action.kind == ActionKind::backward_input && !weights.contains({action.stage, action.microbatch})) {
+        action.kind = ActionKind::backward;
+      }
+    }
+  }
+  return rows;
+}
+
+tl::expected<std::string, std::string> old_csv_cell(const Action& action, CsvDialect dialect, bool halves) {
+  const auto word = old_word(action.kind, halves);
+  if (!word || !has_word(*word, dialect)) {
+    return tl::unexpected(fmt::format("{} has {} only", to_text(dialect), known_words(dialect)));
+  }
+  if (action.overlaps_next)
+    return tl::unexpected(fmt::format("{} has no overlapped pairs", to_text(dialect)));
+  if (dialect == CsvDialect::torch_2_4) {
+    return fmt::format("{}{}_s{}", *word, action.microbatch, action.stage);
+  }
+  if (!has_microbatch(action.kind)) return fmt::format("{}{}", action.stage, *word);
+  return fmt::format("{}{}{}", action.stage, *word, action.microbatch);
+}
+
+}  // namespace penstock

@@ -1,0 +1,101 @@
+// furthest[k] is how far into `before` d edits reach on the diagonal x - y = k; each d extends those of d - 1
+// by one edit and all words that follow in both.
+
+#include "schedules/text/edit_script.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+using Words = std::span<const std::string>;
+using Furthest = std::vector<std::int32_t>;
+
+std::int32_t length(Words words) { return static_cast<std::int32_t>(words.size()); }
+
+/// Indexable by -most - 1 to most + 1.
+std::size_t slot(std::int32_t diagonal, std::int32_t most) {
+  return static_cast<std::size_t>(std::int64_t{diagonal} + most + 1);
+}
+
+/// True when the d-th edit reaches the diagonal by adding a word, else it removes one.
+bool adds(const Furthest& furthest, std::int32_t diagonal, std::int32_t edits, std::int32_t most) {
+  if (diagonal == -edits) return true;
+  return diagonal != edits && furthest[slot(diagonal - 1, most)] < furthest[slot(diagonal + 1, most)];
+}
+
+/// The state before each number of edits, up to the one that reaches the ends of both lists.
+std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
+  const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
+  Furthest furthest(static_cast<std::size_t>(2 * most + 3), 0);
+  std::vector<Furthest> trace;
+  for (std::int32_t edits = 0; edits <= most; ++edits) {
+    trace.push_back(furthest);
+    for (std::int32_t diagonal = -edits; diagonal <= edits; diagonal += 2) {
+      std::int32_t x = adds(furthest, diagonal, edits, most) ? furthest[slot(diagonal + 1, most)]
+                                                             : furthest[slot(diagonal - 1, most)] + 1;
+      while (x < length(before) && x - diagonal < length(after) &&
+             before[static_cast<std::size_t>(x)] == after[static_cast<std::size_t>(x - diagonal)]) {
+        ++x;
+      }
+      furthest[slot(diagonal, most)] = x;
+      if (x >= length(before) && x - diagonal >= length(after)) return trace;
+    }
+  }
+  return std::nullopt;
+}
+
+/// The script of lists without a common beginning or end, from its end backwards.
+std::vector<Edit> backwards(const std::vector<Furthest>& trace, Words before, Words after) {
+  const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
+  std::vector<Edit> script;
+  std::int32_t x = length(before);
+  std::int32_t y = length(after);
+  for (auto edits = static_cast<std::int32_t>(trace.size()) - 1; edits >= 0; --edits) {
+    const Furthest& furthest = trace[static_cast<std::size_t>(edits)];
+    const std::int32_t diagonal = x - y;
+    const bool added = adds(furthest, diagonal, edits, most);
+    const std::int32_t from_diagonal = added ? diagonal + 1 : diagonal - 1;
+    const std::int32_t from_x = edits == 0 ? 0 : furthest[slot(from_diagonal, most)];
+    const std::int32_t from_y = edits == 0 ? 0 : from_x - from_diagonal;
+    for (; x > from_x && y > from_y; --x, --y) script.push_back(Edit::same);
+    if (edits > 0) script.push_back(added ? Edit::added : Edit::removed);
+    x = from_x;
+    y = from_y;
+  }
+  return script;
+}
+
+}  // namespace
+
+std::vector<Edit> edit_script(Words before, Words after) {
+  const auto [first, second] = std::ranges::mismatch(before, after);
+  const auto common = static_cast<std::size_t>(first - before.begin());
+  std::vector<Edit> script(common, Edit::same);
+  before = before.subspan(common);
+  after = after.subspan(common);
+  std::size_t tail = 0;
+  while (tail < std::min(before.size(), after.size()) &&
+         before[before.size() - 1 - tail] == after[after.size() - 1 - tail]) {
+    ++tail;
+  }
+  before = before.first(before.size() - tail);
+  after = after.first(after.size() - tail);
+  if (const auto trace = trace_of(before, after)) {
+    const std::vector<Edit> middle = backwards(*trace, before, after);
+    script.insert(script.end(), middle.rbegin(), middle.rend());
+  } else {
+    script.insert(script.end(), before.size(), Edit::removed);
+    script.insert(script.end(), after.size(), Edit::added);
+  }
+  script.insert(script.end(), tail, Edit::same);
+  return script;
+}
+
+}  // namespace penstock

@@ -1,0 +1,352 @@
+// Reads the text form line by line: each line's first word picks the member function that reads the rest.
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/nearest_name.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/text/action_reader.hpp"
+#include "schedules/text/program_text.hpp"
+#include "schedules/text/program_words.hpp"
+#include "schedules/text/text_cursor.hpp"
+
+namespace penstock {
+namespace {
+
+using Done = tl::expected<void, TextFault>;
+
+class ProgramParser {
+ public:
+  explicit ProgramParser(std::string_view file) : file_(file) {}
+  tl::expected<Program, std::string> parse(std::string_view text);
+
+ private:
+  struct Keyword {
+    std::string_view word;
+    Done (ProgramParser::*read)(TextCursor&);
+  };
+  static constexpr std::size_t kOnceOnly = 11;  ///< the first so many keywords stand once in a file
+  static const std::array<Keyword, 13> kKeywords;
+
+  Done read_line(std::string_view line);
+  Done read_keyword(TextCursor& line);
+  Done read_schedule(TextCursor& line);
+  Done read_microbatches(TextCursor& line) {
+    return read_count(line).map([this](std::int32_t count) { program_.microbatches = count; });
+  }
+  Done read_iterations(TextCursor& line) {
+    return read_count(line).map([this](std::int32_t count) { program_.iterations = count; });
+  }
+  Done read_slices(TextCursor& line) {
+    return read_count(line).map([this](std::int32_t count) { program_.slices = count; });
+  }
+  Done read_barrier(TextCursor& line);
+  Done read_versions(TextCursor& line);
+  Done read_update(TextCursor& line);
+  Done read_recompute(TextCursor& line);
+  Done read_sharding(TextCursor& line);
+  Done read_channel(TextCursor& line);
+  Done read_edges(TextCursor& line);
+  Done read_stage(TextCursor& line);
+  Done read_rank(TextCursor& line);
+
+  static tl::expected<std::int32_t, TextFault> read_count(TextCursor& line);
+  static Done read_numbered(TextCursor& line, std::string_view what, std::size_t next);
+  static tl::expected<std::vector<std::int32_t>, TextFault> read_numbers(TextCursor& line,
+                                                                         std::string_view what);
+  tl::expected<void, std::string> check_complete() const;
+
+  std::string_view file_;
+  std::size_t line_number_ = 0;
+  bool header_seen_ = false;
+  std::array<std::size_t, kOnceOnly> first_lines_{};  ///< by keyword; 0 where it was not given
+  std::vector<std::size_t> stage_lines_;
+  Program program_;
+};
+
+constexpr std::array<ProgramParser::Keyword, 13> ProgramParser::kKeywords = {{
+    {"schedule", &ProgramParser::read_schedule},
+    {"microbatches", &ProgramParser::read_microbatches},
+    {"iterations", &ProgramParser::read_iterations},
+    {"slices", &ProgramParser::read_slices},
+    {"barrier", &ProgramParser::read_barrier},
+    {"versions", &ProgramParser::read_versions},
+    {"update", &ProgramParser::read_update},
+    {"recompute", &ProgramParser::read_recompute},
+    {"sharding", &ProgramParser::read_sharding},
+    {"channel", &ProgramParser::read_channel},
+    {"edges", &ProgramParser::read_edges},
+    {"stage", &ProgramParser::read_stage},
+    {"rank", &ProgramParser::read_rank},
+}};
+
+/// The rest of the line up to its comment, without blanks at its end.
+std::string_view without_comment(std::string_view line) {
+  line = line.substr(0, line.find('#'));
+  const std::size_t last = line.find_last_not_of(" \t\r");
+  return line.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+/// One of `values` by its word.
+template <typename Value, std::size_t Count, typename Word>
+tl::expected<Value, TextFault> read_choice(TextCursor& line, const std::array<Value, Count>& values,
+                                           Word word_of_value) {
+  line.skip_blanks();
+  std::array<std::string_view, Count> words;
+  std::ranges::transform(values, words.begin(), word_of_value);
+  const TextCursor before = line;
+  const auto found = std::ranges::find(words, line.take_word());
+  if (found == words.end()) return before.fault(fmt::format("{}", fmt::join(words, ", ")));
+  return values[static_cast<std::size_t>(found - words.begin())];
+}
+
+tl::expected<Program, std::string> ProgramParser::parse(std::string_view text) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    return tl::unexpected(
+        fmt::format("{}: the file is empty; a program begins with `{}`", file_, kProgramHeader));
+  }
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    ++line_number_;
+    if (Done line = read_line(without_comment(text.substr(0, end))); !line) {
+      return tl::unexpected(
+          fmt::format("{}:{}:{}: {}", file_, line_number_, line.error().offset + 1, line.error().message));
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (auto complete = check_complete(); !complete) return tl::unexpected(std::move(complete.error()));
+  return std::move(program_);
+}
+
+Done ProgramParser::read_line(std::string_view text) {
+  TextCursor line(text);
+  line.skip_blanks();
+  if (line.done()) return {};
+  if (!header_seen_) {
+    if (text.substr(line.offset()) != kProgramHeader) {
+      return TextCursor::fault_at(line.offset(),
+                                  fmt::format("expected the first line `{}`, got {}", kProgramHeader,
+                                              shown(text.substr(line.offset()))));
+    }
+    header_seen_ = true;
+    return {};
+  }
+  if (Done keyword = read_keyword(line); !keyword) return keyword;
+  line.skip_blanks();
+  if (!line.done()) return line.fault("the end of the line");
+  return {};
+}
+
+Done ProgramParser::read_keyword(TextCursor& line) {
+  const TextCursor before = line;
+  const std::string_view word = line.take_letters();
+  const auto found = std::ranges::find(kKeywords, word, &Keyword::word);
+  if (found == kKeywords.end()) {
+    std::array<std::string_view, kKeywords.size()> known;
+    std::ranges::transform(kKeywords, known.begin(), &Keyword::word);
+    return before.fault(
+        fmt::format("a keyword (the nearest is `{}`)", nearest_name(word.substr(0, 64), known)));
+  }
+  const auto index = static_cast<std::size_t>(found - kKeywords.begin());
+  if (index < kOnceOnly) {
+    std::size_t& first_line = first_lines_[index];
+    if (first_line != 0) {
+      return TextCursor::fault_at(before.offset(), fmt::format("expected `{}` once, got it a second time "
+                                                               "after line {}; delete one of the two",
+                                                               word, first_line));
+    }
+    first_line = line_number_;
+  }
+  return (this->*found->read)(line);
+}
+
+Done ProgramParser::read_schedule(TextCursor& line) {
+  line.skip_blanks();
+  program_.schedule = line.take_word();
+  if (program_.schedule.empty()) return line.fault("the schedule's name");
+  return {};
+}
+
+tl::expected<std::int32_t, TextFault> ProgramParser::read_count(TextCursor& line) {
+  line.skip_blanks();
+  const TextCursor before = line;
+  auto number = line.take_number("a number of at least 1");
+  if (number && *number < 1) return before.fault("a number of at least 1");
+  return number;
+}
+
+Done ProgramParser::read_barrier(TextCursor& line) {
+  (void)line;
+  program_.barrier = true;
+  return {};
+}
+
+Done ProgramParser::read_versions(TextCursor& line) {
+  return read_choice(line, std::array{std::string_view("mixed")}, [](std::string_view word) { return word; })
+      .map([this](std::string_view) { program_.mixed_versions = true; });
+}
+
+Done ProgramParser::read_update(TextCursor& line) {
+  return read_choice(line, kUpdateRules, [](UpdateRule rule) { return word_of(rule); })
+      .map([this](UpdateRule rule) { program_.update = rule; });
+}
+
+Done ProgramParser::read_recompute(TextCursor& line) {
+  return read_choice(line, kRecomputeTimings, [](RecomputeTiming timing) { return word_of(timing); })
+      .map([this](RecomputeTiming timing) { program_.recompute = timing; });
+}
+
+Done ProgramParser::read_sharding(TextCursor& line) {
+  line.skip_blanks();
+  const TextCursor before = line;
+  const auto stage = line.take_number("a ZeRO stage, 0 to 3");
+  if (!stage) return tl::unexpected(stage.error());
+  if (*stage > 3) return before.fault("a ZeRO stage, 0 to 3");
+  program_.sharding = *stage;
+  return {};
+}
+
+Done ProgramParser::read_channel(TextCursor& line) {
+  return read_choice(line, kChannelModels, [](ChannelModel model) { return to_text(model); })
+      .map([this](ChannelModel model) { program_.channel = model; });
+}
+
+Done ProgramParser::read_edges(TextCursor& line) {
+  line.skip_blanks();
+  while (!line.done()) {
+    const auto from = line.take_number("an edge such as 0>1");
+    if (!from) return tl::unexpected(from.error());
+    if (!line.take('>')) return line.fault(fmt::format("`>` after stage {} of an edge", *from));
+    const auto to = line.take_number("the stage at which the edge ends");
+    if (!to) return tl::unexpected(to.error());
+    program_.edges.push_back({.from = *from, .to = *to});
+    if (line.peek() != ' ' && !line.done()) return line.fault("a blank between two edges");
+    line.skip_blanks();
+  }
+  if (program_.edges.empty()) return line.fault("an edge such as 0>1");
+  // A program's edges are sorted, so that two that have the same ones are equal; files may list them freely.
+  std::ranges::sort(program_.edges);
+  return {};
+}
+
+/// "N:" where N must be `next`: stages and ranks stand in ascending order.
+Done ProgramParser::read_numbered(TextCursor& line, std::string_view what, std::size_t next) {
+  line.skip_blanks();
+  const TextCursor before = line;
+  const auto number = line.take_number(fmt::format("the number of the {}", what));
+  if (!number) return tl::unexpected(number.error());
+  const auto given = static_cast<std::size_t>(*number);
+  if (given < next) {
+    return TextCursor::fault_at(
+        before.offset(), fmt::format("expected `{} {}`, got `{} {}` a second time; delete one of the two",
+                                     what, next, what, given));
+  }
+  if (given > next) {
+    return TextCursor::fault_at(before.offset(),
+                                fmt::format("expected `{0} {1}`, got `{0} {2}`; the lines of "
+                                            "all {0}s stand in ascending order from 0",
+                                            what, next, given));
+  }
+  if (!line.take(':')) return line.fault(fmt::format("`:` after `{} {}`", what, given));
+  return {};
+}
+
+tl::expected<std::vector<std::int32_t>, TextFault> ProgramParser::read_numbers(TextCursor& line,
+                                                                               std::string_view what) {
+  std::vector<std::int32_t> numbers;
+  line.skip_blanks();
+  do {
+    const auto number = line.take_number(what);
+    if (!number) return tl::unexpected(number.error());
+    numbers.push_back(*number);
+    line.skip_blanks();
+  } while (line.peek() >= '0' && line.peek() <= '9');
+  return numbers;
+}
+
+Done ProgramParser::read_stage(TextCursor& line) {
+  if (!program_.ranks.empty()) {
+    return TextCursor::fault_at(0,
+                                "expected all `stage` lines before the first `rank` line, got one after it");
+  }
+  if (Done number = read_numbered(line, "stage", program_.placement.stages.size()); !number) return number;
+  line.skip_blanks();
+  const TextCursor before = line;
+  const std::string_view word = line.take_letters();
+  if (word != "rank" && word != "ranks") return before.fault("`rank` or `ranks`");
+  auto ranks = read_numbers(line, "a rank number");
+  if (!ranks) return tl::unexpected(std::move(ranks.error()));
+  StagePlacement stage{.ranks = std::move(*ranks)};
+  const TextCursor route_begin = line;
+  if (!line.done() && line.take_letters() != "route")
+    return route_begin.fault("`route` or the end of the line");
+  if (route_begin.offset() != line.offset()) {
+    auto route = read_numbers(line, "an index into the stage's ranks");
+    if (!route) return tl::unexpected(std::move(route.error()));
+    stage.route = std::move(*route);
+  } else if (stage.ranks.size() > 1) {
+    // A rule of its own for replicas would be a guess; rounds such as 0 1 are written out.
+    return line.fault("`route` with the replica of each microbatch, such as `route 0 1`");
+  }
+  program_.placement.stages.push_back(std::move(stage));
+  stage_lines_.push_back(line_number_);
+  return {};
+}
+
+Done ProgramParser::read_rank(TextCursor& line) {
+  if (program_.placement.stages.empty()) {
+    return TextCursor::fault_at(
+        0, "expected `stage 0: rank 0` and the other stages before the first `rank` line");
+  }
+  if (Done number = read_numbered(line, "rank", program_.ranks.size()); !number) return number;
+  const std::size_t begin = line.offset();
+  auto actions = read_actions(line.take_rest(), {.stages = program_.stage_count()});
+  if (!actions) {
+    // The reader of actions counts from where it began, a person from the start of the line.
+    actions.error().offset += begin;
+    return tl::unexpected(std::move(actions.error()));
+  }
+  program_.ranks.push_back(std::move(*actions));
+  return {};
+}
+
+tl::expected<void, std::string> ProgramParser::check_complete() const {
+  if (!header_seen_) {
+    return tl::unexpected(fmt::format("{}: expected a line `{}`, got comments only", file_, kProgramHeader));
+  }
+  for (const std::size_t required : {0, 1}) {
+    if (first_lines_[required] != 0) continue;
+    return tl::unexpected(
+        fmt::format("{}: expected a line that begins with `{}`, got none", file_, kKeywords[required].word));
+  }
+  if (program_.placement.stages.empty()) {
+    return tl::unexpected(fmt::format("{}: expected a line `stage 0: rank 0`, got none", file_));
+  }
+  for (std::size_t stage = 0; stage < stage_lines_.size(); ++stage) {
+    // Only known at the end: stages stand above the ranks that they name.
+    const std::int32_t last = std::ranges::max(program_.placement.stages[stage].ranks);
+    if (last < program_.rank_count()) continue;
+    return tl::unexpected(fmt::format("{}:{}: stage {} is on rank {}, got no line `rank {}: ...`; add it",
+                                      file_, stage_lines_[stage], stage, last, last));
+  }
+  return {};
+}
+
+}  // namespace
+
+tl::expected<Program, std::string> parse_program(std::string_view text, std::string_view file) {
+  return ProgramParser(file).parse(without_byte_order_mark(text));
+}
+
+}  // namespace penstock

@@ -1,0 +1,41 @@
+#pragma once
+// Penstock's own text form of a Program (.psched files): a line an option, a stage or a rank, so that two
+// programs can be compared with diff.
+//
+//   penstock program 1
+//   schedule 1f1b
+//   microbatches 2
+//   iterations 3              this and the following options only where they are not the default
+//   slices 2
+//   barrier
+//   versions mixed            a backward may use other weights than its F
+//   update microbatch         or double_buffered
+//   recompute late
+//   sharding 2
+//   channel pair
+//   edges 0>1 0>2 1>2         a chain where there is no such line
+//   stage 0: rank 0
+//   stage 1: ranks 1 2 route 0 1
+//   rank 0: 0F0 0F1 (0B0;0W1@1)OVERLAP_F_B 0SEND_F0 0SEND_F1>2 0STEP
+//   rank 1: ...
+//
+// `@1` is a weight version other than 0, `>2` (or `<0` after a RECV) a peer that is not the neighbour in
+// the chain. Blank lines and `# comments` may stand anywhere in a file.
+
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// The text of `program`: every field of it, always the same bytes for the same value. Requires the form
+/// that validate() demands; then parse_program gives the program back.
+std::string to_text(const Program& program);
+
+/// Reads a program; `file` is the name that errors show. It is not validated beyond its text: see
+/// validate.hpp. Errors: "FILE:LINE:COLUMN: expected ..., got ...".
+tl::expected<Program, std::string> parse_program(std::string_view text, std::string_view file);
+
+}  // namespace penstock

@@ -1,0 +1,329 @@
+// The grammar is that of _Action.from_str in torch/distributed/pipelining/schedules.py, with two
+// differences: text after an action is an error here instead of ignored, and so is a microbatch after
+// UNSHARD, RESHARD or REDUCE_GRAD.
+
+#include "schedules/text/pytorch_csv.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/text/csv_dialect.hpp"
+#include "schedules/text/csv_rows.hpp"
+#include "schedules/text/text_cursor.hpp"
+
+namespace penstock {
+namespace {
+
+using Failure = tl::unexpected<std::string>;
+
+/// A program whose lists are read, and the line on which each begins.
+struct Rows {
+  std::vector<std::vector<Action>> ranks;
+  std::vector<std::size_t> lines;
+};
+
+std::string without_blanks(std::string_view cell) {
+  const std::size_t begin = cell.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return std::string(cell.substr(begin, cell.find_last_not_of(" \t\r\n") - begin + 1));
+}
+
+Failure failure(std::string_view file, std::size_t line, std::size_t rank, std::string_view rule) {
+  return Failure(fmt::format("{}:{}: rank {}: {}", file, line, rank, rule));
+}
+
+/// "; it is ..." where the cell is one of another dialect.
+std::string other_dialect(std::string_view cell, CsvDialect dialect) {
+  for (const CsvDialect other : {CsvDialect::torch_2_6, CsvDialect::torch_2_5, CsvDialect::torch_2_4}) {
+    if (other != dialect && read_csv_cell(cell, other)) {
+      return fmt::format("; it is a cell of {0}: read the file with `--dialect {0}`", to_text(other));
+    }
+  }
+  return "";
+}
+
+tl::expected<std::vector<Action>, std::string> read_row(const CsvRow& row, std::size_t rank,
+                                                        std::string_view file, CsvDialect dialect) {
+  std::vector<Action> actions;
+  for (const std::string& raw : row.cells) {
+    const std::string cell = without_blanks(raw);
+    const auto read = read_csv_cell(cell, dialect);
+    if (!read) {
+      return failure(file, row.line, rank,
+                     fmt::format("{}: {}{}", shown(cell), read.error(), other_dialect(cell, dialect)));
+    }
+    actions.insert(actions.end(), read->begin(), read->end());
+  }
+  if (actions.empty()) return failure(file, row.line, rank, "the row has no actions; delete it or fill it");
+  return actions;
+}
+
+/// A W in a file without any I, which only the older dialects have.
+std::optional<std::string> lonely_weight(const Rows& rows) {
+  std::optional<Action> weight;
+  for (const std::vector<Action>& row : rows.ranks) {
+    for (const Action& action : row) {
+      if (action.kind == ActionKind::backward_input) return std::nullopt;
+      if (action.kind == ActionKind::backward_weight && !weight) weight = action;
+    }
+  }
+  if (!weight) return std::nullopt;
+  return fmt::format(
+      "{} has no I before it, and no other W has; torch 2.5 and older wrote B for I: read the file with "
+      "`--dialect torch-2.5`",
+      to_text(*weight));
+}
+
+tl::expected<Rows, std::string> read_rows(std::string_view text, std::string_view file, CsvDialect dialect) {
+  const auto table = csv_rows(text);
+  if (!table) return Failure(fmt::format("{}:{}: {}", file, table.error().line, table.error().message));
+  if (table->empty()) {
+    return Failure(
+        fmt::format("{}: the file is empty; a schedule has a row of cells such as `0F0` a rank", file));
+  }
+  Rows rows;
+  for (std::size_t rank = 0; rank < table->size(); ++rank) {
+    auto actions = read_row((*table)[rank], rank, file, dialect);
+    if (!actions) return Failure(std::move(actions.error()));
+    rows.ranks.push_back(std::move(*actions));
+    rows.lines.push_back((*table)[rank].line);
+  }
+  if (dialect != CsvDialect::torch_2_6) rows.ranks = halved_backwards(std::move(rows.ranks));
+  if (const auto reason = lonely_weight(rows)) return Failure(fmt::format("{}: {}", file, *reason));
+  return rows;
+}
+
+/// A stage as one rank has it.
+struct HeldStage {
+  std::int32_t stage = 0;
+  std::int32_t rank = 0;
+
+  friend auto operator<=>(const HeldStage&, const HeldStage&) = default;
+};
+
+std::vector<HeldStage> held_stages(const Rows& rows) {
+  std::vector<HeldStage> held;
+  for (std::size_t rank = 0; rank < rows.ranks.size(); ++rank) {
+    std::vector<std::int32_t> stages;
+    for (const Action& action : rows.ranks[rank]) stages.push_back(action.stage);
+    std::ranges::sort(stages);
+    stages.erase(std::ranges::unique(stages).begin(), stages.end());
+    for (const std::int32_t stage : stages)
+      held.push_back({.stage = stage, .rank = static_cast<std::int32_t>(rank)});
+  }
+  std::ranges::sort(held);
+  return held;
+}
+
+tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_view file) {
+  Placement placement;
+  for (const auto& [stage, rank] : held_stages(rows)) {
+    if (std::cmp_less(stage, placement.stages.size())) {
+      const auto row = static_cast<std::size_t>(rank);
+      return failure(file, rows.lines[row], row,
+                     fmt::format("stage {} is on rank {} already; each stage must be on one rank only", stage,
+                                 placement.stages.back().ranks.front()));
+    }
+    if (std::cmp_greater(stage, placement.stages.size())) {
+      return Failure(
+          fmt::format("{}: stage {} has no actions, but stage {} has; stages must be numbered from 0 "
+                      "without gaps",
+                      file, placement.stages.size(), stage));
+    }
+    placement.stages.push_back({.ranks = {rank}});
+  }
+  return placement;
+}
+
+bool is_forward(ActionKind kind) { return kind == ActionKind::forward; }
+bool is_gradient(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::backward_input;
+}
+
+/// Of the stage's actions of some kinds, ascending.
+std::vector<std::int32_t> microbatches_in(const std::vector<Action>& row, std::int32_t stage,
+                                          bool (*is_one)(ActionKind)) {
+  std::vector<std::int32_t> microbatches;
+  for (const Action& action : row) {
+    if (action.stage == stage && is_one(action.kind)) microbatches.push_back(action.microbatch);
+  }
+  std::ranges::sort(microbatches);
+  return microbatches;
+}
+
+std::vector<std::int32_t> numbers_from(std::int32_t first, std::size_t count) {
+  std::vector<std::int32_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+/// Schedule1F1B._get_pipeline_order of torch 2.11 counts the forwards of its last rank from 1, their
+/// backwards from 0. Numbers them anew and says so.
+std::optional<std::string> mend_last_forwards(Rows& rows, const Placement& placement, std::string_view file) {
+  std::vector<Action>& row = rows.ranks.back();
+  const auto stage = static_cast<std::int32_t>(placement.stages.size()) - 1;
+  const auto first = static_cast<std::size_t>(placement.stages.front().ranks.front());
+  const std::size_t microbatches = microbatches_in(rows.ranks[first], 0, is_forward).size();
+  const bool is_alone = std::ranges::all_of(row, [&](const Action& action) { return action.stage == stage; });
+  if (microbatches == 0 || !is_alone ||
+      microbatches_in(row, stage, is_forward) != numbers_from(1, microbatches) ||
+      microbatches_in(row, stage, is_gradient) != numbers_from(0, microbatches)) {
+    return std::nullopt;
+  }
+  for (Action& action : row) {
+    if (is_forward(action.kind)) --action.microbatch;
+  }
+  return fmt::format(
+      "{}:{}: rank {}: its forwards are numbered 1 to {} and were read as 0 to {}, as their backwards are: "
+      "torch 2.11 dumps the last rank of its 1F1B so",
+      file, rows.lines.back(), rows.ranks.size() - 1, microbatches, microbatches - 1);
+}
+
+/// Fails where an action names a microbatch that stage 0 does not run.
+tl::expected<std::int32_t, std::string> microbatches_of(const Rows& rows, const Placement& placement,
+                                                        std::string_view file) {
+  const auto first = static_cast<std::size_t>(placement.stages.front().ranks.front());
+  const auto forwards = static_cast<std::int32_t>(microbatches_in(rows.ranks[first], 0, is_forward).size());
+  if (forwards == 0) {
+    return failure(file, rows.lines[first], first,
+                   "stage 0 has no forwards, which say how many microbatches there are");
+  }
+  for (std::size_t rank = 0; rank < rows.ranks.size(); ++rank) {
+    const auto outside = std::ranges::find_if(rows.ranks[rank], [&](const Action& action) {
+      return has_microbatch(action.kind) && action.microbatch >= forwards;
+    });
+    if (outside == rows.ranks[rank].end()) continue;
+    return failure(
+        file, rows.lines[rank], rank,
+        fmt::format("{}: microbatch {} is outside 0..{} (stage 0 has {} forward{})", to_text(*outside),
+                    outside->microbatch, forwards - 1, forwards, forwards == 1 ? "" : "s"));
+  }
+  return forwards;
+}
+
+/// Why `program` cannot be written as CSV, beside its actions.
+std::optional<std::string> unsayable(const Program& program) {
+  for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
+    const std::size_t replicas = program.placement.stages[stage].ranks.size();
+    if (replicas == 1) continue;
+    return fmt::format("stage {} has {} replicas, and each stage must be on one rank", stage, replicas);
+  }
+  Program chain;
+  chain.placement = program.placement;
+  if (!program.edges.empty() && program.edges != stage_edges(chain))
+    return "the stage edges must form a chain";
+  if (program.slices != 1)
+    return fmt::format("microbatches have {} slices and must have one", program.slices);
+  if (program.iterations != 1)
+    return fmt::format("it runs {} iterations and must run one", program.iterations);
+  if (program.update != UpdateRule::minibatch) return "it must update once a minibatch";
+  return std::nullopt;
+}
+
+bool has_halved_backwards(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(
+        actions, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
+  });
+}
+
+std::optional<std::string> unsayable(const Action& action, CsvDialect dialect, bool halves) {
+  if (action.kind == ActionKind::recompute) return "there is no R; turn recomputation off";
+  if (action.weight_version != 0) {
+    return fmt::format("weight version {} must be 0, since there is no STEP", action.weight_version);
+  }
+  if (dialect == CsvDialect::torch_2_6 || action.kind == ActionKind::step) return std::nullopt;
+  auto cell = old_csv_cell(action, dialect, halves);
+  return cell ? std::nullopt : std::optional(std::move(cell.error()));
+}
+
+/// Requires that nothing of it is unsayable.
+std::string old_row_of(const std::vector<Action>& actions, CsvDialect dialect, bool halves) {
+  std::vector<std::string> cells;
+  for (const Action& action : actions) {
+    if (action.kind != ActionKind::step) cells.push_back(*old_csv_cell(action, dialect, halves));
+  }
+  return fmt::format("{}", fmt::join(cells, ","));
+}
+
+std::string row_of(const std::vector<Action>& actions) {
+  std::string row;
+  bool in_group = false;
+  for (const Action& action : actions) {
+    if (action.kind == ActionKind::step) continue;
+    if (in_group) {
+      row += ';';
+    } else {
+      row += row.empty() ? "" : ",";
+      row += action.overlaps_next ? "(" : "";
+    }
+    row += to_text(action);
+    if (in_group && !action.overlaps_next) row += ")OVERLAP_F_B";
+    in_group = action.overlaps_next;
+  }
+  return row;
+}
+
+}  // namespace
+
+tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text, std::string_view file,
+                                                          CsvDialect dialect) {
+  auto rows = read_rows(without_byte_order_mark(text), file, dialect);
+  if (!rows) return Failure(std::move(rows.error()));
+  auto placement = placement_of(*rows, file);
+  if (!placement) return Failure(std::move(placement.error()));
+  ImportedCsv imported;
+  if (auto mended = mend_last_forwards(*rows, *placement, file)) imported.notes.push_back(*std::move(mended));
+  const auto microbatches = microbatches_of(*rows, *placement, file);
+  if (!microbatches) return Failure(microbatches.error());
+  Program& program = imported.program;
+  program.schedule = "custom";
+  program.microbatches = *microbatches;
+  program.placement = std::move(*placement);
+  program.ranks = std::move(rows->ranks);
+  append_steps(program);
+  return imported;
+}
+
+tl::expected<Program, std::string> parse_pytorch_csv(std::string_view text, std::string_view file,
+                                                     CsvDialect dialect) {
+  return import_pytorch_csv(text, file, dialect).map([](ImportedCsv imported) {
+    return std::move(imported.program);
+  });
+}
+
+tl::expected<std::string, std::string> to_pytorch_csv(const Program& program, CsvDialect dialect) {
+  if (const auto reason = unsayable(program)) {
+    return Failure(fmt::format("PyTorch's CSV cannot say this program: {}", *reason));
+  }
+  const bool halves = has_halved_backwards(program);
+  std::string csv;
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    for (const Action& action : program.ranks[rank]) {
+      const auto reason = unsayable(action, dialect, halves);
+      if (!reason) continue;
+      return Failure(fmt::format("PyTorch's CSV cannot say this program: rank {}: {}: {}", rank,
+                                 to_text(action), *reason));
+    }
+    csv += (dialect == CsvDialect::torch_2_6 ? row_of(program.ranks[rank])
+                                             : old_row_of(program.ranks[rank], dialect, halves)) +
+           "\n";
+  }
+  return csv;
+}
+
+}  // namespace penstock

@@ -1,0 +1,204 @@
+// A figure fails when it is worse than the baseline's by more than the tolerance:
+//   makespan, peak bytes   now > then * (1 + tolerance)
+//   bubble                 now > then + tolerance
+//   hangs, valid           a new hang, no longer valid
+
+#include "sim/baseline/baseline.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "report/print/one_line.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/program_scenario.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/digest.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+std::map<ChannelModel, bool> hangs_of(const Experiment& experiment) {
+  std::map<ChannelModel, bool> hangs;
+  for (const ChannelModel model : kChannelModels) {
+    ChannelOptions options = experiment.channels;
+    options.model = model;
+    hangs[model] = find_hang(experiment.program, options, experiment.costs).has_value();
+  }
+  return hangs;
+}
+
+std::int64_t forwards_of(const Program& program) {
+  std::int64_t forwards = 0;
+  for (const auto& list : program.ranks) {
+    forwards += std::ranges::count(list, ActionKind::forward, &Action::kind);
+  }
+  return forwards * program.iterations;
+}
+
+RunFigures run_figures(const Result& result) {
+  RunFigures figures{.makespan_ns = result.makespan_ns, .idle_over_total = result.bubble.idle_over_total};
+  for (const RankReport& rank : result.ranks)
+    figures.peak_bytes = std::max(figures.peak_bytes, rank.memory.peak_bytes);
+  return figures;
+}
+
+/// Collects the differences of one entry.
+class Differences {
+ public:
+  /// `better` says that a change from then to now is an improvement.
+  void flag(std::string figure, bool then, bool now, bool better, const std::string& why) {
+    if (then == now) return;
+    const std::string detail = why.empty() || better ? "" : ": " + in_one_line(why);
+    add(std::move(figure), fmt::format("{}", then), fmt::format("{}{}", now, detail), !better);
+  }
+
+  void number(std::string figure, std::int64_t then, std::int64_t now, double tolerance) {
+    if (then == now) return;
+    const double base = static_cast<double>(then);
+    const double change = then == 0 ? 0 : static_cast<double>(now) / base - 1;
+    const std::string percent = then == 0 ? "" : fmt::format(" ({:+.4g} %)", 100 * change);
+    add(std::move(figure), fmt::format("{}", then), fmt::format("{}{}", now, percent),
+        static_cast<double>(now) > base * (1 + tolerance));
+  }
+
+  void ratio(std::string figure, double then, double now, double tolerance) {
+    constexpr double kRounding = 1e-12;  // of another machine's floating point
+    if (std::abs(now - then) <= kRounding) return;
+    add(std::move(figure), shortest_number(then), shortest_number(now), now > then + tolerance + kRounding);
+  }
+
+  void add(std::string figure, std::string expected, std::string actual, bool failed) {
+    findings_.push_back({std::move(figure), std::move(expected), std::move(actual), failed});
+  }
+
+  std::vector<BaselineFinding> take() { return std::move(findings_); }
+
+ private:
+  std::vector<BaselineFinding> findings_;
+};
+
+void compare_hangs(Differences& differences, const BaselineFigures& expected, const Measurement& now) {
+  for (const auto& [model, then] : expected.hangs) {
+    const auto found = now.figures.hangs.find(model);
+    if (found == now.figures.hangs.end()) continue;
+    differences.flag(fmt::format("hangs under {}", to_text(model)), then, found->second, !found->second, "");
+  }
+}
+
+void compare_runs(Differences& differences, const BaselineFigures& expected, const Measurement& now,
+                  const BaselineTolerance& tolerance) {
+  if (!expected.run && !now.figures.run) return;
+  if (!now.figures.run) {
+    differences.add("runs", "true", fmt::format("false: {}", in_one_line(now.problem)), true);
+  } else if (!expected.run) {
+    differences.add("runs", "false", "true", false);
+  } else {
+    differences.number("makespan_ns", expected.run->makespan_ns, now.figures.run->makespan_ns,
+                       tolerance.makespan);
+    differences.ratio("idle_over_total", expected.run->idle_over_total, now.figures.run->idle_over_total,
+                      tolerance.bubble);
+    differences.number("peak_bytes", expected.run->peak_bytes, now.figures.run->peak_bytes,
+                       tolerance.peak_bytes);
+  }
+}
+
+BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
+                           const std::filesystem::path& directory) {
+  BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
+  const auto now = measure(directory / entry.scenario);
+  if (!now) {
+    verdict.error = now.error();
+  } else if (!entry.figures) {
+    verdict.error = "is listed without figures: measure it with `penstock check --baseline FILE --update`";
+  } else {
+    verdict.findings = findings_of(*entry.figures, *now, tolerance);
+  }
+  return verdict;
+}
+
+}  // namespace
+
+bool BaselineVerdict::failed() const {
+  return error.has_value() || std::ranges::any_of(findings, &BaselineFinding::failed);
+}
+
+tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario) {
+  const auto loaded = load_scenario_or_program(scenario);
+  if (!loaded) return tl::unexpected(loaded.error());
+  const auto experiment = prepare(*loaded);
+  if (!experiment && !experiment.error().invalid) return tl::unexpected(experiment.error().message);
+  if (!experiment) {
+    Measurement invalid;
+    invalid.figures.valid = false;
+    invalid.problem = experiment.error().message;
+    return invalid;
+  }
+  Measurement now{.figures = {.hangs = hangs_of(*experiment),
+                              .digest = digest(experiment->program),
+                              .forwards = forwards_of(experiment->program)},
+                  .problem = {}};
+  const auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});
+  if (result) {
+    now.figures.run = run_figures(*result);
+  } else {
+    now.problem = result.error().message;
+  }
+  return now;
+}
+
+std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const Measurement& now,
+                                         const BaselineTolerance& tolerance) {
+  Differences differences;
+  differences.flag("valid", expected.valid, now.figures.valid, now.figures.valid, now.problem);
+  if (!now.figures.valid) return differences.take();
+  compare_hangs(differences, expected, now);
+  if (expected.digest != now.figures.digest) {
+    differences.add("digest", expected.digest, now.figures.digest, tolerance.digest);
+  }
+  if (expected.valid && expected.forwards != now.figures.forwards) {
+    differences.add("forwards", fmt::format("{}", expected.forwards), fmt::format("{}", now.figures.forwards),
+                    true);
+  }
+  compare_runs(differences, expected, now, tolerance);
+  return differences.take();
+}
+
+std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesystem::path& directory) {
+  std::vector<BaselineVerdict> verdicts;
+  verdicts.reserve(baseline.entries.size());
+  for (const BaselineEntry& entry : baseline.entries) {
+    verdicts.push_back(verdict_of(entry, baseline.tolerance, directory));
+  }
+  return verdicts;
+}
+
+tl::expected<Baseline, std::string> updated(const Baseline& baseline,
+                                            const std::filesystem::path& directory) {
+  Baseline now = baseline;
+  for (BaselineEntry& entry : now.entries) {
+    auto measurement = measure(directory / entry.scenario);
+    if (!measurement) {
+      return tl::unexpected(measurement.error() +
+                            "\nif it is gone for good, take its entry out of the baseline");
+    }
+    entry.figures = std::move(measurement->figures);
+  }
+  return now;
+}
+
+}  // namespace penstock

@@ -1,0 +1,109 @@
+#pragma once
+// Regression of schedules in a CI without GPUs: a committed file of figures for a list of scenarios, and the
+// comparison with what they are now. baseline_file.cpp reads and writes the file.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+
+namespace penstock {
+
+/// How much worse a figure may become. Getting better is reported but never fails; another digest is
+/// reported, and fails where `digest` says so; another amount of work always fails.
+struct BaselineTolerance {
+  double makespan = 0;    ///< fraction of the baseline's: 0.01 is one percent
+  double bubble = 0;      ///< absolute, on idle_over_total
+  double peak_bytes = 0;  ///< fraction of the baseline's
+  bool digest = false;    ///< true: the lowered program must be the same
+
+  friend bool operator==(const BaselineTolerance&, const BaselineTolerance&) = default;
+};
+
+/// What a simulation of the scenario gives.
+struct RunFigures {
+  Ns makespan_ns = 0;
+  double idle_over_total = 0;
+  Bytes peak_bytes = 0;  ///< of the fullest rank
+
+  friend bool operator==(const RunFigures&, const RunFigures&) = default;
+};
+
+/// What is remembered of one scenario or program file.
+struct BaselineFigures {
+  bool valid = true;
+  std::map<ChannelModel, bool> hangs{};  ///< with the scenario's other channel options; empty when invalid
+  std::string digest{};                  ///< of the lowered program; empty when invalid
+  std::int64_t forwards = 0;             ///< F actions of all ranks and iterations: the amount of work
+  std::optional<RunFigures> run{};       ///< absent: invalid, or hanging under its own channels
+
+  friend bool operator==(const BaselineFigures&, const BaselineFigures&) = default;
+};
+
+struct BaselineEntry {
+  std::string scenario;                    ///< a path relative to the baseline file
+  std::optional<BaselineFigures> figures;  ///< absent: listed, not measured yet
+
+  friend bool operator==(const BaselineEntry&, const BaselineEntry&) = default;
+};
+
+struct Baseline {
+  BaselineTolerance tolerance;
+  std::vector<BaselineEntry> entries;
+
+  friend bool operator==(const Baseline&, const Baseline&) = default;
+};
+
+/// One difference that a user reads: what was expected and what is.
+struct BaselineFinding {
+  std::string figure;  ///< "makespan_ns", "hangs under pair", ...
+  std::string expected;
+  std::string actual;
+  bool failed = false;  ///< false: changed for the better, or within tolerance
+
+  friend bool operator==(const BaselineFinding&, const BaselineFinding&) = default;
+};
+
+/// The findings of one entry; none means unchanged.
+struct BaselineVerdict {
+  std::string scenario;
+  std::vector<BaselineFinding> findings;
+  std::optional<std::string> error;  ///< the scenario could not be read or simulated, or was never measured
+  bool failed() const;
+};
+
+/// Figures of now, and why the program is invalid or hangs (empty when it runs).
+struct Measurement {
+  BaselineFigures figures;
+  std::string problem;
+};
+
+/// Reads a baseline file (JSON). Errors name the file, the place and what was expected.
+tl::expected<Baseline, std::string> read_baseline(const std::filesystem::path& file);
+/// The same from text; `name` is what messages call it.
+tl::expected<Baseline, std::string> parse_baseline(const std::string& text, const std::string& name);
+/// The text of the file: stable order and formatting, so that a diff shows what changed.
+std::string to_json(const Baseline& baseline);
+
+/// The figures of a scenario or program file as they are now. Error: it cannot be read or has an impossible
+/// shape.
+tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario);
+
+/// What has changed from `expected` to `now`.
+std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const Measurement& now,
+                                         const BaselineTolerance& tolerance);
+/// Compares every entry with its figures now. `directory` is the baseline file's.
+std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesystem::path& directory);
+/// The same entries with the figures of now. Error: an entry that cannot be measured.
+tl::expected<Baseline, std::string> updated(const Baseline& baseline, const std::filesystem::path& directory);
+
+/// JUnit XML, one test case an entry, for CI servers.
+std::string to_junit(const std::vector<BaselineVerdict>& verdicts);
+
+}  // namespace penstock

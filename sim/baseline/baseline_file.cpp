@@ -1,0 +1,223 @@
+// The baseline file:
+//
+//   {
+//     "schema_version": 1,
+//     "tolerance": {"makespan": 0.01, "bubble": 0.001, "peak_bytes": 0, "digest": false},
+//     "entries": [
+//       {
+//         "scenario": "pipedream-fig3-gpipe.yaml",
+//         "valid": true,
+//         "digest": "9f...",
+//         "forwards": 16,
+//         "hangs": {"rank": false, "pair": false, "direction": false, "directed": false, "boundary": false},
+//         "makespan_ns": 21000000,
+//         "idle_over_total": 0.42857142857142855,
+//         "peak_bytes": 0
+//       },
+//       {"scenario": "listed-but-not-measured.yaml"}
+//     ]
+//   }
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+#include "scenarios/read/document.hpp"
+#include "schedules/ir/channel.hpp"
+#include "sim/baseline/baseline.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::int64_t kSchemaVersion = 1;
+
+/// The first thing that was wrong; reading goes on after it with defaults.
+class BaselineReader {
+ public:
+  explicit BaselineReader(std::string name) : name_(std::move(name)) {}
+
+  const std::string& problem() const { return problem_; }
+
+  void note(std::string_view path, std::string_view expected, const Json* found) {
+    if (!problem_.empty()) return;
+    const std::string got =
+        found == nullptr ? "nothing" : found->dump(-1, ' ', false, Json::error_handler_t::replace);
+    problem_ = fmt::format("{}: {}: expected {}, got {}", name_, path, expected, got.substr(0, 60));
+  }
+
+  /// The member of that type; the default when it is missing and `otherwise` is given.
+  template <typename Value>
+  Value member(const Json& object, const std::string& path, const char* key, std::string_view expected,
+               bool (*fits)(const Json&), std::optional<Value> otherwise = std::nullopt) {
+    const auto found = object.find(key);
+    if (found == object.end() && otherwise) return *otherwise;
+    if (found != object.end() && fits(*found)) return found->template get<Value>();
+    note(path + key, expected, found == object.end() ? nullptr : &*found);
+    return Value{};
+  }
+
+ private:
+  std::string name_;
+  std::string problem_;
+};
+
+bool is_flag(const Json& value) { return value.is_boolean(); }
+bool is_text(const Json& value) { return value.is_string(); }
+bool is_name(const Json& value) { return value.is_string() && !value.get_ref<const std::string&>().empty(); }
+bool is_ratio(const Json& value) { return value.is_number() && value.get<double>() >= 0; }
+bool is_count(const Json& value) {
+  return value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+}
+
+BaselineTolerance read_tolerance(BaselineReader& reader, const Json& document) {
+  const auto found = document.find("tolerance");
+  if (found == document.end()) return {};
+  if (!found->is_object()) {
+    reader.note("tolerance", "an object", &*found);
+    return {};
+  }
+  constexpr std::string_view kRatio = "a number of at least 0, such as 0.01";
+  const auto ratio = [&](const char* key) {
+    return reader.member<double>(*found, "tolerance.", key, kRatio, is_ratio, 0.0);
+  };
+  return {.makespan = ratio("makespan"),
+          .bubble = ratio("bubble"),
+          .peak_bytes = ratio("peak_bytes"),
+          .digest = reader.member<bool>(*found, "tolerance.", "digest", "true or false", is_flag, false)};
+}
+
+std::map<ChannelModel, bool> read_hangs(BaselineReader& reader, const Json& entry, const std::string& path) {
+  std::map<ChannelModel, bool> hangs;
+  const auto found = entry.find("hangs");
+  if (found == entry.end() || !found->is_object()) {
+    reader.note(path + "hangs", "an object", found == entry.end() ? nullptr : &*found);
+    return hangs;
+  }
+  for (const auto& [key, value] : found->items()) {
+    const auto model = channel_model_of_text(key);
+    if (!model || !value.is_boolean()) {
+      reader.note(fmt::format("{}hangs.{}", path, key), "a channel model with true or false", &value);
+      return hangs;
+    }
+    hangs[*model] = value.get<bool>();
+  }
+  return hangs;
+}
+
+BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const std::string& path) {
+  BaselineFigures figures;
+  figures.valid = reader.member<bool>(entry, path, "valid", "true or false", is_flag);
+  if (!figures.valid) return figures;
+  figures.hangs = read_hangs(reader, entry, path);
+  figures.digest = reader.member<std::string>(entry, path, "digest", "a string", is_text);
+  const auto count = [&](const char* key) {
+    return reader.member<std::int64_t>(entry, path, key, "a whole number of at least 0", is_count);
+  };
+  if (entry.contains("forwards")) figures.forwards = count("forwards");  // older files have none: --update
+  if (!entry.contains("makespan_ns")) return figures;
+  figures.run = RunFigures{.makespan_ns = count("makespan_ns"),
+                           .idle_over_total = reader.member<double>(entry, path, "idle_over_total",
+                                                                    "a number of at least 0", is_ratio),
+                           .peak_bytes = count("peak_bytes")};
+  return figures;
+}
+
+BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t index) {
+  const std::string path = fmt::format("entries[{}]", index);
+  if (!entry.is_object()) {
+    reader.note(path, "an object", &entry);
+    return {};
+  }
+  BaselineEntry read{
+      .scenario = reader.member<std::string>(entry, path + ".", "scenario", "the name of a file", is_name),
+      .figures = std::nullopt};
+  if (entry.contains("valid")) read.figures = read_figures(reader, entry, path + ".");
+  return read;
+}
+
+Baseline read_document(BaselineReader& reader, const Json& document) {
+  Baseline baseline;
+  const auto version = reader.member<std::int64_t>(document, "", "schema_version", "1", is_count);
+  if (reader.problem().empty() && version != kSchemaVersion) {
+    reader.note("schema_version", "1", &document.at("schema_version"));
+  }
+  baseline.tolerance = read_tolerance(reader, document);
+  const auto entries = document.find("entries");
+  if (entries == document.end() || !entries->is_array()) {
+    reader.note("entries", "a list", entries == document.end() ? nullptr : &*entries);
+    return baseline;
+  }
+  for (std::size_t i = 0; i < entries->size(); ++i)
+    baseline.entries.push_back(read_entry(reader, (*entries)[i], i));
+  return baseline;
+}
+
+Json json_of(const BaselineEntry& entry) {
+  Json json = {{"scenario", entry.scenario}};
+  if (!entry.figures) return json;
+  json["valid"] = entry.figures->valid;
+  if (!entry.figures->valid) return json;
+  json["digest"] = entry.figures->digest;
+  json["forwards"] = entry.figures->forwards;
+  json["hangs"] = Json::object();
+  for (const auto& [model, hangs] : entry.figures->hangs) json["hangs"][std::string(to_text(model))] = hangs;
+  if (!entry.figures->run) return json;
+  json["makespan_ns"] = entry.figures->run->makespan_ns;
+  json["idle_over_total"] = entry.figures->run->idle_over_total;
+  json["peak_bytes"] = entry.figures->run->peak_bytes;
+  return json;
+}
+
+}  // namespace
+
+tl::expected<Baseline, std::string> parse_baseline(const std::string& text, const std::string& name) {
+  Json document;
+  try {
+    document = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    const std::string what = error.what();
+    const std::size_t place = what.find("at line");
+    return tl::unexpected(
+        fmt::format("{}: is no JSON: {}", name, place == std::string::npos ? what : what.substr(place)));
+  }
+  if (!document.is_object())
+    return tl::unexpected(fmt::format("{}: expected a baseline, a JSON object", name));
+  BaselineReader reader(name);
+  Baseline baseline = read_document(reader, document);
+  if (!reader.problem().empty()) return tl::unexpected(reader.problem());
+  return baseline;
+}
+
+tl::expected<Baseline, std::string> read_baseline(const std::filesystem::path& file) {
+  const auto text = read_text_file(file, file.string());
+  if (!text) return tl::unexpected(text.error());
+  if (text->empty())
+    return tl::unexpected(file.string() + ": the file is empty: expected a baseline (--update makes one)");
+  return parse_baseline(*text, file.string());
+}
+
+std::string to_json(const Baseline& baseline) {
+  Json entries = Json::array();
+  for (const BaselineEntry& entry : baseline.entries) entries.push_back(json_of(entry));
+  const Json document = {{"schema_version", kSchemaVersion},
+                         {"tolerance",
+                          {{"makespan", baseline.tolerance.makespan},
+                           {"bubble", baseline.tolerance.bubble},
+                           {"peak_bytes", baseline.tolerance.peak_bytes},
+                           {"digest", baseline.tolerance.digest}}},
+                         {"entries", entries}};
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace penstock

@@ -1,0 +1,137 @@
+// Which engine an experiment needs. Critical path is a longest path and fast, but right only where nothing is
+// shared beyond one FIFO a channel; what several transfers share (links, collectives on them) needs the event
+// engine.
+
+#include "sim/engines/engines.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/network/message_costs.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+namespace {
+
+/// Messages that never overlap in time with each other: those of one queue between two ranks, or one hop of
+/// the rings of one group of ranks, each of which has one queue for its collectives.
+using Stream = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
+
+class LinkUsers {
+ public:
+  explicit LinkUsers(const Experiment& experiment) : cluster_(experiment.cluster) {}
+
+  /// True when another stream crosses a link of limited bandwidth on this route, too.
+  bool add(const Stream& stream, std::int32_t from, std::int32_t to) {
+    if (!known_.insert({stream, from, to}).second) return false;
+    bool shared = false;
+    for (const std::int32_t link : cluster_.route(from, to).links) {
+      if (!std::isfinite(cluster_.links()[static_cast<std::size_t>(link)].bytes_per_second)) continue;
+      const auto [entry, first] = first_user_.try_emplace(link, stream);
+      shared |= !first && entry->second != stream;
+    }
+    return shared;
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::set<std::tuple<Stream, std::int32_t, std::int32_t>> known_;
+  std::map<std::int32_t, Stream> first_user_;
+};
+
+/// Only `boundary` and `direction` channels let one pair of ranks have two transfers under way.
+Stream stream_of(const Action& send, std::int32_t from, std::int32_t to, ChannelModel model) {
+  switch (model) {
+    case ChannelModel::rank:
+    case ChannelModel::pair:
+    case ChannelModel::directed:
+      return {from, to, 0, 0};
+    case ChannelModel::direction:
+      return {from, to, static_cast<std::int32_t>(flow_of(send.kind)), 0};
+    case ChannelModel::boundary:
+      return {from, to, send.stage, send.peer};
+  }
+  return {};
+}
+
+/// The groups of ranks that have collectives.
+class Groups {
+ public:
+  explicit Groups(const Experiment& experiment) : rings_(experiment) {}
+
+  /// True when another stream crosses a link of the stage's ring, too.
+  bool add(std::int32_t stage, LinkUsers& users) {
+    if (!known_.insert(stage).second) return false;
+    const std::vector<std::int32_t>& ring = rings_.ranks_of(stage);
+    const auto [group, is_new] = groups_.try_emplace(ring, static_cast<std::int32_t>(groups_.size()));
+    bool shared = false;
+    for (std::size_t i = 0; is_new && ring.size() > 1 && i < ring.size(); ++i) {
+      shared |= users.add({-1, group->second, static_cast<std::int32_t>(i), 0}, ring[i],
+                          ring[(i + 1) % ring.size()]);
+    }
+    return shared;
+  }
+
+ private:
+  CollectiveRings rings_;
+  std::set<std::int32_t> known_;  // stages
+  std::map<std::vector<std::int32_t>, std::int32_t> groups_;
+};
+
+}  // namespace
+
+std::string_view to_text(Engine engine) {
+  switch (engine) {
+    case Engine::automatic:
+      return "auto";
+    case Engine::critical_path:
+      return "critical-path";
+    case Engine::event:
+      return "event";
+  }
+  return "";
+}
+
+bool links_are_shared(const Experiment& experiment) {
+  const Program& program = experiment.program;
+  LinkUsers users(experiment);
+  Groups groups(experiment);
+  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    for (const Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
+      if (is_send(action.kind)) {
+        const std::int32_t to = program.placement.rank_of(action.peer, action.microbatch);
+        if (users.add(stream_of(action, rank, to, experiment.channels.model), rank, to)) return true;
+      } else if (is_collective(action.kind)) {
+        if (groups.add(action.stage, users)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+Engine resolve(const Experiment& experiment, Engine engine) {
+  if (engine != Engine::automatic) return engine;
+  return links_are_shared(experiment) ? Engine::event : Engine::critical_path;
+}
+
+tl::expected<Timeline, Hang> run_engine(const Experiment& experiment, Engine engine) {
+  return resolve(experiment, engine) == Engine::event ? event_simulation(experiment)
+                                                      : critical_path(experiment);
+}
+
+}  // namespace penstock

@@ -1,0 +1,178 @@
+// The loop of one instruction over an array of registers. Chained on a clock, an instruction takes the
+// latency of a load, two maxima, an addition and a store; several ranks' chains lie interleaved on the tape,
+// so that a processor works on some of them at once.
+
+#include "sim/engines/evaluate.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/index.hpp"
+#include "sim/engines/tape.hpp"
+#include "sim/network/message_costs.hpp"
+
+namespace penstock {
+namespace {
+
+Ns class_duration_ns(const DurationClass& of, const Experiment& experiment, CollectiveRings& rings) {
+  if (of.actions.empty()) return 0;
+  if (is_collective(of.actions.front().kind)) return rings.of(of.actions.front()).cost.duration_ns;
+  return group_duration_ns(experiment.costs, of.actions);
+}
+
+std::vector<Ns> fresh_registers(const Tape& tape) { return std::vector<Ns>(tape.register_count, 0); }
+
+Ns latest(const Tape& tape, const std::vector<Ns>& registers) {
+  const auto clocks = std::span(registers).first(index(tape.rank_count));
+  return clocks.empty() ? 0 : std::max(std::ranges::max(clocks), registers[tape.last]);
+}
+
+struct FromClasses {
+  const Ns* by_class;
+  Ns operator()(std::size_t /*number*/, std::uint32_t duration) const { return by_class[duration]; }
+};
+struct FromStream {
+  const Ns* by_instruction;
+  Ns operator()(std::size_t number, std::uint32_t /*duration*/) const { return by_instruction[number]; }
+};
+
+/// Runs the tape; `see` gets each instruction's number, x, y and link.
+template <bool kBothEnds, class Code, class Durations, class See>
+void run_loop(const Code& code, const PricedLink* links, const Durations& duration, Ns* v, const See& see) {
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    const auto& step = code[i];
+    const Ns x = std::max(v[step.a], v[step.b]) + duration(i, step.duration);
+    v[step.a] = x;
+    const PricedLink& link = links[step.link];
+    Ns start = std::max(x, v[link.c]);
+    if constexpr (kBothEnds) start = std::max(start, v[link.e]);
+    const Ns y = start + link.hold_ns;
+    v[link.c] = y;
+    if constexpr (kBothEnds) v[link.e] = y;
+    v[step.d] = y + link.latency_ns;
+    see(i, x, y, link);
+  }
+}
+
+template <class Durations, class See>
+std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& durations, const See& see) {
+  std::vector<Ns> v = fresh_registers(tape);
+  std::visit(
+      [&](const auto& code) {
+        if (tape.both_ends) {
+          run_loop<true>(code, costs.links.data(), durations, v.data(), see);
+        } else {
+          run_loop<false>(code, costs.links.data(), durations, v.data(), see);
+        }
+      },
+      tape.code);
+  return v;
+}
+
+/// The actions and messages that instructions stand for.
+void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
+                       ProgramTimes& times) {
+  const auto duration_of = [&](std::size_t number) {
+    return std::visit([&](const auto& code) { return costs.durations[code[number].duration]; }, tape.code);
+  };
+  run(tape, costs, FromClasses{costs.durations.data()},
+      [&](std::size_t number, Ns x, Ns y, const PricedLink& link) {
+        const Origin& origin = tape.origins[number];
+        if (origin.position != kNone) {
+          times.start[index(origin.position)] = x - duration_of(number);
+          times.end[index(origin.position)] = x;
+        }
+        if (origin.message == kNone) return;
+        const auto message = index(origin.message);
+        const bool is_transfer = flat.messages[message].recv != kNone;
+        times.message_start[message] = is_transfer ? y - link.hold_ns : x - duration_of(number);
+        times.message_end[message] = y + link.latency_ns;
+      });
+}
+
+/// The positions of a rank that no instruction stands for: they take no time.
+void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, ProgramTimes& times) {
+  Ns clock = 0;
+  const std::size_t end = index(flat.rank_begin[index(rank) + 1]);
+  for (std::size_t p = index(flat.rank_begin[index(rank)]); p < end; ++p) {
+    switch (flat.ops[p]) {
+      case FlatOp::compute:
+        clock = times.end[p];
+        break;
+      case FlatOp::leaf:
+        times.start[p] = times.start[p - 1];
+        times.end[p] = times.end[p - 1];
+        break;
+      case FlatOp::reshard:
+        times.start[p] = times.end[p] = clock;
+        break;
+      case FlatOp::send:
+      case FlatOp::recv:
+        if (!blocking) break;
+        [[fallthrough]];
+      case FlatOp::barrier:
+        clock = std::max(clock, times.message_end[index(flat.message[p])]);
+        break;
+      case FlatOp::collective:
+        break;
+    }
+  }
+}
+
+constexpr auto kUnseen = [](std::size_t, Ns, Ns, const PricedLink&) {};
+
+}  // namespace
+
+TapeCosts tape_costs(const Tape& tape, const Experiment& experiment) {
+  TapeCosts costs;
+  CollectiveRings rings(experiment);
+  costs.durations.reserve(tape.durations.size());
+  for (const DurationClass& of : tape.durations)
+    costs.durations.push_back(class_duration_ns(of, experiment, rings));
+  const EdgeNumbers edges(experiment.program);
+  TransferPrices prices(experiment);
+  std::vector<TransferPrices::Price> transfers;
+  transfers.reserve(tape.transfers.size());
+  for (const TransferClass& of : tape.transfers) {
+    const Bytes bytes = transfer_bytes(experiment.costs, edges, of.send);
+    transfers.push_back(prices.of(of.from_rank, of.to_rank, bytes));
+  }
+  costs.links.reserve(tape.links.size());
+  for (const LinkClass& link : tape.links) {
+    const TransferPrices::Price price =
+        link.transfer == LinkClass::kNoTransfer ? TransferPrices::Price{} : transfers[index(link.transfer)];
+    costs.links.push_back(
+        {.c = link.c, .e = link.e, .hold_ns = price.hold_ns, .latency_ns = price.latency_ns});
+  }
+  return costs;
+}
+
+Ns makespan_ns(const Tape& tape, const TapeCosts& costs) {
+  return latest(tape, run(tape, costs, FromClasses{costs.durations.data()}, kUnseen));
+}
+
+Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> durations) {
+  return latest(tape, run(tape, costs, FromStream{durations.data()}, kUnseen));
+}
+
+ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
+                      const ChannelOptions& channels) {
+  ProgramTimes times = empty_times(flat);
+  note_instructions(tape, costs, flat, times);
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank)
+    note_passed(flat, rank, channels.blocking, times);
+  return times;
+}
+
+}  // namespace penstock

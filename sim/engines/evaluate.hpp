@@ -1,0 +1,45 @@
+#pragma once
+// What a tape takes under one table of costs.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "sim/engines/tape.hpp"
+
+namespace penstock {
+
+/// Two registers of queues and two times, as an instruction needs them together.
+struct PricedLink {
+  Register c = 0;
+  Register e = 0;
+  Ns hold_ns = 0;
+  Ns latency_ns = 0;
+};
+
+/// The durations of a tape's classes.
+struct TapeCosts {
+  std::vector<Ns> durations;      ///< by duration class
+  std::vector<PricedLink> links;  ///< by link class
+};
+
+/// What the experiment's costs are on its cluster, every message with its route to itself. Requires a tape of
+/// a program with the experiment's stages and edges.
+TapeCosts tape_costs(const Tape& tape, const Experiment& experiment);
+
+/// When everything has ended. O(instructions), no memory but the registers.
+Ns makespan_ns(const Tape& tape, const TapeCosts& costs);
+/// The same with a duration of its own for every instruction; those of `costs` are not read.
+Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> durations);
+
+/// When each action and message starts and ends, as walk() has it. Requires the tape of `flat` and
+/// `channels`.
+ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
+                      const ChannelOptions& channels);
+
+}  // namespace penstock

@@ -1,0 +1,59 @@
+#pragma once
+// The loop of evaluate.cpp over eight times at once, in the vector types that GCC and Clang share; the
+// compiler makes of them what the processor has that a source is compiled for. All of it is local to the
+// source that includes it: an inline function of two sources would be linked once, perhaps as the one that
+// this machine cannot run.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/engines/lane_run.hpp"
+
+namespace penstock {
+namespace {
+
+using Lanes = std::int64_t __attribute__((vector_size(64), may_alias));
+
+template <bool kBothEnds, bool kIsStream, class Step>
+void loop(const Step* code, const LaneRun& run) {
+  const auto* durations = reinterpret_cast<const Lanes*>(run.durations);
+  auto* v = reinterpret_cast<Lanes*>(run.registers);
+  for (std::size_t i = 0; i < run.size; ++i) {
+    const Step& step = code[i];
+    const Lanes first = v[step.a];
+    const Lanes second = v[step.b];
+    const Lanes x = (first > second ? first : second) + durations[kIsStream ? i : step.duration];
+    v[step.a] = x;
+    const LaneLink& link = run.links[step.link];
+    const Lanes sender = v[link.c];
+    Lanes y = x > sender ? x : sender;
+    if constexpr (kBothEnds) {
+      const Lanes receiver = v[link.e];
+      y = y > receiver ? y : receiver;
+    }
+    y += *reinterpret_cast<const Lanes*>(link.hold_ns);
+    v[link.c] = y;
+    if constexpr (kBothEnds) v[link.e] = y;
+    v[step.d] = y + *reinterpret_cast<const Lanes*>(link.latency_ns);
+  }
+}
+
+template <bool kBothEnds, bool kIsStream>
+void loop_over(const LaneRun& run) {
+  if (run.narrow != nullptr) {
+    loop<kBothEnds, kIsStream>(run.narrow, run);
+  } else {
+    loop<kBothEnds, kIsStream>(run.wide, run);
+  }
+}
+
+inline void run_loop(const LaneRun& run) {
+  if (run.both_ends) {
+    run.is_stream ? loop_over<true, true>(run) : loop_over<true, false>(run);
+  } else {
+    run.is_stream ? loop_over<false, true>(run) : loop_over<false, false>(run);
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,38 @@
+#pragma once
+// What the vector code of one processor family gets, and its names. Private to sim/engines: lanes.cpp
+// chooses, and lanes_portable.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile lane_loop.hpp for their
+// processors.
+
+#include <cstddef>
+
+#include "schedules/ir/action.hpp"
+#include "sim/engines/tape.hpp"
+
+namespace penstock {
+
+/// A link class with its times in all lanes.
+struct LaneLink {
+  Register c = 0;
+  Register e = 0;
+  alignas(64) Ns hold_ns[8] = {};
+  alignas(64) Ns latency_ns[8] = {};
+};
+
+/// One pass over a tape. Plain pointers: nothing that this vector code shares with other code may be compiled
+/// for its processor.
+struct LaneRun {
+  const NarrowInstruction* narrow = nullptr;  ///< one of the two
+  const WideInstruction* wide = nullptr;
+  std::size_t size = 0;
+  bool both_ends = false;
+  bool is_stream = false;         ///< durations: 8 an instruction instead of 8 a class
+  const Ns* durations = nullptr;  ///< aligned to 64 bytes, like registers
+  const LaneLink* links = nullptr;
+  Ns* registers = nullptr;  ///< 8 a register
+};
+
+void run_lanes_portable(const LaneRun& run);
+void run_lanes_avx2(const LaneRun& run);
+void run_lanes_avx512(const LaneRun& run);
+
+}  // namespace penstock

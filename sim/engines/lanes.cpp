@@ -1,0 +1,133 @@
+// A pass over a tape costs what its loads and its chain of maxima cost; with eight tables in one vector the
+// loads of instructions and of register numbers are paid once for all eight.
+//
+//   register r:  | lane 0 | lane 1 | ... | lane 7 |   64 bytes, one cache line
+//
+// Which vector code runs is asked of the processor when the program runs, so that one build serves all
+// machines.
+
+#include "sim/engines/lanes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/lane_run.hpp"
+#include "sim/engines/tape.hpp"
+
+namespace penstock {
+namespace {
+
+static_assert(sizeof(LaneLine) == kLanes * sizeof(Ns));
+
+/// How many instructions' durations are asked for at once: a block stays in the cache nearest to the core.
+constexpr std::size_t kBlock = 256;
+
+enum class Durations : std::uint8_t { by_class, by_instruction };
+
+struct Code {
+  std::string_view name;
+  void (*run)(const LaneRun&);
+};
+
+Code choose_code() {
+#ifdef PENSTOCK_X86_LANES
+  if (__builtin_cpu_supports("avx512f")) return {"avx512", run_lanes_avx512};
+  if (__builtin_cpu_supports("avx2")) return {"avx2", run_lanes_avx2};
+#endif
+  return {"portable", run_lanes_portable};
+}
+
+const Code& code() {
+  static const Code chosen = choose_code();
+  return chosen;
+}
+
+/// Lane l of every link is that of tables[l]; all lanes are tables[0]'s where there is one table.
+std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables) {
+  std::vector<LaneLink> links(tables[0].links.size());
+  for (std::size_t number = 0; number < links.size(); ++number) {
+    LaneLink& link = links[number];
+    link.c = tables[0].links[number].c;
+    link.e = tables[0].links[number].e;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const PricedLink& priced = tables[std::min(lane, tables.size() - 1)].links[number];
+      link.hold_ns[lane] = priced.hold_ns;
+      link.latency_ns[lane] = priced.latency_ns;
+    }
+  }
+  return links;
+}
+
+/// The registers of all lanes, and the steps of a tape over them.
+class LanePass {
+ public:
+  LanePass(const Tape& tape, std::span<const TapeCosts> tables)
+      : tape_(tape), links_(lane_links(tables)), registers_(tape.register_count) {}
+
+  /// Runs `count` instructions from `first` on with durations by class, or one line an instruction.
+  void run(std::size_t first, std::size_t count, std::span<const LaneLine> durations, Durations are) {
+    LaneRun pass{.size = count,
+                 .both_ends = tape_.both_ends,
+                 .is_stream = are == Durations::by_instruction,
+                 .durations = durations.data()->of.data(),
+                 .links = links_.data(),
+                 .registers = registers_.data()->of.data()};
+    if (const auto* narrow = std::get_if<std::vector<NarrowInstruction>>(&tape_.code)) {
+      pass.narrow = narrow->data() + first;
+    } else {
+      pass.wide = std::get<std::vector<WideInstruction>>(tape_.code).data() + first;
+    }
+    code().run(pass);
+  }
+
+  LaneTimes latest() const {
+    LaneTimes latest = registers_[tape_.last].of;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(tape_.rank_count); ++rank) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane)
+        latest[lane] = std::max(latest[lane], registers_[rank].of[lane]);
+    }
+    return latest;
+  }
+
+ private:
+  const Tape& tape_;
+  std::vector<LaneLink> links_;
+  std::vector<LaneLine> registers_;
+};
+
+}  // namespace
+
+LaneTimes makespans_ns(const Tape& tape, std::span<const TapeCosts> tables) {
+  std::vector<LaneLine> durations(tape.durations.size());
+  for (std::size_t number = 0; number < durations.size(); ++number) {
+    for (std::size_t lane = 0; lane < tables.size(); ++lane)
+      durations[number].of[lane] = tables[lane].durations[number];
+  }
+  LanePass pass(tape, tables);
+  pass.run(0, tape.size(), durations, Durations::by_class);
+  LaneTimes makespans = pass.latest();
+  std::fill(makespans.begin() + static_cast<std::ptrdiff_t>(tables.size()), makespans.end(), 0);
+  return makespans;
+}
+
+LaneTimes makespans_ns(const Tape& tape, const TapeCosts& costs, const FillDurations& fill) {
+  LanePass pass(tape, {&costs, 1});
+  std::vector<LaneLine> block(kBlock);
+  for (std::size_t first = 0; first < tape.size(); first += kBlock) {
+    const std::size_t count = std::min(kBlock, tape.size() - first);
+    fill(first, std::span(block).first(count));
+    pass.run(first, count, block, Durations::by_instruction);
+  }
+  return pass.latest();
+}
+
+std::string_view lane_code() { return code().name; }
+
+}  // namespace penstock

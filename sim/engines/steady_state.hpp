@@ -1,0 +1,40 @@
+#pragma once
+// The period of a program that is repeated for ever.
+//
+// A deterministic program is a max-plus linear system: the start times of one repetition are maxima of sums
+// of those before it, so once all of them have moved by one common amount, they always will.
+
+#include <cstdint>
+#include <optional>
+
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/engines/engines.hpp"
+
+namespace penstock {
+
+/// `microbatches` (over all replicas) take `period_ns`, again and again, exactly.
+struct Period {
+  Ns period_ns = 0;
+  std::int64_t microbatches = 0;
+
+  friend bool operator==(const Period&, const Period&) = default;
+};
+
+/// Samples of the microbatches of one period, per second. Requires a period longer than 0 ns.
+double samples_per_second(const Period& period, double samples_per_microbatch);
+
+/// The period of a synchronous program repeated without end (no barrier beyond its own), or of the middle
+/// of an asynchronous stream (UpdateRule::microbatch). Empty where no period shows: the stream is too short,
+/// or repetitions have not settled after 64.
+std::optional<Period> steady_period(const Experiment& experiment, Engine engine);
+
+/// The same of an asynchronous stream that ran already: `timeline` is one iteration of `program`.
+std::optional<Period> period_of_stream(const Timeline& timeline, const Program& program);
+
+/// How many consecutive microbatches of a stream can depend on each other directly; a stream shows its
+/// period when it is several times as long.
+std::int32_t dependency_depth(const Program& program);
+
+}  // namespace penstock

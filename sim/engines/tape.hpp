@@ -1,0 +1,83 @@
+#pragma once
+// A compiled program: what follows from what, without a single duration. Made by compile.hpp, timed by
+// evaluate.hpp, several cost tables at once by lanes.hpp.
+//
+// One instruction raises one clock, and sends one message along:
+//
+//   x = max(v[a], v[b]) + w;   v[a] = x
+//   y = max(x, v[c], v[e]) + hold;   v[c] = v[e] = y;   v[d] = y + latency
+//
+// v are registers: the ranks' clocks, the queues at both ends of the channels, messages under way, and
+// messages that still wait for something. w is looked up by the instruction's duration class; c, e, hold and
+// latency by its link class. An instruction without a second input has b = a, one without a message has c = e
+// = a. Nothing in it is constant, so a tape is a homogeneous max-plus map (Baccelli et al., Synchronization
+// and Linearity, 1992, chapter 3): all clocks moved by t move the answer by t.
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+
+using Register = std::uint32_t;
+
+/// One step, as the head of this file has it. `Class` counts duration and link classes.
+template <class Class>
+struct Instruction {
+  Register a = 0;
+  Register b = 0;
+  Register d = 0;
+  Class duration = 0;
+  Class link = 0;
+};
+using NarrowInstruction = Instruction<std::uint16_t>;
+using WideInstruction = Instruction<std::uint32_t>;  // for programs of more than 2^16 classes
+
+/// What an instruction's duration belongs to: a group of compute actions, or a collective. Empty: nothing, 0
+/// ns.
+struct DurationClass {
+  std::vector<Action> actions;  ///< microbatches and versions do not matter
+};
+
+/// A way from one rank to another: what a transfer of one stage edge in one direction takes there.
+struct TransferClass {
+  std::int32_t from_rank = 0;
+  std::int32_t to_rank = 0;
+  Action send;  ///< SEND_F or SEND_B; its microbatch does not matter
+};
+
+/// The queues that a message passes, and which transfer it is; none for instructions without a message.
+struct LinkClass {
+  static constexpr std::int32_t kNoTransfer = -1;
+
+  Register c = 0;  ///< at the sender's end, and at the receiver's where that holds the same
+  Register e = 0;  ///< at the receiver's end; c where it does not bind or is the same
+  std::int32_t transfer = kNoTransfer;  ///< index into Tape::transfers
+};
+
+/// A position of the flat program whose action an instruction ends, and the message that it starts (or, of a
+/// collective, ends); kNone where it does neither.
+struct Origin {
+  std::int32_t position = -1;
+  std::int32_t message = -1;
+};
+
+struct Tape {
+  std::variant<std::vector<NarrowInstruction>, std::vector<WideInstruction>> code;
+  std::vector<Origin> origins;  ///< one an instruction
+  std::vector<DurationClass> durations;
+  std::vector<TransferClass> transfers;
+  std::vector<LinkClass> links;
+  std::int32_t rank_count = 0;
+  /// Registers 0 to rank_count - 1 are the ranks' clocks, `last` the latest end of what no rank waits for.
+  Register register_count = 0;
+  Register last = 0;
+  bool both_ends = false;  ///< some link has c != e
+
+  std::size_t size() const { return origins.size(); }
+};
+
+}  // namespace penstock

@@ -1,0 +1,292 @@
+// Turns each rank's spans into holdings (who holds what from when until when), category by category, and runs
+// through their changes in order of time. Weights and optimizer state are there from the start, gradients
+// from the first backward after a STEP to the end of the next one; activations live from F to B, or in two
+// parts to I and W; a message has a buffer on each side. The peak is the largest sum, with the first action
+// that reached it.
+
+#include "sim/memory/memory.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "report/print/memory_category.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/holdings.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+namespace {
+
+/// The spans of one microbatch on one stage of this rank, as positions.
+struct Passage {
+  std::int32_t forward = kNoPosition;
+  std::int32_t recompute = kNoPosition;
+  std::int32_t backward = kNoPosition;  // B or I
+  std::int32_t last = kNoPosition;      // B or W
+};
+
+class RankHoldings {
+ public:
+  RankHoldings(std::int32_t rank, std::span<const Span> spans, const Experiment& experiment)
+      : rank_(rank),
+        spans_(spans),
+        program_(experiment.program),
+        costs_(experiment.costs),
+        edges_(experiment.program),
+        neighbours_(stage_neighbours(experiment.program)),
+        of_stage_(index(experiment.program.stage_count())) {
+    for (std::size_t i = 0; i < spans_.size(); ++i)
+      of_stage_[index(spans_[i].action.stage)].push_back(static_cast<std::int32_t>(i));
+    find_passages();
+  }
+
+  std::vector<Holding> all() {
+    hold_stage_state();
+    for (std::size_t i = 0; i < spans_.size(); ++i) hold_for_action(static_cast<std::int32_t>(i));
+    return std::move(holdings_);
+  }
+
+ private:
+  static std::uint64_t key(std::int32_t stage, std::int32_t microbatch) {
+    return std::uint64_t{static_cast<std::uint32_t>(stage)} << 32U | static_cast<std::uint32_t>(microbatch);
+  }
+  const Span& span(std::int32_t position) const { return spans_[index(position)]; }
+  const StageCost& cost(std::int32_t stage) const { return costs_.stages[index(stage)]; }
+
+  void find_passages() {
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+      const Action& action = spans_[i].action;
+      if (!is_compute(action.kind) || !has_microbatch(action.kind)) continue;
+      Passage& passage = passages_[key(action.stage, action.microbatch)];
+      const auto position = static_cast<std::int32_t>(i);
+      if (action.kind == ActionKind::forward) passage.forward = position;
+      if (action.kind == ActionKind::recompute) passage.recompute = position;
+      if (makes_input_gradient(action.kind)) passage.backward = position;
+      if (makes_weight_gradient(action.kind)) passage.last = position;
+    }
+  }
+
+  void hold(MemoryCategory category, Bytes bytes, Ns from, std::int32_t charged_by, Ns until,
+            std::int32_t released_by) {
+    if (bytes == 0) return;
+    holdings_.push_back({.from_ns = from,
+                         .until_ns = until,
+                         .charged_by = charged_by,
+                         .released_by = released_by,
+                         .kind = static_cast<std::int32_t>(category),
+                         .amount = bytes});
+  }
+  /// From the start of one action to the end of another; for ever where the other is missing.
+  void hold_between(MemoryCategory category, Bytes bytes, std::int32_t first, std::int32_t last) {
+    hold(category, bytes, span(first).start_ns, first, last == kNoPosition ? kHeldForEver : span(last).end_ns,
+         last);
+  }
+
+  Bytes share(std::int32_t stage, Bytes bytes, std::int32_t from_sharding) const {
+    const auto group = static_cast<Bytes>(program_.placement.stages[index(stage)].ranks.size());
+    return program_.sharding >= from_sharding ? (bytes + group - 1) / group : bytes;
+  }
+
+  // --- weights, versions, gradients, optimizer state ------------------------------------------------
+
+  void hold_stage_state() {
+    for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) {
+      if (program_.placement.replica_on(stage, rank_) < 0) continue;
+      hold(MemoryCategory::weights, share(stage, cost(stage).weights, 3), 0, kBeforeFirst, kHeldForEver,
+           kBeforeFirst);
+      hold(MemoryCategory::optimizer_state, share(stage, cost(stage).optimizer_state, 1), 0, kBeforeFirst,
+           kHeldForEver, kBeforeFirst);
+      hold_versions(stage);
+      hold_gradients(stage);
+      if (program_.sharding == 3) hold_gathered_weights(stage);
+    }
+  }
+
+  void hold_gathered_weights(std::int32_t stage) {
+    std::int32_t gathered = kNoPosition;
+    for (const std::int32_t position : of_stage_[index(stage)]) {
+      const ActionKind kind = span(position).action.kind;
+      if (kind == ActionKind::unshard) gathered = position;
+      if (kind != ActionKind::reshard || gathered == kNoPosition) continue;
+      hold_between(MemoryCategory::weights, cost(stage).weights, gathered, position);
+      gathered = kNoPosition;
+    }
+    if (gathered != kNoPosition)
+      hold_between(MemoryCategory::weights, cost(stage).weights, gathered, kNoPosition);
+  }
+
+  void hold_versions(std::int32_t stage) {
+    VersionLives versions;
+    for (const std::int32_t position : of_stage_[index(stage)])
+      versions.note(span(position).action, position);
+    for (const VersionLife& version : versions.all()) {
+      // Used for the last time before the STEP: the new version takes its place, nothing is kept beside it.
+      if (!version.is_used_after_its_replacement()) continue;
+      hold(MemoryCategory::weight_versions, share(stage, cost(stage).weights, 3),
+           span(version.replaced_by).end_ns, version.replaced_by, span(version.last_used_by).end_ns,
+           version.last_used_by);
+    }
+  }
+
+  /// What one minibatch makes of a stage's gradients.
+  struct GradientLife {
+    std::int32_t first = kNoPosition;  // B or W, or the REDUCE_GRAD of a replica without a microbatch
+    std::int32_t reduced = kNoPosition;
+    std::int32_t step = kNoPosition;
+  };
+
+  void hold_gradients(std::int32_t stage) {
+    GradientLife life;
+    for (const std::int32_t position : of_stage_[index(stage)]) {
+      const ActionKind kind = span(position).action.kind;
+      const bool reduces = kind == ActionKind::reduce_grad;
+      if ((reduces || makes_weight_gradient(kind)) && life.first == kNoPosition) life.first = position;
+      if (reduces) life.reduced = position;
+      if (kind != ActionKind::step || life.first == kNoPosition) continue;
+      life.step = position;
+      hold_gradients(stage, std::exchange(life, {}));
+    }
+    if (life.first != kNoPosition) hold_gradients(stage, life);
+  }
+
+  void hold_gradients(std::int32_t stage, const GradientLife& life) {
+    const Bytes whole = cost(stage).gradients;
+    const Bytes kept = life.reduced == kNoPosition ? whole : share(stage, whole, 2);
+    // Two holdings instead of a change of size: what stays after the reduction, and what it frees.
+    hold_between(MemoryCategory::gradients, kept, life.first, life.step);
+    hold_between(MemoryCategory::gradients, whole - kept, life.first, life.reduced);
+  }
+
+  // --- activations ------------------------------------------------------------------------------------
+
+  Bytes input_bytes(std::int32_t stage) const {
+    const std::vector<std::int32_t>& givers = givers_of(neighbours_, stage, Flow::activation);
+    if (givers.empty()) return cost(stage).input;
+    Bytes bytes = 0;
+    for (const std::int32_t giver : givers) {
+      bytes +=
+          transfer_bytes(costs_, edges_, recv_of({.flow = Flow::activation, .from = giver, .to = stage}));
+    }
+    return bytes;
+  }
+
+  void hold_activations(const Passage& passage) {
+    const std::int32_t stage = span(passage.forward).action.stage;
+    std::int32_t kept_from = passage.forward;
+    if (passage.recompute != kNoPosition) {
+      hold_between(MemoryCategory::activations, input_bytes(stage), passage.forward, passage.backward);
+      kept_from = passage.recompute;
+    }
+    // B gives everything back at once. An I without its W (a program cut short) gives back its part and keeps
+    // the rest for ever.
+    const Bytes at_gradient = passage.backward == kNoPosition
+                                  ? 0
+                                  : released_activations(cost(stage), span(passage.backward).action.kind);
+    hold_between(MemoryCategory::activations, at_gradient, kept_from, passage.backward);
+    hold_between(MemoryCategory::activations, cost(stage).kept - at_gradient, kept_from, passage.last);
+  }
+
+  // --- buffers and transients ---------------------------------------------------------------------------
+
+  void hold_for_action(std::int32_t position) {
+    const Span& here = span(position);
+    if (is_transfer(here.action.kind)) {
+      hold_buffer(position);
+    } else if (is_compute(here.action.kind) && has_microbatch(here.action.kind)) {
+      hold_between(MemoryCategory::transient, cost(here.action.stage).transient, position, position);
+      if (here.action.kind == ActionKind::forward) {
+        hold_activations(passages_.at(key(here.action.stage, here.action.microbatch)));
+      }
+    }
+  }
+
+  void hold_buffer(std::int32_t position) {
+    const Span& here = span(position);
+    const auto found = passages_.find(key(here.action.stage, here.action.microbatch));
+    const Passage passage = found == passages_.end() ? Passage{} : found->second;
+    const bool activation = flow_of(here.action.kind) == Flow::activation;
+    const std::int32_t user = activation ? passage.forward : passage.backward;
+    const Bytes bytes = transfer_bytes(costs_, edges_, here.action);
+    if (is_send(here.action.kind)) {
+      const Ns produced = user == kNoPosition ? here.start_ns : span(user).end_ns;
+      hold(MemoryCategory::send_buffers, bytes, produced, position, here.end_ns, position);
+    } else {
+      const Ns consumed = user == kNoPosition ? kHeldForEver : span(user).end_ns;
+      hold(MemoryCategory::receive_buffers, bytes, here.start_ns, position, consumed, user);
+    }
+  }
+
+  std::int32_t rank_;
+  std::span<const Span> spans_;
+  const Program& program_;
+  const CostTable& costs_;
+  EdgeNumbers edges_;
+  StageNeighbours neighbours_;
+  std::vector<std::vector<std::int32_t>> of_stage_;  // positions, ascending
+  std::unordered_map<std::uint64_t, Passage> passages_;
+  std::vector<Holding> holdings_;
+};
+
+RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> spans,
+                       const MemoryOptions& options) {
+  RankMemory memory;
+  MemoryByCategory held{};
+  Bytes total = 0;
+  for (const HoldingChange& change : changes_in_order(holdings)) {
+    const Holding& holding = holdings[index(change.holding)];
+    const auto category = index(holding.kind);
+    const Bytes delta = change.charge ? holding.amount : -holding.amount;
+    held[category] += delta;
+    total += delta;
+    memory.peaks[category] = std::max(memory.peaks[category], held[category]);
+    // Only what is larger: of equal peaks the first is named, so that equal runs say the same.
+    if (total > memory.peak_bytes) {
+      memory.peak_bytes = total;
+      memory.peak_time_ns = change.time_ns;
+      memory.peak_action = holding.charged_by < 0 ? "" : to_text(spans[index(holding.charged_by)].action);
+      memory.at_peak = held;
+    }
+    if (!options.samples) continue;
+    if (memory.samples.empty() || memory.samples.back().time_ns != change.time_ns) {
+      memory.samples.push_back({.time_ns = change.time_ns});
+    }
+    memory.samples.back().bytes = held;
+  }
+  return memory;
+}
+
+}  // namespace
+
+std::vector<RankMemory> memory_of(const Timeline& timeline, const Experiment& experiment,
+                                  const MemoryOptions& options) {
+  std::vector<RankMemory> memories;
+  std::size_t begin = 0;
+  for (std::int32_t rank = 0; rank < timeline.rank_count; ++rank) {
+    std::size_t end = begin;
+    while (end < timeline.spans.size() && timeline.spans[end].rank == rank) ++end;
+    const auto spans = std::span(timeline.spans).subspan(begin, end - begin);
+    memories.push_back(run_through(RankHoldings(rank, spans, experiment).all(), spans, options));
+    if (experiment.counts_activations) memories.back().unit = MemoryUnit::activations;
+    if (rank < experiment.cluster.device_count()) {
+      memories.back().capacity = experiment.cluster.devices()[index(rank)].memory_bytes;
+    }
+    begin = end;
+  }
+  return memories;
+}
+
+}  // namespace penstock

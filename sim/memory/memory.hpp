@@ -1,0 +1,33 @@
+#pragma once
+// What every rank holds over time, by category, from the times of a Timeline.
+
+#include <cstdint>
+#include <vector>
+
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+
+namespace penstock {
+
+struct MemoryOptions {
+  bool samples = true;  ///< keep the whole curve, not only the peaks
+};
+
+/// Memory of each rank. Charged at the start and released at the end of actions:
+///   weights            from the start to the end; sharding 3: 1/n of a group of n, and the whole beside it
+///                      from UNSHARD to RESHARD
+///   weight_versions    an older version from the STEP that replaced it to the end of its last use
+///   gradients          from the first B, W or REDUCE_GRAD after a STEP to the end of the next STEP;
+///                      sharding >= 2: from the REDUCE_GRAD on 1/n
+///   optimizer_state    from the start to the end; sharding >= 1: 1/n
+///   activations        `kept` from F to B, or `released_by_input` to I and the rest to W; a recomputed
+///                      microbatch keeps its stage's input from F to B (or I), and `kept` from R on
+///   send_buffers       from the producer's end to the arrival
+///   receive_buffers    from the transfer's start to the consumer's end
+///   transient          while F, B, I, W or R runs
+/// At one instant releases come before charges, then program order (holdings.hpp).
+std::vector<RankMemory> memory_of(const Timeline& timeline, const Experiment& experiment,
+                                  const MemoryOptions& options);
+
+}  // namespace penstock

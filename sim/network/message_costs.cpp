@@ -1,0 +1,98 @@
+// Routes and sizes repeat a lot in one program, so each pair of ranks is priced once per size. A message
+// costs bytes / narrowest bandwidth of its route, which holds the channel, and the sum of the latencies,
+// which does not.
+
+#include "sim/network/message_costs.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "topology/cluster.hpp"
+#include "topology/collective.hpp"
+
+namespace penstock {
+namespace {
+
+std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgram& flat) {
+  std::vector<Ns> durations(flat.ops.size(), 0);
+  for (std::size_t p = 0; p < flat.ops.size(); ++p) {
+    if (flat.ops[p] != FlatOp::compute) continue;
+    const auto end = index(flat.group_end(static_cast<std::int32_t>(p)));
+    durations[p] = group_duration_ns(experiment.costs, {&flat.actions[p], end - p});
+  }
+  return durations;
+}
+
+}  // namespace
+
+TransferPrices::TransferPrices(const Experiment& experiment)
+    : cluster_(experiment.cluster),
+      ranks_(index(experiment.program.rank_count())),
+      entries_(ranks_ * ranks_) {}
+
+TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes) {
+  Entry& entry = entries_[index(from_rank) * ranks_ + index(to_rank)];
+  if (!entry.known) {
+    const Route route = cluster_.route(from_rank, to_rank);
+    entry = {
+        .known = true, .bytes_per_second = route.bytes_per_second, .price = {.latency_ns = route.latency_ns}};
+  }
+  if (entry.bytes != bytes) {
+    entry.bytes = bytes;
+    entry.price.hold_ns = serialization_ns(bytes, entry.bytes_per_second);
+  }
+  return entry.price;
+}
+
+CollectiveShape collective_shape(const Experiment& experiment, const Action& action) {
+  const Bytes bytes = collective_bytes(experiment.costs, action);
+  if (action.kind == ActionKind::unshard) return {Collective::all_gather, bytes};
+  const bool scatters = experiment.program.sharding >= 1;
+  return {scatters ? Collective::reduce_scatter : Collective::all_reduce, bytes};
+}
+
+const std::vector<std::int32_t>& CollectiveRings::ranks_of(std::int32_t stage) {
+  const std::vector<std::int32_t>& group = experiment_.program.placement.stages[index(stage)].ranks;
+  const auto [entry, fresh] = orders_.try_emplace(group);
+  if (fresh) entry->second = ring_order(experiment_.cluster, group);
+  return entry->second;
+}
+
+const CollectiveRing& CollectiveRings::of(const Action& action) {
+  const auto [entry, fresh] = rings_.try_emplace({action.kind, action.stage});
+  if (!fresh) return entry->second;
+  const CollectiveShape shape = collective_shape(experiment_, action);
+  const std::vector<std::int32_t>& ranks = ranks_of(action.stage);
+  entry->second = {.ranks = ranks,
+                   .cost = ring_cost(experiment_.cluster, ranks, shape.algorithm, shape.bytes)};
+  return entry->second;
+}
+
+WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& flat) {
+  WalkDurations durations{.compute = compute_durations(experiment, flat),
+                          .hold = std::vector<Ns>(flat.messages.size(), 0),
+                          .latency = std::vector<Ns>(flat.messages.size(), 0)};
+  TransferPrices prices(experiment);
+  CollectiveRings rings(experiment);
+  for (std::size_t id = 0; id < flat.messages.size(); ++id) {
+    const FlatMessage& message = flat.messages[id];
+    if (message.recv != kNone) {
+      const TransferPrices::Price price = prices.of(message.from_rank, message.to_rank, message.bytes);
+      durations.hold[id] = price.hold_ns;
+      durations.latency[id] = price.latency_ns;
+    } else if (flat.ops[index(message.first)] == FlatOp::collective) {
+      durations.hold[id] = rings.of(flat.actions[index(message.first)]).cost.duration_ns;
+    }
+  }
+  return durations;
+}
+
+}  // namespace penstock

@@ -1,0 +1,227 @@
+// A plan is made by a recurrence that leaves much out (filling, memory over time, links in common); here it
+// is run. Its period is the exact one where the simulation of the stream finds it, otherwise the mean over
+// the second half of a long stream, T(2n) - T(n) over n minibatches, which the filling of the pipeline does
+// not touch.
+
+#include "sim/planning/plan_evaluation.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/cluster.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+// --- one plan -------------------------------------------------------------------------------------------
+
+/// The fullest rank of each stage; ranks are numbered stage by stage.
+std::vector<Bytes> peaks_of_stages(const PipelinePlan& plan, const Result& result) {
+  std::vector<Bytes> peaks;
+  std::size_t rank = 0;
+  for (const PlannedStage& stage : plan.stages) {
+    Bytes peak = 0;
+    for (std::size_t replica = 0; replica < stage.devices.size(); ++replica)
+      peak = std::max(peak, result.ranks[rank++].memory.peak_bytes);
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+/// One stage with all layers on as many devices as the plan uses.
+PipelinePlan data_parallel(const PipelinePlan& plan) {
+  PlannedStage all;
+  for (const PlannedStage& stage : plan.stages) {
+    all.devices.insert(all.devices.end(), stage.devices.begin(), stage.devices.end());
+    all.weights += stage.weights;
+  }
+  return {.period_ns = 0, .stages = {all}};
+}
+
+/// A stream of minibatches that fills the pipeline, and its period.
+struct Stream {
+  Result result;
+  double period_ns = 0;
+};
+
+using Simulated = tl::expected<Result, std::string>;
+
+Simulated simulated(Scenario scenario, std::int32_t iterations, SteadyState steady) {
+  scenario.shape.iterations = iterations;
+  auto result = simulate_scenario(scenario, {.memory = {.samples = false}, .steady = steady});
+  if (!result) return tl::unexpected(result.error().message);
+  return *std::move(result);
+}
+
+/// The exact period where the simulation finds one, otherwise the mean over the second half of a long stream.
+tl::expected<Stream, std::string> simulated_stream(const Scenario& scenario, double minibatch_size) {
+  auto result = simulated(scenario, 1, SteadyState::find);
+  if (!result) return tl::unexpected(result.error());
+  if (const auto rate = result->throughput.steady_samples_per_second)
+    return Stream{.result = *std::move(result), .period_ns = minibatch_size * 1e9 / *rate};
+  constexpr std::int32_t kHalf = 8;
+  const auto first_half = simulated(scenario, kHalf, SteadyState::skip);
+  if (!first_half) return tl::unexpected(first_half.error());
+  auto whole = simulated(scenario, 2 * kHalf, SteadyState::skip);
+  if (!whole) return tl::unexpected(whole.error());
+  const auto minibatches = kHalf * static_cast<double>(*scenario.batch.microbatches);
+  const double period = static_cast<double>(whole->makespan_ns - first_half->makespan_ns) / minibatches;
+  whole->notes.push_back(fmt::format(
+      "no exact period was found: the simulated one is the mean over the second {} of {} minibatches",
+      minibatches, 2 * minibatches));
+  return Stream{.result = *std::move(whole), .period_ns = period};
+}
+
+// --- the front ------------------------------------------------------------------------------------------
+
+/// The cluster with less of it; price and name stay.
+template <typename Shape>
+ClusterSpec part_of(ClusterSpec whole, Shape shape) {
+  whole.shape = std::move(shape);
+  return whole;
+}
+
+std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole) {
+  std::vector<ClusterSpec> parts;
+  const std::int32_t devices = shape.devices;
+  for (shape.devices = 1; shape.devices < devices; shape.devices *= 2) parts.push_back(part_of(whole, shape));
+  parts.push_back(whole);
+  return parts;
+}
+
+std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whole) {
+  std::vector<ClusterSpec> parts;
+  const std::int32_t nodes = shape.nodes;
+  const std::int32_t devices_per_node = shape.devices_per_node;
+  shape.device_order.clear();
+  shape.nodes = 1;
+  for (shape.devices_per_node = 1; shape.devices_per_node < devices_per_node; ++shape.devices_per_node)
+    parts.push_back(part_of(whole, shape));
+  for (; shape.nodes <= nodes; ++shape.nodes) parts.push_back(part_of(whole, shape));
+  return parts;
+}
+
+std::vector<ClusterSpec> parts_of(const Cluster& /*cluster*/, const ClusterSpec& whole) { return {whole}; }
+
+bool is_no_worse(const PlanEvaluation& a, const PlanEvaluation& b) {
+  return a.samples_per_second() >= b.samples_per_second() && a.peak_bytes() <= b.peak_bytes() &&
+         a.device_hours_per_million_samples() <= b.device_hours_per_million_samples();
+}
+
+/// Of equal plans the first one stays.
+std::vector<PlanEvaluation> without_worse(const std::vector<PlanEvaluation>& plans) {
+  std::vector<PlanEvaluation> front;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    bool stays = true;
+    for (std::size_t j = 0; stays && j < plans.size(); ++j) {
+      const bool is_beaten = j != i && is_no_worse(plans[j], plans[i]);
+      stays = !is_beaten || (j > i && is_no_worse(plans[i], plans[j]));
+    }
+    if (stays) front.push_back(plans[i]);
+  }
+  return front;
+}
+
+}  // namespace
+
+std::int32_t PlanEvaluation::devices() const {
+  std::int32_t devices = 0;
+  for (const PlannedStage& stage : planned.plan.stages)
+    devices += static_cast<std::int32_t>(stage.devices.size());
+  return devices;
+}
+
+std::int32_t PlanEvaluation::devices_per_rank() const { return planned.scenario.cluster.devices_per_rank; }
+
+double PlanEvaluation::samples_per_second() const {
+  return static_cast<double>(planned.minibatch_size) * 1e9 / simulated_period_ns;
+}
+
+Bytes PlanEvaluation::peak_bytes() const {
+  return stage_peaks.empty() ? 0 : *std::ranges::max_element(stage_peaks);
+}
+
+double PlanEvaluation::device_hours_per_million_samples() const {
+  return devices() * devices_per_rank() * 1e6 / samples_per_second() / 3600;
+}
+
+std::optional<double> PlanEvaluation::cost_per_million_samples() const {
+  const std::optional<double> price = planned.scenario.cluster.price_per_device_hour;
+  if (!price) return std::nullopt;
+  return *price * device_hours_per_million_samples() /
+         devices_per_rank();  // the price is of a rank's devices
+}
+
+std::string PlanEvaluation::configuration() const {
+  std::vector<std::size_t> replicas;
+  replicas.reserve(planned.plan.stages.size());
+  for (const PlannedStage& stage : planned.plan.stages) replicas.push_back(stage.devices.size());
+  return fmt::format("{}", fmt::join(replicas, "-"));
+}
+
+tl::expected<PlanEvaluation, std::string> evaluate_plan(const Scenario& scenario,
+                                                        const PlanOptions& options) {
+  auto planned = plan_scenario(scenario, options);
+  if (!planned) return tl::unexpected(planned.error());
+  return evaluate_plan(*std::move(planned));
+}
+
+tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned) {
+  const auto samples = static_cast<double>(planned.minibatch_size);
+  auto stream = simulated_stream(planned.scenario, samples);
+  if (!stream) return tl::unexpected(stream.error());
+  PlanEvaluation evaluation;
+  evaluation.planned = std::move(planned);
+  const PipelinePlan& plan = evaluation.planned.plan;
+  evaluation.simulated_period_ns = stream->period_ns;
+  evaluation.stage_peaks = peaks_of_stages(plan, stream->result);
+  evaluation.out_of_memory = std::ranges::any_of(
+      stream->result.ranks, [](const RankReport& rank) { return rank.memory.out_of_memory(); });
+  evaluation.notes = std::move(stream->result.notes);
+  evaluation.bytes_per_sample = bytes_per_minibatch(plan) / samples;
+  evaluation.data_parallel_bytes_per_sample = bytes_per_minibatch(data_parallel(plan)) / samples;
+  return evaluation;
+}
+
+std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptions& options) {
+  const std::vector<ClusterSpec> parts = std::visit(
+      [&](const auto& shape) { return parts_of(shape, scenario.cluster); }, scenario.cluster.shape);
+  std::vector<PlanEvaluation> plans;
+  for (const ClusterSpec& part : parts) {
+    for (const PlanForm form : {options.form, PlanForm::straight}) {
+      Scenario on_part = scenario;
+      on_part.cluster = part;
+      PlanOptions as_form = options;
+      as_form.form = form;
+      auto plan = evaluate_plan(on_part, as_form);
+      if (plan && !plan->out_of_memory) plans.push_back(*std::move(plan));
+    }
+  }
+  std::vector<PlanEvaluation> front = without_worse(plans);
+  std::ranges::stable_sort(front, [](const PlanEvaluation& a, const PlanEvaluation& b) {
+    return std::tuple(a.devices(), a.simulated_period_ns) < std::tuple(b.devices(), b.simulated_period_ns);
+  });
+  return front;
+}
+
+}  // namespace penstock

@@ -1,0 +1,148 @@
+// Each row is two runs of idealised_stream.hpp: this factor alone, and all factors up to it. The first says
+// what a factor costs by itself, the second how the gap between recurrence and simulation builds up; the two
+// differ where factors hide behind each other.
+
+#include "sim/planning/plan_factors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tbb/parallel_for.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/partition/pipedream_partition.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/planning/idealised_stream.hpp"
+#include "sim/planning/plan_evaluation.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::array kFactors = {PlanFactor::transfers,  PlanFactor::ring,    PlanFactor::latency,
+                                 PlanFactor::contention, PlanFactor::overlap, PlanFactor::depth,
+                                 PlanFactor::ends};
+
+/// No factor; each one alone; the first two, three, ... of them.
+std::vector<FactorSet> sets_to_simulate() {
+  std::vector<FactorSet> sets = {FactorSet{}};
+  FactorSet all;
+  for (const PlanFactor factor : kFactors) {
+    sets.push_back(FactorSet{}.with(factor));
+    all = all.with(factor);
+    sets.push_back(all);
+  }
+  std::ranges::sort(sets);
+  const auto doubles = std::ranges::unique(sets);
+  sets.erase(doubles.begin(), doubles.end());
+  return sets;
+}
+
+using Periods = std::map<FactorSet, StreamPeriod>;
+
+tl::expected<Periods, std::string> simulated_periods(const PlannedScenario& planned) {
+  const std::vector<FactorSet> sets = sets_to_simulate();
+  std::vector<tl::expected<StreamPeriod, std::string>> simulated(sets.size());
+  tbb::parallel_for(std::size_t{0}, sets.size(),
+                    [&](std::size_t i) { simulated[i] = simulated_period(planned, sets[i]); });
+  Periods periods;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (!simulated[i]) return tl::unexpected(std::move(simulated[i].error()));
+    periods[sets[i]] = *simulated[i];
+  }
+  return periods;
+}
+
+PlannedMemory memory_of(const PlanEvaluation& evaluation) {
+  Bytes planned = 0;
+  for (const PlannedStage& stage : evaluation.planned.plan.stages) planned = std::max(planned, stage.held);
+  return {
+      .planned = planned, .simulated = evaluation.peak_bytes(), .fits_simulated = !evaluation.out_of_memory};
+}
+
+}  // namespace
+
+std::string_view to_text(PlanFactor factor) {
+  switch (factor) {
+    case PlanFactor::transfers:
+      return "transfers";
+    case PlanFactor::ring:
+      return "ring";
+    case PlanFactor::latency:
+      return "latency";
+    case PlanFactor::contention:
+      return "contention";
+    case PlanFactor::overlap:
+      return "overlap";
+    case PlanFactor::depth:
+      return "depth";
+    case PlanFactor::ends:
+      return "ends";
+  }
+  return "";
+}
+
+FactorMeaning meaning(PlanFactor factor, PlanObjective objective) {
+  const bool adds_up = objective == PlanObjective::sum;
+  switch (factor) {
+    case PlanFactor::transfers:
+      return {"both directions of a cut at once, each pair of devices by its own route",
+              adds_up ? "one direction after the other, over a link for each replica of a stage"
+                      : "one direction after the other, over one link"};
+    case PlanFactor::ring:
+      return {"2(m-1)/m of the weights over each link to reduce gradients among m devices",
+              adds_up ? "4(m-1)/m of them over each link" : "2(m-1) of them over one link"};
+    case PlanFactor::latency:
+      return {"messages arrive after their route's latency, reductions after 2(m-1) of them", "no latency"};
+    case PlanFactor::contention:
+      return {"simultaneous messages share a link (with the three above)", "a link for each"};
+    case PlanFactor::overlap:
+      return {"a device waits for the reduction before its next forward",
+              adds_up ? "the same" : "compute goes on meanwhile"};
+    case PlanFactor::depth:
+      return {"as many minibatches in flight as 1F1B-RR admits", "so many that nobody waits for one"};
+    case PlanFactor::ends:
+      return {"a run that fills its pipeline and drains it again", "a stream without end"};
+  }
+  return {};
+}
+
+tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evaluation) {
+  const PlannedScenario& planned = evaluation.planned;
+  if (planned.plan.period_ns <= 0)
+    return tl::unexpected(std::string("the plan takes no time, so that no factor can be set against it"));
+  auto periods = simulated_periods(planned);
+  if (!periods) return tl::unexpected(std::move(periods.error()));
+  PlanFactors factors{.objective = planned.objective,
+                      .recurrence_ns = planned.plan.period_ns,
+                      .ideal_ns = (*periods)[FactorSet{}].period_ns,
+                      .rows = {},
+                      .memory = memory_of(evaluation),
+                      .notes = {}};
+  FactorSet all;
+  for (const PlanFactor factor : kFactors) {
+    all = all.with(factor);
+    factors.rows.push_back({.factor = factor,
+                            .alone_ns = (*periods)[FactorSet{}.with(factor)].period_ns,
+                            .with_those_before_ns = (*periods)[all].period_ns});
+  }
+  if (!planned.scenario.shape.buckets.empty()) {
+    factors.notes.emplace_back(
+        "the factors are those of stages that reduce their gradients as a whole: schedule.buckets is left "
+        "out");
+  }
+  if (!std::ranges::all_of(*periods, [](const auto& period) { return period.second.is_exact; })) {
+    factors.notes.emplace_back(
+        "some factors leave no exact period: theirs is the mean over a long stretch of the stream");
+  }
+  return factors;
+}
+
+}  // namespace penstock

@@ -1,0 +1,144 @@
+// Trials plan at the same time; then each different plan is simulated once, however many trials found it.
+
+#include "sim/planning/plan_regret.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tbb/parallel_for.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/mixed_bits.hpp"
+#include "sim/planning/plan_evaluation.hpp"
+
+namespace penstock {
+namespace {
+
+Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
+  return std::llround(static_cast<double>(time) * (1 + noise * (2 * even_draw(key, what) - 1)));
+}
+
+/// The scenario with a profile as another measurement might have it.
+Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uint64_t trial) {
+  const std::uint64_t key = mixed(seed ^ mixed(trial));
+  std::uint64_t what = 0;
+  for (Layer& layer : std::get<LayerGraph>(scenario.model).layers) {
+    layer.forward_ns = disturbed(layer.forward_ns, noise, key, what++);
+    layer.backward_ns = disturbed(layer.backward_ns, noise, key, what++);
+  }
+  return scenario;
+}
+
+/// Which layers run on which devices: all that tells two plans for one scenario apart.
+using PlanShape = std::vector<std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>>>;
+
+PlanShape shape_of(const PipelinePlan& plan) {
+  PlanShape shape;
+  shape.reserve(plan.stages.size());
+  for (const PlannedStage& stage : plan.stages) shape.emplace_back(stage.layers, stage.devices);
+  return shape;
+}
+
+using Planned = tl::expected<PlannedScenario, std::string>;
+
+Planned planned_from_noise(const Scenario& truth, const PlanOptions& options, const Scenario& profile) {
+  auto planned = plan_scenario(profile, options);
+  if (!planned) return planned;
+  return with_times_of(*std::move(planned), truth);
+}
+
+/// A plan for every trial of every level.
+std::vector<Planned> plans_of(const Scenario& scenario, const PlanOptions& options,
+                              const ProfileNoise& noise) {
+  const auto trials = static_cast<std::size_t>(noise.trials);
+  std::vector<Planned> plans(noise.levels.size() * trials);
+  tbb::parallel_for(std::size_t{0}, plans.size(), [&](std::size_t i) {
+    plans[i] = planned_from_noise(scenario, options,
+                                  disturbed(scenario, noise.levels[i / trials], noise.seed, i % trials));
+  });
+  return plans;
+}
+
+using Periods = std::map<PlanShape, double>;
+
+/// The simulated period of every different plan.
+tl::expected<Periods, std::string> simulated_periods(const std::vector<Planned>& plans) {
+  std::map<PlanShape, std::size_t> first_of;
+  for (std::size_t i = 0; i < plans.size(); ++i) first_of.try_emplace(shape_of(plans[i]->plan), i);
+  const std::vector<std::pair<PlanShape, std::size_t>> different(first_of.begin(), first_of.end());
+  std::vector<tl::expected<PlanEvaluation, std::string>> evaluations(different.size());
+  tbb::parallel_for(std::size_t{0}, different.size(),
+                    [&](std::size_t i) { evaluations[i] = evaluate_plan(*plans[different[i].second]); });
+  Periods periods;
+  for (std::size_t i = 0; i < different.size(); ++i) {
+    if (!evaluations[i]) return tl::unexpected(std::move(evaluations[i].error()));
+    periods[different[i].first] = evaluations[i]->simulated_period_ns;
+  }
+  return periods;
+}
+
+Regret regret_of(std::vector<double> periods, double best) {
+  std::ranges::sort(periods);
+  const std::size_t middle = periods.size() / 2;
+  const double median =
+      periods.size() % 2 == 1 ? periods[middle] : (periods[middle - 1] + periods[middle]) / 2;
+  return {.median = median / best - 1, .worst = periods.back() / best - 1};
+}
+
+/// The trials of one level; `truth` is the plan made from the true profile.
+RegretRow row_of(std::span<const Planned> trials, const PipelinePlan& truth, const Periods& simulated) {
+  const PlanShape best = shape_of(truth);
+  RegretRow row;
+  std::vector<double> recurrence_periods;
+  std::vector<double> simulated_periods;
+  for (const Planned& planned : trials) {
+    const PlanShape shape = shape_of(planned->plan);
+    row.other_plans += shape != best ? 1 : 0;
+    recurrence_periods.push_back(planned->plan.period_ns);
+    simulated_periods.push_back(simulated.at(shape));
+  }
+  row.recurrence = regret_of(std::move(recurrence_periods), truth.period_ns);
+  row.simulated = regret_of(std::move(simulated_periods), simulated.at(best));
+  return row;
+}
+
+}  // namespace
+
+tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& scenario,
+                                                              const PlanOptions& options,
+                                                              const ProfileNoise& noise) {
+  auto truth = plan_scenario(scenario, options);
+  if (truth) truth = with_times_of(*std::move(truth), scenario);
+  if (!truth) return tl::unexpected(truth.error());
+  if (truth->plan.period_ns <= 0)
+    return tl::unexpected(std::string("the plan takes no time, so that none can take longer"));
+  std::vector<Planned> plans = plans_of(scenario, options, noise);
+  for (const Planned& plan : plans) {
+    if (!plan) return tl::unexpected(plan.error());
+  }
+  plans.push_back(*truth);
+  const auto periods = simulated_periods(plans);
+  if (!periods) return tl::unexpected(periods.error());
+  const auto trials = static_cast<std::size_t>(noise.trials);
+  std::vector<RegretRow> rows;
+  for (std::size_t level = 0; level < noise.levels.size(); ++level) {
+    rows.push_back(row_of(std::span(plans).subspan(level * trials, trials), truth->plan, *periods));
+    rows.back().noise = noise.levels[level];
+  }
+  return rows;
+}
+
+}  // namespace penstock

@@ -1,0 +1,209 @@
+// The table of reproductions: name, source with section, setting, function. A setting says everything that
+// the paper leaves open and that was chosen here, because a figure that fits only under unnamed choices is no
+// reproduction. Nothing is fitted to a published figure.
+
+#include "sim/published/reproduce.hpp"
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kOnClusters =
+    "16 workers (A: 4 servers of 4, 10 Gb/s; B: 2 of 8, 25 Gb/s); minibatches of 64 (VGG-16, GNMT-8), 256 "
+    "(AlexNet) and 128 (ResNet-50) a worker, times and bytes in proportion to the profiles'; SGD with "
+    "momentum, "
+    "GNMT-8 with Adam; data parallelism reduces eight buckets beside the backward pass; plans by the printed "
+    "recurrence within 16 GiB a worker, ResNet-50 without a limit, for every layer's output counts as kept "
+    "and "
+    "even data parallelism needs 18 GiB so; released: msr-fiddle/pipedream, commit 7db6a1c3, cut before the "
+    "first fully connected layer";
+constexpr std::string_view kOnAServer =
+    "one server of cluster A, 4 V100 on PCIe of 12 GB/s each; the released configurations 3-1 (VGG-16, "
+    "AlexNet; cut before the first fully connected layer) and straight (GNMT-8, balanced), depth NOAM; "
+    "batches "
+    "and optimizers as on 16 workers";
+
+constexpr std::array kReproductions = {
+    Reproduction{.name = "pipedream-figures",
+                 .source = "PipeDream (SOSP'19), figures 2, 3, 4 and 8; PipeDream-2BW (ICML'21), figure 3",
+                 .setting = "F takes 1 unit, B 2 (figure 8: 2 and 2 on the replicated stage, 1 and 1 on the "
+                            "other); links are free; no reduction "
+                            "among replicas",
+                 .run = reproduce_pipedream_figures},
+    Reproduction{.name = "schedule-memory",
+                 .source = "GPipe, section 2.3; PipeDream (SOSP'19), sections 3.2 and 3.3, and its released "
+                           "runtime (repository msr-fiddle/pipedream, commit 7db6a1c3)",
+                 .setting = "each microbatch leaves 1 byte at a stage's boundary and 10 inside it",
+                 .run = reproduce_schedule_memory},
+    Reproduction{.name = "megatron-schedule",
+                 .source = "Megatron-LM (SC'21, arXiv 2104.04473), section 2.2",
+                 .setting = "F of a whole device takes 1 unit, B 2; a chunk takes its part; links are free",
+                 .run = reproduce_megatron_schedule},
+    Reproduction{.name = "pipedream-depth",
+                 .source = "PipeDream (SOSP'19), figure 18 and section 5.4; GNMT-8 by its released profile",
+                 .setting = "4 stages, F takes 1 unit, B 2; figures without a printed number are those of an "
+                            "independent as-soon-as-possible simulation",
+                 .run = reproduce_pipedream_depth},
+    Reproduction{.name = "pipedream-plans",
+                 .source =
+                     "PipeDream's released partitioner (repository msr-fiddle/pipedream, commit 7db6a1c3) "
+                     "on its released profiles",
+                 .setting = "its sum of compute and reduction; periods in seconds a minibatch of the profile",
+                 .run = reproduce_pipedream_plans},
+    Reproduction{.name = "pipedream-traffic",
+                 .source = "PipeDream (SOSP'19), section 5.2 and figure 17, by its released profiles",
+                 .setting = "MB a sample on 4 devices, decimal",
+                 .run = reproduce_pipedream_traffic},
+    Reproduction{.name = "pipedream-cluster-a",
+                 .source = "PipeDream (SOSP'19), section 5.2, by its released profiles",
+                 .setting = kOnClusters,
+                 .run = reproduce_pipedream_cluster_a},
+    Reproduction{.name = "pipedream-cluster-b",
+                 .source = "PipeDream (SOSP'19), section 5.2, by its released profiles",
+                 .setting = kOnClusters,
+                 .run = reproduce_pipedream_cluster_b},
+    Reproduction{.name = "pipedream-server",
+                 .source = "PipeDream (SOSP'19), section 5.2, by its released profiles",
+                 .setting = kOnAServer,
+                 .run = reproduce_pipedream_server},
+    Reproduction{.name = "pipedream-memory",
+                 .source = "PipeDream (SOSP'19), figure 16, by its released profiles",
+                 .setting = kOnAServer,
+                 .run = reproduce_pipedream_memory},
+    Reproduction{.name = "pipedream-in-flight",
+                 .source = "PipeDream (SOSP'19), figure 18: GNMT-8 on 4 workers, by its released profile",
+                 .setting =
+                     "a straight, balanced pipeline with stashed weights and Adam; stage s of 4 runs "
+                     "(depth-1)(3-s)/3 forwards, rounded down, before its first backward; on one server "
+                     "of cluster A, and on one worker of each of its four servers; the paper shows "
+                     "curves, so what is claimed is that they rise",
+                 .run = reproduce_pipedream_in_flight},
+    Reproduction{.name = "flexflow",
+                 .source = "PipeDream (SOSP'19), figure 14, by its released profiles",
+                 .setting = kOnAServer,
+                 .run = reproduce_flexflow},
+    Reproduction{
+        .name = "tf-replicator",
+        .source = "TF-Replicator (arXiv 1902.00465): weak scaling on a TPUv3 torus of up to 512 cores",
+        .setting = "ResNet-50 by PipeDream's profile with 4 samples a core, 2048 at 512 cores; "
+                   "gradients in eight buckets, reduced in a ring beside the backward pass; links of "
+                   "80 GB/s and 1 us are assumed",
+        .run = reproduce_replicator},
+    Reproduction{.name = "gpipe-schedule",
+                 .source = "GPipe (NeurIPS'19), sections 2.2 and 2.3",
+                 .setting = "equal stages unless stated, links are free; published: the closed forms",
+                 .run = reproduce_gpipe_schedule},
+    Reproduction{.name = "gpipe-speed",
+                 .source = "GPipe (NeurIPS'19), tables 2 and 3",
+                 .setting =
+                     "ratios of throughput; equal stages without overhead, so that AmoebaNet, whose stages "
+                     "are uneven, must stay below the prediction",
+                 .run = reproduce_gpipe_speed},
+    Reproduction{.name = "gpipe-memory",
+                 .source = "GPipe (NeurIPS'19), table 1",
+                 .setting =
+                     "vocabulary 32k, width 2048, inner width 8192; RMSProp with 12 bytes a parameter; "
+                     "16 GiB a device; 3.9 GiB of activations a layer without and 0.492 GiB with "
+                     "re-materialisation, both from the table",
+                 .run = reproduce_gpipe_memory},
+    Reproduction{.name = "torchgpipe",
+                 .source = "torchgpipe's benchmarks (repository kakaobrain/torchgpipe, commit a1b4ee25)",
+                 .setting = "equal stages, F takes 1 unit, B 2, R 1; bounds leave out the stages' imbalance",
+                 .run = reproduce_torchgpipe},
+    Reproduction{.name = "data-parallelism",
+                 .source = "ring all-reduce as Horovod has it (arXiv 1802.05799, section 3)",
+                 .setting = "n equal links of 10 GB/s and 5 us; published: 2(n-1)/n bytes/B + 2(n-1)a, in ms",
+                 .run = reproduce_data_parallelism},
+    Reproduction{.name = "zero-memory",
+                 .source = "ZeRO (DeepSpeed; SC'20), figure 1, sections 3 and 7",
+                 .setting =
+                     "mixed-precision Adam: 2 bytes of weights, 2 of gradients and 12 of optimizer state a "
+                     "parameter, in 1000 buckets, of which some are whole at a time; decimal GB a device",
+                 .run = reproduce_zero},
+    Reproduction{
+        .name = "zero-bubble-table-5",
+        .source = "Zero Bubble Pipeline Parallelism (ICLR'24), table 5",
+        .setting = "the profiled times of its table 9; bubble rate of the longest rank; zb-1p and zb-2p may "
+                   "be better than published; 1F1B-I by its formula (K-1)(f+b+w)/v + (2Kv-K-2)c",
+        .run = reproduce_zero_bubble_table_5},
+    Reproduction{
+        .name = "megatron-sc21",
+        .source = "Megatron-LM (SC'21, arXiv 2104.04473), tables 1 and 2; MT-NLG 530B (arXiv 2201.11990), "
+                  "section 2.4",
+        .setting = "analytic transformers, full recomputation, tensor degree 8, 1F1B with one sequence a "
+                   "microbatch on free links; the efficiency is that of each model's smallest run, whose own "
+                   "speed is therefore no figure; reductions of gradients and the optimizer are left out",
+        .run = reproduce_megatron_sc21},
+    Reproduction{.name = "recomputation",
+                 .source = "Reducing Activation Recomputation in Large Transformer Models (MLSys'23, arXiv "
+                           "2205.05198), tables 4 and 5",
+                 .setting =
+                     "analytic transformers, tensor degree 8 (what sequence parallelism saves is left out); "
+                     "table 4 in proportion to its 19.6 ms without recomputation",
+                 .run = reproduce_recomputation},
+};
+
+}  // namespace
+
+bool ReproducedFigure::holds() const {
+  if (!published) return claim == Claim::none;
+  switch (claim) {
+    case Claim::equal:
+      return std::abs(predicted - *published) <= tolerance;
+    case Claim::at_most:
+      return predicted <= *published + tolerance;
+    case Claim::at_least:
+      return predicted >= *published - tolerance;
+    case Claim::none:
+      return true;
+  }
+  return false;
+}
+
+std::optional<double> ReproducedFigure::relative_error() const {
+  if (!published || *published == 0) return std::nullopt;
+  return (predicted - *published) / std::abs(*published);
+}
+
+ReproducedFigure within(double part, std::string what, double published, double predicted) {
+  return {.what = std::move(what),
+          .published = published,
+          .predicted = predicted,
+          .tolerance = part * std::abs(published)};
+}
+
+ReproducedFigure at_least(std::string what, double published, double predicted) {
+  return {.what = std::move(what), .published = published, .predicted = predicted, .claim = Claim::at_least};
+}
+
+ReproducedFigure at_most(std::string what, double published, double predicted) {
+  return {.what = std::move(what), .published = published, .predicted = predicted, .claim = Claim::at_most};
+}
+
+ReproducedFigure shown(std::string what, double predicted) {
+  return {.what = std::move(what), .predicted = predicted, .claim = Claim::none};
+}
+
+ReproducedFigure untested(std::string what, double published, double predicted, std::string note) {
+  return {.what = std::move(what),
+          .published = published,
+          .predicted = predicted,
+          .claim = Claim::none,
+          .note = std::move(note)};
+}
+
+ReproducedFigure noted(ReproducedFigure figure, std::string note) {
+  figure.note = std::move(note);
+  return figure;
+}
+
+std::span<const Reproduction> reproduction_table() { return kReproductions; }
+
+}  // namespace penstock

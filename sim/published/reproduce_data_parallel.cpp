@@ -1,0 +1,104 @@
+// Data parallelism: the ring all-reduce, in which each of n devices sends 2 (n - 1) / n of the bytes
+// (Patarasu and Yuan, 2009), and what ZeRO leaves on each device (Rajbhandari et al., SC'20, sections 5 and
+// 7).
+
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/planning/stage_memory.hpp"
+#include "sim/published/reproduce.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kBytesPerSecond = 1e10;
+constexpr Ns kLatencyNs = 5'000;
+
+/// ms of a step in which nothing but the gradients' reduction takes time.
+double reduction_ms(std::int32_t replicas, Bytes gradients) {
+  Shape shape{.stages = 1, .microbatches = replicas};
+  shape.replicas = {replicas};
+  auto program = generate("data-parallel", shape).and_then([](const Program& p) { return lower(p); });
+  if (!program) throw std::logic_error(program.error());
+  auto cluster =
+      uniform_cluster({.devices = replicas, .bytes_per_second = kBytesPerSecond, .latency_ns = kLatencyNs});
+  if (!cluster) throw std::logic_error(cluster.error());
+  const auto result = simulate({.name = "all-reduce",
+                                .program = *std::move(program),
+                                .costs = {.stages = {{.gradients = gradients}}, .edges = {}},
+                                .cluster = *std::move(cluster),
+                                .channels = {},
+                                .notes = {}},
+                               {.memory = {.samples = false}, .steady = SteadyState::skip});
+  if (!result) throw std::logic_error(result.error().message);
+  return static_cast<double>(result->makespan_ns) / 1e6;
+}
+
+/// Mixed-precision Adam; nothing is kept of activations.
+ShardedModel zero(std::int64_t parameters, std::int32_t devices, std::int32_t sharding) {
+  return {.state = {.weights = 2 * parameters,
+                    .gradients = 2 * parameters,
+                    .optimizer_state = 12 * parameters,
+                    .activations = 0},
+          .devices = devices,
+          .buckets = 1000,
+          .sharding = sharding};
+}
+
+/// Decimal.
+double gigabytes(Bytes bytes) { return static_cast<double>(bytes) / 1e9; }
+
+}  // namespace
+
+std::vector<ReproducedFigure> reproduce_data_parallelism() {
+  std::vector<ReproducedFigure> figures;
+  for (const std::int32_t replicas : {2, 4, 8, 64}) {
+    for (const Bytes bytes : {Bytes{1'000'000}, Bytes{500'000'000}}) {
+      const double n = replicas;
+      const double formula = (2 * (n - 1) / n * static_cast<double>(bytes) / kBytesPerSecond * 1e3) +
+                             (2 * (n - 1) * static_cast<double>(kLatencyNs) / 1e6);
+      figures.push_back(
+          within(1e-4, fmt::format("{} replicas, {} MB of gradients: ms", replicas, bytes / 1'000'000),
+                 formula, reduction_ms(replicas, bytes)));
+    }
+  }
+  return figures;
+}
+
+std::vector<ReproducedFigure> reproduce_zero() {
+  constexpr std::int64_t kSmall = 7'500'000'000;
+  const auto traffic = [&](std::int32_t sharding) {
+    return static_cast<double>(sent_bytes(zero(kSmall, 8, sharding))) /
+           static_cast<double>(sent_bytes(zero(kSmall, 8, 0)));
+  };
+  const auto memory = [&](std::int32_t sharding) { return gigabytes(peak_of(zero(kSmall, 64, sharding))); };
+  return {
+      within(0.005, "7.5 B parameters, 64 devices, nothing sharded: GB", 120, memory(0)),
+      within(0.005, "7.5 B parameters, 64 devices, ZeRO stage 1: GB", 31.4, memory(1)),
+      within(0.005, "7.5 B parameters, 64 devices, ZeRO stage 2: GB", 16.6, memory(2)),
+      within(0.02, "7.5 B parameters, 64 devices, ZeRO stage 3: GB", 1.9, memory(3)),
+      {.what = "100 B parameters, 400 devices, tensor degree 16, ZeRO stage 2: at most 32 GB",
+       .published = 32,
+       .predicted = gigabytes(peak_of(zero(100'000'000'000 / 16, 25, 2))),
+       .claim = Claim::at_most},
+      within(1e-3, "bytes sent over those of data parallelism, ZeRO stage 1", 1, traffic(1)),
+      within(1e-3, "bytes sent over those of data parallelism, ZeRO stage 2", 1, traffic(2)),
+      within(0.002, "bytes sent over those of data parallelism, ZeRO stage 3", 1.5, traffic(3)),
+  };
+}
+
+}  // namespace penstock

@@ -1,0 +1,85 @@
+// PipeDream (Narayanan et al., SOSP'19): depth against latency (figure 18), and the gain over GPipe (section
+// 5.4), by streams of 1F1B with as many minibatches in flight as the depth says.
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "sim/published/library_models.hpp"
+#include "sim/published/reproduce.hpp"
+#include "sim/published/reproduce_runs.hpp"
+
+namespace penstock {
+namespace {
+
+/// Units a minibatch of four stages with those numbers of forwards in front, by one-way latency.
+double period_at_depth(std::vector<std::int32_t> warmup, double latency) {
+  return period_units(predicted_run(
+      "1f1b-rr", {.stages = 4, .microbatches = 200, .warmup = std::move(warmup)}, equal_stages(4), latency));
+}
+
+/// The stages of the balanced cut, in ms.
+std::vector<UnitTimes> gnmt_stages() {
+  const LayerGraph graph = library_model("gnmt").graph;
+  std::vector<std::int32_t> ends = balanced_cuts(graph, 4);
+  ends.push_back(static_cast<std::int32_t>(graph.layers.size()));
+  std::vector<UnitTimes> stages;
+  std::size_t layer = 0;
+  for (const std::int32_t end : ends) {
+    UnitTimes times{.forward = 0, .backward = 0};
+    for (; layer < static_cast<std::size_t>(end); ++layer) {
+      times.forward += static_cast<double>(graph.layers[layer].forward_ns) / 1e6;
+      times.backward += static_cast<double>(graph.layers[layer].backward_ns) / 1e6;
+    }
+    stages.push_back(times);
+  }
+  return stages;
+}
+
+/// Times of a GPipe minibatch of four microbatches over PipeDream's four minibatches.
+double gpipe_over_pipedream(Checkpoint checkpoint, RecomputeTiming recompute) {
+  const Shape shape{.stages = 4, .microbatches = 4, .checkpoint = checkpoint, .recompute = recompute};
+  const double pipedream =
+      period_units(predicted_run("1f1b-rr", {.stages = 4, .microbatches = 64}, equal_stages(4)));
+  return makespan_units(predicted_run("gpipe", shape, equal_stages(4))) / (4 * pipedream);
+}
+
+}  // namespace
+
+std::vector<ReproducedFigure> reproduce_pipedream_depth() {
+  std::vector<ReproducedFigure> figures;
+  for (const double latency : {0.0, 0.25, 0.5, 1.0}) {
+    figures.push_back(within(1e-9,
+                             fmt::format("warm-ups 3, 2, 1, 0 and latency {}: units a minibatch", latency),
+                             3 + 1.5 * latency, period_at_depth({3, 2, 1, 0}, latency)));
+  }
+  for (const double latency : {0.25, 1.0, 1.5}) {
+    figures.push_back(within(1e-9,
+                             fmt::format("warm-ups 6, 4, 2, 0 and latency {}: units a minibatch", latency), 3,
+                             period_at_depth({6, 4, 2, 0}, latency)));
+  }
+  figures.push_back(within(1e-4, "GPipe over PipeDream, 4 microbatches, nothing recomputed", 1.75,
+                           gpipe_over_pipedream(Checkpoint::never, RecomputeTiming::early)));
+  figures.push_back(within(1e-3, "GPipe over PipeDream, recomputed before the gradient arrives", 2.083,
+                           gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::early)));
+  figures.push_back(within(1e-3, "GPipe over PipeDream, recomputed when it has arrived", 2.333,
+                           gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::late)));
+  figures.back().note = "the paper says: about 2x";
+  const std::vector<UnitTimes> gnmt = gnmt_stages();
+  figures.push_back({"GNMT-8 in 4 stages, one minibatch in flight: ms a minibatch", 89.416,
+                     period_units(predicted_run(
+                         "1f1b-rr", {.stages = 4, .microbatches = 64, .warmup = {0, 0, 0, 0}}, gnmt)),
+                     1e-3});
+  figures.push_back({"GNMT-8 in 4 stages, four minibatches in flight: ms a minibatch", 25.868,
+                     period_units(predicted_run("1f1b-rr", {.stages = 4, .microbatches = 64}, gnmt)), 1e-3});
+  return figures;
+}
+
+}  // namespace penstock

@@ -1,0 +1,58 @@
+// Papers draw schedules in units of time. A unit is 1 ms here, so that fractions of it are whole nanoseconds;
+// all links are free and take at most a stated latency.
+
+#include "sim/published/reproduce_runs.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/runs/simulate.hpp"
+#include "sim/runs/uniform_run.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kUnitNs = 1e6;
+
+Ns nanoseconds(double units) { return std::llround(units * kUnitNs); }
+
+}  // namespace
+
+std::vector<UnitTimes> equal_stages(std::size_t count, const UnitTimes& times) { return {count, times}; }
+
+Result predicted_run(const std::string& schedule, const Shape& shape, const std::vector<UnitTimes>& stages,
+                     double latency) {
+  auto program = generate(schedule, shape);
+  if (!program) throw std::logic_error(program.error());
+  CostTable costs{.stages = {}, .edges = std::vector<EdgeCost>(stage_edges(*program).size())};
+  for (const UnitTimes& stage : stages) {
+    costs.stages.push_back({.forward_ns = nanoseconds(stage.forward),
+                            .backward_ns = nanoseconds(stage.backward),
+                            .recompute_ns = nanoseconds(stage.recompute)});
+  }
+  auto result = simulate_uniform(*program, costs, nanoseconds(latency), SteadyState::find);
+  if (!result) throw std::logic_error(result.error());
+  return *std::move(result);
+}
+
+double makespan_units(const Result& result) { return static_cast<double>(result.makespan_ns) / kUnitNs; }
+
+double period_units(const Result& result) {
+  const std::optional<double> rate = result.throughput.steady_samples_per_second;
+  return rate ? 1e9 / kUnitNs / *rate : 0;
+}
+
+}  // namespace penstock

@@ -1,0 +1,117 @@
+// Qi et al., ICLR'24: profiled times in microseconds (table 9 of the arXiv version), the models of table 4,
+// and the bubble rates of table 5.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "report/print/memory_category.hpp"
+#include "report/result/result.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/published/reproduce.hpp"
+#include "sim/runs/simulate.hpp"
+#include "sim/runs/uniform_run.hpp"
+
+namespace penstock {
+namespace {
+
+struct TableFiveRow {
+  std::int32_t stages, microbatches;
+  Ns f, b, w, comm;                       ///< B and W are I and W here
+  Bytes micro_batch_size, hidden, heads;  ///< sequences of 1024
+  std::int32_t chunks;                    ///< of 1F1B-I
+  double one_f_one_b, interleaved, h1, h2, zb_1p, zb_2p;
+};
+
+constexpr double kNotCopied = -1;  // a cell that is not among our copies of the table
+constexpr TableFiveRow kTableFive[] = {
+    {8, 24, 18522, 18086, 9337, 601, 6, 2304, 24, 3, .2431, kNotCopied, .1585, .1083, .1585, .0433},
+    {8, 32, 18513, 18086, 9331, 626, 6, 2304, 24, 3, .1985, .0818, .1242, .0837, .1242, .0039},
+    {8, 64, 18546, 18097, 9321, 762, 6, 2304, 24, 3, .1240, .0443, .0674, .0444, .0674, .0026},
+    {8, 24, 29718, 29444, 19927, 527, 3, 4096, 32, 4, .2347, .0808, .1323, .0698, .1323, .0029},
+    {8, 64, 29935, 29621, 19388, 535, 3, 4096, 32, 4, .1091, .0320, .0554, .0294, .0554, .0010},
+    {16, 48, 11347, 11248, 8132, 377, 1, 5120, 40, 3, .2552, .1104, .1397, .0672, .1397, .0066},
+    {16, 128, 11325, 11308, 8109, 378, 1, 5120, 40, 3, .1251, .0445, .0576, .0266, .0576, .0028},
+    {32, 96, 10419, 10207, 7715, 408, 1, 6144, 48, 2, .2646, .1493, .1421, .0641, .1421, .0038},
+    {32, 128, 10408, 10204, 7703, 408, 1, 6144, 48, 2, .2168, .1164, .1106, .0490, .1106, .0029},
+};
+constexpr double kPrinted = 6e-5;  // four digits are printed
+
+/// Activations of one layer: all from F to I, of which a part stays until W (section 2.3).
+Shape shape_of(const TableFiveRow& row) {
+  constexpr Bytes kSequence = 1024;
+  const Bytes tokens = kSequence * row.micro_batch_size;
+  const Bytes all = tokens * (34 * row.hidden + 5 * row.heads * kSequence);
+  const Bytes for_weights = 32 * tokens * row.hidden;
+  const StageCost cost{.forward_ns = row.f,
+                       .backward_ns = row.b + row.w,
+                       .backward_input_ns = row.b,
+                       .backward_weight_ns = row.w,
+                       .kept = all,
+                       .released_by_input = all - for_weights};
+  Shape shape{.stages = row.stages, .microbatches = row.microbatches};
+  const auto stages = static_cast<std::size_t>(row.stages);
+  shape.costs = CostTable{.stages = {stages, cost}, .edges = {stages - 1, EdgeCost{}}};
+  shape.transfer_ns = {row.comm};
+  return shape;
+}
+
+/// 1 - M (f+b+w) / S, S being the longest rank's span. Throws std::logic_error when its activations are more
+/// than `most` bytes on some rank.
+double bubble_rate(const std::string& schedule, const Shape& shape, Bytes most) {
+  const auto program = generate(schedule, shape);
+  if (!program) throw std::logic_error(program.error());
+  const auto result = simulate_uniform(*program, *shape.costs, shape.transfer_ns.front(), SteadyState::skip);
+  if (!result) throw std::logic_error(result.error());
+  for (const RankReport& rank : result->ranks) {
+    if (rank.memory.peaks[static_cast<std::size_t>(MemoryCategory::activations)] > most) {
+      throw std::logic_error(fmt::format("{} holds more on rank {} than it may", schedule, rank.rank));
+    }
+  }
+  return result->bubble.longest_span_rate;
+}
+
+double interleaved_rate(const TableFiveRow& row) {
+  const auto work = static_cast<double>(row.f + row.b + row.w);
+  const double idle = (row.stages - 1) * work / row.chunks +
+                      static_cast<double>((2 * row.stages * row.chunks - row.stages - 2) * row.comm);
+  return idle / (idle + row.microbatches * work);
+}
+
+void add_row(std::vector<ReproducedFigure>& figures, const TableFiveRow& row) {
+  const Shape shape = shape_of(row);
+  const Bytes one = row.stages * shape.costs->stages.front().kept;  // what 1F1B holds on rank 0
+  const auto name = [&](const char* schedule) {
+    return fmt::format("K = {}, M = {}, hidden {}, {}: bubble rate", row.stages, row.microbatches, row.hidden,
+                       schedule);
+  };
+  const auto add = [&](const char* schedule, double published, Claim claim, Bytes most) {
+    figures.push_back({name(schedule), published, bubble_rate(schedule, shape, most), kPrinted, claim});
+  };
+  add("1f1b", row.one_f_one_b, Claim::equal, one);
+  if (row.interleaved != kNotCopied) {
+    figures.push_back({name("1F1B-I"), row.interleaved, interleaved_rate(row), kPrinted, Claim::equal});
+  }
+  add("zb-h1", row.h1, Claim::equal, one);
+  add("zb-h2", row.h2, Claim::equal, 2 * one);
+  add("zb-1p", row.zb_1p, Claim::at_most, one);
+  add("zb-2p", row.zb_2p, Claim::at_most, 2 * one);
+}
+
+}  // namespace
+
+std::vector<ReproducedFigure> reproduce_zero_bubble_table_5() {
+  std::vector<ReproducedFigure> figures;
+  for (const TableFiveRow& row : kTableFive) add_row(figures, row);
+  return figures;
+}
+
+}  // namespace penstock

@@ -1,0 +1,104 @@
+// A stream shows its period when it is several times as long as microbatches depend on each other. Its length
+// follows from the schedule alone; where slow stages let queues fill for long, it is tried at four times the
+// length, and so on.
+
+#include "sim/runs/endless_stream.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/steady_state.hpp"
+#include "sim/memory/memory.hpp"
+
+namespace penstock {
+namespace {
+
+/// The shortest stream that shows the period of a schedule whose microbatches depend on `depth` others.
+std::int64_t length_for(std::int32_t depth) { return 4 * std::int64_t{depth} + 64; }
+
+/// At least 1.
+std::int64_t action_count(const Program& program) {
+  std::int64_t actions = 0;
+  for (const auto& list : program.ranks) actions += std::ssize(list);
+  return std::max<std::int64_t>(1, actions);
+}
+
+/// Numbers of microbatches that all replicas can share are multiples of this.
+std::int64_t common_multiple_of_replicas(const Program& program) {
+  std::int64_t multiple = 1;
+  for (const StagePlacement& stage : program.placement.stages)
+    multiple = std::lcm(multiple, std::max<std::int64_t>(1, std::ssize(stage.ranks)));
+  return multiple;
+}
+
+/// The scenario with a stream of at least `least` microbatches of the same size; nothing when that is beyond
+/// what is worth the time.
+std::optional<Experiment> stream_of(const Scenario& scenario, const Experiment& experiment,
+                                    std::int64_t least) {
+  constexpr std::int64_t kMostActions = 1 << 23;
+  const std::int64_t microbatches = experiment.program.microbatches;
+  const std::int64_t most = kMostActions * microbatches / action_count(experiment.program);
+  Scenario longer = scenario;
+  longer.shape.iterations = 1;
+  longer.batch.micro_batch_size = static_cast<std::int64_t>(experiment.samples_per_microbatch);
+  longer.batch.global_batch_size.reset();
+  // Some routings share fewer numbers than the common multiples; the scenario's own one they do share.
+  for (const std::int64_t multiple : {common_multiple_of_replicas(experiment.program), microbatches}) {
+    const std::int64_t length = (least + multiple - 1) / multiple * multiple;
+    if (length > most) continue;
+    longer.batch.microbatches = length;
+    if (auto prepared = prepare(longer)) return *std::move(prepared);
+  }
+  return std::nullopt;
+}
+
+/// The shortest stream that is long enough for its own depth, which a short one does not reach.
+std::optional<Experiment> shortest_stream(const Scenario& scenario, const Experiment& experiment) {
+  std::int64_t least = length_for(1);
+  while (true) {
+    auto stream = stream_of(scenario, experiment, least);
+    if (!stream) return std::nullopt;
+    const std::int64_t wanted = length_for(dependency_depth(stream->program));
+    if (wanted <= stream->program.microbatches) return stream;
+    least = wanted;
+  }
+}
+
+std::optional<double> rate_of(const Timeline& timeline, const Experiment& stream) {
+  const auto period = period_of_stream(timeline, stream.program);
+  if (!period || period->period_ns == 0) return std::nullopt;
+  return samples_per_second(*period, stream.samples_per_microbatch);
+}
+
+}  // namespace
+
+std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Experiment& experiment,
+                                            Engine engine) {
+  if (scenario.program || experiment.program.update != UpdateRule::microbatch) return std::nullopt;
+  const auto planned = with_planned_partition(scenario);
+  if (!planned) return std::nullopt;
+  constexpr int kAttempts = 4;
+  std::optional<EndlessStream> found;
+  auto stream = shortest_stream(*planned, experiment);
+  for (int attempt = 0; stream && attempt < kAttempts; ++attempt) {
+    const auto timeline = run_engine(*stream, engine);
+    if (!timeline) break;
+    found = EndlessStream{.samples_per_second = rate_of(*timeline, *stream),
+                          .memories = memory_of(*timeline, *stream, {.samples = false})};
+    if (found->samples_per_second) break;
+    stream = stream_of(*planned, experiment, 4 * std::int64_t{stream->program.microbatches});
+  }
+  return found;
+}
+
+}  // namespace penstock

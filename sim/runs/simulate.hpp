@@ -1,0 +1,56 @@
+#pragma once
+// The simulator's front door: an Experiment (or a Scenario) in, a predicted Result out.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/runs/endless_stream.hpp"
+
+namespace penstock {
+
+enum class SteadyState : std::uint8_t { find, skip };
+
+struct SimulateOptions {
+  Engine engine = Engine::automatic;
+  MemoryOptions memory;
+  SteadyState steady = SteadyState::find;
+};
+
+/// Predicts time, memory and traffic. Error: the program hangs under experiment.channels.
+tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options);
+
+/// Why a scenario has no prediction.
+struct SimulateError {
+  std::string message;
+  bool invalid = false;      ///< parsed but invalid or hanging (exit 1); otherwise bad input (exit 2)
+  std::optional<Hang> hang;  ///< when it hangs
+};
+
+/// A scenario's run, and the steady state of its stream where the schedule is asynchronous.
+struct Prediction {
+  Result result;
+  std::optional<EndlessStream> stream;
+};
+
+/// prepare(), simulate() and endless_stream(). The steady rate of an asynchronous schedule is that of its
+/// endless stream, however many microbatches the run has.
+tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options);
+
+/// The run of predict(). A note says when it fits in memory but its stream's steady state does not.
+tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
+                                                      const SimulateOptions& options);
+
+/// The rank that needs most beyond what its device has, the first of several; nothing where all fit.
+std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& memories);
+
+}  // namespace penstock

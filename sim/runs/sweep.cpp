@@ -1,0 +1,232 @@
+// Every point is a copy of the scenario with other numbers; points run in parallel and each writes its own
+// row, so the order of the rows does not depend on the threads.
+
+#include "sim/runs/sweep.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include "report/print/one_line.hpp"
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "report/result/sweep_table.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/read/batch.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/closed_forms.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+struct Point {
+  std::string schedule;
+  std::optional<std::int32_t> stages;
+  std::int32_t virtual_stages = 1;  ///< of the shape; a schedule with v by rule keeps 1
+  std::optional<std::int32_t> microbatches;
+};
+
+using Numbers = std::vector<std::int32_t>;
+
+Numbers virtual_stages_of(const ScheduleInfo& schedule, std::int32_t own, const Numbers& wanted) {
+  const bool takes_them =
+      schedule.chunks == 0 && std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
+  // One point, not one for each v: they would be the same program.
+  if (!takes_them) return {1};
+  return wanted.empty() ? Numbers{own} : wanted;
+}
+
+std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
+  const auto or_own = [](const Numbers& numbers) {
+    std::vector<std::optional<std::int32_t>> values(numbers.begin(), numbers.end());
+    if (values.empty()) values.emplace_back();
+    return values;
+  };
+  std::vector<std::string> schedules = grid.schedules;
+  if (schedules.empty()) schedules.push_back(scenario.schedule);
+  std::vector<Point> points;
+  for (const std::string& schedule : schedules) {
+    const ScheduleInfo* known = find_schedule(schedule);
+    const std::string name(known != nullptr ? known->name : schedule);
+    const std::int32_t own = scenario.shape.virtual_stages;
+    const Numbers chunks =
+        known != nullptr ? virtual_stages_of(*known, own, grid.virtual_stages) : Numbers{own};
+    for (const auto& stages : or_own(grid.stages)) {
+      for (const std::int32_t virtual_stages : chunks) {
+        for (const auto& microbatches : or_own(grid.microbatches))
+          points.push_back({name, stages, virtual_stages, microbatches});
+      }
+    }
+  }
+  return points;
+}
+
+Batch batch_at(const Batch& own, const Batch& stated, const Point& point) {
+  Batch batch = stated;
+  if (point.microbatches) batch.microbatches = *point.microbatches;
+  const MicrobatchMeaning meaning = meaning_of_microbatch(point.schedule);
+  batch = overridden(own, batch, meaning);
+  // A scenario of a synchronous schedule may state both sizes; for an asynchronous one only one can hold.
+  const bool sizes_stated = stated.micro_batch_size || stated.global_batch_size;
+  if (meaning == MicrobatchMeaning::whole_minibatch && !sizes_stated && batch.global_batch_size)
+    batch.micro_batch_size.reset();
+  return batch;
+}
+
+Scenario scenario_at(const Scenario& base, const Batch& stated, const Point& point) {
+  Scenario scenario = base;
+  scenario.schedule = point.schedule;
+  if (point.stages) scenario.shape.stages = *point.stages;
+  scenario.shape.virtual_stages = point.virtual_stages;
+  scenario.batch = batch_at(base.batch, stated, point);
+  return scenario;
+}
+
+/// idle_over_total by the schedule's formula, where it does not depend on how F and B share the time.
+std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbatches) {
+  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  const ClosedForm* form = schedule == nullptr ? nullptr : find_closed_form(schedule->name);
+  if (form == nullptr || !form->for_any_times) return std::nullopt;
+  Shape shape = scenario.shape;
+  shape.microbatches = microbatches;
+  return closed_form_bubble(*schedule, shape);
+}
+
+void add_memory_verdict(SweepRow& row, const Prediction& prediction) {
+  std::vector<RankMemory> memories;
+  if (prediction.stream) {
+    memories = prediction.stream->memories;
+  } else {
+    for (const RankReport& rank : prediction.result.ranks) memories.push_back(rank.memory);
+  }
+  const auto peak = std::ranges::max_element(memories, {}, &RankMemory::peak_bytes);
+  row.peak_bytes = peak->peak_bytes;
+  row.peak_rank = static_cast<std::int32_t>(peak - memories.begin());
+  row.memory_unit = peak->unit;
+  const auto rank = fullest_out_of_memory(memories);
+  if (!rank) return;
+  const RankMemory& fullest = memories[*rank];
+  const std::string needed = format_memory(fullest.peak_bytes, fullest.unit);
+  const std::string available = format_memory(*fullest.capacity, fullest.unit);
+  row.status = SweepStatus::out_of_memory;
+  row.reason = prediction.stream
+                   ? fmt::format("the stream's steady state needs {} on rank {}, its device has {}", needed,
+                                 *rank, available)
+                   : fmt::format("rank {} needs {}, its device has {}", *rank, needed, available);
+}
+
+/// M of the shape that was asked for: a stream's one pass holds those of all iterations.
+std::int32_t microbatches_of_iteration(const ProgramReport& program, const Shape& shape) {
+  const bool repeats = program.iterations > 1;
+  return repeats ? program.microbatches : program.microbatches / std::max(1, shape.iterations);
+}
+
+void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& prediction) {
+  const Result& result = prediction.result;
+  row.microbatches = microbatches_of_iteration(result.program, scenario.shape);
+  row.micro_batch_size = result.throughput.samples / result.program.microbatches / result.program.iterations;
+  row.global_batch_size = result.throughput.samples_per_update;
+  row.makespan_ns = result.makespan_ns;
+  row.bubble = result.bubble;
+  row.closed_form_bubble = formula_of(scenario, row.microbatches);
+  row.samples_per_second = result.throughput.samples_per_second;
+  row.steady_samples_per_second = result.throughput.steady_samples_per_second;
+  row.samples_per_update = result.throughput.samples_per_update;
+  row.cost_per_million_samples = result.throughput.cost_per_million_samples;
+  add_memory_verdict(row, prediction);
+}
+
+void add_refusal(SweepRow& row, const Scenario& scenario, const SimulateError& error) {
+  const Batch& batch = scenario.batch;
+  if (batch.micro_batch_size) row.micro_batch_size = static_cast<double>(*batch.micro_batch_size);
+  if (batch.global_batch_size) row.global_batch_size = static_cast<double>(*batch.global_batch_size);
+  row.status = error.invalid ? SweepStatus::failed : SweepStatus::skipped;
+  // A table has a line for it: the picture below a message stays out.
+  row.reason = in_one_line(error.message);
+  if (row.reason.starts_with(scenario.file + ": ")) row.reason.erase(0, scenario.file.size() + 2);
+}
+
+/// A row and what its experiment notes.
+struct NotedRow {
+  SweepRow row;
+  std::vector<std::string> notes;
+};
+
+std::int32_t chunks_at(const Scenario& scenario) {
+  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  return schedule == nullptr ? scenario.shape.virtual_stages : chunks_of(*schedule, scenario.shape);
+}
+
+NotedRow row_at(const Scenario& scenario, Engine engine) {
+  SweepRow row;
+  row.schedule = scenario.schedule;
+  row.stages = scenario.shape.stages;
+  row.virtual_stages = chunks_at(scenario);
+  row.microbatches = static_cast<std::int32_t>(scenario.batch.microbatches.value_or(1));
+  try {
+    const auto prediction = predict(scenario, {.engine = engine, .memory = {.samples = false}});
+    if (prediction) {
+      add_figures(row, scenario, *prediction);
+      return {row, prediction->result.notes};
+    }
+    add_refusal(row, scenario, prediction.error());
+  } catch (const std::exception& failure) {  // out of memory for one point must not lose the others
+    row.status = SweepStatus::failed;
+    row.reason = failure.what();
+  }
+  return {row, {}};
+}
+
+/// Several v are compared over a model that grows with them.
+std::optional<std::string> virtual_stages_note(const Scenario& scenario, const std::vector<SweepRow>& rows) {
+  const bool has_chunks =
+      std::ranges::any_of(rows, [](const SweepRow& row) { return row.virtual_stages > 1; });
+  const auto* figures = std::get_if<StageFigures>(&scenario.model);
+  const bool no_model = std::holds_alternative<UnitCosts>(scenario.model);
+  const bool grows = no_model || (figures != nullptr && !figures->forward.is_list);
+  if (!has_chunks || !grows) return std::nullopt;
+  return fmt::format("each of the K*v stages {}, so v = 2 is twice the work of v = 1",
+                     no_model ? "takes F = 1 ms a sample" : "takes the times of model.stages");
+}
+
+void add_once(std::vector<std::string>& notes, const std::vector<std::string>& added) {
+  for (const std::string& note : added) {
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
+  }
+}
+
+}  // namespace
+
+Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
+  const std::vector<Point> points = points_of(scenario, grid);
+  std::vector<NotedRow> rows(points.size());
+  std::atomic<std::size_t> done = 0;
+  tbb::parallel_for(std::size_t{0}, points.size(), [&](std::size_t i) {
+    // Each writes its own row, so that nothing is locked and the order is that of the grid.
+    rows[i] = row_at(scenario_at(scenario, grid.batch, points[i]), grid.engine);
+    if (grid.progress) grid.progress(++done, points.size());
+  });
+  Sweep swept{.title = scenario.file, .rows = {}, .notes = scenario.notes};
+  for (NotedRow& noted : rows) {
+    add_once(swept.notes, noted.notes);
+    swept.rows.push_back(std::move(noted.row));
+  }
+  if (const auto note = virtual_stages_note(scenario, swept.rows)) swept.notes.push_back(*note);
+  return swept;
+}
+
+}  // namespace penstock

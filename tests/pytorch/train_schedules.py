@@ -1,0 +1,258 @@
+"""Trains by every schedule that Penstock knows, in PyTorch's own pipeline runtime.
+
+`penstock convert` writes each schedule as CSV, torch.distributed.pipelining loads it and runs one step of a model of
+linear stages, a process a rank (gloo, CPU, loopback). The gradients must be those of the same model in one piece.
+What the CSV cannot say stands in REFUSED, with the reason that `convert` must give.
+
+    python train_schedules.py PENSTOCK [SCHEDULE]...
+    exit 0: all as expected; 1: something is not; 77: this Python has no torch that can
+"""
+
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field
+
+SKIPPED = 77
+WIDTH = 4  # features in and out of each stage
+SAMPLES = 2  # a microbatch
+MICROBATCHES = 8
+RANKS = (2, 4)
+
+# Schedules that one CSV row a rank, one stage on one rank and one update a step cannot say.
+REFUSED = {
+    "1f1b-rr": "it must update once a minibatch",
+    "data-parallel": "stage 0 has 4 replicas",
+    "dualpipe": "stage 0 has 2 replicas",
+    "chimera": "stage 0 has 2 replicas",
+    "gems": "stage 0 has 2 replicas",
+    "pipedream-2bw": "it must update once a minibatch",
+}
+
+# Forms of the file: what torch calls it, the flags of `convert`, and by how much its gradients are too large.
+FORMS = {
+    "compute": ("compute_only", [], 1),
+    "messages": ("compute_comms", ["--lower"], 1),
+    "fsdp": ("compute_comms", ["--fsdp", "--lower"], 1),
+}
+# What the first two must be told from: torch divides by the microbatches at REDUCE_GRAD and nowhere else.
+BARE = ("compute_comms", ["--lower", "--without-reduce-grad"], MICROBATCHES)
+
+
+@dataclass
+class Case:
+    """One file to train by."""
+
+    name: str
+    ranks: int
+    stages: int
+    torch_format: str
+    scale: int
+    file: str
+
+
+@dataclass
+class Schedules:
+    cases: list = field(default_factory=list)
+    faults: list = field(default_factory=list)
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def shape_flags(schedule, ranks):
+    flags = ["--schedule", schedule["name"], "--pp-size", str(ranks), "--num-microbatches", str(MICROBATCHES)]
+    return flags + (["--virtual-stages", "2"] if "virtual_stages" in schedule["options"] else [])
+
+
+def convert(penstock, flags):
+    command = [penstock, "convert", "--quiet", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def stage_count(csv):
+    return 1 + max(int(stage) for stage in re.findall(r"(\d+)F\d", csv))
+
+
+def write_case(penstock, folder, schedule, ranks, form, found):
+    torch_format, flags, scale = BARE if form == "bare" else FORMS[form]
+    name = f"{schedule['name']}, {ranks} ranks, {form}"
+    file = os.path.join(folder, name.replace(", ", "-").replace(" ", "-") + ".csv")
+    made = convert(penstock, [*shape_flags(schedule, ranks), *flags, "-o", file])
+    if made.returncode != 0:
+        found.faults.append(f"{name}: {made.stderr.strip()}")
+        return
+    with open(file, encoding="ascii") as csv:
+        stages = stage_count(csv.read())
+    found.cases.append(Case(name, ranks, stages, torch_format, scale, file))
+
+
+def check_refusal(penstock, schedule, found):
+    made = convert(penstock, [*shape_flags(schedule, 4), "--lower", "--format", "csv"])
+    expected = f"PyTorch's CSV cannot say this program: {REFUSED[schedule['name']]}"
+    if made.returncode != 2 or expected not in made.stderr:
+        found.faults.append(f"{schedule['name']}: expected the refusal \"{expected}\", got {made.stderr.strip()!r}")
+
+
+def schedules_to_train(penstock, folder, only):
+    """Every schedule of `penstock schedules`, or of those in `only`, is trained or refused."""
+    listed = subprocess.run([penstock, "schedules", "--json"], capture_output=True, text=True, check=True)
+    schedules = json.loads(listed.stdout)["schedules"]
+    found = Schedules()
+    for name in REFUSED.keys() - {schedule["name"] for schedule in schedules}:
+        found.faults.append(f"{name}: is no schedule any more; take it out of REFUSED")
+    schedules = [schedule for schedule in schedules if not only or schedule["name"] in only]
+    for schedule in schedules:
+        if schedule["name"] in REFUSED:
+            check_refusal(penstock, schedule, found)
+            continue
+        for ranks in RANKS:
+            for form in FORMS:
+                write_case(penstock, folder, schedule, ranks, form, found)
+    for schedule in schedules:
+        if schedule["name"] in ("gpipe", "interleaved", "zb-h1"):
+            write_case(penstock, folder, schedule, 2, "bare", found)
+    return found
+
+
+def stage_module(torch, stage):
+    torch.manual_seed(stage)
+    linear = torch.nn.Linear(WIDTH, WIDTH, dtype=torch.float64)
+    return torch.nn.Sequential(linear, torch.nn.Tanh())
+
+
+def batch(torch):
+    torch.manual_seed(1000)
+    return [torch.randn(MICROBATCHES * SAMPLES, WIDTH, dtype=torch.float64) for _ in range(2)]
+
+
+def unsplit_gradients(torch, stages):
+    """By stage: the gradients of its parameters, from the whole model and the whole batch at once."""
+    modules = [stage_module(torch, stage) for stage in range(stages)]
+    inputs, targets = batch(torch)
+    loss = torch.nn.functional.mse_loss(torch.nn.Sequential(*modules)(inputs), targets)
+    loss.backward()
+    return [[parameter.grad for parameter in module.parameters()] for module in modules]
+
+
+def stages_of_row(file, rank):
+    with open(file, encoding="ascii") as csv:
+        return sorted({int(stage) for stage in re.findall(r"(\d+)F\d", csv.read().split("\n")[rank])})
+
+
+def train(torch, pipelining, case, rank):
+    """One step. Returns the rank's modules by stage."""
+    from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+
+    sample = torch.zeros(SAMPLES, WIDTH, dtype=torch.float64)
+    modules = {stage: stage_module(torch, stage) for stage in stages_of_row(case.file, rank)}
+    stages = [
+        pipelining.PipelineStage(
+            module, stage, case.stages, torch.device("cpu"), input_args=(sample,), output_args=(sample,)
+        )
+        for stage, module in modules.items()
+    ]
+    for stage in stages:  # a first message to each neighbour, which NCCL wants and gloo cannot send to its own rank
+        stage._get_init_p2p_neighbors_ops = list
+    runtime = _PipelineScheduleRuntime(stages, MICROBATCHES, loss_fn=torch.nn.functional.mse_loss)
+    runtime._load_csv(case.file, format=case.torch_format)
+    inputs, targets = batch(torch)
+    feeds = (inputs,) if 0 in modules else ()
+    runtime.step(*feeds, target=targets if case.stages - 1 in modules else None)
+    return modules
+
+
+def difference(torch, case, rank, modules):
+    """What is wrong with the gradients, or nothing."""
+    expected = unsplit_gradients(torch, case.stages)
+    for stage, module in modules.items():
+        for parameter, gradient in zip(module.parameters(), expected[stage]):
+            if parameter.grad is None:
+                return f"{case.name}: stage {stage} on rank {rank} has no gradient"
+            if not torch.allclose(parameter.grad, case.scale * gradient, rtol=1e-9, atol=1e-12):
+                ratio = (parameter.grad.norm() / gradient.norm()).item()
+                return (
+                    f"{case.name}: stage {stage} on rank {rank}: expected {case.scale} times the gradients of the "
+                    f"unsplit model, got {ratio:.6g} times as large ones"
+                )
+    return None
+
+
+def run_rank(rank, ranks, folder, cases):
+    """One process: all cases of so many ranks, in turn."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed import pipelining
+
+    torch.set_num_threads(1)
+    logging.disable(logging.WARNING)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store-{ranks}", rank=rank, world_size=ranks)
+    faults = []
+    for case in cases:
+        try:
+            fault = difference(torch, case, rank, train(torch, pipelining, case, rank))
+        except Exception as error:  # the other ranks wait for this one: say why before all stop
+            print(f"{case.name}: rank {rank}: {type(error).__name__}: {error}", flush=True)
+            os._exit(1)
+        if fault:
+            faults.append(fault)
+    with open(f"{folder}/faults-{ranks}-{rank}.json", "w", encoding="utf-8") as file:
+        json.dump(faults, file)
+    dist.destroy_process_group()
+
+
+def run_ranks(ranks, folder, cases):
+    import torch.multiprocessing
+
+    torch.multiprocessing.start_processes(
+        run_rank, args=(ranks, folder, cases), nprocs=ranks, start_method="fork"
+    )
+    faults = []
+    for rank in range(ranks):
+        with open(f"{folder}/faults-{ranks}-{rank}.json", encoding="utf-8") as file:
+            faults += json.load(file)
+    return faults
+
+
+def require_torch():
+    warnings.filterwarnings("ignore")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    try:
+        import torch
+        from torch.distributed.pipelining.schedules import _ComputationType
+    except ImportError as error:
+        skip(f"this Python cannot import torch.distributed.pipelining: {error}")
+    if not torch.distributed.is_gloo_available():
+        skip("this torch has no gloo")
+    if not hasattr(_ComputationType, "REDUCE_GRAD"):
+        skip(f"torch {torch.__version__} has no REDUCE_GRAD; 2.10 and later have it")
+
+
+def main():
+    require_torch()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        found = schedules_to_train(sys.argv[1], folder, sys.argv[2:])
+        for ranks in RANKS:
+            cases = [case for case in found.cases if case.ranks == ranks]
+            if cases:
+                found.faults += run_ranks(ranks, folder, cases)
+    for fault in found.faults:
+        print(fault)
+    print(
+        f"{len(found.cases)} files trained, {len(REFUSED)} schedules refused, {len(found.faults)} faults, "
+        f"{time.monotonic() - began:.0f} s"
+    )
+    return 1 if found.faults or not found.cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
