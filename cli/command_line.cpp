@@ -195,7 +195,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
     return ExitCode::bad_input;
   }
   const auto chosen =
-      std::ranges::find_if(commands, [](const Command& command) { return command.app->parsed(); });
+      std::ranges::find_if(commands, [](const Command& command) { return command.app.parsed(); });
   const Outcome outcome = chosen->run();
   return outcome ? *outcome : report(outcome.error());
 }

@@ -15,10 +15,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/nearest_name.hpp"
@@ -28,26 +28,23 @@
 namespace penstock {
 namespace {
 
-/// Refuses what is no whole number of at least 1, in our own words.
-CLI::Validator positive_number() {
-  const auto check = [](const std::string& text) -> std::string {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool fits = value >= 1 && value <= std::numeric_limits<std::int32_t>::max();
-    if (error == std::errc() && end == text.data() + text.size() && fits) return {};
-    return fmt::format("expected a whole number from 1 to 2147483647, got \"{}\"", text);
-  };
-  return {check, "", "positive"};
+/// What is wrong with a whole number of at least 1, in our own words; empty: nothing.
+std::string fault_of_number(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool fits = value >= 1 && value <= std::numeric_limits<std::int32_t>::max();
+  if (error == std::errc() && end == text.data() + text.size() && fits) return {};
+  return fmt::format("expected a whole number from 1 to 2147483647, got \"{}\"", text);
 }
 
-void add_number(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value,
+void add_number(Subcommand app, const std::string& name, std::optional<std::int64_t>& value,
                 const std::string& group, const std::string& help) {
-  app.add_option(name, value, help)->check(positive_number())->group(group)->type_name("N");
+  app.add_option(name, value, help).check(fault_of_number).group(group).type_name("N");
 }
 
 /// Names that other programs have for a flag. Taken as it is, but left out of the help.
-void add_other_names(CLI::App& app, const std::string& names, std::optional<std::int64_t>& value) {
-  app.add_option(names, value)->check(positive_number())->group("");
+void add_other_names(Subcommand app, const std::string& names, std::optional<std::int64_t>& value) {
+  app.add_option(names, value).check(fault_of_number).group("");
 }
 
 /// Megatron's and torchtitan's.
@@ -61,32 +58,29 @@ constexpr const char* kOtherGlobalBatchSize = "--training.global_batch_size";
 
 }  // namespace
 
-void add_choice(CLI::App& app, const std::string& name, std::string& value, const Choice& choice) {
-  const auto check = [words = choice.words](const std::string& text) -> std::string {
+void add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice) {
+  const auto fault = [words = choice.words](const std::string& text) -> std::string {
     if (std::ranges::find(words, text) != words.end()) return {};
     return fmt::format("expected {}, got \"{}\"; did you mean {}?", fmt::join(words, ", "), text,
                        nearest_name(text, words));
   };
-  app.add_option(name, value, choice.help)
-      ->check(CLI::Validator(check, "", "choice"))
-      ->group(choice.group)
-      ->type_name(choice.type_name);
+  app.add_option(name, value, choice.help).check(fault).group(choice.group).type_name(choice.type_name);
 }
 
-void add_input_file(CLI::App& app, std::string& file) {
+void add_input_file(Subcommand app, std::string& file) {
   app.add_option(
          "INPUT", file,
          "a scenario (.yaml, .yml, .json) or a program (.psched, PyTorch's .csv); without it the flags of "
          "\"Schedule\" say everything: F, I, W take 1 ms a sample, B 2 ms, links are free")
-      ->type_name("FILE");
+      .type_name("FILE");
 }
 
-void add_shape_flags(CLI::App& app, InputFlags& flags) {
+void add_shape_flags(Subcommand app, InputFlags& flags) {
   const std::string group = "Schedule (overrides the scenario)";
   app.add_option("--schedule", flags.schedule,
                  "name of the schedule, see `penstock schedules`; PyTorch's names too")
-      ->group(group)
-      ->type_name("NAME");
+      .group(group)
+      .type_name("NAME");
   add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
   add_other_names(app, kOtherPpSize, flags.pp_size);
   add_number(app, "--num-microbatches", flags.num_microbatches, group, "M, microbatches of one minibatch");
@@ -99,9 +93,9 @@ void add_shape_flags(CLI::App& app, InputFlags& flags) {
              "parts of each stage whose gradients are reduced while the backward pass goes on (default 1)");
   app.add_option("--sharding", flags.sharding,
                  "ZeRO stage 1, 2 or 3 over the ranks that hold a stage together (default 0: none)")
-      ->check(CLI::Range(0, 3).description(""))
-      ->group(group)
-      ->type_name("N");
+      .range(0, 3)
+      .group(group)
+      .type_name("N");
   add_number(app, "--group-size", flags.group_size, group,
              "microbatches that pass a chunk before the next one, for interleaved (default: PyTorch's "
              "rounds), or run "
@@ -117,7 +111,7 @@ void add_shape_flags(CLI::App& app, InputFlags& flags) {
   add_batch_flags(app, flags);
 }
 
-void add_batch_flags(CLI::App& app, InputFlags& flags) {
+void add_batch_flags(Subcommand app, InputFlags& flags) {
   const std::string group = "Schedule (overrides the scenario)";
   add_number(app, "--micro-batch-size", flags.micro_batch_size, group, "samples of a microbatch (default 1)");
   add_other_names(app, kOtherMicroBatchSize, flags.micro_batch_size);
@@ -128,15 +122,15 @@ void add_batch_flags(CLI::App& app, InputFlags& flags) {
   add_settings_flag(app, flags.settings, group);
 }
 
-void add_settings_flag(CLI::App& app, std::vector<std::string>& settings, const std::string& group) {
+void add_settings_flag(Subcommand app, std::vector<std::string>& settings, const std::string& group) {
   app.add_option("--set", settings,
                  "changes one value of the scenario, with its unit: cluster.latency=4us; may be repeated")
-      ->allow_extra_args(false)
-      ->group(group)
-      ->type_name("KEY=VALUE");
+      .one_value_each()
+      .group(group)
+      .type_name("KEY=VALUE");
 }
 
-void add_channel_flags(CLI::App& app, ChannelFlags& flags) {
+void add_channel_flags(Subcommand app, ChannelFlags& flags) {
   const std::string group = "Channels (overrides the scenario)";
   add_choice(app, "--channel", flags.channel,
              {.words = {"rank", "pair", "direction", "directed", "boundary"},
@@ -146,16 +140,16 @@ void add_channel_flags(CLI::App& app, ChannelFlags& flags) {
               .group = group,
               .type_name = "MODEL"});
   app.add_flag("--blocking", flags.blocking, "program order waits for each transfer (default: it never does)")
-      ->group(group);
+      .group(group);
   add_number(app, "--capacity", flags.capacity, group,
              "a receive waits until the message N before it has been consumed (default: unlimited)");
   app.add_option("--eager", flags.eager,
                  "messages below this size need only their sender (default 0 B: none)")
-      ->group(group)
-      ->type_name("BYTES");
+      .group(group)
+      .type_name("BYTES");
 }
 
-void add_transport_flag(CLI::App& app, ChannelFlags& flags) {
+void add_transport_flag(Subcommand app, ChannelFlags& flags) {
   Choice choice{.words = {},
                 .help = "take what a transport declares:",
                 .group = "Channels (overrides the scenario)",
@@ -168,7 +162,7 @@ void add_transport_flag(CLI::App& app, ChannelFlags& flags) {
   add_choice(app, "--transport", flags.transport, choice);
 }
 
-void add_engine_flag(CLI::App& app, std::string& engine) {
+void add_engine_flag(Subcommand app, std::string& engine) {
   add_choice(app, "--engine", engine,
              {.words = {"auto", "critical-path", "event"},
               .help = "critical-path (every transfer has its links to itself), event (shared links) or auto "
@@ -177,7 +171,7 @@ void add_engine_flag(CLI::App& app, std::string& engine) {
               .type_name = "NAME"});
 }
 
-void add_prediction_flags(CLI::App& app, PredictionFlags& flags) {
+void add_prediction_flags(Subcommand app, PredictionFlags& flags) {
   add_input_file(app, flags.input.file);
   add_shape_flags(app, flags.input);
   add_channel_flags(app, flags.channels);
@@ -185,16 +179,16 @@ void add_prediction_flags(CLI::App& app, PredictionFlags& flags) {
   add_engine_flag(app, flags.engine);
 }
 
-void add_output_flags(CLI::App& app, OutputFlags& flags, const std::string& suffixes) {
+void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suffixes) {
   const std::string group = "Output";
-  app.add_flag("--json", flags.json, "print JSON instead of a table")->group(group);
+  app.add_flag("--json", flags.json, "print JSON instead of a table").group(group);
   app.add_option(
          "-o,--output", flags.files,
          fmt::format("also write FILE, in the form that its suffix says: {}; may be repeated", suffixes))
-      ->allow_extra_args(false)
-      ->group(group)
-      ->type_name("FILE");
-  app.add_flag("--quiet", flags.quiet, "no notes and no progress on stderr")->group(group);
+      .one_value_each()
+      .group(group)
+      .type_name("FILE");
+  app.add_flag("--quiet", flags.quiet, "no notes and no progress on stderr").group(group);
 }
 
 tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const ChannelFlags& flags) {

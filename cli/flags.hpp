@@ -10,12 +10,9 @@
 #include <vector>
 
 #include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
 #include "schedules/ir/channel.hpp"
 #include "sim/engines/engines.hpp"
-
-namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
-class App;
-}
 
 namespace penstock {
 
@@ -72,24 +69,24 @@ struct Choice {
   std::string group;
   std::string type_name;
 };
-void add_choice(CLI::App& app, const std::string& name, std::string& value, const Choice& choice);
+void add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice);
 
 /// The positional SCENARIO | PROGRAM.
-void add_input_file(CLI::App& app, std::string& file);
+void add_input_file(Subcommand app, std::string& file);
 /// --schedule, --pp-size, ... for one point.
-void add_shape_flags(CLI::App& app, InputFlags& flags);
+void add_shape_flags(Subcommand app, InputFlags& flags);
 /// --micro-batch-size, --global-batch-size, --iterations, --set: also those of a sweep.
-void add_batch_flags(CLI::App& app, InputFlags& flags);
+void add_batch_flags(Subcommand app, InputFlags& flags);
 /// --set alone.
-void add_settings_flag(CLI::App& app, std::vector<std::string>& settings, const std::string& group);
-void add_channel_flags(CLI::App& app, ChannelFlags& flags);
+void add_settings_flag(Subcommand app, std::vector<std::string>& settings, const std::string& group);
+void add_channel_flags(Subcommand app, ChannelFlags& flags);
 /// --transport, for commands that predict.
-void add_transport_flag(CLI::App& app, ChannelFlags& flags);
-void add_engine_flag(CLI::App& app, std::string& engine);
+void add_transport_flag(Subcommand app, ChannelFlags& flags);
+void add_engine_flag(Subcommand app, std::string& engine);
 /// All of the above for one point.
-void add_prediction_flags(CLI::App& app, PredictionFlags& flags);
+void add_prediction_flags(Subcommand app, PredictionFlags& flags);
 /// --json, -o, --quiet. `suffixes` are those that help names: ".json .csv".
-void add_output_flags(CLI::App& app, OutputFlags& flags, const std::string& suffixes);
+void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suffixes);
 
 /// The options with the flags' values in place. Error: a number of bytes that cannot be read.
 tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const ChannelFlags& flags);

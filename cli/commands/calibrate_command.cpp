@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "backend/calibration/calibration.hpp"
@@ -29,6 +28,7 @@
 #include "cli/number_list.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 
@@ -108,14 +108,14 @@ Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation)
   return ExitCode::ok;
 }
 
-void add_calibration_flags(CLI::App& app, CalibrateFlags& flags) {
+void add_calibration_flags(Subcommand app, CalibrateFlags& flags) {
   const std::string group = "Calibration";
   app.add_option(
          "--sizes", flags.sizes,
          "multiples of the file's own microbatch, three or more (default 1,2,4): a duration is overhead + "
          "samples x rate, by least squares")
-      ->group(group)
-      ->type_name("LIST");
+      .group(group)
+      .type_name("LIST");
   add_choice(
       app, "--kinds", flags.kinds,
       {.words = {"needed", "all"},
@@ -135,18 +135,18 @@ void add_calibration_flags(CLI::App& app, CalibrateFlags& flags) {
 }  // namespace
 
 Command calibrate_command(CLI::App& root, const Invocation& invocation) {
-  CLI::App* app = root.add_subcommand("calibrate", "Measure what actions and links cost; write a cost file.");
+  Subcommand app(root, "calibrate", "Measure what actions and links cost; write a cost file.");
   const auto flags = std::make_shared<CalibrateFlags>();
-  add_input_file(*app, flags->input.file);
-  add_shape_flags(*app, flags->input);
-  add_calibration_flags(*app, *flags);
-  add_measuring_flags(*app, flags->measuring,
+  add_input_file(app, flags->input.file);
+  add_shape_flags(app, flags->input);
+  add_calibration_flags(app, *flags);
+  add_measuring_flags(app, flags->measuring,
                       {.processes = "",
                        .warmup = "actions of each kind and size that do not count",
                        .count_flag = "--samples",
                        .counted = "actions of each kind and size that count"});
-  add_output_flags(*app, flags->output, ".yaml .json .txt");
-  app->footer(
+  add_output_flags(app, flags->output, ".yaml .json .txt");
+  app.footer(
       "It runs programs of its own over the scenario's stages, never the one that is to be predicted.\n"
       "A .yaml file has the parts model and cluster, which a scenario or --set takes by its name.\n\n"
       "Examples:\n"

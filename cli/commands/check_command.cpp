@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands/baseline_check.hpp"
@@ -18,6 +17,7 @@
 #include "cli/notes.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
@@ -112,40 +112,39 @@ Outcome run_check(const CheckFlags& flags) {
 }  // namespace
 
 Command check_command(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("check", "Prove that a program is valid and cannot hang; compare with a baseline.");
+  Subcommand app(root, "check", "Prove that a program is valid and cannot hang; compare with a baseline.");
   const auto flags = std::make_shared<CheckFlags>();
-  app->add_option("INPUT", flags->inputs, "a scenario or program; with --baseline any number, without it one")
-      ->type_name("FILE");
-  add_shape_flags(*app, flags->input);
-  add_channel_flags(*app, flags->channels);
-  add_transport_flag(*app, flags->channels);
+  app.add_option("INPUT", flags->inputs, "a scenario or program; with --baseline any number, without it one")
+      .type_name("FILE");
+  add_shape_flags(app, flags->input);
+  add_channel_flags(app, flags->channels);
+  add_transport_flag(app, flags->channels);
   const std::string findings = "Findings";
-  app->add_flag(
+  app.add_flag(
          "--shrink", flags->shown.smallest,
          "also find the smallest program that fails in the same way: fewest ranks, then microbatches, then "
          "actions; -o FILE.psched or FILE.csv writes it")
-      ->group(findings);
-  app->add_flag(
+      .group(findings);
+  app.add_flag(
          "--versions", flags->shown.versions,
          "also say which version of the weights every microbatch meets on each stage, and how many updates "
          "old it is")
-      ->group(findings);
+      .group(findings);
   const std::string group = "Baseline (regression of schedules in a CI)";
-  app->add_option(
+  app.add_option(
          "--baseline", flags->baseline.file,
          "compare with the figures in FILE: exit 1 when one is worse than the file's `tolerance` allows, or "
          "when the work has changed; `digest: true` there holds the program itself")
-      ->group(group)
-      ->type_name("FILE");
-  app->add_flag("--update", flags->baseline.update,
-                "write today's figures to the baseline, with the given scenarios added to its list")
-      ->group(group);
-  app->add_option("--junit", flags->baseline.junit, "also write the comparison as JUnit XML")
-      ->group(group)
-      ->type_name("FILE");
-  add_output_flags(*app, flags->output, ".json .txt, with --shrink .psched .csv");
-  app->footer(
+      .group(group)
+      .type_name("FILE");
+  app.add_flag("--update", flags->baseline.update,
+               "write today's figures to the baseline, with the given scenarios added to its list")
+      .group(group);
+  app.add_option("--junit", flags->baseline.junit, "also write the comparison as JUnit XML")
+      .group(group)
+      .type_name("FILE");
+  add_output_flags(app, flags->output, ".json .txt, with --shrink .psched .csv");
+  app.footer(
       "Examples:\n"
       "  penstock check --schedule zb-h1 --pp-size 4 --num-microbatches 8 --channel pair --shrink\n"
       "  penstock check --schedule pipedream-2bw --pp-size 4 --num-microbatches 8 --iterations 3 --versions\n"

@@ -5,6 +5,7 @@
 
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
@@ -14,7 +15,7 @@ namespace penstock {
 
 /// A subcommand: `app` says whether it was named, `run` does it with the flags that were parsed.
 struct Command {
-  CLI::App* app = nullptr;
+  Subcommand app;
   std::function<Outcome()> run;
 };
 

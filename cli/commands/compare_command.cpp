@@ -11,13 +11,13 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/compare/compare.hpp"
 #include "report/pages/compare_html.hpp"
@@ -153,14 +153,14 @@ Outcome run_compare(const CompareFlags& flags) {
 }
 
 template <class Value>
-void add_tolerance(CLI::App& app, const std::string& name, Value& value, const std::string& help) {
+void add_tolerance(Subcommand app, const std::string& name, Value& value, const std::string& help) {
   app.add_option(name, value, help)
-      ->check(CLI::Range(0.0, 1e9).description(""))
-      ->group("Tolerances (beyond one of them: exit 1)")
-      ->type_name("FRACTION");
+      .range(0.0, 1e9)
+      .group("Tolerances (beyond one of them: exit 1)")
+      .type_name("FRACTION");
 }
 
-void add_tolerances(CLI::App& app, CompareFlags& flags) {
+void add_tolerances(Subcommand app, CompareFlags& flags) {
   add_tolerance(app, "--tolerance", flags.tolerances.makespan,
                 "of iteration time and samples per second, relative to the measurement (default 0.05)");
   add_tolerance(app, "--bubble-tolerance", flags.tolerances.bubble,
@@ -180,20 +180,19 @@ void add_tolerances(CLI::App& app, CompareFlags& flags) {
 }  // namespace
 
 Command compare_command(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("compare", "Hold predictions against measurements of the same programs.");
+  Subcommand app(root, "compare", "Hold predictions against measurements of the same programs.");
   const auto flags = std::make_shared<CompareFlags>();
-  app->add_option("PREDICTED", flags->predicted, "JSON of `penstock simulate`")->type_name("FILE");
-  app->add_option("MEASURED", flags->measured, "JSON of `penstock run`")->type_name("FILE");
-  app->add_option("--predicted", flags->all_predicted, "several predictions, to rank their schedules")
-      ->group("Several schedules")
-      ->type_name("FILE");
-  app->add_option("--measured", flags->all_measured, "their measurements, in the same order")
-      ->group("Several schedules")
-      ->type_name("FILE");
-  add_tolerances(*app, *flags);
-  add_output_flags(*app, flags->output, ".html .json .txt");
-  app->footer(
+  app.add_option("PREDICTED", flags->predicted, "JSON of `penstock simulate`").type_name("FILE");
+  app.add_option("MEASURED", flags->measured, "JSON of `penstock run`").type_name("FILE");
+  app.add_option("--predicted", flags->all_predicted, "several predictions, to rank their schedules")
+      .group("Several schedules")
+      .type_name("FILE");
+  app.add_option("--measured", flags->all_measured, "their measurements, in the same order")
+      .group("Several schedules")
+      .type_name("FILE");
+  add_tolerances(app, *flags);
+  add_output_flags(app, flags->output, ".html .json .txt");
+  app.footer(
       "Errors are predicted minus measured. With --timeline in both results there are errors of single\n"
       "actions, and .html draws both timelines over each other.\n\n"
       "Examples:\n"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
@@ -20,6 +19,7 @@
 #include "cli/notes.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/validate.hpp"
@@ -159,37 +159,37 @@ Outcome run_convert(const ConvertFlags& flags) {
 }  // namespace
 
 Command convert_command(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("convert", "Write a program as .psched or as PyTorch's CSV.");
+  Subcommand app(root, "convert", "Write a program as .psched or as PyTorch's CSV.");
   const auto flags = std::make_shared<ConvertFlags>();
-  add_input_file(*app, flags->input.file);
-  add_shape_flags(*app, flags->input);
-  app->add_flag("--lower", flags->lower, "with every SEND and RECV in place; a .csv also with REDUCE_GRAD")
-      ->group("Passes");
-  app->add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")
-      ->group("Passes");
-  app->add_flag(
+  add_input_file(app, flags->input.file);
+  add_shape_flags(app, flags->input);
+  app.add_flag("--lower", flags->lower, "with every SEND and RECV in place; a .csv also with REDUCE_GRAD")
+      .group("Passes");
+  app.add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")
+      .group("Passes");
+  app.add_flag(
          "--without-reduce-grad", flags->without_reduce_grad,
          "a lowered .csv as torch before 2.10 loads it, which averages gradients over the microbatches by "
          "itself; 2.10 and later do so at each REDUCE_GRAD alone, and such a file leaves their gradients as "
          "many times too large as there are microbatches")
-      ->group("Passes");
-  app->add_flag("--defer-receives", flags->defer_receives,
-                "lowered, with each RECV as late as the channels below allow without a hang")
-      ->group("Passes");
-  add_channel_flags(*app, flags->channels);
-  add_choice(*app, "--format", flags->format,
+      .group("Passes");
+  app.add_flag("--defer-receives", flags->defer_receives,
+               "lowered, with each RECV as late as the channels below allow without a hang")
+      .group("Passes");
+  add_channel_flags(app, flags->channels);
+  add_choice(app, "--format", flags->format,
              {.words = {"psched", "csv"},
               .help = "what is printed without -o: psched or csv (default psched)",
               .group = "Output",
               .type_name = "FORM"});
   add_choice(
-      *app, "--output-dialect", flags->dialect,
+      app, "--output-dialect", flags->dialect,
       {.words = {"torch-2.4", "torch-2.5", "torch-2.6"},
        .help = "for which torch a .csv is written: torch-2.4, torch-2.5 or torch-2.6 and later (default)",
        .group = "Output",
        .type_name = "RELEASE"});
-  add_output_flags(*app, flags->output, ".psched .csv");
-  app->footer(
+  add_output_flags(app, flags->output, ".psched .csv");
+  app.footer(
       "Examples:\n"
       "  penstock convert --schedule interleaved --pp-size 4 --num-microbatches 8 --virtual-stages 2 -o "
       "plan.csv\n"

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
@@ -23,6 +22,7 @@
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "report/compare/result_diff.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
@@ -183,30 +183,30 @@ Outcome run_diff(const DiffFlags& flags) {
 }  // namespace
 
 Command diff_command(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("diff", "Show what differs between two programs or two results.");
+  Subcommand app(root, "diff", "Show what differs between two programs or two results.");
   const auto flags = std::make_shared<DiffFlags>();
   const std::string side = "a scenario, a program, JSON of simulate or run, or the name of a schedule";
-  app->add_option("BEFORE", flags->before, side)->required()->type_name("");
-  app->add_option("AFTER", flags->after, "the same")->required()->type_name("");
+  app.add_option("BEFORE", flags->before, side).required().type_name("");
+  app.add_option("AFTER", flags->after, "the same").required().type_name("");
   const std::string group = "Shape of named schedules";
   const auto add_count = [&](const std::string& name, std::optional<std::int64_t>& count,
                              const std::string& help) {
-    app->add_option(name, count, help)
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{2'147'483'647}).description(""))
-        ->group(group)
-        ->type_name("N");
+    app.add_option(name, count, help)
+        .range(std::int64_t{1}, std::int64_t{2'147'483'647})
+        .group(group)
+        .type_name("N");
   };
   add_count("--pp-size", flags->shape.pp_size, "K, the number of pipeline stages");
   add_count("--num-microbatches", flags->shape.num_microbatches, "M");
   add_count("--virtual-stages", flags->shape.virtual_stages,
             "v, model chunks a rank, for schedules that take it");
-  app->add_option("--most", flags->most,
-                  "changes to print of each rank, and actions at other times (default 10)")
-      ->check(CLI::Range(0, 1'000'000).description(""))
-      ->group("Output")
-      ->type_name("N");
-  add_output_flags(*app, flags->output, ".json .txt");
-  app->footer(
+  app.add_option("--most", flags->most,
+                 "changes to print of each rank, and actions at other times (default 10)")
+      .range(0, 1'000'000)
+      .group("Output")
+      .type_name("N");
+  add_output_flags(app, flags->output, ".json .txt");
+  app.footer(
       "Exit status: 0 no difference, 1 some.\n"
       "Examples:\n"
       "  penstock diff 1f1b zb-h1 --pp-size 4 --num-microbatches 8\n"

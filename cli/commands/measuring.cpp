@@ -12,7 +12,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "backend/executor/link_pace.hpp"
@@ -25,6 +24,7 @@
 #include "cli/extensions.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -36,12 +36,12 @@ namespace {
 
 constexpr const char* kGroup = "Measuring";
 
-void add_count(CLI::App& app, const std::string& flag, std::int32_t& value, std::int32_t least,
+void add_count(Subcommand app, const std::string& flag, std::int32_t& value, std::int32_t least,
                const std::string& help) {
   app.add_option(flag, value, fmt::format("{} (default {})", help, value))
-      ->check(CLI::Range(least, 1'000'000).description(""))
-      ->group(kGroup)
-      ->type_name("N");
+      .range(least, 1'000'000)
+      .group(kGroup)
+      .type_name("N");
 }
 
 /// As the experiment's cluster has them.
@@ -68,7 +68,7 @@ ExitCode exit_code_of(RunFault fault) {
 
 }  // namespace
 
-void add_measuring_flags(CLI::App& app, MeasuringFlags& flags, const MeasuredWords& words) {
+void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWords& words) {
   add_choice(
       app, "--backend", flags.backend,
       {.words = {"cpu-thread", "cpu-process", "cuda-local", "nccl"},
@@ -79,26 +79,26 @@ void add_measuring_flags(CLI::App& app, MeasuringFlags& flags, const MeasuredWor
        .type_name = "NAME"});
   app.add_flag("--occupy", flags.occupy,
                "hold each action for the time that the costs say, also where the model names a network")
-      ->group(kGroup);
+      .group(kGroup);
   add_count(app, "--warmup", flags.warmup, 0, words.warmup);
   add_count(app, words.count_flag, flags.counted, 1, words.counted);
   app.add_option(
          "--time-scale", flags.time_scale,
          "hold everything X times as long and divide the times by X: threads are exact from about 2 ms")
-      ->check(CLI::Range(1e-9, 1e9).description(""))
-      ->group(kGroup)
-      ->type_name("X");
+      .range(1e-9, 1e9)
+      .group(kGroup)
+      .type_name("X");
   app.add_option("--jitter", flags.jitter, "vary durations evenly by this fraction either way (default 0)")
-      ->check(CLI::Range(0.0, 1.0).description(""))
-      ->group(kGroup)
-      ->type_name("FRACTION");
-  app.add_option("--seed", flags.seed, "of the jitter (default 1)")->group(kGroup)->type_name("N");
+      .range(0.0, 1.0)
+      .group(kGroup)
+      .type_name("FRACTION");
+  app.add_option("--seed", flags.seed, "of the jitter (default 1)").group(kGroup).type_name("N");
   app.add_option("--deadline", flags.deadline_seconds,
                  "seconds after which an action that does not end fails the run (default: ten times the "
                  "longest, at least 10)")
-      ->check(CLI::Range(1e-3, 1e7).description(""))
-      ->group(kGroup)
-      ->type_name("SECONDS");
+      .range(1e-3, 1e7)
+      .group(kGroup)
+      .type_name("SECONDS");
 }
 
 RunOptions run_options(const MeasuringFlags& flags) {

@@ -11,12 +11,9 @@
 #include "backend/process/process_execution.hpp"
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
-
-namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
-class App;
-}
 
 namespace penstock {
 
@@ -41,7 +38,7 @@ struct MeasuredWords {
 
 /// --backend, --occupy, --warmup, how much counts, --time-scale, --jitter, --seed, --deadline. Defaults are
 /// what `flags` has.
-void add_measuring_flags(CLI::App& app, MeasuringFlags& flags, const MeasuredWords& words);
+void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWords& words);
 
 /// Of a run that is repeated as the flags say.
 RunOptions run_options(const MeasuringFlags& flags);

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
@@ -24,6 +23,7 @@
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/plan_options.hpp"
@@ -180,7 +180,7 @@ Outcome run_plan(const PlanFlags& flags) {
   return ExitCode::ok;
 }
 
-void add_planning_flags(CLI::App& app, PlanFlags& flags) {
+void add_planning_flags(Subcommand app, PlanFlags& flags) {
   const std::string group = "Planning (overrides the scenario's partition)";
   add_choice(app, "--objective", flags.objective,
              {.words = {"maximum", "sum"},
@@ -188,7 +188,7 @@ void add_planning_flags(CLI::App& app, PlanFlags& flags) {
                       "(default), or their sum, as its released code does",
               .group = group,
               .type_name = "NAME"});
-  app.add_flag("--straight", flags.straight, "no stage is replicated")->group(group);
+  app.add_flag("--straight", flags.straight, "no stage is replicated").group(group);
   add_choice(app, "--cut-transfers", flags.cut_transfers,
              {.words = {"counted", "free"},
               .help = "whether activations take time to cross a cut: counted (default) or free",
@@ -196,41 +196,41 @@ void add_planning_flags(CLI::App& app, PlanFlags& flags) {
               .type_name = "NAME"});
   app.add_option("--memory-limit", flags.memory_limit,
                  "most bytes of a device, or unlimited (default: what the smallest device has)")
-      ->group(group)
-      ->type_name("BYTES");
-  app.add_flag("--no-front", flags.no_front, "leave out the plans for fewer devices")->group(group);
+      .group(group)
+      .type_name("BYTES");
+  app.add_flag("--no-front", flags.no_front, "leave out the plans for fewer devices").group(group);
 }
 
-void add_question_flags(CLI::App& app, PlanFlags& flags) {
+void add_question_flags(Subcommand app, PlanFlags& flags) {
   const std::string group = "Questions";
   app.add_flag("--factors", flags.factors,
                "what the predicted period leaves out: the simulated one with one factor at a time")
-      ->group(group);
+      .group(group);
   app.add_option("--noise", flags.noise,
                  "what is lost by planning from a profile whose times are off by up to so much: 5%,10%,20%")
-      ->group(group)
-      ->type_name("LIST");
+      .group(group)
+      .type_name("LIST");
   app.add_option("--trials", flags.trials, "noisy profiles at each noise (default 20)")
-      ->check(CLI::Range(1, 100'000).description(""))
-      ->group(group)
-      ->type_name("N");
-  app.add_option("--seed", flags.seed, "of the noise (default 1)")->group(group)->type_name("N");
+      .range(1, 100'000)
+      .group(group)
+      .type_name("N");
+  app.add_option("--seed", flags.seed, "of the noise (default 1)").group(group).type_name("N");
 }
 
 }  // namespace
 
 Command plan_command(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("plan", "Cut layers into stages and replicate them for a cluster.");
+  Subcommand app(root, "plan", "Cut layers into stages and replicate them for a cluster.");
   const auto flags = std::make_shared<PlanFlags>();
-  app->add_option("SCENARIO", flags->input.file, "a scenario whose model is layers or a profile")
-      ->required()
-      ->type_name("FILE");
-  add_planning_flags(*app, *flags);
-  add_question_flags(*app, *flags);
-  add_settings_flag(*app, flags->input.settings, "Scenario");
-  add_channel_flags(*app, flags->channels);
-  add_output_flags(*app, flags->output, ".yaml .json .txt");
-  app->footer(
+  app.add_option("SCENARIO", flags->input.file, "a scenario whose model is layers or a profile")
+      .required()
+      .type_name("FILE");
+  add_planning_flags(app, *flags);
+  add_question_flags(app, *flags);
+  add_settings_flag(app, flags->input.settings, "Scenario");
+  add_channel_flags(app, flags->channels);
+  add_output_flags(app, flags->output, ".yaml .json .txt");
+  app.footer(
       "FILE.yaml is a scenario that simulate and run take.\n"
       "Examples:\n"
       "  penstock plan scenarios/library/vgg16-cluster-a-15-1.yaml --objective sum\n"

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "backend/calibration/profile_options.hpp"
@@ -24,6 +23,7 @@
 #include "cli/other_executable.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/model/model.hpp"
@@ -112,31 +112,31 @@ Outcome run_profile(ProfileFlags flags, const Invocation& invocation) {
 }  // namespace
 
 Command profile_command(CLI::App& root, const Invocation& invocation) {
-  CLI::App* app = root.add_subcommand("profile", "Measure a network's layers; needs LibTorch.");
+  Subcommand app(root, "profile", "Measure a network's layers; needs LibTorch.");
   const auto flags = std::make_shared<ProfileFlags>();
   const std::string group = "Measuring";
-  app->add_option("NETWORK", flags->model,
-                  "mlp, conv-net, branch-net, transformer, or a scenario whose model names one of them")
-      ->required()
-      ->type_name("NAME | FILE");
-  app->add_option("--size", flags->sizes, "one of the network's sizes: width=64; may be repeated")
-      ->group(group)
-      ->type_name("NAME=N");
-  app->add_option("--micro-batch-size", flags->options.samples,
-                  "samples that the layers are measured with (default: the scenario's, or 1)")
-      ->check(CLI::Range(1, 1'000'000).description(""))
-      ->group(group)
-      ->type_name("N");
-  app->add_option("--warmup", flags->options.warmup, "passes that do not count (default 5)")
-      ->check(CLI::Range(0, 1'000'000).description(""))
-      ->group(group)
-      ->type_name("N");
-  app->add_option("--repeats", flags->options.repeats, "passes that count; medians are taken (default 30)")
-      ->check(CLI::Range(1, 1'000'000).description(""))
-      ->group(group)
-      ->type_name("N");
-  add_output_flags(*app, flags->output, ".txt");
-  app->footer(
+  app.add_option("NETWORK", flags->model,
+                 "mlp, conv-net, branch-net, transformer, or a scenario whose model names one of them")
+      .required()
+      .type_name("NAME | FILE");
+  app.add_option("--size", flags->sizes, "one of the network's sizes: width=64; may be repeated")
+      .group(group)
+      .type_name("NAME=N");
+  app.add_option("--micro-batch-size", flags->options.samples,
+                 "samples that the layers are measured with (default: the scenario's, or 1)")
+      .range(1, 1'000'000)
+      .group(group)
+      .type_name("N");
+  app.add_option("--warmup", flags->options.warmup, "passes that do not count (default 5)")
+      .range(0, 1'000'000)
+      .group(group)
+      .type_name("N");
+  app.add_option("--repeats", flags->options.repeats, "passes that count; medians are taken (default 30)")
+      .range(1, 1'000'000)
+      .group(group)
+      .type_name("N");
+  add_output_flags(app, flags->output, ".txt");
+  app.footer(
       "Examples:\n"
       "  penstock profile conv-net --size width=32 --micro-batch-size 8 -o graph.txt\n"
       "graph.txt has the form of PipeDream's profiler. A scenario names it and what it is the profile of:\n"

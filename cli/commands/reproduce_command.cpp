@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
@@ -17,6 +16,7 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "schedules/ir/nearest_name.hpp"
 #include "sim/published/reproduce.hpp"
 
@@ -78,13 +78,12 @@ Outcome run_reproduce(const ReproduceFlags& flags) {
 }  // namespace
 
 Command reproduce_command(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("reproduce", "Predict published figures and hold them against the papers.");
+  Subcommand app(root, "reproduce", "Predict published figures and hold them against the papers.");
   const auto flags = std::make_shared<ReproduceFlags>();
-  app->add_option("EXPERIMENT", flags->names, "what to reproduce (default: all)")->type_name("NAME");
-  app->add_flag("--list", flags->list, "list the experiments with their sources");
-  add_output_flags(*app, flags->output, ".txt .json .md");
-  app->footer(
+  app.add_option("EXPERIMENT", flags->names, "what to reproduce (default: all)").type_name("NAME");
+  app.add_flag("--list", flags->list, "list the experiments with their sources");
+  add_output_flags(app, flags->output, ".txt .json .md");
+  app.footer(
       "Exit status: 1 when a figure misses its tolerance.\n"
       "Examples:\n"
       "  penstock reproduce zero-bubble-table-5\n"

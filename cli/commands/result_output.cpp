@@ -10,12 +10,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "report/pages/html_report.hpp"
 #include "report/result/chrome_trace.hpp"
 #include "report/result/result.hpp"
@@ -47,16 +47,16 @@ std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& 
 
 }  // namespace
 
-void add_drawing_flags(CLI::App& app, ResultFlags& flags) {
+void add_drawing_flags(Subcommand app, ResultFlags& flags) {
   flags.timeline = true;
   add_output_flags(app, flags.output, fmt::format("{}", fmt::join(kSuffixes, " ")));
 }
 
-void add_result_flags(CLI::App& app, ResultFlags& flags) {
+void add_result_flags(Subcommand app, ResultFlags& flags) {
   add_drawing_flags(app, flags);
   flags.timeline = false;
   app.add_flag("--timeline", flags.timeline, "JSON holds every action with its start and end")
-      ->group("Output");
+      .group("Output");
 }
 
 tl::expected<void, Failure> check_result_files(const ResultFlags& flags) {

@@ -7,11 +7,8 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
 #include "report/result/result.hpp"
-
-namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
-class App;
-}
 
 namespace penstock {
 
@@ -22,9 +19,9 @@ struct ResultFlags {
 };
 
 /// The flags of output, with --timeline.
-void add_result_flags(CLI::App& app, ResultFlags& flags);
+void add_result_flags(Subcommand app, ResultFlags& flags);
 /// Without it: JSON always holds every action.
-void add_drawing_flags(CLI::App& app, ResultFlags& flags);
+void add_drawing_flags(Subcommand app, ResultFlags& flags);
 
 /// check_output_files() with the suffixes of a Result's forms.
 tl::expected<void, Failure> check_result_files(const ResultFlags& flags);

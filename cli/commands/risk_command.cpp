@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
@@ -20,6 +19,7 @@
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/quantities.hpp"
@@ -223,59 +223,58 @@ Outcome run_risk(const RiskFlags& flags) {
   return ExitCode::ok;
 }
 
-void add_noise_flags(CLI::App& app, RiskFlags& flags) {
+void add_noise_flags(Subcommand app, RiskFlags& flags) {
   const std::string group = "Noise";
   app.add_option("--jitter", flags.noise.jitter,
                  "each action takes a factor drawn evenly from 1 - F to 1 + F (default 0)")
-      ->check(CLI::Range(0.0, 1.0).description(""))
-      ->group(group)
-      ->type_name("F");
+      .range(0.0, 1.0)
+      .group(group)
+      .type_name("F");
   app.add_option("--stragglers", flags.noise.straggler_chance,
                  "chance of a rank to be slow in a run (default 0)")
-      ->check(CLI::Range(0.0, 1.0).description(""))
-      ->group(group)
-      ->type_name("CHANCE");
+      .range(0.0, 1.0)
+      .group(group)
+      .type_name("CHANCE");
   app.add_option("--slowdown", flags.noise.slowdown, "how many times as long a straggler takes (default 1.5)")
-      ->check(CLI::Range(1.0, 1e6).description(""))
-      ->group(group)
-      ->type_name("X");
+      .range(1.0, 1e6)
+      .group(group)
+      .type_name("X");
   app.add_option("--trials", flags.trials, "runs with other draws (default 1000)")
-      ->check(CLI::Range(1, 10'000'000).description(""))
-      ->group(group)
-      ->type_name("N");
-  app.add_option("--seed", flags.noise.seed, "of the draws (default 1)")->group(group)->type_name("N");
+      .range(1, 10'000'000)
+      .group(group)
+      .type_name("N");
+  app.add_option("--seed", flags.noise.seed, "of the draws (default 1)").group(group).type_name("N");
 }
 
-void add_failure_flags(CLI::App& app, RiskFlags& flags) {
+void add_failure_flags(Subcommand app, RiskFlags& flags) {
   const std::string group = "Failures (override the scenario's training.failures)";
   app.add_option("--mtbf", flags.mtbf, "mean time between failures of one device: 50000h")
-      ->group(group)
-      ->type_name("TIME");
+      .group(group)
+      .type_name("TIME");
   app.add_option("--checkpoint-cost", flags.save, "to save a checkpoint (default 1 min)")
-      ->group(group)
-      ->type_name("TIME");
+      .group(group)
+      .type_name("TIME");
   app.add_option("--restart", flags.restart, "from a failure to work again (default 5 min)")
-      ->group(group)
-      ->type_name("TIME");
+      .group(group)
+      .type_name("TIME");
   app.add_option("--checkpoint-every", flags.interval, "work between two checkpoints (default: the best)")
-      ->group(group)
-      ->type_name("TIME");
+      .group(group)
+      .type_name("TIME");
 }
 
 }  // namespace
 
 Command risk_command(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("risk", "Predict what jitter, stragglers and failures leave of the throughput.");
+  Subcommand app(root, "risk", "Predict what jitter, stragglers and failures leave of the throughput.");
   const auto flags = std::make_shared<RiskFlags>();
-  add_input_file(*app, flags->input.file);
-  add_shape_flags(*app, flags->input);
-  add_channel_flags(*app, flags->channels);
-  add_engine_flag(*app, flags->engine);
-  add_noise_flags(*app, *flags);
-  add_failure_flags(*app, *flags);
-  add_output_flags(*app, flags->output, ".json .txt");
-  app->footer(
+  add_input_file(app, flags->input.file);
+  add_shape_flags(app, flags->input);
+  add_channel_flags(app, flags->channels);
+  add_engine_flag(app, flags->engine);
+  add_noise_flags(app, *flags);
+  add_failure_flags(app, *flags);
+  add_output_flags(app, flags->output, ".json .txt");
+  app.footer(
       "Examples:\n"
       "  penstock risk --schedule 1f1b --pp-size 8 --num-microbatches 32 --jitter 0.1\n"
       "  penstock risk scenarios/library/vgg16-cluster-a.yaml --stragglers 0.01 --slowdown 2 --mtbf 50000h");

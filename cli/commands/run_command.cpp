@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "backend/process/launch_environment.hpp"
@@ -24,6 +23,7 @@
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_table.hpp"
@@ -109,18 +109,18 @@ Outcome run_run(const RunFlags& flags, const Invocation& invocation) {
 }  // namespace
 
 Command run_command(CLI::App& root, const Invocation& invocation) {
-  CLI::App* app = root.add_subcommand("run", "Execute a program and measure it.");
+  Subcommand app(root, "run", "Execute a program and measure it.");
   const auto flags = std::make_shared<RunFlags>();
-  add_input_file(*app, flags->input.file);
-  add_shape_flags(*app, flags->input);
-  add_channel_flags(*app, flags->channels);
-  add_measuring_flags(*app, flags->measuring,
+  add_input_file(app, flags->input.file);
+  add_shape_flags(app, flags->input);
+  add_channel_flags(app, flags->channels);
+  add_measuring_flags(app, flags->measuring,
                       {.processes = ", started by itself or by torchrun --no-python, mpirun or srun",
                        .warmup = "runs of the whole program that do not count",
                        .count_flag = "--repeats",
                        .counted = "runs that count; the median is the result"});
-  add_result_flags(*app, flags->result);
-  app->footer(
+  add_result_flags(app, flags->result);
+  app.footer(
       "Examples:\n"
       "  penstock run --schedule 1f1b --pp-size 4 --num-microbatches 8 --time-scale 3\n"
       "  penstock run scenarios/library/gnmt-cluster-a.yaml --backend cpu-thread --repeats 9 --timeline -o "

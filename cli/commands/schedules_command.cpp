@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
@@ -18,6 +17,7 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -94,26 +94,22 @@ Outcome list_schedules(const SchedulesFlags& flags) {
 }  // namespace
 
 Command schedules_command(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("schedules", "List the schedules: names, shapes and options.");
+  Subcommand app(root, "schedules", "List the schedules: names, shapes and options.");
   const auto flags = std::make_shared<SchedulesFlags>();
   const std::string group = "Comparison of all schedules";
-  auto* figures =
-      app->add_flag("--figures", flags->figures, "their bubbles, memory and traffic on one shape");
-  auto* gallery = app->add_flag("--gallery", flags->gallery, "their timelines on one shape, as Markdown");
-  figures->group(group)->excludes(gallery);
-  gallery->group(group);
+  Flag figures = app.add_flag("--figures", flags->figures, "their bubbles, memory and traffic on one shape");
+  Flag gallery = app.add_flag("--gallery", flags->gallery, "their timelines on one shape, as Markdown");
+  figures.group(group).excludes(gallery);
+  gallery.group(group);
   const auto add_count = [&](const std::string& name, std::int32_t& count, const std::string& help) {
-    app->add_option(name, count, help)
-        ->check(CLI::Range(1, 1024).description(""))
-        ->group(group)
-        ->type_name("N");
+    app.add_option(name, count, help).range(1, 1024).group(group).type_name("N");
   };
   add_count("--pp-size", flags->shape.stages, "K (default 4)");
   add_count("--num-microbatches", flags->shape.microbatches, "M (default 8)");
   add_count("--virtual-stages", flags->shape.virtual_stages, "v, where a schedule takes it (default 2)");
   add_count("--slices", flags->shape.slices, "q, where a schedule takes it (default 2)");
-  add_output_flags(*app, flags->output, ".json .txt .md");
-  app->footer(
+  add_output_flags(app, flags->output, ".json .txt .md");
+  app.footer(
       "Examples:\n"
       "  penstock schedules\n"
       "  penstock schedules --figures --pp-size 8 --num-microbatches 32\n"

@@ -1,7 +1,6 @@
 // penstock selftest: checks the GPUs of this machine: right bytes between each pair, their speed, a sum over
 // all. Only the executable that has the backends of GPUs can, so others become it.
 
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "backend/executor/measured_run.hpp"
@@ -11,6 +10,7 @@
 #include "cli/other_executable.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 
 namespace penstock {
 namespace {
@@ -29,8 +29,8 @@ Outcome run_selftest(const Invocation& invocation) {
 }  // namespace
 
 Command selftest_command(CLI::App& root, const Invocation& invocation) {
-  CLI::App* app = root.add_subcommand("selftest", "Check this machine's GPUs: pairs, ring, links, NCCL.");
-  app->footer(
+  Subcommand app(root, "selftest", "Check this machine's GPUs: pairs, ring, links, NCCL.");
+  app.footer(
       "Needs two GPUs or more, and takes about a minute. Each pair exchanges a few bytes and then up to 64 "
       "MiB, "
       "whose numbers must arrive as they were sent; a line through the times gives latency and bandwidth. "

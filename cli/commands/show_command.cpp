@@ -7,7 +7,6 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
@@ -16,6 +15,7 @@
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/print/action_grid.hpp"
 #include "report/print/units.hpp"
@@ -99,23 +99,23 @@ Outcome run_show(const ShowFlags& flags) {
 }  // namespace
 
 Command show_command(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("show", "Draw a schedule's timeline, a row a rank.");
+  Subcommand app(root, "show", "Draw a schedule's timeline, a row a rank.");
   const auto flags = std::make_shared<ShowFlags>();
-  add_prediction_flags(*app, flags->prediction);
-  app->add_option("--width", flags->width, "columns of a line (default: the terminal's, or 100)")
-      ->check(CLI::Range(40, 10'000).description(""))
-      ->group("Picture")
-      ->type_name("COLUMNS");
-  add_choice(*app, "--color", flags->color,
+  add_prediction_flags(app, flags->prediction);
+  app.add_option("--width", flags->width, "columns of a line (default: the terminal's, or 100)")
+      .range(40, 10'000)
+      .group("Picture")
+      .type_name("COLUMNS");
+  add_choice(app, "--color", flags->color,
              {.words = {"auto", "always", "never"},
               .help = "auto, always or never (default auto: on a terminal, unless NO_COLOR is set)",
               .group = "Picture",
               .type_name = "WHEN"});
-  app->add_flag("--actions", flags->actions,
-                "print the lowered lists of actions side by side, not the timeline")
-      ->group("Picture");
-  add_drawing_flags(*app, flags->result);
-  app->footer(
+  app.add_flag("--actions", flags->actions,
+               "print the lowered lists of actions side by side, not the timeline")
+      .group("Picture");
+  add_drawing_flags(app, flags->result);
+  app.footer(
       "Examples:\n"
       "  penstock show --schedule 1f1b --pp-size 4 --num-microbatches 8\n"
       "  penstock show scenarios/library/pipedream-fig8-1f1b-rr.yaml --width 160 -o fig8.svg");

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
@@ -16,6 +15,7 @@
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
@@ -65,15 +65,14 @@ Outcome run_simulate(const SimulateFlags& flags) {
 }  // namespace
 
 Command simulate_command(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("simulate", "Predict time, bubbles, memory and traffic of one schedule.");
+  Subcommand app(root, "simulate", "Predict time, bubbles, memory and traffic of one schedule.");
   const auto flags = std::make_shared<SimulateFlags>();
-  add_prediction_flags(*app, flags->prediction);
-  add_result_flags(*app, flags->result);
-  app->add_flag("--fail-on-oom", flags->fail_on_oom,
-                "exit 1 when a rank needs more memory than its device has")
-      ->group("Output");
-  app->footer(
+  add_prediction_flags(app, flags->prediction);
+  add_result_flags(app, flags->result);
+  app.add_flag("--fail-on-oom", flags->fail_on_oom,
+               "exit 1 when a rank needs more memory than its device has")
+      .group("Output");
+  app.footer(
       "Examples:\n"
       "  penstock simulate --schedule 1f1b --pp-size 8 --num-microbatches 32\n"
       "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --set cluster.inter_latency=4us --json -o "

@@ -13,7 +13,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
@@ -24,6 +23,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
+#include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/pages/html_report.hpp"
 #include "report/result/sweep_table.hpp"
@@ -166,39 +166,37 @@ Outcome run_sweep(const SweepFlags& flags) {
 }  // namespace
 
 Command sweep_command(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("sweep", "Predict many schedules, K, v and M, and rank them.");
+  Subcommand app(root, "sweep", "Predict many schedules, K, v and M, and rank them.");
   const auto flags = std::make_shared<SweepFlags>();
-  add_input_file(*app, flags->input.file);
+  add_input_file(app, flags->input.file);
   const std::string group = "Grid (lists: 4 | 1,2,3 | 1..16 | 1,2,4..128; default: the scenario's own value)";
-  app->add_option("--schedule", flags->schedules, "names of schedules, with commas between them")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->group(group)
-      ->type_name("NAMES");
-  app->add_option("--pp-size", flags->pp_sizes, "K, ranks of the pipeline")
-      ->group(group)
-      ->type_name("NUMBERS");
-  app->add_option("--pipeline-model-parallel-size,--parallelism.pipeline_parallel_degree", flags->pp_sizes)
-      ->group("");  // Megatron's and torchtitan's names
-  app->add_option("--virtual-stages", flags->virtual_stages,
-                  "v, model chunks a rank, for the schedules that take it; others run with their own")
-      ->group(group)
-      ->type_name("NUMBERS");
-  app->add_option("--num-microbatches", flags->microbatches, "M, microbatches of one minibatch")
-      ->group(group)
-      ->type_name("NUMBERS");
+  app.add_option("--schedule", flags->schedules, "names of schedules, with commas between them")
+      .delimiter(',')
+      .one_value_each()
+      .group(group)
+      .type_name("NAMES");
+  app.add_option("--pp-size", flags->pp_sizes, "K, ranks of the pipeline").group(group).type_name("NUMBERS");
+  app.add_option("--pipeline-model-parallel-size,--parallelism.pipeline_parallel_degree", flags->pp_sizes)
+      .group("");  // Megatron's and torchtitan's names
+  app.add_option("--virtual-stages", flags->virtual_stages,
+                 "v, model chunks a rank, for the schedules that take it; others run with their own")
+      .group(group)
+      .type_name("NUMBERS");
+  app.add_option("--num-microbatches", flags->microbatches, "M, microbatches of one minibatch")
+      .group(group)
+      .type_name("NUMBERS");
   add_choice(
-      *app, "--hold", flags->hold,
+      app, "--hold", flags->hold,
       {.words = {"global-batch", "micro-batch"},
        .help = "the size that stays while M changes: global-batch or micro-batch (default: the one that is "
                "a flag, else the scenario's global batch where it has one)",
        .group = group,
        .type_name = "SIZE"});
-  add_batch_flags(*app, flags->input);
-  add_channel_flags(*app, flags->channels);
-  add_engine_flag(*app, flags->engine);
-  add_output_flags(*app, flags->output, ".csv .json .html .txt");
-  app->footer(
+  add_batch_flags(app, flags->input);
+  add_channel_flags(app, flags->channels);
+  add_engine_flag(app, flags->engine);
+  add_output_flags(app, flags->output, ".csv .json .html .txt");
+  app.footer(
       "Examples:\n"
       "  penstock sweep --schedule gpipe,1f1b,zb-h1 --pp-size 4,8 --num-microbatches 1,2,4..64\n"
       "  penstock sweep --schedule 1f1b,interleaved --virtual-stages 1,2,4 --pp-size 4 --num-microbatches 8\n"

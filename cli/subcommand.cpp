@@ -1,0 +1,88 @@
+// A handle a flag, a handle a subcommand, each one pointer wide: every function is one call of CLI11. The
+// list of types at the end is what flags may be bound to.
+
+#include "cli/subcommand.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace penstock {
+
+Flag& Flag::group(const std::string& heading) {
+  option_->group(heading);
+  return *this;
+}
+
+Flag& Flag::type_name(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+
+Flag& Flag::required() {
+  option_->required();
+  return *this;
+}
+
+Flag& Flag::one_value_each() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+Flag& Flag::delimiter(char separator) {
+  option_->delimiter(separator);
+  return *this;
+}
+
+Flag& Flag::excludes(const Flag& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Flag& Flag::check(const std::function<std::string(const std::string&)>& fault) {
+  option_->check(CLI::Validator([fault](const std::string& text) { return fault(text); }, ""));
+  return *this;
+}
+
+template <typename Number>
+Flag& Flag::range(Number least, Number most) {
+  option_->check(CLI::Range(least, most).description(""));  // the help names the type alone
+  return *this;
+}
+
+Subcommand::Subcommand(CLI::App& root, const std::string& name, const std::string& description)
+    : app_(root.add_subcommand(name, description)) {}
+
+template <typename Value>
+Flag Subcommand::add_option(const std::string& names, Value& value, const std::string& help) {
+  return Flag(*app_->add_option(names, value, help));
+}
+
+Flag Subcommand::add_flag(const std::string& names, bool& value, const std::string& help) {
+  return Flag(*app_->add_flag(names, value, help));
+}
+
+void Subcommand::footer(const std::string& text) { app_->footer(text); }
+
+bool Subcommand::parsed() const { return app_->parsed(); }
+
+template Flag& Flag::range(int, int);
+template Flag& Flag::range(std::int64_t, std::int64_t);
+template Flag& Flag::range(double, double);
+
+template Flag Subcommand::add_option(const std::string&, std::string&, const std::string&);
+template Flag Subcommand::add_option(const std::string&, std::int32_t&, const std::string&);
+template Flag Subcommand::add_option(const std::string&, std::int64_t&, const std::string&);
+template Flag Subcommand::add_option(const std::string&, std::uint64_t&, const std::string&);
+template Flag Subcommand::add_option(const std::string&, double&, const std::string&);
+template Flag Subcommand::add_option(const std::string&, std::optional<std::int32_t>&, const std::string&);
+template Flag Subcommand::add_option(const std::string&, std::optional<std::int64_t>&, const std::string&);
+template Flag Subcommand::add_option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
+template Flag Subcommand::add_option(const std::string&, std::optional<double>&, const std::string&);
+template Flag Subcommand::add_option(const std::string&, std::vector<std::string>&, const std::string&);
+
+}  // namespace penstock
