@@ -163,7 +163,7 @@ std::string calibration_to_table(const Calibration& calibration) {
                                  launch_line(calibration), peak_line(calibration));
   const Table links = link_table(calibration);
   if (!links.rows.empty()) text += fmt::format("\n{}", table_to_text(links));
-  if (!calibration.notes.empty()) text += "\n";
+  if (!calibration.notes.empty()) text += '\n';
   for (const std::string& note : calibration.notes) text += fmt::format("note: {}\n", note);
   return text;
 }

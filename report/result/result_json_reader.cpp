@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "report/print/memory_category.hpp"
+#include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline.hpp"

@@ -171,7 +171,7 @@ constexpr std::array kByteUnits = {Unit{"B", 1},
 std::string why_no_unit(std::string_view unit, const Kind& kind) {
   if (unit.empty()) return "the unit is missing";
   if (unit == "KB") return "write kB (1000 B) or KiB (1024 B)";
-  const bool counts_bits = unit.ends_with("b") || unit.ends_with("bit");
+  const bool counts_bits = unit.ends_with('b') || unit.ends_with("bit");
   if (counts_bits && kind.noun == kBytes.noun) return "b is a bit, a size takes bytes (B)";
   return fmt::format("unknown unit \"{}\"", unit);
 }
