@@ -40,9 +40,9 @@
 namespace penstock {
 namespace {
 
-Ns longest_action_ns(const CostTable& costs) {
+Ns longest_action_ns(const std::vector<StageCost>& stages) {
   Ns longest = 0;
-  for (const StageCost& cost : costs.stages) {
+  for (const StageCost& cost : stages) {
     for (const Ns duration :
          {cost.forward_ns, cost.backward_ns, cost.backward_input_ns, cost.backward_weight_ns,
           cost.recompute_ns, cost.step_ns, cost.overlapped_pair_ns}) {
@@ -55,7 +55,9 @@ Ns longest_action_ns(const CostTable& costs) {
 std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pace,
                                      const RunOptions& options) {
   if (options.deadline.count() > 0) return options.deadline;
-  Ns longest = longest_action_ns(costs);
+  Ns longest = longest_action_ns(costs.stages);
+  for (const MicrobatchCost& microbatch : costs.microbatches)
+    longest = std::max(longest, longest_action_ns(microbatch.stages));
   for (std::size_t i = 0; i < pace.hold.size(); ++i) {
     longest = std::max(longest, pace.hold[i] + pace.latency[i]);
   }

@@ -66,9 +66,8 @@ Ns ideal_ns(const Experiment& experiment) {
   for (std::int32_t p = 0; p < flat.position_count(); ++p) {
     const auto at = static_cast<std::size_t>(p);
     const bool computes = flat.ops[at] == FlatOp::compute;
-    const auto stage = static_cast<std::size_t>(flat.actions[at].stage);
-    durations.compute.push_back(computes ? duration_ns(experiment.costs.stages[stage], flat.actions[at].kind)
-                                         : 0);
+    const Action& action = flat.actions[at];
+    durations.compute.push_back(computes ? duration_ns(experiment.costs.stage_of(action), action.kind) : 0);
   }
   return last_end(walk(flat, durations, experiment.channels).value());
 }

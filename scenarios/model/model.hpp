@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,18 +16,31 @@
 
 namespace penstock {
 
-/// A figure that is given once for all stages or once a stage.
+/// A figure that is given once for all stages or once a stage, and there once for all microbatches or once a
+/// microbatch.
 template <typename Value>
 struct PerStage {
-  std::vector<Value> values;  ///< empty: not given
+  std::vector<Value> values;  ///< empty: not given; the mean where microbatches differ
   bool is_list = false;       ///< one a stage; otherwise values has at most one element
   std::string place;          ///< where it was written, for messages: "a.yaml:3:14: model.stages.forward"
+  /// Empty, or as many as `values`: what each microbatch has, repeated beyond the end; empty where all have
+  /// the value.
+  std::vector<std::vector<Value>> by_microbatch{};
 
   bool given() const { return !values.empty(); }
   /// The figure of `stage`, `fallback` when it is not given. Requires a list to be long enough.
   Value of(std::int32_t stage, Value fallback) const {
     if (values.empty()) return fallback;
     return is_list ? values[static_cast<std::size_t>(stage)] : values.front();
+  }
+
+  /// The figures of one microbatch.
+  PerStage at_microbatch(std::size_t microbatch) const {
+    PerStage one{.values = values, .is_list = is_list, .place = place};
+    for (std::size_t i = 0; i < by_microbatch.size(); ++i) {
+      if (!by_microbatch[i].empty()) one.values[i] = by_microbatch[i][microbatch % by_microbatch[i].size()];
+    }
+    return one;
   }
 
   friend bool operator==(const PerStage&, const PerStage&) = default;
@@ -57,6 +71,12 @@ struct StageFigures {
   PerStage<Bytes> optimizer_state;  ///< default: by the optimizer
   PerStage<Bytes> transient;
   std::vector<StageEdge> edges;  ///< empty: the program's own (a chain)
+
+  /// Of one microbatch alone.
+  StageFigures at_microbatch(std::size_t microbatch) const;
+  /// The lengths of all lists that have an entry a microbatch, with the place of each; empty where all
+  /// microbatches are alike.
+  std::vector<std::pair<std::size_t, std::string>> microbatch_lists() const;
 
   friend bool operator==(const StageFigures&, const StageFigures&) = default;
 };

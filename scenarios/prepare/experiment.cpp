@@ -8,6 +8,8 @@
 #include "scenarios/prepare/experiment.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -148,6 +150,22 @@ std::vector<std::string> with_scaling_note(std::vector<std::string> notes, const
   return notes;
 }
 
+/// Says where lists of one figure a microbatch are shorter or longer than M, and what a program takes then.
+std::vector<std::string> with_microbatch_notes(std::vector<std::string> notes, const Model& model,
+                                               std::int32_t microbatches) {
+  const auto* figures = std::get_if<StageFigures>(&model);
+  if (figures == nullptr) return notes;
+  const auto most = static_cast<std::size_t>(microbatches);
+  for (const auto& [length, place] : figures->microbatch_lists()) {
+    if (length == most) continue;
+    std::string note =
+        fmt::format("{}: {} microbatches are listed and the program has {}: {}", place, length, microbatches,
+                    length < most ? "they repeat" : fmt::format("the first {} are taken", microbatches));
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+  }
+  return notes;
+}
+
 std::optional<StagedNetwork> staged_network(const Scenario& scenario, const StageCut& cut) {
   if (!scenario.network) return std::nullopt;
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
@@ -169,6 +187,8 @@ tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
   if (!costs) return bad_input(stated.file, costs.error());
   auto cluster = build_cluster(scenario->cluster, program->rank_count());
   if (!cluster) return bad_input(stated.file, cluster.error());
+  std::vector<std::string> notes =
+      with_microbatch_notes(scenario->notes, scenario->model, program->microbatches);
   const std::string name = stated.file.empty() ? program->schedule : stated.file;
   return Experiment{.name = name,
                     .program = *std::move(program),
@@ -176,7 +196,7 @@ tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
                     .cluster = *std::move(cluster),
                     .channels = scenario->channels,
                     .samples_per_microbatch = static_cast<double>(resolved->batch.micro_batch_size),
-                    .notes = with_scaling_note(scenario->notes, scenario->model, resolved->pricing.samples),
+                    .notes = with_scaling_note(std::move(notes), scenario->model, resolved->pricing.samples),
                     .price_per_device_hour = scenario->cluster.price_per_device_hour,
                     .counts_activations = std::holds_alternative<UnitCosts>(scenario->model),
                     .network = staged_network(*scenario, resolved->cut)};

@@ -23,6 +23,7 @@
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/microbatch_file.hpp"
 #include "scenarios/read/override.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/reader.hpp"
@@ -163,6 +164,12 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   return scenario;
 }
 
+/// With what the files that it names hold in place of their names.
+tl::expected<Node, std::string> written_out(Node document) {
+  auto resolved = resolve_parts(std::move(document));
+  return resolved ? with_microbatch_files(*std::move(resolved)) : resolved;
+}
+
 tl::expected<Scenario, std::string> read_scenario(const Node& document, const std::string& file,
                                                   std::optional<std::int64_t> own) {
   Problem problem;
@@ -192,14 +199,14 @@ tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::s
   const auto source = std::make_shared<const Source>(
       Source{.name = std::string(name), .directory = base_directory, .override_key = ""});
   auto document = parse_document(text, source);
-  if (document) document = resolve_parts(*std::move(document));
+  if (document) document = written_out(*std::move(document));
   if (!document) return tl::unexpected(document.error());
   const auto own = own_micro_batch_size(*document);
   // Parts are resolved again after each: --set model=FILE names a file, --set model.layers.0.forward=1ms
   // reaches into one.
   for (const Override& change : overrides) {
     document = apply_override(*std::move(document), change);
-    if (document) document = resolve_parts(*std::move(document));
+    if (document) document = written_out(*std::move(document));
     if (!document) return tl::unexpected(document.error());
   }
   return read_scenario(*document, std::string(name), own);

@@ -90,23 +90,23 @@ StageFigures read_stages(const Node& node, Problem& problem) {
       "input",   "weights",  "gradients",      "optimizer_state", "transient", "edges"};
   const MappingReader stages(node, "model.stages", kKeys, problem);
   if (!problem.found()) check_times(stages);
-  return {.forward = stages.durations_per_stage("forward"),
-          .backward = stages.durations_per_stage("backward"),
-          .backward_input = stages.durations_per_stage("backward_input"),
-          .backward_weight = stages.durations_per_stage("backward_weight"),
-          .recompute = stages.durations_per_stage("recompute"),
-          .overlapped_pair = stages.durations_per_stage("overlapped_pair"),
+  return {.forward = stages.durations_per_microbatch("forward"),
+          .backward = stages.durations_per_microbatch("backward"),
+          .backward_input = stages.durations_per_microbatch("backward_input"),
+          .backward_weight = stages.durations_per_microbatch("backward_weight"),
+          .recompute = stages.durations_per_microbatch("recompute"),
+          .overlapped_pair = stages.durations_per_microbatch("overlapped_pair"),
           .step = stages.durations_per_stage("step"),
           .overhead = stages.durations_per_stage("overhead"),
-          .activation = stages.bytes_per_stage("activation"),
-          .gradient = stages.bytes_per_stage("gradient"),
-          .kept = stages.bytes_per_stage("kept"),
-          .released_by_input = stages.bytes_per_stage("released_by_input"),
-          .input = stages.bytes_per_stage("input"),
+          .activation = stages.bytes_per_microbatch("activation"),
+          .gradient = stages.bytes_per_microbatch("gradient"),
+          .kept = stages.bytes_per_microbatch("kept"),
+          .released_by_input = stages.bytes_per_microbatch("released_by_input"),
+          .input = stages.bytes_per_microbatch("input"),
           .weights = stages.bytes_per_stage("weights"),
           .gradients = stages.bytes_per_stage("gradients"),
           .optimizer_state = stages.bytes_per_stage("optimizer_state"),
-          .transient = stages.bytes_per_stage("transient"),
+          .transient = stages.bytes_per_microbatch("transient"),
           .edges = read_edges(stages, problem)};
 }
 

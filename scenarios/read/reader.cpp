@@ -59,6 +59,17 @@ tl::expected<bool, std::string> parse_flag(std::string_view text) {
   return tl::unexpected(fmt::format("expected true (on) or false (off), got \"{}\"", text));
 }
 
+bool is_list(const Node& node) { return node.kind == Node::Kind::list; }
+
+/// To the nearest; 0 of none.
+tl::expected<std::int64_t, std::string> mean(const std::vector<std::int64_t>& values) {
+  __extension__ typedef __int128 Wide;
+  Wide sum = 0;
+  for (const std::int64_t value : values) sum += value;
+  const auto count = static_cast<Wide>(std::max<std::size_t>(values.size(), 1));
+  return static_cast<std::int64_t>((sum + count / 2) / count);
+}
+
 }  // namespace
 
 void Problem::note(const Node& node, std::string_view path, std::string_view text) {
@@ -125,11 +136,55 @@ PerStage<Value> MappingReader::per_stage(std::string_view key, Parse parse) cons
     return figures;
   }
   if (value->items.empty()) complain(key, "expected one value or a list of one a stage, got an empty list");
-  for (std::size_t i = 0; i < value->items.size(); ++i) {
-    auto one = value_of<Value>(value->items[i], parse);
-    if (!one) problem_->note(value->items[i], fmt::format("{}.{}", path_of(key), i), one.error());
-    figures.values.push_back(one.value_or(0));
+  figures.values = listed_values<Value>(*value, path_of(key), parse);
+  return figures;
+}
+
+template <typename Value, typename Parse>
+std::vector<Value> MappingReader::listed_values(const Node& list, const std::string& path,
+                                                Parse parse) const {
+  std::vector<Value> values;
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    auto one = value_of<Value>(list.items[i], parse);
+    if (!one) problem_->note(list.items[i], fmt::format("{}.{}", path, i), one.error());
+    values.push_back(one.value_or(0));
   }
+  return values;
+}
+
+template <typename Value, typename Parse>
+PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse) const {
+  const Node* value = find(key);
+  const bool is_mapping = value != nullptr && value->kind == Node::Kind::mapping;
+  const bool is_nested = value != nullptr && std::ranges::any_of(value->items, is_list);
+  if (!is_mapping && !is_nested) return per_stage<Value>(key, parse);
+  PerStage<Value> figures{
+      .values = {}, .is_list = is_nested, .place = fmt::format("{}: {}", place_of(*value), path_of(key))};
+  const auto add = [&](const Node& entry, const std::string& path) {
+    if (entry.kind == Node::Kind::list && entry.items.empty())
+      problem_->note(entry, path, "expected one value a microbatch, got an empty list");
+    auto values = is_list(entry) ? listed_values<Value>(entry, path, parse) : std::vector<Value>{};
+    const auto one = is_list(entry) ? mean(values) : value_of<Value>(entry, parse);
+    if (!one) problem_->note(entry, path, one.error());
+    figures.values.push_back(one.value_or(0));
+    figures.by_microbatch.push_back(std::move(values));
+  };
+  if (is_mapping) {
+    static constexpr std::array<std::string_view, 2> kKeys = {"microbatches", "file"};
+    const MappingReader mapping(*value, path_of(key), kKeys, *problem_);
+    const Node* list = mapping.find("microbatches");
+    if (list == nullptr || !is_list(*list)) {
+      problem_->note(
+          *value, path_of(key),
+          "expected one value, a list of one a stage, or {microbatches: [...]} or {file: F.csv} of one "
+          "a microbatch");
+    } else {
+      add(*list, mapping.path_of("microbatches"));
+    }
+    return figures;
+  }
+  for (std::size_t i = 0; i < value->items.size(); ++i)
+    add(value->items[i], fmt::format("{}.{}", path_of(key), i));
   return figures;
 }
 
@@ -196,6 +251,14 @@ PerStage<Ns> MappingReader::durations_per_stage(std::string_view key) const {
 
 PerStage<Bytes> MappingReader::bytes_per_stage(std::string_view key) const {
   return per_stage<Bytes>(key, parse_bytes);
+}
+
+PerStage<Ns> MappingReader::durations_per_microbatch(std::string_view key) const {
+  return per_microbatch<Ns>(key, parse_duration);
+}
+
+PerStage<Bytes> MappingReader::bytes_per_microbatch(std::string_view key) const {
+  return per_microbatch<Bytes>(key, parse_bytes);
 }
 
 std::optional<std::size_t> MappingReader::index_of_choice(std::string_view key,

@@ -71,6 +71,10 @@ class MappingReader {
   std::vector<std::int32_t> integers(std::string_view key, Range range) const;
   PerStage<Ns> durations_per_stage(std::string_view key) const;
   PerStage<Bytes> bytes_per_stage(std::string_view key) const;
+  /// The same, where an entry of the list may be a list of one a microbatch, and {microbatches: [...]} is
+  /// such a list for all stages.
+  PerStage<Ns> durations_per_microbatch(std::string_view key) const;
+  PerStage<Bytes> bytes_per_microbatch(std::string_view key) const;
 
   /// One of a closed set of words.
   template <typename Value, std::size_t count>
@@ -90,6 +94,10 @@ class MappingReader {
   std::optional<Value> parsed(std::string_view key, Parse parse) const;
   template <typename Value, typename Parse>
   PerStage<Value> per_stage(std::string_view key, Parse parse) const;
+  template <typename Value, typename Parse>
+  PerStage<Value> per_microbatch(std::string_view key, Parse parse) const;
+  template <typename Value, typename Parse>
+  std::vector<Value> listed_values(const Node& list, const std::string& path, Parse parse) const;
   std::optional<std::size_t> index_of_choice(std::string_view key,
                                              std::span<const std::string_view> words) const;
 

@@ -192,11 +192,20 @@ std::string failures_text(const FailureRates& failures) {
 template <typename Value, typename ToText>
 std::string figure_line(std::string_view key, const PerStage<Value>& figure, ToText to_text) {
   if (!figure.given()) return "";
-  if (!figure.is_list) return fmt::format("    {}: {}\n", key, to_text(figure.values.front()));
-  std::vector<std::string> values;
-  values.reserve(figure.values.size());
-  for (const Value value : figure.values) values.push_back(to_text(value));
-  return fmt::format("    {}: [{}]\n", key, fmt::join(values, ", "));
+  const auto list = [&](const std::vector<Value>& values) {
+    std::vector<std::string> texts;
+    texts.reserve(values.size());
+    for (const Value value : values) texts.push_back(to_text(value));
+    return fmt::format("[{}]", fmt::join(texts, ", "));
+  };
+  std::vector<std::string> entries;
+  for (std::size_t i = 0; i < figure.values.size(); ++i) {
+    const bool differs = !figure.by_microbatch.empty() && !figure.by_microbatch[i].empty();
+    entries.push_back(differs ? list(figure.by_microbatch[i]) : to_text(figure.values[i]));
+    if (differs && !figure.is_list) entries.back() = fmt::format("{{microbatches: {}}}", entries.back());
+  }
+  if (!figure.is_list) return fmt::format("    {}: {}\n", key, entries.front());
+  return fmt::format("    {}: [{}]\n", key, fmt::join(entries, ", "));
 }
 
 bool is_nothing(const PerStage<Bytes>& figure) {

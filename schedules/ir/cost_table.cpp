@@ -20,6 +20,15 @@
 
 namespace penstock {
 
+const MicrobatchCost& CostTable::of_unit(std::int32_t unit) const {
+  return microbatches[static_cast<std::size_t>(unit / slices) % microbatches.size()];
+}
+
+const StageCost& CostTable::stage_of(const Action& action) const {
+  const bool is_mean = microbatches.empty() || action.microbatch == kNoMicrobatch;
+  return (is_mean ? stages : of_unit(action.microbatch).stages)[static_cast<std::size_t>(action.stage)];
+}
+
 Ns duration_ns(const StageCost& cost, ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:
@@ -47,8 +56,8 @@ Ns duration_ns(const StageCost& cost, ActionKind kind) {
 }
 
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second) {
-  const StageCost& one = costs.stages[static_cast<std::size_t>(first.stage)];
-  const StageCost& other = costs.stages[static_cast<std::size_t>(second.stage)];
+  const StageCost& one = costs.stage_of(first);
+  const StageCost& other = costs.stage_of(second);
   const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
   if (stated >= 0) return stated;
   return duration_ns(one, first.kind) + duration_ns(other, second.kind);
@@ -58,7 +67,7 @@ Ns group_duration_ns(const CostTable& costs, std::span<const Action> group) {
   if (group.size() == 2) return pair_duration_ns(costs, group[0], group[1]);
   Ns sum = 0;
   for (const Action& action : group) {
-    sum += duration_ns(costs.stages[static_cast<std::size_t>(action.stage)], action.kind);
+    sum += duration_ns(costs.stage_of(action), action.kind);
   }
   return sum;
 }
@@ -69,7 +78,9 @@ Bytes transfer_bytes(const CostTable& costs, const EdgeNumbers& edges, const Act
         fmt::format("a cost table of {} edges was given for a program of {}: every edge needs its bytes",
                     costs.edges.size(), edges.size()));
   }
-  const EdgeCost& cost = costs.edges[edges.of(transfer)];
+  const bool is_mean = !costs.microbatches_differ() || transfer.microbatch == kNoMicrobatch;
+  const EdgeCost& cost =
+      (is_mean ? costs.edges : costs.of_unit(transfer.microbatch).edges)[edges.of(transfer)];
   return flow_of(transfer.kind) == Flow::activation ? cost.activation : cost.gradient;
 }
 

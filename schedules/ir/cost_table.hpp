@@ -1,6 +1,7 @@
 #pragma once
 // What each action costs: the only thing that an engine knows about the model and the devices.
-// Filled by scenarios/ from times, profiles or calibrations; all figures are for one microbatch.
+// Filled by scenarios/ from times, profiles or calibrations; all figures are for one microbatch, which may be
+// like all others or one of its own (sequences of different lengths, packing, images).
 
 #include <cstdint>
 #include <span>
@@ -40,10 +41,28 @@ struct EdgeCost {
   friend bool operator==(const EdgeCost&, const EdgeCost&) = default;
 };
 
+/// What a microbatch that differs from others costs.
+struct MicrobatchCost {
+  std::vector<StageCost>
+      stages;  ///< one a stage of the program; what no microbatch changes (STEP, weights) is equal
+  std::vector<EdgeCost> edges;  ///< one an edge of the program, by its number
+
+  friend bool operator==(const MicrobatchCost&, const MicrobatchCost&) = default;
+};
+
 /// The costs of a program's stages and edges.
 struct CostTable {
-  std::vector<StageCost> stages;  ///< one a stage of the program
+  std::vector<StageCost> stages;  ///< one a stage of the program, of the mean microbatch
   std::vector<EdgeCost> edges;    ///< one an edge of the program, by its number
+  /// Empty where all microbatches are alike. Otherwise microbatch m costs what entry m mod size() says.
+  std::vector<MicrobatchCost> microbatches{};
+  std::int32_t slices = 1;  ///< of a microbatch, each with the same share of its costs
+
+  bool microbatches_differ() const { return !microbatches.empty(); }
+  /// Of the action's stage in its microbatch; the mean where it has none.
+  const StageCost& stage_of(const Action& action) const;
+  /// The entry of `microbatches` that holds for the unit. Requires that they differ and unit >= 0.
+  const MicrobatchCost& of_unit(std::int32_t unit) const;
 
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };

@@ -106,7 +106,7 @@ std::vector<StageEdge> edges_around(const Program& program, const Gap& gap) {
 }
 
 /// The costs of `rest`, which is the program without the gap's stage. An edge that comes instead of the
-/// stage's own carries as much as the larger of those.
+/// stage's own carries as much as the larger of those. Every microbatch is the mean one.
 CostTable costs_around(const Excerpt& whole, const Gap& gap, const Program& rest) {
   const std::vector<StageEdge> edges = stage_edges(whole.program);
   EdgeCost tied;

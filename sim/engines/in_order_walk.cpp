@@ -290,6 +290,7 @@ bool suits(const ChannelOptions& channels) {
 std::optional<Timeline> in_order_walk(const Experiment& experiment) {
   const Program& program = experiment.program;
   if (!suits(experiment.channels) || (program.barrier && program.iterations > 1)) return std::nullopt;
+  if (experiment.costs.microbatches_differ()) return std::nullopt;
   return InOrderWalk(experiment).run();
 }
 

@@ -173,31 +173,34 @@ class RankHoldings {
 
   // --- activations ------------------------------------------------------------------------------------
 
-  Bytes input_bytes(std::int32_t stage) const {
-    const std::vector<std::int32_t>& givers = givers_of(neighbours_, stage, Flow::activation);
-    if (givers.empty()) return cost(stage).input;
+  Bytes input_bytes(const Action& forward) const {
+    const std::vector<std::int32_t>& givers = givers_of(neighbours_, forward.stage, Flow::activation);
+    if (givers.empty()) return costs_.stage_of(forward).input;
     Bytes bytes = 0;
     for (const std::int32_t giver : givers) {
-      bytes +=
-          transfer_bytes(costs_, edges_, recv_of({.flow = Flow::activation, .from = giver, .to = stage}));
+      bytes += transfer_bytes(costs_, edges_,
+                              recv_of({.flow = Flow::activation,
+                                       .from = giver,
+                                       .to = forward.stage,
+                                       .microbatch = forward.microbatch}));
     }
     return bytes;
   }
 
   void hold_activations(const Passage& passage) {
-    const std::int32_t stage = span(passage.forward).action.stage;
+    const Action& forward = span(passage.forward).action;
+    const StageCost& cost = costs_.stage_of(forward);
     std::int32_t kept_from = passage.forward;
     if (passage.recompute != kNoPosition) {
-      hold_between(MemoryCategory::activations, input_bytes(stage), passage.forward, passage.backward);
+      hold_between(MemoryCategory::activations, input_bytes(forward), passage.forward, passage.backward);
       kept_from = passage.recompute;
     }
     // B gives everything back at once. An I without its W (a program cut short) gives back its part and keeps
     // the rest for ever.
-    const Bytes at_gradient = passage.backward == kNoPosition
-                                  ? 0
-                                  : released_activations(cost(stage), span(passage.backward).action.kind);
+    const Bytes at_gradient =
+        passage.backward == kNoPosition ? 0 : released_activations(cost, span(passage.backward).action.kind);
     hold_between(MemoryCategory::activations, at_gradient, kept_from, passage.backward);
-    hold_between(MemoryCategory::activations, cost(stage).kept - at_gradient, kept_from, passage.last);
+    hold_between(MemoryCategory::activations, cost.kept - at_gradient, kept_from, passage.last);
   }
 
   // --- buffers and transients ---------------------------------------------------------------------------
@@ -207,7 +210,7 @@ class RankHoldings {
     if (is_transfer(here.action.kind)) {
       hold_buffer(position);
     } else if (is_compute(here.action.kind) && has_microbatch(here.action.kind)) {
-      hold_between(MemoryCategory::transient, cost(here.action.stage).transient, position, position);
+      hold_between(MemoryCategory::transient, costs_.stage_of(here.action).transient, position, position);
       if (here.action.kind == ActionKind::forward) {
         hold_activations(passages_.at(key(here.action.stage, here.action.microbatch)));
       }

@@ -279,7 +279,7 @@ class Reference {
     if (leaves.size() == 2) return pair_duration_ns(e_.costs, leaves[0]->action, leaves[1]->action);
     Ns total = 0;
     for (const Item* leaf : leaves) {
-      total += duration_ns(e_.costs.stages[static_cast<std::size_t>(leaf->action.stage)], leaf->action.kind);
+      total += duration_ns(e_.costs.stage_of(leaf->action), leaf->action.kind);
     }
     return total;
   }

@@ -1,0 +1,46 @@
+// Figures that differ from microbatch to microbatch become those of one microbatch, key by key:
+//
+//   forward: [1 ms, [1 ms, 3 ms]]   at microbatch 1   forward: [1 ms, 3 ms]
+//
+// so that whatever reads figures reads those of one microbatch, and never asks which.
+
+#include "scenarios/model/model.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace penstock {
+
+StageFigures StageFigures::at_microbatch(std::size_t microbatch) const {
+  StageFigures one = *this;
+  for (PerStage<Ns>* times : {&one.forward, &one.backward, &one.backward_input, &one.backward_weight,
+                              &one.recompute, &one.overlapped_pair}) {
+    *times = times->at_microbatch(microbatch);
+  }
+  for (PerStage<Bytes>* bytes :
+       {&one.activation, &one.gradient, &one.kept, &one.released_by_input, &one.input, &one.transient}) {
+    *bytes = bytes->at_microbatch(microbatch);
+  }
+  return one;
+}
+
+std::vector<std::pair<std::size_t, std::string>> StageFigures::microbatch_lists() const {
+  std::vector<std::pair<std::size_t, std::string>> lists;
+  const auto add = [&lists](const auto& figures) {
+    for (const auto& of_stage : figures.by_microbatch) {
+      if (!of_stage.empty()) lists.emplace_back(of_stage.size(), figures.place);
+    }
+  };
+  for (const PerStage<Ns>* times :
+       {&forward, &backward, &backward_input, &backward_weight, &recompute, &overlapped_pair}) {
+    add(*times);
+  }
+  for (const PerStage<Bytes>* bytes : {&activation, &gradient, &kept, &released_by_input, &input, &transient})
+    add(*bytes);
+  return lists;
+}
+
+}  // namespace penstock
