@@ -4,6 +4,7 @@
 #include "cli/progress_bar.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <mutex>
@@ -13,8 +14,22 @@
 
 namespace penstock {
 
+namespace {
+
+/// ", 2 min 5 s left"
+std::string time_left(std::chrono::steady_clock::duration taken, std::size_t done, std::size_t left) {
+  const double seconds =
+      std::chrono::duration<double>(taken).count() / static_cast<double>(done) * static_cast<double>(left);
+  const auto whole = std::llround(seconds);
+  if (whole < 60) return fmt::format(", {} s left", whole);
+  if (whole < 3600) return fmt::format(", {} min {} s left", whole / 60, whole % 60);
+  return fmt::format(", {} h {} min left", whole / 3600, whole % 3600 / 60);
+}
+
+}  // namespace
+
 ProgressBar::~ProgressBar() {
-  if (shown_ > 0) fmt::print(stderr, "\r{:60}\r", "");
+  if (shown_ > 0) fmt::print(stderr, "\r{:100}\r", "");
 }
 
 void ProgressBar::show(std::size_t done, std::size_t total) {
@@ -23,9 +38,14 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   const auto now = std::chrono::steady_clock::now();
   if (done < shown_ || (done < total && now - last_ < std::chrono::milliseconds(100))) return;
   constexpr std::size_t kWidth = 30;
+  if (shown_ == 0) {
+    first_ = done;
+    began_ = now;
+  }
   const std::size_t filled = done * kWidth / total;
-  fmt::print(stderr, "\r[{}{}] {} of {}", std::string(filled, '#'), std::string(kWidth - filled, '.'), done,
-             total);
+  const std::string left = done > first_ ? time_left(now - began_, done - first_, total - done) : "";
+  fmt::print(stderr, "\r[{}{}] {} of {}{:24}", std::string(filled, '#'), std::string(kWidth - filled, '.'),
+             done, total, left);
   std::fflush(stderr);
   shown_ = done;
   last_ = now;

@@ -10,7 +10,8 @@ namespace penstock {
 
 enum class ProgressDisplay : std::uint8_t { off, on };
 
-/// Draws at most ten times a second; the line is cleared when it is destroyed.
+/// Draws at most ten times a second, with the time that is left at the rate so far; the line is cleared when
+/// it is destroyed.
 class ProgressBar {
  public:
   explicit ProgressBar(ProgressDisplay display) : display_(display) {}
@@ -26,6 +27,8 @@ class ProgressBar {
   std::mutex mutex_;
   std::size_t shown_ = 0;
   std::chrono::steady_clock::time_point last_{};
+  std::size_t first_ = 0;  ///< done at the first call: work of before is no measure of the rate
+  std::chrono::steady_clock::time_point began_{};
 };
 
 }  // namespace penstock

@@ -19,11 +19,13 @@
 #include "cli/commands/sweep_summary.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/number_list.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/subcommand.hpp"
+#include "cli/sweep_progress_file.hpp"
 #include "cli/terminal.hpp"
 #include "report/pages/html_report.hpp"
 #include "report/result/sweep_table.hpp"
@@ -44,6 +46,8 @@ struct SweepFlags {
   std::string virtual_stages;
   std::string microbatches;
   std::string hold;
+  std::string resume;
+  std::int64_t max_points = 100'000;
 };
 
 const std::vector<std::string_view> kSuffixes = {".csv", ".json", ".html", ".txt"};
@@ -137,11 +141,44 @@ tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario
                    .engine = engine_of(flags.engine)};
 }
 
-Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& output) {
+tl::expected<void, Failure> check_size(const SweepFlags& flags, std::uint64_t points) {
+  if (points <= static_cast<std::uint64_t>(flags.max_points)) return {};
+  return bad_input(
+      fmt::format("the grid has {} points, more than {}: make its lists shorter, or lift the limit by "
+                  "--max-points {}",
+                  points, flags.max_points, points));
+}
+
+/// What --resume names, with what it knows put into the grid; nothing without the flag.
+tl::expected<std::unique_ptr<SweepProgressFile>, Failure> opened_progress(const SweepFlags& flags,
+                                                                          const Scenario& scenario,
+                                                                          SweepGrid& grid) {
+  if (flags.resume.empty()) return nullptr;
+  auto progress = SweepProgressFile::open(flags.resume, point_count(scenario, grid));
+  if (!progress) return bad_input(progress.error());
+  grid.known = (*progress)->known();
+  if (auto same = check_known(scenario, grid); !same)
+    return bad_input(fmt::format("{}: {}; name another file", flags.resume, same.error()));
+  return *std::move(progress);
+}
+
+/// Runs the points that are not known; an interrupt leaves the rest out.
+Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& output, SweepProgressFile* kept,
+                 const InterruptNoted& interrupt) {
   const bool draw = !output.quiet && stderr_is_terminal();
   ProgressBar bar(draw ? ProgressDisplay::on : ProgressDisplay::off);
   grid.progress = [&bar](std::size_t done, std::size_t total) { bar.show(done, total); };
+  grid.stopped = [&interrupt] { return interrupt.came(); };
+  if (kept != nullptr)
+    grid.finished = [kept](std::size_t number, const SweepPoint& point) { kept->add(number, point); };
   return sweep(scenario, grid);
+}
+
+std::string interrupted_message(const SweepFlags& flags, const Sweep& swept) {
+  const std::string& count = swept.notes.back();
+  return flags.resume.empty()
+             ? fmt::format("penstock: {}; --resume FILE keeps them for the next time", count)
+             : fmt::format("penstock: {}; the same command goes on from {}", count, flags.resume);
 }
 
 Outcome run_sweep(const SweepFlags& flags) {
@@ -151,7 +188,12 @@ Outcome run_sweep(const SweepFlags& flags) {
   if (!scenario) return tl::unexpected(scenario.error());
   auto grid = grid_of(flags, *scenario);
   if (!grid) return tl::unexpected(grid.error());
-  const Sweep swept = run_points(*scenario, *std::move(grid), flags.output);
+  if (auto fits = check_size(flags, point_count(*scenario, *grid)); !fits)
+    return tl::unexpected(fits.error());
+  const auto kept = opened_progress(flags, *scenario, *grid);
+  if (!kept) return tl::unexpected(kept.error());
+  InterruptNoted interrupt;
+  const Sweep swept = run_points(*scenario, *std::move(grid), flags.output, kept->get(), interrupt);
   const std::vector<OutputForm> forms = {{".csv", [&] { return sweep_csv(swept); }},
                                          {".json", [&] { return sweep_json(swept); }},
                                          {".html", [&] { return sweep_to_html(swept); }},
@@ -160,6 +202,11 @@ Outcome run_sweep(const SweepFlags& flags) {
       flags.output.json ? sweep_json(swept) : sweep_summary(swept, flags.output.files, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
+  if (*kept) {
+    if (auto state = (*kept)->state(); !state) return bad_input(state.error());
+  }
+  if (interrupt.came()) write_stderr(interrupted_message(flags, swept));
+  interrupt.end_if_it_came();
   return ExitCode::ok;
 }
 
@@ -192,6 +239,16 @@ Command sweep_command(CLI::App& root) {
                "a flag, else the scenario's global batch where it has one)",
        .group = group,
        .type_name = "SIZE"});
+  const std::string long_ones = "Long sweeps";
+  app.add_option(
+         "--resume", flags->resume,
+         "keep each point that is done in FILE, and take from it what an earlier run of the same sweep did")
+      .group(long_ones)
+      .type_name("FILE");
+  app.add_option("--max-points", flags->max_points, "refuse grids of more points (default 100000)")
+      .range(std::int64_t{1}, std::int64_t{1'000'000'000})
+      .group(long_ones)
+      .type_name("N");
   add_batch_flags(app, flags->input);
   add_channel_flags(app, flags->channels);
   add_engine_flag(app, flags->engine);

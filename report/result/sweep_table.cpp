@@ -11,11 +11,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
@@ -79,6 +82,47 @@ Json row_json(const SweepRow& row) {
   Json object = Json::object();
   for (const auto& [key, value] : fields_of(row)) object[std::string(key)] = value;
   return object;
+}
+
+// --- a point's line, read again
+// -----------------------------------------------------------------------------
+
+std::optional<double> number_or_nothing(const Json& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+}
+
+SweepStatus status_of(const std::string& text) {
+  for (const SweepStatus status :
+       {SweepStatus::ok, SweepStatus::out_of_memory, SweepStatus::skipped, SweepStatus::failed}) {
+    if (to_text(status) == text) return status;
+  }
+  throw std::invalid_argument(fmt::format("unknown status \"{}\"", text));
+}
+
+/// What fields_of() makes of a row. Throws what nlohmann::json does where a key or its type is wrong.
+SweepRow row_of(const Json& object) {
+  SweepRow row;
+  row.schedule = object.at("schedule").get<std::string>();
+  row.stages = object.at("stages").get<std::int32_t>();
+  row.virtual_stages = object.at("virtual_stages").get<std::int32_t>();
+  row.microbatches = object.at("microbatches").get<std::int32_t>();
+  row.micro_batch_size = number_or_nothing(object.at("micro_batch_size"));
+  row.global_batch_size = number_or_nothing(object.at("global_batch_size"));
+  row.status = status_of(object.at("status").get<std::string>());
+  row.reason = object.at("reason").get<std::string>();
+  if (!was_simulated(row)) return row;
+  row.makespan_ns = object.at("makespan_ns").get<Ns>();
+  row.bubble = {.idle_over_total = object.at("idle_over_total").get<double>(),
+                .idle_over_ideal = object.at("idle_over_ideal").get<double>(),
+                .longest_span_rate = object.at("longest_span_rate").get<double>()};
+  row.closed_form_bubble = number_or_nothing(object.at("closed_form_bubble"));
+  row.samples_per_second = object.at("samples_per_second").get<double>();
+  row.steady_samples_per_second = number_or_nothing(object.at("steady_samples_per_second"));
+  row.samples_per_update = object.at("samples_per_update").get<double>();
+  row.peak_bytes = object.at("peak_bytes").get<Bytes>();
+  row.peak_rank = object.at("peak_rank").get<std::int32_t>();
+  row.cost_per_million_samples = number_or_nothing(object.at("cost_per_million_samples"));
+  return row;
 }
 
 Json rows_json(const std::vector<SweepRow>& rows) {
@@ -213,6 +257,26 @@ std::string sweep_csv(const Sweep& sweep) {
     csv += csv_line(fields_of(row), [](const Field& field) { return csv_value(field.second); });
   }
   return csv;
+}
+
+std::string sweep_point_json(std::size_t number, const SweepPoint& point) {
+  const Json line = {{"point", number},
+                     {"row", row_json(point.row)},
+                     {"counts_activations", point.row.memory_unit == MemoryUnit::activations},
+                     {"notes", point.notes}};
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+tl::expected<std::pair<std::size_t, SweepPoint>, std::string> sweep_point_of_json(std::string_view line) {
+  try {
+    const Json object = Json::parse(line);
+    SweepPoint point{.row = row_of(object.at("row")),
+                     .notes = object.at("notes").get<std::vector<std::string>>()};
+    if (object.at("counts_activations").get<bool>()) point.row.memory_unit = MemoryUnit::activations;
+    return std::pair(object.at("point").get<std::size_t>(), std::move(point));
+  } catch (const std::exception& fault) {
+    return tl::unexpected(fmt::format("expected a point of a sweep: {}", fault.what()));
+  }
 }
 
 std::string sweep_json(const Sweep& sweep) {

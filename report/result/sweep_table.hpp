@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "report/print/table.hpp"
@@ -50,9 +52,17 @@ struct SweepRow {
   friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };
 
+/// A row, and what its experiment notes.
+struct SweepPoint {
+  SweepRow row;
+  std::vector<std::string> notes;
+
+  friend bool operator==(const SweepPoint&, const SweepPoint&) = default;
+};
+
 struct Sweep {
   std::string title;
-  std::vector<SweepRow> rows;
+  std::vector<SweepRow> rows;  ///< of an interrupted sweep: those that were done
   std::vector<std::string> notes;
 
   friend bool operator==(const Sweep&, const Sweep&) = default;
@@ -80,5 +90,10 @@ std::string sweep_csv(const Sweep& sweep);
 /// {schema_version, kind: "sweep", title, rows: [...], best: [...], notes}; a row has the CSV's columns as
 /// keys.
 std::string sweep_json(const Sweep& sweep);
+
+/// A point, counted from 0 in the order of a sweep's rows, as a line of JSON that keeps all of it.
+std::string sweep_point_json(std::size_t number, const SweepPoint& point);
+/// Such a line again. Error: what of it is no point.
+tl::expected<std::pair<std::size_t, SweepPoint>, std::string> sweep_point_of_json(std::string_view line);
 
 }  // namespace penstock

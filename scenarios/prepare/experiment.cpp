@@ -158,9 +158,9 @@ std::vector<std::string> with_microbatch_notes(std::vector<std::string> notes, c
   const auto most = static_cast<std::size_t>(microbatches);
   for (const auto& [length, place] : figures->microbatch_lists()) {
     if (length == most) continue;
-    std::string note =
-        fmt::format("{}: {} microbatches are listed and the program has {}: {}", place, length, microbatches,
-                    length < most ? "they repeat" : fmt::format("the first {} are taken", microbatches));
+    // Without M, so that a sweep over M says it once.
+    std::string note = fmt::format("{}: {} microbatches are listed, {}", place, length,
+                                   length < most ? "which repeat up to M" : "of which the first M are taken");
     if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
   }
   return notes;

@@ -1,5 +1,6 @@
 // Every point is a copy of the scenario with other numbers; points run in parallel and each writes its own
-// row, so the order of the rows does not depend on the threads.
+// row, so the order of the rows does not depend on the threads. Points that are known from before are taken
+// as they are, once a few of them have come out the same again.
 
 #include "sim/runs/sweep.hpp"
 
@@ -8,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <tl/expected.hpp>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -50,23 +53,28 @@ Numbers virtual_stages_of(const ScheduleInfo& schedule, std::int32_t own, const 
   return wanted.empty() ? Numbers{own} : wanted;
 }
 
+std::vector<std::string> schedules_of(const Scenario& scenario, const SweepGrid& grid) {
+  return grid.schedules.empty() ? std::vector<std::string>{scenario.schedule} : grid.schedules;
+}
+
+Numbers chunks_of_grid(const std::string& schedule, const Scenario& scenario, const SweepGrid& grid) {
+  const ScheduleInfo* known = find_schedule(schedule);
+  const std::int32_t own = scenario.shape.virtual_stages;
+  return known != nullptr ? virtual_stages_of(*known, own, grid.virtual_stages) : Numbers{own};
+}
+
 std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
   const auto or_own = [](const Numbers& numbers) {
     std::vector<std::optional<std::int32_t>> values(numbers.begin(), numbers.end());
     if (values.empty()) values.emplace_back();
     return values;
   };
-  std::vector<std::string> schedules = grid.schedules;
-  if (schedules.empty()) schedules.push_back(scenario.schedule);
   std::vector<Point> points;
-  for (const std::string& schedule : schedules) {
+  for (const std::string& schedule : schedules_of(scenario, grid)) {
     const ScheduleInfo* known = find_schedule(schedule);
     const std::string name(known != nullptr ? known->name : schedule);
-    const std::int32_t own = scenario.shape.virtual_stages;
-    const Numbers chunks =
-        known != nullptr ? virtual_stages_of(*known, own, grid.virtual_stages) : Numbers{own};
     for (const auto& stages : or_own(grid.stages)) {
-      for (const std::int32_t virtual_stages : chunks) {
+      for (const std::int32_t virtual_stages : chunks_of_grid(schedule, scenario, grid)) {
         for (const auto& microbatches : or_own(grid.microbatches))
           points.push_back({name, stages, virtual_stages, microbatches});
       }
@@ -160,18 +168,12 @@ void add_refusal(SweepRow& row, const Scenario& scenario, const SimulateError& e
   if (row.reason.starts_with(scenario.file + ": ")) row.reason.erase(0, scenario.file.size() + 2);
 }
 
-/// A row and what its experiment notes.
-struct NotedRow {
-  SweepRow row;
-  std::vector<std::string> notes;
-};
-
 std::int32_t chunks_at(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   return schedule == nullptr ? scenario.shape.virtual_stages : chunks_of(*schedule, scenario.shape);
 }
 
-NotedRow row_at(const Scenario& scenario, Engine engine) {
+SweepPoint point_at(const Scenario& scenario, Engine engine) {
   SweepRow row;
   row.schedule = scenario.schedule;
   row.stages = scenario.shape.stages;
@@ -209,23 +211,76 @@ void add_once(std::vector<std::string>& notes, const std::vector<std::string>& a
   }
 }
 
+/// True when the row may be the scenario's: its sizes are those, whatever its figures are.
+bool is_of(const SweepRow& row, const Scenario& scenario) {
+  const auto& m = scenario.batch.microbatches;
+  return row.schedule == scenario.schedule && row.stages == scenario.shape.stages &&
+         row.virtual_stages == chunks_at(scenario) && (!m || !was_simulated(row) || row.microbatches == *m);
+}
+
+/// "point 3 (1f1b, K = 4, v = 1, M = 8)"
+std::string name_of(std::size_t number, const SweepRow& row) {
+  return fmt::format("point {} ({}, K = {}, v = {}, M = {})", number, row.schedule, row.stages,
+                     row.virtual_stages, row.microbatches);
+}
+
 }  // namespace
+
+std::uint64_t point_count(const Scenario& scenario, const SweepGrid& grid) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 62U;
+  const auto length = [](const Numbers& list) { return std::max<std::uint64_t>(1, list.size()); };
+  std::uint64_t count = 0;
+  for (const std::string& schedule : schedules_of(scenario, grid)) {
+    std::uint64_t points = chunks_of_grid(schedule, scenario, grid).size();
+    for (const std::uint64_t factor : {length(grid.stages), length(grid.microbatches)}) {
+      if (__builtin_mul_overflow(points, factor, &points)) return kMost;
+    }
+    count = std::min(kMost, count + std::min(kMost, points));
+  }
+  return count;
+}
+
+tl::expected<void, std::string> check_known(const Scenario& scenario, const SweepGrid& grid) {
+  const std::vector<Point> points = points_of(scenario, grid);
+  for (const auto& [number, point] : grid.known) {
+    if (number >= points.size() || !is_of(point.row, scenario_at(scenario, grid.batch, points[number])))
+      return tl::unexpected(name_of(number, point.row) + " is none of this sweep");
+  }
+  // A changed model or another release would show in nearly every point: a few are enough.
+  constexpr std::size_t kTried = 3;
+  for (std::size_t i = 0; i < kTried && !grid.known.empty(); ++i) {
+    const std::size_t at = i * (grid.known.size() - 1) / (kTried - 1);
+    const auto& [number, point] = *std::next(grid.known.begin(), static_cast<std::ptrdiff_t>(at));
+    if (point_at(scenario_at(scenario, grid.batch, points[number]), grid.engine) == point) continue;
+    return tl::unexpected(name_of(number, point.row) +
+                          " has other figures now: the scenario, the flags or penstock have changed");
+  }
+  return {};
+}
 
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   const std::vector<Point> points = points_of(scenario, grid);
-  std::vector<NotedRow> rows(points.size());
-  std::atomic<std::size_t> done = 0;
+  std::vector<std::optional<SweepPoint>> rows(points.size());
+  for (const auto& [number, point] : grid.known) rows[number] = point;
+  std::atomic<std::size_t> done = grid.known.size();
   tbb::parallel_for(std::size_t{0}, points.size(), [&](std::size_t i) {
+    if (rows[i] || (grid.stopped && grid.stopped())) return;
     // Each writes its own row, so that nothing is locked and the order is that of the grid.
-    rows[i] = row_at(scenario_at(scenario, grid.batch, points[i]), grid.engine);
+    rows[i] = point_at(scenario_at(scenario, grid.batch, points[i]), grid.engine);
+    if (grid.finished) grid.finished(i, *rows[i]);
     if (grid.progress) grid.progress(++done, points.size());
   });
   Sweep swept{.title = scenario.file, .rows = {}, .notes = scenario.notes};
-  for (NotedRow& noted : rows) {
-    add_once(swept.notes, noted.notes);
-    swept.rows.push_back(std::move(noted.row));
+  for (std::optional<SweepPoint>& point : rows) {
+    if (!point) continue;
+    add_once(swept.notes, point->notes);
+    swept.rows.push_back(std::move(point->row));
   }
   if (const auto note = virtual_stages_note(scenario, swept.rows)) swept.notes.push_back(*note);
+  if (swept.rows.size() < points.size()) {
+    swept.notes.push_back(
+        fmt::format("interrupted: {} of {} points are done", swept.rows.size(), points.size()));
+  }
   return swept;
 }
 

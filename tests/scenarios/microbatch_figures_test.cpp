@@ -82,18 +82,15 @@ TEST(MicrobatchFigures, ShortListsRepeatAndANoteSaysSo) {
   EXPECT_EQ(experiment.costs.stage_of({.kind = ActionKind::forward, .stage = 0, .microbatch = 2}).forward_ns,
             1);
   ASSERT_EQ(experiment.notes.size(), 1U);
-  EXPECT_EQ(
-      experiment.notes[0],
-      "s.yaml:4:14: model.stages.forward: 2 microbatches are listed and the program has 3: they repeat");
+  EXPECT_EQ(experiment.notes[0],
+            "s.yaml:4:14: model.stages.forward: 2 microbatches are listed, which repeat up to M");
 }
 
 TEST(MicrobatchFigures, OfLongListsTheFirstCount) {
   const Experiment experiment = prepared(scenario_of("{microbatches: [1 ns, 5 ns, 3 ns, 9 ns]}", "8 ns"));
   EXPECT_EQ(forwards(experiment, 0), (std::vector<Ns>{1, 5, 3}));
-  EXPECT_EQ(
-      experiment.notes.at(0),
-      "s.yaml:4:14: model.stages.forward: 4 microbatches are listed and the program has 3: the first 3 are "
-      "taken");
+  EXPECT_EQ(experiment.notes.at(0),
+            "s.yaml:4:14: model.stages.forward: 4 microbatches are listed, of which the first M are taken");
 }
 
 TEST(MicrobatchFigures, SlicesShareTheirMicrobatch) {

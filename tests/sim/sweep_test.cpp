@@ -1,7 +1,12 @@
 // Sweeps over K, M and schedules.
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -237,6 +242,96 @@ TEST(Sweep, WithoutAModelWorkGrowsWithTheMicrobatch) {
   EXPECT_EQ(swept.rows[1].makespan_ns, (8 + 3) * 3 * 3'000'000LL);
   ASSERT_EQ(swept.notes.size(), 1U);
   EXPECT_THAT(swept.notes[0], testing::HasSubstr("B 2 ms for one sample"));
+}
+
+// --- sweeps that go on ------------------------------------------------------------------------------------
+
+const SweepGrid kSmallGrid = {.schedules = {"gpipe", "interleaved"},
+                              .stages = {1, 2, 3},
+                              .virtual_stages = {1, 2},
+                              .microbatches = {1, 2, 5}};
+
+/// All points, as a sweep hands them out.
+std::map<std::size_t, SweepPoint> finished_points(const Scenario& base, SweepGrid grid) {
+  std::map<std::size_t, SweepPoint> points;
+  std::mutex mutex;
+  grid.finished = [&](std::size_t number, const SweepPoint& point) {
+    const std::lock_guard lock(mutex);
+    points.emplace(number, point);
+  };
+  sweep(base, grid);
+  return points;
+}
+
+TEST(Sweep, CountsItsPointsBeforeItMakesThem) {
+  const Scenario base = scenario(kOverheadBound);
+  EXPECT_EQ(point_count(base, kSmallGrid), sweep(base, kSmallGrid).rows.size());
+  EXPECT_EQ(point_count(base, {}), 1U);
+  const std::vector<std::int32_t> many(100'000, 1);
+  EXPECT_EQ(point_count(base, {.stages = many, .microbatches = many}), 10'000'000'000U);
+}
+
+// Whatever part of the points is known, the answer is that of a sweep in one piece.
+TEST(Sweep, GoesOnFromAnyPartOfItsPoints) {
+  const Scenario base = scenario(kOverheadBound);
+  const Sweep whole = sweep(base, kSmallGrid);
+  const auto points = finished_points(base, kSmallGrid);
+  ASSERT_EQ(points.size(), whole.rows.size());
+  for (std::size_t step = 1; step <= points.size(); ++step) {
+    SweepGrid grid = kSmallGrid;
+    for (const auto& [number, point] : points) {
+      if (number % step == 0) grid.known.emplace(number, point);
+    }
+    ASSERT_TRUE(check_known(base, grid)) << check_known(base, grid).error();
+    std::atomic<std::size_t> simulated = 0;
+    grid.finished = [&](std::size_t, const SweepPoint&) { ++simulated; };
+    EXPECT_EQ(sweep(base, grid), whole);
+    EXPECT_EQ(simulated, points.size() - grid.known.size());
+  }
+}
+
+TEST(Sweep, PointsSurviveTheirLineOfJson) {
+  Scenario tight = scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
+  tight.batch.micro_batch_size.reset();
+  tight.batch.global_batch_size = 48;  // 5 does not divide it
+  for (const Scenario& base : {tight, scenario("schedule: {name: gpipe, stages: 2, microbatches: 1}\n"),
+                               scenario("model: {stages: {forward: 0 ns, backward: 0 ns}}\n"
+                                        "schedule: {name: gpipe, stages: 2, microbatches: 1}\n")}) {
+    for (const auto& [number, point] : finished_points(base, kSmallGrid)) {
+      const auto again = sweep_point_of_json(sweep_point_json(number, point));
+      ASSERT_TRUE(again) << again.error();
+      EXPECT_EQ(again->first, number);
+      EXPECT_EQ(again->second, point) << sweep_point_json(number, point);
+    }
+  }
+}
+
+TEST(Sweep, PointsOfAnotherSweepAreRefused) {
+  const Scenario base = scenario(kOverheadBound);
+  SweepGrid grid = kSmallGrid;
+  grid.known = finished_points(base, kSmallGrid);
+  grid.stages = {2, 3, 4};
+  EXPECT_EQ(check_known(base, grid).error(), "point 0 (gpipe, K = 1, v = 1, M = 1) is none of this sweep");
+  grid.stages = kSmallGrid.stages;
+  const Scenario faster = scenario(
+      "model: {stages: {forward: 15 ms, backward: 32 ms, overhead: 500 us, weights: 1 MB, kept: 6 MB}}\n"
+      "schedule: {name: gpipe, stages: 4, microbatches: 1}\n"
+      "training: {micro_batch_size: 48}\n");
+  EXPECT_THAT(check_known(faster, grid).error(), testing::HasSubstr("has other figures now"));
+  grid.known.emplace(1000, grid.known.at(0));
+  EXPECT_THAT(check_known(base, grid).error(), testing::StartsWith("point 1000"));
+}
+
+TEST(Sweep, OneThatIsStoppedKeepsWhatIsDone) {
+  const Scenario base = scenario(kOverheadBound);
+  const tbb::global_control one_thread(tbb::global_control::max_allowed_parallelism, 1);
+  std::size_t done = 0;
+  SweepGrid grid = kSmallGrid;
+  grid.finished = [&](std::size_t, const SweepPoint&) { ++done; };
+  grid.stopped = [&] { return done == 4; };
+  const Sweep part = sweep(base, grid);
+  EXPECT_EQ(part.rows.size(), 4U);
+  EXPECT_EQ(part.notes.back(), "interrupted: 4 of 27 points are done");
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+// The handler only notes the signal's number, which is all that a handler may safely do; SA_RESETHAND makes
+// the second one end the program as if there were no handler.
+
+#include "cli/interrupt.hpp"
+
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction() is POSIX's
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+
+namespace penstock {
+namespace {
+
+constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
+
+// Lock-free, as a handler needs it.
+std::atomic<int> noted_signal = 0;  // NOLINT(readability-identifier-naming): no constant
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void note_signal(int number) { noted_signal = number; }
+
+}  // namespace
+
+InterruptNoted::InterruptNoted() {
+  noted_signal = 0;
+  struct sigaction action{};
+  action.sa_handler = note_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
+}
+
+InterruptNoted::~InterruptNoted() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+}
+
+bool InterruptNoted::came() const { return noted_signal != 0; }
+
+void InterruptNoted::end_if_it_came() {
+  if (!came()) return;
+  std::signal(noted_signal, SIG_DFL);
+  std::raise(noted_signal);
+}
+
+}  // namespace penstock

@@ -1,0 +1,99 @@
+// The file of `sweep --resume`: what was added is there again, whatever a crash left of the last line.
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <ios>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/sweep_progress_file.hpp"
+#include "report/result/sweep_table.hpp"
+
+namespace penstock {
+namespace {
+
+SweepPoint point_of(std::int32_t stages) {
+  SweepPoint point{.row = {}, .notes = {"a note"}};
+  point.row.schedule = "1f1b";
+  point.row.stages = stages;
+  point.row.makespan_ns = 17 * stages;
+  return point;
+}
+
+class ProgressFile : public testing::Test {
+ protected:
+  ~ProgressFile() override { std::filesystem::remove(name_); }
+
+  std::string text() const {
+    std::ostringstream all;
+    all << std::ifstream(name_).rdbuf();
+    return all.str();
+  }
+  void write(const std::string& text, std::ios::openmode mode = std::ios::trunc) const {
+    std::ofstream(name_, std::ios::out | mode) << text;
+  }
+  std::string refusal(std::size_t points) const {
+    const auto opened = SweepProgressFile::open(name_, points);
+    return opened ? "no error" : opened.error();
+  }
+
+  const std::string name_ = testing::TempDir() + "progress_" +
+                            testing::UnitTest::GetInstance()->current_test_info()->name() + ".jsonl";
+};
+
+TEST_F(ProgressFile, IsMadeAndReadAgain) {
+  {
+    const auto file = SweepProgressFile::open(name_, 9);
+    ASSERT_TRUE(file) << file.error();
+    EXPECT_TRUE((*file)->known().empty());
+    (*file)->add(4, point_of(2));
+    (*file)->add(1, point_of(3));
+    EXPECT_TRUE((*file)->state());
+  }
+  const auto again = SweepProgressFile::open(name_, 9);
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ((*again)->known(), (std::map<std::size_t, SweepPoint>{{1, point_of(3)}, {4, point_of(2)}}));
+}
+
+TEST_F(ProgressFile, EveryPointIsThereBeforeTheNext) {
+  const auto file = SweepProgressFile::open(name_, 9);
+  (*file)->add(0, point_of(1));
+  EXPECT_EQ(text(), "{\"schema_version\":1,\"kind\":\"sweep-progress\",\"points\":9}\n" +
+                        sweep_point_json(0, point_of(1)));
+}
+
+// Cut anywhere, the file has the points whose lines are whole, and can be added to.
+TEST_F(ProgressFile, ALineThatACrashLeftUnfinishedIsDropped) {
+  (*SweepProgressFile::open(name_, 9))->add(0, point_of(1));
+  const std::string one = text();
+  const std::string line = sweep_point_json(1, point_of(2));
+  for (const std::size_t length : {std::size_t{1}, line.size() / 2, line.size() - 1}) {
+    write(one + line.substr(0, length));
+    const auto file = SweepProgressFile::open(name_, 9);
+    ASSERT_TRUE(file) << file.error();
+    EXPECT_EQ((*file)->known().size(), 1U);
+    (*file)->add(1, point_of(2));
+    EXPECT_EQ(text(), one + line);
+  }
+}
+
+TEST_F(ProgressFile, WhatIsNoneIsRefusedAndLeftAlone) {
+  write("my thesis\n");
+  EXPECT_THAT(refusal(9), testing::HasSubstr("expected the progress of a sweep"));
+  EXPECT_EQ(text(), "my thesis\n");
+  write("my thesis, without an end");
+  EXPECT_THAT(refusal(9), testing::HasSubstr("expected the progress of a sweep"));
+  (void)SweepProgressFile::open(name_, 9);
+  write("{\"schema_version\":1,\"kind\":\"sweep-progress\",\"points\":8}\n");
+  EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of 8 points, this one has 9"));
+  write("{\"point\":0}\n", std::ios::app);
+  EXPECT_THAT(refusal(8), testing::HasSubstr(".jsonl:2: expected a point of a sweep"));
+}
+
+}  // namespace
+}  // namespace penstock
