@@ -139,13 +139,13 @@ void add_traffic(RankReport& report, Spans spans, const RunFacts& facts, const E
   }
 }
 
-RankReport rank_report(std::int32_t rank, Spans spans, Ns makespan_ns, const RunFacts& facts) {
+RankReport rank_report(std::int32_t rank, Spans spans, Ns busy_ns, Ns makespan_ns, const RunFacts& facts) {
   const std::size_t r = index(rank);
   RankReport report{.rank = rank,
                     .device = r < facts.devices.size() ? facts.devices[r] : std::string(),
                     .memory = r < facts.memories.size() ? facts.memories[r] : RankMemory{}};
-  report.busy_ns = activity(spans).busy_ns;
-  report.idle_ns = makespan_ns - report.busy_ns;
+  report.busy_ns = busy_ns;
+  report.idle_ns = makespan_ns - busy_ns;
   report.exposed_communication_ns = exposed_communication(spans, facts.program.recompute);
   report.peak_live_activations = peak_live_activations(spans);
   report.weight_versions = peak_weight_versions(spans);
@@ -238,7 +238,8 @@ Result summarize(Timeline timeline, RunFacts facts) {
   std::int32_t rank = 0;
   for (const Spans& spans : spans_by_rank(timeline)) {
     activities.push_back(activity(spans));
-    result.ranks.push_back(rank_report(rank++, spans, timeline.makespan_ns, facts));
+    result.ranks.push_back(
+        rank_report(rank++, spans, activities.back().busy_ns, timeline.makespan_ns, facts));
     add_traffic(result.ranks.back(), spans, facts, edges);
   }
   result.bubble = bubble_of(result.ranks, activities, timeline.makespan_ns);
