@@ -120,7 +120,7 @@ Result result_of(ExecutedRun run, const Experiment& experiment, const Runner& ru
                                              .kind = ResultKind::measured,
                                              .scenario = experiment.name,
                                              .engine = std::string(runner.engine),
-                                             .channel = runner.channels.model,
+                                             .channels = runner.channels,
                                              .price_per_device_hour = experiment.price_per_device_hour,
                                              .devices = rank_devices(experiment),
                                              .memories = memories_of(run.accounts),

@@ -36,6 +36,15 @@ constexpr std::array kComparedKinds = {
     ActionKind::recompute, ActionKind::step,       ActionKind::send_forward,   ActionKind::send_backward,
     ActionKind::unshard,   ActionKind::reduce_grad};
 
+/// "blocking, capacity 2, eager below 4096 B"
+std::string text_of(const TransferReport& transfers) {
+  const std::string capacity =
+      transfers.capacity == 0 ? "unlimited capacity" : fmt::format("capacity {}", transfers.capacity);
+  return fmt::format(
+      "{}, {}, {}", transfers.blocking ? "blocking" : "not blocking", capacity,
+      transfers.eager_bytes == 0 ? "none eager" : fmt::format("eager below {} B", transfers.eager_bytes));
+}
+
 double relative(double predicted, double measured) {
   if (predicted == measured) return 0;
   return (predicted - measured) / measured;
@@ -227,6 +236,12 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
     return CompareError{
         fmt::format("the results are of different channel models: {} and {}; predict again with --channel {}",
                     predicted.channel, measured.channel, measured.channel)};
+  }
+  if (predicted.transfers != measured.transfers) {
+    return CompareError{fmt::format(
+        "messages moved by other rules: {} in the prediction, {} in the measurement; predict again with "
+        "blocking, capacity and eager of the schedule as they were measured",
+        text_of(predicted.transfers), text_of(measured.transfers))};
   }
   if (predicted.link_sharing == LinkSharing::counted && measured.link_sharing == LinkSharing::left_out) {
     return CompareError{

@@ -23,7 +23,7 @@ struct RunFacts {
   ResultKind kind = ResultKind::predicted;
   std::string scenario{};
   std::string engine{};
-  ChannelModel channel = ChannelModel::directed;  ///< of the run
+  ChannelOptions channels{};  ///< of the run
   LinkSharing link_sharing = LinkSharing::none;
   std::optional<double> steady_samples_per_second{};
   std::optional<double> price_per_device_hour{};

@@ -110,12 +110,22 @@ enum class LinkSharing : std::uint8_t {
 };
 std::string_view to_text(LinkSharing sharing);
 
+/// What moves messages beside the channel model, as far as times depend on it.
+struct TransferReport {
+  bool blocking = false;         ///< program order waits for each transfer
+  std::int64_t capacity = 0;     ///< messages of a channel that may wait for their consumers; 0: unlimited
+  std::int64_t eager_bytes = 0;  ///< messages below this size need only their sender
+
+  friend bool operator==(const TransferReport&, const TransferReport&) = default;
+};
+
 /// One prediction or measurement.
 struct Result {
   ResultKind kind = ResultKind::predicted;
   std::string scenario;  ///< the file or command that it answers; may be empty
   std::string engine;    ///< "critical_path", "event", "cpu-thread", ...
   std::string channel;   ///< the channel model's name
+  TransferReport transfers;
   LinkSharing link_sharing = LinkSharing::none;
   Ns makespan_ns = 0;
   ProgramReport program;

@@ -86,6 +86,10 @@ std::string origin_text(const Result& result) {
   std::string text(to_text(result.kind));
   if (!result.engine.empty()) text += fmt::format(" by {}", result.engine);
   if (!result.channel.empty()) text += fmt::format(", channel model {}", result.channel);
+  const TransferReport& transfers = result.transfers;
+  if (transfers.blocking) text += ", blocking transfers";
+  if (transfers.capacity > 0) text += fmt::format(", capacity {}", transfers.capacity);
+  if (transfers.eager_bytes > 0) text += fmt::format(", eager below {}", format_bytes(transfers.eager_bytes));
   return text;
 }
 

@@ -144,6 +144,9 @@ std::string result_to_json(const Result& result, const ResultJsonOptions& option
                    {"program", program_json(result.program)},
                    {"bubble", bubble_json(result.bubble)},
                    {"throughput", throughput_json(result.throughput)}};
+  if (result.transfers.blocking) document["blocking"] = true;
+  if (result.transfers.capacity > 0) document["capacity"] = result.transfers.capacity;
+  if (result.transfers.eager_bytes > 0) document["eager_bytes"] = result.transfers.eager_bytes;
   if (result.link_sharing != LinkSharing::none) document["link_sharing"] = to_text(result.link_sharing);
   document["ranks"] = Json::array();
   for (const RankReport& rank : result.ranks) document["ranks"].push_back(rank_json(rank, options));

@@ -294,6 +294,9 @@ Result read_result(const ObjectReader& document) {
   result.scenario = document.text_if_any("scenario");
   result.engine = document.text_if_any("engine");
   result.channel = document.text_if_any("channel");
+  result.transfers = {.blocking = document.flag_if_any("blocking"),
+                      .capacity = document.count_or_null("capacity").value_or(0),
+                      .eager_bytes = document.count_or_null("eager_bytes").value_or(0)};
   result.link_sharing = read_link_sharing(document);
   result.makespan_ns = document.count("makespan_ns");
   result.program = read_program(document.object("program"));

@@ -100,7 +100,7 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
                     .kind = ResultKind::predicted,
                     .scenario = experiment.name,
                     .engine = std::string(to_text(engine)),
-                    .channel = experiment.channels.model,
+                    .channels = experiment.channels,
                     .link_sharing = link_sharing(experiment, options.engine, engine),
                     .steady_samples_per_second = wants_rate ? rate_of(engine) : std::nullopt,
                     .price_per_device_hour = experiment.price_per_device_hour,

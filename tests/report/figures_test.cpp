@@ -26,7 +26,8 @@ TEST(ResultTable, SaysEverythingInReadableUnits) {
       result_to_table(result),
       "scenario    vgg16.yaml\n"
       "schedule    1f1b, K = 2 (2 stages), M = 2, 2 iterations\n"
-      "result      measured by cpu-thread, channel model pair\n"
+      "result      measured by cpu-thread, channel model pair, blocking transfers, capacity 2, eager below "
+      "4.00 KiB\n"
       "makespan    9.000 ms\n"
       "bubble      33.33 % of the total, 50.00 % of the ideal, 12.50 % of the longest span\n"
       "throughput  888.889 samples/s over the run, 333.333 samples/s steady\n"
