@@ -53,6 +53,8 @@ void contention(benchmark::State& state, Bytes message_bytes) {
   const WalkDurations durations = walk_durations(experiment, flat);
   for (auto _ : state) benchmark::DoNotOptimize(event_walk(experiment, flat, durations));
   report_events(state, flat);
+  state.counters["makespan_ms"] =
+      static_cast<double>(last_end(event_walk(experiment, flat, durations))) * 1e-6;
 }
 BENCHMARK_CAPTURE(contention, light, kLight)->ArgName("pipelines")->Arg(64)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(contention, dense, kDense)->ArgName("pipelines")->Arg(64)->Unit(benchmark::kMillisecond);
