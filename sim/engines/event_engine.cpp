@@ -90,6 +90,7 @@ class EventSimulator {
     }
     const Event event = events_.top();
     events_.pop();
+    ask_early();
     now_ = event.time_ns;
     if (event.subject >= 0) {
       end_compute(event.subject);
@@ -97,6 +98,12 @@ class EventSimulator {
       arrive(~event.subject);
     }
     return true;
+  }
+
+  /// Fetches what the next event will touch: by now others have taken their turns, and it has left the cache.
+  void ask_early() const {
+    if (events_.empty() || events_.top().subject < 0) return;
+    __builtin_prefetch(&state_.steps[index(cursor_[index(events_.top().subject)])]);
   }
 
   void schedule_end(Ns time, std::int32_t rank) { events_.push({time, sequence_++, rank}); }
