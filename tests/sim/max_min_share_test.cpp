@@ -3,6 +3,7 @@
 
 #include "sim/network/max_min_share.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
