@@ -35,7 +35,8 @@ tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
   auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   const SimulateOptions options = {.engine = engine_of(flags.prediction.engine),
-                                   .memory = {.samples = wants_memory_samples(flags.result.output.files)}};
+                                   .memory = {.samples = wants_memory_samples(flags.result.output.files)},
+                                   .band = SharingBand::find};
   auto result = simulate_scenario(*scenario, options);
   if (result) return *std::move(result);
   return tl::unexpected(

@@ -4,6 +4,7 @@
 
 #include "sim/engines/engines.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +39,6 @@ class LinkUsers {
 
   /// True when another stream crosses a link of limited bandwidth on this route, too.
   bool add(const Stream& stream, std::int32_t from, std::int32_t to) {
-    if (!known_.insert({stream, from, to}).second) return false;
     bool shared = false;
     for (const std::int32_t link : cluster_.route(from, to).links) {
       if (!std::isfinite(cluster_.links()[static_cast<std::size_t>(link)].bytes_per_second)) continue;
@@ -50,7 +50,6 @@ class LinkUsers {
 
  private:
   const Cluster& cluster_;
-  std::set<std::tuple<Stream, std::int32_t, std::int32_t>> known_;
   std::map<std::int32_t, Stream> first_user_;
 };
 
@@ -112,10 +111,14 @@ bool links_are_shared(const Experiment& experiment) {
   LinkUsers users(experiment);
   Groups groups(experiment);
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    std::vector<Stream> known;  // from this rank; few, of many messages each
     for (const Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
       if (is_send(action.kind)) {
         const std::int32_t to = program.placement.rank_of(action.peer, action.microbatch);
-        if (users.add(stream_of(action, rank, to, experiment.channels.model), rank, to)) return true;
+        const Stream stream = stream_of(action, rank, to, experiment.channels.model);
+        if (std::ranges::find(known, stream) != known.end()) continue;
+        known.push_back(stream);
+        if (users.add(stream, rank, to)) return true;
       } else if (is_collective(action.kind)) {
         if (groups.add(action.stage, users)) return true;
       }

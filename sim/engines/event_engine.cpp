@@ -2,13 +2,13 @@
 // ready by the rules of schedules/check/rendezvous_walk.hpp; once started they are flows in a FlowNetwork,
 // so their ends move whenever another flow starts or ends on a link of theirs.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <queue>
-#include <utility>
+#include <span>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -23,6 +23,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/event_state.hpp"
 #include "sim/engines/event_walk.hpp"
 #include "sim/network/flow_network.hpp"
 #include "sim/network/message_costs.hpp"
@@ -30,16 +31,16 @@
 namespace penstock {
 namespace {
 
-enum class EventKind : std::uint8_t { compute_end, arrival };
-
-/// Equal times are served in the order in which the events were made.
+/// The end of a rank's compute action, or the arrival of a message. Equal times are served in the order in
+/// which the events were made.
 struct Event {
   Ns time_ns = 0;
-  std::uint64_t sequence = 0;
-  EventKind kind = EventKind::compute_end;
-  std::int32_t subject = 0;  // a position, or a message
+  std::uint32_t sequence = 0;  // a program has fewer than 2^32 ends and arrivals
+  std::int32_t subject = 0;    // a rank, or ~message
 
-  friend auto operator<=>(const Event&, const Event&) = default;
+  bool operator>(const Event& other) const {
+    return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
+  }
 };
 
 class EventSimulator {
@@ -47,183 +48,191 @@ class EventSimulator {
   EventSimulator(const Experiment& experiment, const FlatProgram& flat, const WalkDurations& durations)
       : flat_(flat),
         blocking_(experiment.channels.blocking),
-        durations_(durations),
         network_(experiment.cluster),
-        cursor_(flat.rank_begin.begin(), flat.rank_begin.end() - 1),
+        state_(event_state(flat, durations, blocking_, network_)),
+        cursor_(state_.rank_begin.begin(), state_.rank_begin.end() - 1),
         stands_at_(index(flat.rank_count), kNone),
-        arrived_(flat.messages.size(), false),
-        flows_left_(flat.messages.size(), 0),
-        first_send_(flat.ops.size(), kNone),
-        next_send_(flat.messages.size(), kNone),
-        times_(empty_times(flat)),
-        rings_(experiment) {
-    for (const FlatMessage& message : flat.messages) pending_.push_back(message.pending);
-  }
+        rings_(experiment) {}
 
-  ProgramTimes run() {
+  /// The times; nothing when the program hangs.
+  std::optional<ProgramTimes> run() {
     if (!blocking_) post_transfers();
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) advance(rank);
     while (take_next()) {
     }
-    return std::move(times_);
+    if (!std::ranges::equal(cursor_, std::span(state_.rank_begin).subspan(1))) return std::nullopt;
+    return times_of(state_, flat_);
   }
 
  private:
+  EventMessage& message(std::int32_t id) { return state_.messages[index(id)]; }
+
   /// RECVs stand in their queues from the start; a SEND does from the end of its producer.
   void post_transfers() {
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
-      const FlatMessage& message = flat_.messages[id];
-      if (message.recv == kNone) continue;
-      const auto number = static_cast<std::int32_t>(id);
-      if (message.producer == kNone) {
-        settle(number);
-      } else {
-        next_send_[id] = std::exchange(first_send_[index(message.producer)], number);
-      }
-      if (!message.eager) settle(number);
+      const FlatMessage& transfer = flat_.messages[id];
+      if (transfer.recv == kNone) continue;
+      if (transfer.producer == kNone) settle(static_cast<std::int32_t>(id));
+      if (!transfer.eager) settle(static_cast<std::int32_t>(id));
     }
   }
 
   bool take_next() {
-    const std::optional<FlowNetwork::NextEnd> flow = network_.next_end();
-    if (!flow && events_.empty()) return false;
-    if (flow && (events_.empty() || flow->time_ns < events_.top().time_ns)) {
-      now_ = flow->time_ns;
-      end_flow(flow->flow);
-      return true;
+    // What happens at one instant is shared out once.
+    if (events_.empty() || events_.top().time_ns > now_) {
+      const std::optional<Ns> flow_end = network_.next_end();
+      if (!flow_end && events_.empty()) return false;
+      if (flow_end && (events_.empty() || *flow_end < events_.top().time_ns)) {
+        now_ = *flow_end;
+        end_flow(network_.finish());
+        return true;
+      }
     }
     const Event event = events_.top();
     events_.pop();
+    ask_early();
     now_ = event.time_ns;
-    switch (event.kind) {
-      case EventKind::compute_end:
-        end_compute(event.subject);
-        break;
-      case EventKind::arrival:
-        arrive(event.subject);
-        break;
+    if (event.subject >= 0) {
+      end_compute(event.subject);
+    } else {
+      arrive(~event.subject);
     }
     return true;
   }
 
-  void schedule(Ns time, EventKind kind, std::int32_t subject) {
-    events_.push({.time_ns = time, .sequence = sequence_++, .kind = kind, .subject = subject});
+  /// Fetches what the next event will touch: by now others have taken their turns, and it has left the cache.
+  void ask_early() const {
+    if (events_.empty() || events_.top().subject < 0) return;
+    __builtin_prefetch(&state_.steps[index(cursor_[index(events_.top().subject)])]);
   }
+
+  void schedule_end(Ns time, std::int32_t rank) { events_.push({time, sequence_++, rank}); }
+  void schedule_arrival(Ns time, std::int32_t message) { events_.push({time, sequence_++, ~message}); }
 
   // --- ranks --------------------------------------------------------------------------------------
 
   /// Runs through the rank's list until it computes, waits or ends.
   void advance(std::int32_t rank) {
-    std::int32_t& position = cursor_[index(rank)];
-    while (position < flat_.rank_begin[index(rank) + 1]) {
-      const FlatOp op = flat_.ops[index(position)];
-      if (op == FlatOp::compute) {
-        begin_compute(rank, position);
-        return;
-      }
-      if (!pass(rank, position, op)) return;
-      ++position;
+    std::int32_t& cursor = cursor_[index(rank)];
+    for (; cursor < state_.rank_begin[index(rank) + 1]; ++cursor) {
+      EventStep& step = state_.steps[index(cursor)];
+      if (step.op == FlatOp::compute) return begin_compute(rank, step);
+      if (!pass(rank, step)) return;
     }
   }
 
-  void begin_compute(std::int32_t rank, std::int32_t& position) {
-    for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
-      stands_at_[index(rank)] = flat_.message[index(w)];
-      if (!arrived_[index(flat_.message[index(w)])]) return;
+  void begin_compute(std::int32_t rank, EventStep& step) {
+    Ns start = now_;
+    std::int32_t next = step.more_waits;
+    for (std::int32_t id = step.message; id != kNone;) {
+      stands_at_[index(rank)] = id;
+      const Ns arrival = message(id).end_ns;
+      if (arrival == kUnknown) return;
+      start = std::max(start, arrival);
+      id = next == kNone ? kNone : flat_.message[index(next)];
+      if (next != kNone) next = flat_.next_wait[index(next)];
     }
     stands_at_[index(rank)] = kNone;
-    const Ns end = now_ + durations_.compute[index(position)];
-    const std::int32_t after = flat_.group_end(position);
-    for (std::int32_t leaf = position; leaf < after; ++leaf) {
-      times_.start[index(leaf)] = now_;
-      times_.end[index(leaf)] = end;
-    }
-    schedule(end, EventKind::compute_end, position);
-    position = after;
+    step.start_ns = start;
+    __builtin_prefetch(&step + 2);  // the rank's next ones; by then others have taken their turns
+    schedule_end(start + step.duration_ns, rank);
   }
 
-  /// Passes a position that is not computed; false when program order waits at it.
-  bool pass(std::int32_t rank, std::int32_t position, FlatOp op) {
-    const std::int32_t id = flat_.message[index(position)];
-    const bool again = id != kNone && stands_at_[index(rank)] == id;
-    if (op == FlatOp::reshard || op == FlatOp::leaf) {
-      times_.start[index(position)] = times_.end[index(position)] = now_;
+  /// Passes a step that is not computed; false when program order waits at it.
+  bool pass(std::int32_t rank, EventStep& step) {
+    if (step.op == FlatOp::reshard) {
+      step.start_ns = now_;
       return true;
     }
-    const bool transfer = op == FlatOp::send || op == FlatOp::recv;
-    if (transfer && !blocking_) return true;
-    const bool needs_this_end = op != FlatOp::recv || !flat_.messages[index(id)].eager;
-    if (!again && needs_this_end) settle(id);
-    if (op == FlatOp::collective) return true;
-    stands_at_[index(rank)] = id;
-    return arrived_[index(id)];
+    const bool again = stands_at_[index(rank)] == step.message;
+    const bool needs_this_end = step.op != FlatOp::recv || !flat_.messages[index(step.message)].eager;
+    if (!again && needs_this_end) settle(step.message);
+    if (step.op == FlatOp::collective) return true;
+    stands_at_[index(rank)] = step.message;
+    return message(step.message).end_ns != kUnknown;
   }
 
-  void end_compute(std::int32_t position) {
-    for (std::int32_t id = first_send_[index(position)]; id != kNone; id = next_send_[index(id)]) settle(id);
+  /// The rank's cursor stands at what has ended.
+  void end_compute(std::int32_t rank) {
+    const EventStep& step = state_.steps[index(cursor_[index(rank)]++)];
+    for (std::int32_t id = step.first_send; id != kNone; id = message(id).next_send) settle(id);
     if (!flat_.released_by_consumer.empty()) {
-      std::int32_t id = flat_.released_by_consumer[index(position)];
+      std::int32_t id = flat_.released_by_consumer[index(step.position)];
       for (; id != kNone; id = flat_.messages[index(id)].next_of_capacity) settle(id);
     }
-    advance(flat_.rank_of(position));
+    advance(rank);
   }
 
   // --- messages -----------------------------------------------------------------------------------
 
   /// One of the things that message `id` waits for has happened.
   void settle(std::int32_t id) {
-    if (--pending_[index(id)] > 0) return;
-    times_.message_start[index(id)] = now_;
-    const FlatMessage& message = flat_.messages[index(id)];
-    if (message.recv != kNone) {
-      start_flow(id, message.from_rank, message.to_rank, message.bytes);
-    } else if (flat_.ops[index(message.first)] == FlatOp::collective) {
-      start_ring(id, flat_.actions[index(message.first)]);
+    EventMessage& settled = message(id);
+    if (--settled.missing > 0) return;
+    settled.start_ns = now_;
+    __builtin_prefetch(&settled + 2);  // as above, of the same two ranks
+    if (settled.flow_class != kNone) {
+      start_flow(id, settled.flow_class, settled.bytes);
+      return;
+    }
+    const std::int32_t member = flat_.messages[index(id)].first;
+    if (flat_.ops[index(member)] == FlatOp::collective) {
+      start_ring(id, flat_.actions[index(member)]);
     } else {
-      schedule(now_, EventKind::arrival, id);
+      schedule_arrival(now_, id);
     }
   }
 
-  void start_flow(std::int32_t id, std::int32_t from, std::int32_t to, Bytes bytes) {
-    ++flows_left_[index(id)];
-    owner_[network_.start(now_, from, to, bytes)] = id;
+  void start_flow(std::int32_t id, std::int32_t flow_class, Bytes bytes) {
+    ++message(id).missing;
+    network_.start(now_, flow_class, bytes, id);
   }
 
   void start_ring(std::int32_t id, const Action& action) {
     const CollectiveRing& ring = rings_.of(action);
     if (ring.ranks.size() < 2) {
-      schedule(now_, EventKind::arrival, id);
+      schedule_arrival(now_, id);
       return;
     }
-    for (std::size_t i = 0; i < ring.ranks.size(); ++i)
-      start_flow(id, ring.ranks[i], ring.ranks[(i + 1) % ring.ranks.size()], ring.cost.bytes_per_link);
+    for (std::size_t i = 0; i < ring.ranks.size(); ++i) {
+      const std::int32_t next = ring.ranks[(i + 1) % ring.ranks.size()];
+      start_flow(id, network_.class_of(ring.ranks[i], next), ring.cost.bytes_per_link);
+    }
   }
 
-  void end_flow(std::int32_t flow) {
-    network_.finish(now_, flow);
-    const std::int32_t id = owner_.extract(flow).mapped();
-    if (--flows_left_[index(id)] > 0) return;
-    const FlatMessage& message = flat_.messages[index(id)];
-    if (message.recv == kNone) {
-      const Action& action = flat_.actions[index(message.first)];
-      schedule(now_ + rings_.of(action).cost.latency_ns, EventKind::arrival, id);
+  void end_flow(std::int32_t id) {
+    EventMessage& ended = message(id);
+    if (--ended.missing > 0) return;
+    if (ended.flow_class == kNone) {
+      const Action& action = flat_.actions[index(flat_.messages[index(id)].first)];
+      schedule_arrival(now_ + rings_.of(action).cost.latency_ns, id);
       return;
     }
-    schedule(now_ + durations_.latency[index(id)], EventKind::arrival, id);
-    if (message.next_at_sender != kNone) settle(message.next_at_sender);
-    if (message.next_at_receiver != kNone) settle(message.next_at_receiver);
+    end_transfer(id, now_ + ended.latency_ns);
+    if (ended.next_at_sender != kNone) settle(ended.next_at_sender);
+    if (ended.next_at_receiver != kNone) settle(ended.next_at_receiver);
+  }
+
+  /// Where program order does not wait for it, a transfer is awaited by compute actions alone, which can be
+  /// told now when they may start.
+  void end_transfer(std::int32_t id, Ns arrival) {
+    if (blocking_) {
+      schedule_arrival(arrival, id);
+      return;
+    }
+    message(id).end_ns = arrival;
+    wake(message(id).to_rank, id);
   }
 
   void arrive(std::int32_t id) {
-    arrived_[index(id)] = true;
-    times_.message_end[index(id)] = now_;
-    const FlatMessage& message = flat_.messages[index(id)];
-    if (message.recv != kNone) {
-      wake(message.to_rank, id);
-      wake(message.from_rank, id);
+    message(id).end_ns = now_;
+    const FlatMessage& arrived = flat_.messages[index(id)];
+    if (arrived.recv != kNone) {
+      wake(arrived.to_rank, id);
+      wake(arrived.from_rank, id);
       return;
     }
-    for (std::int32_t m = message.first; m != kNone; m = flat_.next_member[index(m)]) {
+    for (std::int32_t m = arrived.first; m != kNone; m = flat_.next_member[index(m)]) {
       const std::int32_t next = flat_.next_collective[index(m)];
       if (next != kNone) settle(flat_.message[index(next)]);
       wake(flat_.rank_of(m), id);
@@ -236,21 +245,13 @@ class EventSimulator {
 
   const FlatProgram& flat_;
   bool blocking_;
-  const WalkDurations& durations_;
   FlowNetwork network_;
+  EventState state_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::uint64_t sequence_ = 0;
+  std::uint32_t sequence_ = 0;
   Ns now_ = 0;
-  std::vector<std::int32_t> cursor_;     // by rank: the position that it has come to
-  std::vector<std::int32_t> pending_;    // by message: what it still waits for
-  std::vector<std::int32_t> stands_at_;  // by rank: the message that program order waits for
-  std::vector<bool> arrived_;            // by message
-  std::vector<std::int32_t> flows_left_;
-  std::vector<std::int32_t>
-      first_send_;  // by position: transfers that it produces, a list through next_send_
-  std::vector<std::int32_t> next_send_;
-  std::map<std::int32_t, std::int32_t> owner_;  // flow -> message
-  ProgramTimes times_;
+  std::vector<std::int32_t> cursor_;     // by rank: the step that it has come to, or that is being computed
+  std::vector<std::int32_t> stands_at_;  // by rank: the message that it waits for
   CollectiveRings rings_;
 };
 
@@ -258,18 +259,17 @@ class EventSimulator {
 
 ProgramTimes event_walk(const Experiment& experiment, const FlatProgram& flat,
                         const WalkDurations& durations) {
-  return EventSimulator(experiment, flat, durations).run();
+  return EventSimulator(experiment, flat, durations).run().value();
 }
 
 tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment) {
-  if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs)) {
-    return tl::unexpected(std::move(*hang));
-  }
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
-  return timeline_of(flat, experiment.program.placement,
-                     event_walk(experiment, flat, walk_durations(experiment, flat)));
+  const auto times = EventSimulator(experiment, flat, walk_durations(experiment, flat)).run();
+  if (!times)
+    return tl::unexpected(find_hang(experiment.program, experiment.channels, experiment.costs).value());
+  return timeline_of(flat, experiment.program.placement, *times);
 }
 
 }  // namespace penstock

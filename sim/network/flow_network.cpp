@@ -1,5 +1,18 @@
-// Rates change only when a flow starts or ends on a link that others use; a flow whose rate does not
-// change keeps the end that it has, so that unshared transfers stay exact to the nanosecond.
+// Flows of one class have one rate r, so that they end in the order of what they still need, however r
+// changes. The class counts the bytes V that a flow got which was there all the time (virtual time, as fair
+// queueing has it: Demers, Keshav and Shenker, SIGCOMM 1989); a flow of S bytes that starts at V ends at V +
+// S:
+//
+//     V(t) = V(t0) + r (t - t0)        first end = t + (least V + S of its flows - V(t)) / r, rounded up to
+//     ns
+//
+// A start, an end or a new rate therefore costs a class one operation of a heap, whatever the number of its
+// flows. The ends of all classes are the leaves of a tree of their minima (a tournament), where each is
+// replaced at the cost of its way to the root.
+//
+// Rates are settled when the next end is asked for, so that what happens at one instant is settled at once. A
+// class whose rate does not change keeps the end that it has, so that unshared transfers stay exact to the
+// ns.
 
 #include "sim/network/flow_network.hpp"
 
@@ -7,77 +20,143 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
-#include "sim/network/max_min_share.hpp"
+#include "schedules/ir/index.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
+namespace {
 
-FlowNetwork::FlowNetwork(const Cluster& cluster) : cluster_(cluster), users_(cluster.links().size(), 0) {
-  for (const Link& link : cluster.links()) capacities_.push_back(link.bytes_per_second);
+/// The least whole number that is not less than a number > -1.
+Ns rounded_up(double number) {
+  const auto whole = static_cast<Ns>(number);
+  return whole + (static_cast<double>(whole) < number ? 1 : 0);
 }
 
-std::int32_t FlowNetwork::start(Ns now, std::int32_t from_device, std::int32_t to_device, Bytes bytes) {
-  const Route route = cluster_.route(from_device, to_device);
-  Flow flow{.number = next_number_++,
-            .links = limited_links(route),
-            .remaining_bytes = static_cast<double>(bytes),
-            .bytes_per_second = route.bytes_per_second,
-            .since_ns = now,
-            .end_ns = now + serialization_ns(bytes, route.bytes_per_second)};
-  for (const std::int32_t link : flow.links) ++users_[static_cast<std::size_t>(link)];
-  const bool shares = any_shared(flow.links);
-  flows_.push_back(std::move(flow));
-  if (shares) share_again(now);
-  return flows_.back().number;
+}  // namespace
+
+FlowNetwork::FlowNetwork(const Cluster& cluster) : cluster_(cluster) {}
+
+void FlowNetwork::start(Ns now, std::int32_t number, Bytes bytes, std::int32_t owner) {
+  if (now != now_ns_) settle();
+  now_ns_ = now;
+  FlowClass& flow_class = classes_[index(number)];
+  if (flow_class.flows.empty()) {
+    flow_class.carried_bytes = 0;
+    flow_class.since_ns = now;
+  } else {
+    advance(flow_class);
+  }
+  flow_class.flows.push_back({.end_bytes = flow_class.carried_bytes + static_cast<double>(bytes),
+                              .number = started_++,
+                              .owner = owner});
+  std::ranges::push_heap(flow_class.flows, std::greater<>());
+  share_.start(number);
 }
 
-void FlowNetwork::finish(Ns now, std::int32_t number) {
-  const auto flow = std::ranges::find(flows_, number, &Flow::number);
-  const std::vector<std::int32_t> links = std::move(flow->links);
-  flows_.erase(flow);
-  const bool shared = any_shared(links);
-  for (const std::int32_t link : links) --users_[static_cast<std::size_t>(link)];
-  if (shared) share_again(now);
+std::optional<Ns> FlowNetwork::next_end() {
+  settle();
+  if (ends_.empty() || ends_[1].time_ns == kNever) return std::nullopt;
+  return ends_[1].time_ns;
 }
 
-std::optional<FlowNetwork::NextEnd> FlowNetwork::next_end() const {
-  const auto first = std::ranges::min_element(flows_, {}, &Flow::end_ns);
-  if (first == flows_.end()) return std::nullopt;
-  return NextEnd{.time_ns = first->end_ns, .flow = first->number};
+std::int32_t FlowNetwork::finish() {
+  const std::int32_t number = ends_[1].flow_class;
+  FlowClass& flow_class = classes_[index(number)];
+  now_ns_ = flow_class.end_ns;
+  advance(flow_class);
+  share_.finish(number);
+  std::ranges::pop_heap(flow_class.flows, std::greater<>());
+  const std::int32_t owner = flow_class.flows.back().owner;
+  flow_class.flows.pop_back();
+  return owner;
 }
 
-std::vector<std::int32_t> FlowNetwork::limited_links(const Route& route) const {
+/// Brings rates and ends up to date with what has started and ended.
+void FlowNetwork::settle() {
+  for (const std::int32_t number : share_.settle()) set_rate(number, share_.rate(number));
+}
+
+void FlowNetwork::set_rate(std::int32_t number, double bytes_per_second) {
+  FlowClass& flow_class = classes_[index(number)];
+  const std::int64_t ends_first = flow_class.flows.empty() ? -1 : flow_class.flows.front().number;
+  if (flow_class.bytes_per_second == bytes_per_second && flow_class.ends_first == ends_first) return;
+  advance(flow_class);
+  flow_class.bytes_per_second = bytes_per_second;
+  flow_class.ends_first = ends_first;
+  flow_class.end_ns = first_end(flow_class);
+  enter({flow_class.end_ns, number});
+}
+
+void FlowNetwork::advance(FlowClass& flow_class) const {
+  if (now_ns_ == flow_class.since_ns) return;  // where the rate may be infinite
+  const double elapsed_seconds = static_cast<double>(now_ns_ - flow_class.since_ns) * 1e-9;
+  flow_class.carried_bytes += elapsed_seconds * flow_class.bytes_per_second;
+  flow_class.since_ns = now_ns_;
+}
+
+/// When the flow ends that ends first; the class has been advanced.
+Ns FlowNetwork::first_end(const FlowClass& flow_class) const {
+  if (flow_class.flows.empty()) return kNever;
+  const double left_bytes = flow_class.flows.front().end_bytes - flow_class.carried_bytes;
+  // From its start on at one rate: as exact as where nothing is shared.
+  if (flow_class.carried_bytes == 0)
+    return now_ns_ + serialization_ns(static_cast<Bytes>(left_bytes), flow_class.bytes_per_second);
+  const double left_ns = std::max(0.0, left_bytes) / flow_class.bytes_per_second * 1e9;
+  return now_ns_ + rounded_up(left_ns - 1e-6);
+}
+
+void FlowNetwork::enter(End end) {
+  std::size_t node = ends_.size() / 2 + index(end.flow_class);
+  ends_[node] = end;
+  while (node > 1) {
+    node /= 2;
+    const bool right = ends_[2 * node + 1].time_ns < ends_[2 * node].time_ns;
+    ends_[node] = ends_[2 * node + (right ? 1 : 0)];
+  }
+}
+
+/// Twice as many, once the tree has too few for the classes.
+void FlowNetwork::add_leaves() {
+  if (classes_.size() <= ends_.size() / 2) return;
+  ends_.assign(std::max(std::size_t{2}, 2 * ends_.size()), {});
+  for (std::size_t i = 0; i < classes_.size(); ++i) enter({classes_[i].end_ns, static_cast<std::int32_t>(i)});
+}
+
+std::int32_t FlowNetwork::class_of(std::int32_t from_device, std::int32_t to_device) {
+  const std::int64_t pair = std::int64_t{from_device} * cluster_.device_count() + to_device;
+  const auto [entry, is_new] = class_of_pair_.try_emplace(pair);
+  if (is_new) entry->second = class_of_route(cluster_.route(from_device, to_device));
+  return entry->second;
+}
+
+std::int32_t FlowNetwork::class_of_route(const Route& route) {
+  const std::vector<std::int32_t> limited = limited_links(route);
+  const auto [entry, is_new] = class_of_links_.try_emplace(limited, 0);
+  if (is_new) {
+    entry->second = share_.add_class(limited);
+    classes_.emplace_back();
+    add_leaves();
+  }
+  return entry->second;
+}
+
+/// The route's links of limited bandwidth.
+std::vector<std::int32_t> FlowNetwork::limited_links(const Route& route) {
   std::vector<std::int32_t> limited;
   for (const std::int32_t link : route.links) {
-    if (std::isfinite(capacities_[static_cast<std::size_t>(link)])) limited.push_back(link);
+    const double capacity = cluster_.links()[index(link)].bytes_per_second;
+    if (std::isinf(capacity)) continue;
+    const auto [entry, is_new] = number_of_link_.try_emplace(link, 0);
+    if (is_new) entry->second = share_.add_link(capacity);
+    limited.push_back(entry->second);
   }
   return limited;
-}
-
-bool FlowNetwork::any_shared(const std::vector<std::int32_t>& links) const {
-  return std::ranges::any_of(links,
-                             [&](std::int32_t link) { return users_[static_cast<std::size_t>(link)] > 1; });
-}
-
-void FlowNetwork::share_again(Ns now) {
-  std::vector<std::vector<std::int32_t>> routes;
-  routes.reserve(flows_.size());
-  for (const Flow& flow : flows_) routes.push_back(flow.links);
-  const std::vector<double> rates = max_min_share(capacities_, routes);
-  for (std::size_t i = 0; i < flows_.size(); ++i) {
-    Flow& flow = flows_[i];
-    if (rates[i] == flow.bytes_per_second) continue;
-    const double elapsed_seconds = static_cast<double>(now - flow.since_ns) * 1e-9;
-    flow.remaining_bytes = std::max(0.0, flow.remaining_bytes - elapsed_seconds * flow.bytes_per_second);
-    flow.bytes_per_second = rates[i];
-    flow.since_ns = now;
-    flow.end_ns = now + static_cast<Ns>(std::ceil(flow.remaining_bytes / flow.bytes_per_second * 1e9 - 1e-6));
-  }
 }
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 
 #include "sim/network/message_costs.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -34,17 +35,20 @@ std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgra
 }  // namespace
 
 TransferPrices::TransferPrices(const Experiment& experiment)
-    : cluster_(experiment.cluster),
-      ranks_(index(experiment.program.rank_count())),
-      entries_(ranks_ * ranks_) {}
+    : cluster_(experiment.cluster), entries_(index(experiment.program.rank_count())) {}
+
+TransferPrices::Entry& TransferPrices::entry_of(std::int32_t from_rank, std::int32_t to_rank) {
+  std::vector<Entry>& entries = entries_[index(from_rank)];
+  const auto known = std::ranges::find(entries, to_rank, &Entry::to_rank);
+  if (known != entries.end()) return *known;
+  const Route route = cluster_.route(from_rank, to_rank);
+  return entries.emplace_back(Entry{.to_rank = to_rank,
+                                    .bytes_per_second = route.bytes_per_second,
+                                    .price = {.latency_ns = route.latency_ns}});
+}
 
 TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes) {
-  Entry& entry = entries_[index(from_rank) * ranks_ + index(to_rank)];
-  if (!entry.known) {
-    const Route route = cluster_.route(from_rank, to_rank);
-    entry = {
-        .known = true, .bytes_per_second = route.bytes_per_second, .price = {.latency_ns = route.latency_ns}};
-  }
+  Entry& entry = entry_of(from_rank, to_rank);
   if (entry.bytes != bytes) {
     entry.bytes = bytes;
     entry.price.hold_ns = serialization_ns(bytes, entry.bytes_per_second);

@@ -30,14 +30,15 @@ class TransferPrices {
 
  private:
   struct Entry {
-    bool known = false;
+    std::int32_t to_rank = 0;
     double bytes_per_second = 0;
     Bytes bytes = 0;
     Price price{};
   };
+  Entry& entry_of(std::int32_t from_rank, std::int32_t to_rank);
+
   const Cluster& cluster_;
-  std::size_t ranks_;
-  std::vector<Entry> entries_;  // by ordered pair
+  std::vector<std::vector<Entry>> entries_;  // by sender: the few that it sends to
 };
 
 /// The ring of a collective: its ranks in the order in which it goes round them, and what it costs.

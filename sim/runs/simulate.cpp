@@ -35,6 +35,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/endless_stream.hpp"
+#include "sim/runs/sharing_band.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
@@ -84,15 +85,25 @@ LinkSharing link_sharing(const Experiment& experiment, Engine asked, Engine take
   return is_event ? LinkSharing::counted : LinkSharing::left_out;
 }
 
+std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOptions& options,
+                                  LinkSharing sharing, Ns makespan_ns) {
+  std::vector<std::string> notes = experiment.notes;
+  if (options.band == SharingBand::skip || sharing != LinkSharing::counted) return notes;
+  if (auto note = sharing_band_note(experiment, makespan_ns)) notes.push_back(*std::move(note));
+  return notes;
+}
+
 /// `rate_of` is asked for the steady rate by the engine that ran, where `options` wants one.
 tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const SimulateOptions& options,
                                             const std::function<std::optional<double>(Engine)>& rate_of) {
   const Engine engine = resolve(experiment, options.engine);
   auto timeline = run_engine(experiment, engine);
   if (!timeline) return tl::unexpected(std::move(timeline.error()));
+  const Ns makespan_ns = timeline->makespan_ns;
   auto memories = memory_of(*timeline, experiment, options.memory);
   auto links = link_traffic(*timeline, experiment);
   const bool wants_rate = options.steady == SteadyState::find;
+  const LinkSharing sharing = link_sharing(experiment, options.engine, engine);
   return summarize(*std::move(timeline),
                    {.program = experiment.program,
                     .costs = experiment.costs,
@@ -101,13 +112,13 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
                     .scenario = experiment.name,
                     .engine = std::string(to_text(engine)),
                     .channels = experiment.channels,
-                    .link_sharing = link_sharing(experiment, options.engine, engine),
+                    .link_sharing = sharing,
                     .steady_samples_per_second = wants_rate ? rate_of(engine) : std::nullopt,
                     .price_per_device_hour = experiment.price_per_device_hour,
                     .devices = rank_devices(experiment),
                     .memories = std::move(memories),
                     .links = std::move(links),
-                    .notes = experiment.notes});
+                    .notes = notes_of(experiment, options, sharing, makespan_ns)});
 }
 
 }  // namespace

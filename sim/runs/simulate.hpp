@@ -20,10 +20,14 @@ namespace penstock {
 
 enum class SteadyState : std::uint8_t { find, skip };
 
+/// Whether a note says how sure the makespan is where links are shared (sharing_band.hpp): two more runs.
+enum class SharingBand : std::uint8_t { skip, find };
+
 struct SimulateOptions {
   Engine engine = Engine::automatic;
   MemoryOptions memory;
   SteadyState steady = SteadyState::find;
+  SharingBand band = SharingBand::skip;
 };
 
 /// Predicts time, memory and traffic. Error: the program hangs under experiment.channels.

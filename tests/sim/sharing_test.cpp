@@ -1,7 +1,5 @@
-// Bandwidth shared max-min fairly, and the event engine on links that several transfers cross.
+// The event engine on links that several transfers cross.
 
-#include <cmath>
-#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,40 +7,12 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/network/max_min_share.hpp"
 #include "tests/sim/experiments.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
 namespace {
-
-using Rates = std::vector<double>;
-using Routes = std::vector<std::vector<std::int32_t>>;
-
-TEST(MaxMinShare, TwoFlowsOnOneLinkGetHalfEach) {
-  EXPECT_EQ(max_min_share(Rates{10}, Routes{{0}, {0}}), (Rates{5, 5}));
-}
-
-TEST(MaxMinShare, AFlowThatIsHeldElsewhereLeavesItsShareToOthers) {
-  // Link 0 (12) carries flows 0 and 1, link 1 (2) carries flow 1: flow 1 gets 2, flow 0 the rest.
-  EXPECT_EQ(max_min_share(Rates{12, 2}, Routes{{0}, {0, 1}}), (Rates{10, 2}));
-}
-
-TEST(MaxMinShare, TheParkingLotIsFair) {
-  // Flow 0 crosses all three links, one more flow on each.
-  EXPECT_EQ(max_min_share(Rates{6, 6, 6}, Routes{{0, 1, 2}, {0}, {1}, {2}}), (Rates{3, 3, 3, 3}));
-}
-
-TEST(MaxMinShare, AnUnlimitedLinkDoesNotLimit) {
-  const Rates rates =
-      max_min_share(Rates{std::numeric_limits<double>::infinity(), 4}, Routes{{0}, {0, 1}, {}});
-  EXPECT_TRUE(std::isinf(rates[0]));
-  EXPECT_EQ(rates[1], 4);
-  EXPECT_TRUE(std::isinf(rates[2]));
-}
-
-TEST(MaxMinShare, NoFlowsNeedNoRates) { EXPECT_TRUE(max_min_share(Rates{1}, Routes{}).empty()); }
 
 /// Ranks 0 and 1 send one activation each to ranks 2 and 3 over one link of 1 byte a nanosecond.
 Experiment two_pipelines_over_one_link(Ns second_forward_ns) {
