@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "bench/mean_seconds.hpp"
 #include "bench/sizes.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -14,6 +15,7 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
+#include "tests/schedules/polled_communication.hpp"
 
 namespace penstock {
 namespace {
@@ -34,13 +36,28 @@ void validate_program(benchmark::State& state) {
 }
 BENCHMARK(validate_program)->Apply(pipeline_sizes);
 
-void lower_program(benchmark::State& state) {
-  const Program program = *generate("1f1b", shape_of(state));
+/// Communication placed in the lists of a schedule: state.range(0) stages, state.range(1) microbatches. The
+/// counter says how many times as long asking every rank in every round takes, on the same program in the
+/// same run.
+void lower_program(benchmark::State& state, const std::string& schedule) {
+  Shape shape = shape_of(state);
+  if (schedule == "interleaved") shape.virtual_stages = 2;
+  const Program program = generate(schedule, shape).value();
+  if (lower(program) != polled_communication(program))
+    return state.SkipWithError("turns and polling place different lists");
   ActionClock clock(state);
   for (auto _ : state) benchmark::DoNotOptimize(lower(program));
   clock.report(program);
+  const double seconds = mean_seconds(3, [&] { return lower(program); });
+  state.counters["polling_x"] = mean_seconds(1, [&] { return polled_communication(program); }) / seconds;
 }
-BENCHMARK(lower_program)->Apply(pipeline_sizes);
+BENCHMARK_CAPTURE(lower_program, naive, "naive")->Name("lower/naive")->Apply([](auto* benchmark) {
+  benchmark->Args({256, 8})->Args({2048, 8})->ArgNames({"K", "M"})->Unit(benchmark::kMicrosecond);
+});
+BENCHMARK_CAPTURE(lower_program, 1f1b, "1f1b")->Name("lower/1f1b")->Apply(pipeline_sizes);
+BENCHMARK_CAPTURE(lower_program, interleaved, "interleaved")
+    ->Name("lower/interleaved")
+    ->Apply(pipeline_sizes);
 
 void flatten_program(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);

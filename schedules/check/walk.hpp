@@ -15,9 +15,9 @@
 // No event queue: what an action waits for does not depend on how long anything takes, so neither does the
 // order of the walk, and a program hangs for all durations or for none.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <utility>
@@ -74,15 +74,17 @@ class ListWalk {
     state_.pending.reserve(flat.messages.size());
     for (const FlatMessage& message : flat.messages) state_.pending.push_back(message.pending);
     stands_at_.assign(state_.cursor.size(), kNone);
+    awake_.resize(state_.cursor.size());
   }
 
   /// Goes on to the end, or until nothing can move: then its state. O(positions).
   std::optional<WalkState> run() && {
     // Down the ranks, so that the first RECVs are reached before the first SENDs.
-    for (std::int32_t rank = flat_.rank_count - 1; rank >= 0; --rank) awake_.push_back(rank);
-    while (!awake_.empty()) {
-      const std::int32_t rank = awake_.front();
-      awake_.pop_front();
+    for (std::int32_t rank = flat_.rank_count - 1; rank >= 0; --rank) wake(rank);
+    while (awake_count_ > 0) {
+      const std::int32_t rank = awake_[first_awake_];
+      first_awake_ = first_awake_ + 1 == awake_.size() ? 0 : first_awake_ + 1;
+      --awake_count_;
       take_turn(rank);
     }
     for (std::size_t rank = 0; rank < state_.cursor.size(); ++rank) {
@@ -98,17 +100,38 @@ class ListWalk {
   void take_turn(std::int32_t rank) {
     std::int32_t& position = state_.cursor[index(rank)];
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
-    for (bool computed = false; position < end; ++position) {
+    std::int32_t missing = kNone;
+    for (bool computed = false; position < end && missing == kNone; position += missing == kNone ? 1 : 0) {
       if (flat_.ops[index(position)] == FlatOp::compute) {
         if (computed) {
-          awake_.push_back(rank);
-          return;
+          wake(rank);
+          break;
         }
         computed = true;
       }
-      const std::int32_t missing = step(rank, position);
-      stands_at_[index(rank)] = missing;
-      if (missing != kNone) return;
+      missing = step(rank, position);
+    }
+    stands_at_[index(rank)] = missing;
+    fetch(position, end);
+  }
+
+  /// Asks memory for what the rank's next turn will read: the other ranks have theirs before it, which is
+  /// time enough. (Inline always, since a compiler may take a function that only prefetches for one without
+  /// effect.)
+  [[gnu::always_inline]] void fetch(std::int32_t position, std::int32_t end) const {
+    if (position == end) return;
+    const std::size_t next_line = index(std::min(position + 16, end - 1));
+    __builtin_prefetch(&flat_.ops[next_line]);
+    __builtin_prefetch(&flat_.message[next_line]);
+    __builtin_prefetch(&flat_.next_wait[next_line]);
+    __builtin_prefetch(&flat_.actions[index(position)]);
+    const std::int32_t behind =
+        std::min(position + 3, end);  // a compute action, its SEND, the next one's RECV
+    for (; position < behind; ++position) {
+      const std::int32_t message = flat_.message[index(position)];
+      if (message == kNone) continue;
+      __builtin_prefetch(&flat_.messages[index(message)]);
+      __builtin_prefetch(&flat_.messages[index(message)].bytes);
     }
   }
 
@@ -229,14 +252,20 @@ class ListWalk {
   }
 
   void wake(std::int32_t rank, std::int32_t message) {
-    if (stands_at_[index(rank)] == message) awake_.push_back(rank);
+    if (stands_at_[index(rank)] == message) wake(rank);
+  }
+  void wake(std::int32_t rank) {
+    const std::size_t place = first_awake_ + awake_count_++;
+    awake_[place < awake_.size() ? place : place - awake_.size()] = rank;
   }
 
   const FlatProgram& flat_;
   bool blocking_;
   Sink& sink_;
   std::vector<std::int32_t> stands_at_;  // by rank: the message it waits for
-  std::deque<std::int32_t> awake_;
+  std::vector<std::int32_t> awake_;      // a ring: each rank at most once
+  std::size_t first_awake_ = 0;
+  std::size_t awake_count_ = 0;
   std::vector<std::int32_t> ready_;   // messages whose last cause has come, in that order
   std::vector<std::int32_t> inputs_;  // of the compute action at hand
   WalkState state_;

@@ -3,6 +3,8 @@
 // search. Used by cost_table.hpp, the flat program and the walks.
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -23,20 +25,34 @@ class EdgeNumbers {
 
   /// Throws std::logic_error, naming the edge, where the program has no such edge.
   std::size_t of(const StageEdge& edge) const {
-    const auto from = static_cast<std::size_t>(edge.from);
-    for (std::size_t number = first_[from]; number < first_[from + 1]; ++number) {
+    for (const std::uint32_t number : leaving(edge.from)) {
       if (edges_[number].to == edge.to) return number;
     }
     throw_unknown(edge);
   }
   std::size_t of(const Action& transfer) const { return of(edge_of(transfer)); }
 
+  /// The edges that start at a stage of the program, and those that end at it; both ascending.
+  std::span<const std::uint32_t> leaving(std::int32_t stage) const { return leaving_.of(stage); }
+  std::span<const std::uint32_t> entering(std::int32_t stage) const { return entering_.of(stage); }
+
  private:
+  /// Edges in the order of one of their ends.
+  struct ByStage {
+    std::vector<std::uint32_t> numbers;
+    std::vector<std::uint32_t> first;  ///< by stage: where its edges begin; and the end
+
+    std::span<const std::uint32_t> of(std::int32_t stage) const {
+      const std::uint32_t begin = first[static_cast<std::size_t>(stage)];
+      return std::span(numbers).subspan(begin, first[static_cast<std::size_t>(stage) + 1] - begin);
+    }
+  };
+  ByStage sorted_by(std::int32_t StageEdge::* end, std::size_t stages) const;
   [[noreturn]] static void throw_unknown(const StageEdge& edge);
 
   std::vector<StageEdge> edges_;
-  std::vector<std::size_t>
-      first_;  ///< by stage: number of the first edge from it or a later stage; and the end
+  ByStage leaving_;
+  ByStage entering_;
 };
 
 }  // namespace penstock

@@ -1,7 +1,5 @@
-// A transfer is named by the stage at its own end, and a gradient flows against its edge a>b:
-//
-//   aSEND_F ---- activation ---> bRECV_F
-//   aRECV_B <---- gradient ----- bSEND_B
+// What backwards release of what F has charged, and how long weights live: a version from the STEP that makes
+// it to the last action that runs with it.
 
 #include "schedules/ir/needs.hpp"
 
@@ -11,38 +9,8 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/program.hpp"
 
 namespace penstock {
-
-StageMessage message_of(const Action& transfer) {
-  const bool sends = is_send(transfer.kind);
-  return {.flow = flow_of(transfer.kind),
-          .from = sends ? transfer.stage : transfer.peer,
-          .to = sends ? transfer.peer : transfer.stage,
-          .microbatch = transfer.microbatch};
-}
-
-StageEdge edge_of(const StageMessage& message) {
-  const bool along = message.flow == Flow::activation;
-  return {.from = along ? message.from : message.to, .to = along ? message.to : message.from};
-}
-
-Action send_of(const StageMessage& message) {
-  const bool activation = message.flow == Flow::activation;
-  return {.kind = activation ? ActionKind::send_forward : ActionKind::send_backward,
-          .stage = message.from,
-          .microbatch = message.microbatch,
-          .peer = message.to};
-}
-
-Action recv_of(const StageMessage& message) {
-  const bool activation = message.flow == Flow::activation;
-  return {.kind = activation ? ActionKind::recv_forward : ActionKind::recv_backward,
-          .stage = message.to,
-          .microbatch = message.microbatch,
-          .peer = message.from};
-}
 
 Bytes released_activations(const StageCost& cost, ActionKind kind) {
   if (kind == ActionKind::backward) return cost.kept;

@@ -76,12 +76,38 @@ constexpr Flow flow_of(ActionKind kind) {
   const bool activation = kind == ActionKind::send_forward || kind == ActionKind::recv_forward;
   return activation ? Flow::activation : Flow::gradient;
 }
+// A transfer is named by the stage at its own end, and a gradient flows against its edge a>b:
+//
+//   aSEND_F ---- activation ---> bRECV_F
+//   aRECV_B <---- gradient ----- bSEND_B
+
 /// Requires a SEND or RECV.
-StageMessage message_of(const Action& transfer);
+constexpr StageMessage message_of(const Action& transfer) {
+  const bool sends = is_send(transfer.kind);
+  return {.flow = flow_of(transfer.kind),
+          .from = sends ? transfer.stage : transfer.peer,
+          .to = sends ? transfer.peer : transfer.stage,
+          .microbatch = transfer.microbatch};
+}
 /// The stage edge that it belongs to: gradients go against theirs.
-StageEdge edge_of(const StageMessage& message);
-Action send_of(const StageMessage& message);
-Action recv_of(const StageMessage& message);
+constexpr StageEdge edge_of(const StageMessage& message) {
+  const bool along = message.flow == Flow::activation;
+  return {.from = along ? message.from : message.to, .to = along ? message.to : message.from};
+}
+constexpr Action send_of(const StageMessage& message) {
+  const bool activation = message.flow == Flow::activation;
+  return {.kind = activation ? ActionKind::send_forward : ActionKind::send_backward,
+          .stage = message.from,
+          .microbatch = message.microbatch,
+          .peer = message.to};
+}
+constexpr Action recv_of(const StageMessage& message) {
+  const bool activation = message.flow == Flow::activation;
+  return {.kind = activation ? ActionKind::recv_forward : ActionKind::recv_backward,
+          .stage = message.to,
+          .microbatch = message.microbatch,
+          .peer = message.from};
+}
 
 // --- collectives -------------------------------------------------------------------------------------------
 

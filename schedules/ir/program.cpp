@@ -14,17 +14,6 @@
 
 namespace penstock {
 
-std::int32_t Placement::replica_of(std::int32_t stage, std::int32_t microbatch) const {
-  const std::vector<std::int32_t>& route = stages[static_cast<std::size_t>(stage)].route;
-  if (route.size() == 1) return route.front();
-  return route[static_cast<std::size_t>(microbatch) % route.size()];
-}
-
-std::int32_t Placement::rank_of(std::int32_t stage, std::int32_t microbatch) const {
-  return stages[static_cast<std::size_t>(stage)]
-      .ranks[static_cast<std::size_t>(replica_of(stage, microbatch))];
-}
-
 std::int32_t Placement::replica_on(std::int32_t stage, std::int32_t rank) const {
   const std::vector<std::int32_t>& ranks = stages[static_cast<std::size_t>(stage)].ranks;
   const auto found = std::find(ranks.begin(), ranks.end(), rank);

@@ -11,6 +11,7 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock {
 
@@ -29,8 +30,13 @@ struct Placement {
   std::vector<StagePlacement> stages;
 
   /// Index into stages[stage].ranks. Requires 0 <= stage < stages.size() and microbatch >= 0.
-  std::int32_t replica_of(std::int32_t stage, std::int32_t microbatch) const;
-  std::int32_t rank_of(std::int32_t stage, std::int32_t microbatch) const;
+  std::int32_t replica_of(std::int32_t stage, std::int32_t microbatch) const {
+    const std::vector<std::int32_t>& route = stages[index(stage)].route;
+    return route.size() == 1 ? route.front() : route[index(microbatch) % route.size()];
+  }
+  std::int32_t rank_of(std::int32_t stage, std::int32_t microbatch) const {
+    return stages[index(stage)].ranks[index(replica_of(stage, microbatch))];
+  }
   /// Index of `rank` among the stage's ranks; -1 when it does not hold the stage.
   std::int32_t replica_on(std::int32_t stage, std::int32_t rank) const;
 

@@ -17,12 +17,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "schedules/check/flat_program.hpp"
@@ -32,22 +31,61 @@
 #include "schedules/ir/index.hpp"
 #include "sim/engines/queue_registers.hpp"
 #include "sim/engines/tape.hpp"
+#include "sim/engines/tape_classes.hpp"
 
 namespace penstock {
 namespace {
 
-/// Numbers things by their key, in the order in which they are met.
-template <class Key>
-class Numbering {
+/// The instructions of a tape: narrow ones, until some class is too large for them.
+class Code {
  public:
-  /// The number, and whether it is new.
-  std::pair<std::uint32_t, bool> of(const Key& key) {
-    const auto [entry, is_new] = numbers_.try_emplace(key, static_cast<std::uint32_t>(numbers_.size()));
-    return {entry->second, is_new};
+  void reserve(std::size_t instructions) { narrow_.reserve(instructions); }
+  std::size_t size() const { return size_; }
+
+  void add(Register a, Register b, Register d, std::uint32_t duration, std::uint32_t link) {
+    ++size_;
+    if (!wide_.empty() || !fits(duration | link)) {
+      widen();
+      wide_.emplace_back(a, b, d, duration, link);
+    } else {
+      narrow_.emplace_back(a, b, d, static_cast<std::uint16_t>(duration), static_cast<std::uint16_t>(link));
+    }
+  }
+
+  Register last_clock() const { return wide_.empty() ? narrow_.back().a : wide_.back().a; }
+  Register last_message() const { return wide_.empty() ? narrow_.back().d : wide_.back().d; }
+  /// What the last instruction sends goes to register `d`.
+  void send_along(Register d) { (wide_.empty() ? narrow_.back().d : wide_.back().d) = d; }
+  /// ... over a link.
+  void send_along(Register d, std::uint32_t link) {
+    send_along(d);
+    if (!fits(link)) widen();
+    if (wide_.empty()) {
+      narrow_.back().link = static_cast<std::uint16_t>(link);
+    } else {
+      wide_.back().link = link;
+    }
+  }
+
+  std::variant<std::vector<NarrowInstruction>, std::vector<WideInstruction>> instructions() && {
+    if (wide_.empty()) return std::move(narrow_);
+    return std::move(wide_);
   }
 
  private:
-  std::map<Key, std::uint32_t> numbers_;
+  static bool fits(std::uint32_t number) { return number <= std::numeric_limits<std::uint16_t>::max(); }
+
+  void widen() {
+    if (!wide_.empty()) return;
+    wide_.reserve(narrow_.capacity());
+    for (const NarrowInstruction& step : narrow_)
+      wide_.emplace_back(step.a, step.b, step.d, step.duration, step.link);
+    narrow_ = {};
+  }
+
+  std::size_t size_ = 0;
+  std::vector<NarrowInstruction> narrow_;
+  std::vector<WideInstruction> wide_;  // all of them, once it has one
 };
 
 /// The sink of the walk.
@@ -58,31 +96,27 @@ class TapeWriter {
         blocking_(channels.blocking),
         trash_(static_cast<Register>(flat.rank_count)),
         messages_(flat.messages.size()),
-        newest_(index(flat.rank_count), kNone) {
+        newest_(index(flat.rank_count), kNone),
+        classes_(flat, tape_) {
     tape_.rank_count = flat.rank_count;
     tape_.last = trash_ + 1;
-    const QueueRegisters queues = queue_registers(flat, tape_.last + 1);
+    QueueRegisters queues = queue_registers(flat, tape_.last + 1);
     tape_.register_count = tape_.last + 1 + queues.count;
-    for (std::size_t id = 0; id < messages_.size(); ++id) messages_[id].queues = queues.ends[id];
-    duration_classes_.of({});
-    tape_.durations.emplace_back();
-    count_uses();
-    if (!blocking_) find_late_sends();
+    queues_ = std::move(queues.ends);
+    for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) scan(rank);
   }
 
   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> inputs) {
     const auto clock = static_cast<Register>(rank);
     for (std::size_t i = 1; i < inputs.size(); ++i) raise_register(clock, arrival(inputs[i]));
-    const std::size_t here = write({.a = clock,
-                                    .b = inputs.empty() ? clock : arrival(inputs[0]),
-                                    .d = trash_,
-                                    .duration = duration_of_group(position)},
-                                   {.position = position});
+    write(clock, inputs.empty() ? clock : arrival(inputs[0]), classes_.duration_at(position),
+          {.position = position});
     for (const std::int32_t message : inputs) used(message);
     newest_[index(rank)] = position;
-    open_ = here;
+    computed_last_ = code_.size();
+    if (late_sends_.empty()) return;
     const auto late = late_sends_.find(position);
-    if (late != late_sends_.end()) code_[here].d = late->second.copy = new_register();
+    if (late != late_sends_.end()) code_.send_along(late->second.copy = new_register());
   }
 
   void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
@@ -97,11 +131,7 @@ class TapeWriter {
   }
 
   void start(std::int32_t id) {
-    const Source source = starting_[next_start_++];
-    if (next_start_ == starting_.size()) {
-      starting_.clear();
-      next_start_ = 0;
-    }
+    const Source& source = starting_[next_start_++];
     if (flat_.messages[index(id)].recv == kNone) {
       start_collective(id, source.at);
     } else {
@@ -109,6 +139,9 @@ class TapeWriter {
     }
     let_go(source);
     if (messages_[index(id)].uses == 0) unawaited(id);
+    if (next_start_ < starting_.size()) return;
+    starting_.clear();
+    next_start_ = 0;
   }
 
   void wait(std::int32_t rank, std::int32_t id) {
@@ -118,31 +151,12 @@ class TapeWriter {
   }
 
   Tape tape() && {
-    if (tape_.durations.size() > kNarrow || tape_.links.size() > kNarrow) {
-      tape_.code = std::move(code_);
-      return std::move(tape_);
-    }
-    std::vector<NarrowInstruction> narrow;
-    narrow.reserve(code_.size());
-    for (const WideInstruction& wide : code_) {
-      narrow.push_back({.a = wide.a,
-                        .b = wide.b,
-                        .d = wide.d,
-                        .duration = static_cast<std::uint16_t>(wide.duration),
-                        .link = static_cast<std::uint16_t>(wide.link)});
-    }
-    tape_.code = std::move(narrow);
+    tape_.code = std::move(code_).instructions();
     return std::move(tape_);
   }
 
  private:
-  static constexpr std::size_t kNarrow = std::size_t{std::numeric_limits<std::uint16_t>::max()} + 1;
-  static constexpr std::size_t kActionKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
-  static constexpr std::uint32_t kNoClass = std::numeric_limits<std::uint32_t>::max();
-  static constexpr std::size_t kNothingOpen = std::numeric_limits<std::size_t>::max();
-
   struct Message {
-    QueueEnds queues;
     Register gathered = kNoRegister;  ///< causes so far, where they need a register
     Register arrival = kNoRegister;
     std::int32_t uses = 0;  ///< how many will still read the arrival
@@ -161,33 +175,30 @@ class TapeWriter {
 
   // --- what the lists ask for ---------------------------------------------------------------------
 
-  void count_uses() {
-    for (std::size_t p = 0; p < flat_.ops.size(); ++p) {
-      if (flat_.ops[p] == FlatOp::compute) {
+  /// Counts the readers of arrivals, and finds SENDs behind later actions than their producers.
+  void scan(std::int32_t rank) {
+    std::int32_t newest = kNone;
+    const std::size_t end = index(flat_.rank_begin[index(rank) + 1]);
+    for (std::size_t p = index(flat_.rank_begin[index(rank)]); p < end; ++p) {
+      const FlatOp op = flat_.ops[p];
+      if (op == FlatOp::compute || op == FlatOp::barrier) newest = static_cast<std::int32_t>(p);
+      if (op == FlatOp::compute) {
         for (std::int32_t w = flat_.next_wait[p]; w != kNone; w = flat_.next_wait[index(w)])
-          ++messages_[index(flat_.message[index(w)])].uses;
-      } else if (flat_.ops[p] == FlatOp::barrier || (blocking_ && is_transfer_op(flat_.ops[p]))) {
-        ++messages_[index(flat_.message[p])].uses;
+          ++message_at(index(w)).uses;
+      } else if (op == FlatOp::barrier || (blocking_ && is_transfer_op(op))) {
+        ++message_at(p).uses;
+      } else if (op == FlatOp::send) {
+        const std::int32_t producer = flat_.messages[index(flat_.message[p])].producer;
+        if (producer != kNone && producer != newest) ++late_sends_[producer].count;
+      } else if (op == FlatOp::collective && flat_.next_collective[p] != kNone) {
+        ++message_at(p).uses;
       }
-      if (!flat_.next_collective.empty() && flat_.next_collective[p] != kNone)
-        ++messages_[index(flat_.message[p])].uses;
     }
   }
+
+  Message& message_at(std::size_t position) { return messages_[index(flat_.message[position])]; }
 
   static bool is_transfer_op(FlatOp op) { return op == FlatOp::send || op == FlatOp::recv; }
-
-  void find_late_sends() {
-    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-      std::int32_t newest = kNone;
-      for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
-        const FlatOp op = flat_.ops[index(p)];
-        if (op == FlatOp::compute || op == FlatOp::barrier) newest = p;
-        if (op != FlatOp::send) continue;
-        const std::int32_t producer = flat_.messages[index(flat_.message[index(p)])].producer;
-        if (producer != kNone && producer != newest) ++late_sends_[producer].count;
-      }
-    }
-  }
 
   // --- registers ----------------------------------------------------------------------------------
 
@@ -238,10 +249,9 @@ class TapeWriter {
   Register release_outside(std::int32_t id, const Cause& cause) const {
     const FlatMessage& before = flat_.messages[index(cause.which)];
     if (!before.eager || cause.rank != before.to_rank) return kNoRegister;
-    const Message& message = messages_[index(id)];
     const bool sends = flat_.messages[index(id)].from_rank == cause.rank;
-    const Register passed = sends ? message.queues.sender : message.queues.receiver;
-    const Register left = messages_[index(cause.which)].queues.sender;
+    const Register passed = sends ? queues_[index(id)].sender : queues_[index(id)].receiver;
+    const Register left = queues_[index(cause.which)].sender;
     return passed == left ? kNoRegister : left;
   }
 
@@ -258,17 +268,17 @@ class TapeWriter {
   /// Rides on the instruction that has just set the source, where that carries nothing yet.
   void copy(Register source, Register to) {
     if (is_open(source)) {
-      code_[open_].d = to;
+      code_.send_along(to);
     } else {
-      write({.a = source, .b = source, .d = to}, {});
+      write_linked(source, source, to, TapeClasses::kNoTime, classes_.link_of_none(source), {});
     }
   }
 
   /// True when the last instruction ran a compute action of the rank whose clock `source` is, and sends
   /// nothing along yet.
   bool is_open(Register source) const {
-    return open_ != kNothingOpen && open_ + 1 == code_.size() && code_[open_].a == source &&
-           code_[open_].d == trash_;
+    return computed_last_ != 0 && computed_last_ == code_.size() && code_.last_clock() == source &&
+           code_.last_message() == trash_;
   }
 
   // --- starts -------------------------------------------------------------------------------------
@@ -281,11 +291,9 @@ class TapeWriter {
     }
     const Register at = std::exchange(message.gathered, kNoRegister);
     const std::int32_t member = flat_.messages[index(id)].first;
-    write({.a = at,
-           .b = source == kNoRegister ? at : source,
-           .d = trash_,
-           .duration = flat_.ops[index(member)] == FlatOp::barrier ? 0 : duration_of_group(member)},
-          {.message = id});
+    const bool is_barrier = flat_.ops[index(member)] == FlatOp::barrier;
+    write(at, source == kNoRegister ? at : source,
+          is_barrier ? TapeClasses::kNoTime : classes_.duration_at(member), {.message = id});
     message.arrival = at;
   }
 
@@ -293,21 +301,16 @@ class TapeWriter {
     Message& message = messages_[index(id)];
     message.arrival = new_register();
     const Register gathered = std::exchange(message.gathered, kNoRegister);
-    const std::uint32_t link = link_of(id);
+    const std::uint32_t link = classes_.link_of(flat_.messages[index(id)], queues_[index(id)]);
     if (gathered == kNoRegister && source != kNoRegister && is_open(source)) {
-      code_[open_].d = message.arrival;
-      code_[open_].link = link;
-      tape_.origins[open_].message = id;
+      code_.send_along(message.arrival, link);
+      tape_.origins.back().message = id;
       return;
     }
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
-                                                   : message.queues.sender;
-    write_linked({.a = first,
-                  .b = source == kNoRegister ? first : source,
-                  .d = message.arrival,
-                  .duration = 0,
-                  .link = link},
+                                                   : queues_[index(id)].sender;
+    write_linked(first, source == kNoRegister ? first : source, message.arrival, TapeClasses::kNoTime, link,
                  {.message = id});
     if (gathered != kNoRegister) free_.push_back(gathered);
   }
@@ -321,85 +324,33 @@ class TapeWriter {
 
   // --- instructions -------------------------------------------------------------------------------
 
-  void raise_register(Register raised, Register by) { write({.a = raised, .b = by, .d = trash_}, {}); }
+  void raise_register(Register raised, Register by) { write(raised, by, TapeClasses::kNoTime, {}); }
 
   /// Writes an instruction without a message.
-  std::size_t write(WideInstruction instruction, Origin origin) {
-    if (instruction.a >= unlinked_.size()) unlinked_.resize(instruction.a + 1, kNoClass);
-    std::uint32_t& link = unlinked_[instruction.a];
-    if (link == kNoClass) link = link_class({instruction.a, instruction.a, LinkClass::kNoTransfer});
-    instruction.link = link;
-    return write_linked(instruction, origin);
+  void write(Register a, Register b, std::uint32_t duration, const Origin& origin) {
+    write_linked(a, b, trash_, duration, classes_.link_of_none(a), origin);
   }
 
-  std::size_t write_linked(const WideInstruction& instruction, Origin origin) {
-    code_.push_back(instruction);
+  void write_linked(Register a, Register b, Register d, std::uint32_t duration, std::uint32_t link,
+                    const Origin& origin) {
+    code_.add(a, b, d, duration, link);
     tape_.origins.push_back(origin);
-    return code_.size() - 1;
-  }
-
-  /// The class of the group of compute actions at a position, or of the collective there.
-  std::uint32_t duration_of_group(std::int32_t position) {
-    if (flat_.ops[index(position)] != FlatOp::collective && flat_.group_end(position) > position + 1)
-      return group_class(position);
-    const Action& action = flat_.actions[index(position)];
-    const std::size_t place = index(action.stage) * kActionKindCount + static_cast<std::size_t>(action.kind);
-    if (place >= single_classes_.size()) single_classes_.resize(place + 1, 0);
-    if (single_classes_[place] == 0) single_classes_[place] = group_class(position);
-    return single_classes_[place];
-  }
-
-  std::uint32_t group_class(std::int32_t position) {
-    std::vector<std::pair<ActionKind, std::int32_t>> key;
-    const std::int32_t end =
-        flat_.ops[index(position)] == FlatOp::collective ? position + 1 : flat_.group_end(position);
-    for (std::int32_t leaf = position; leaf < end; ++leaf)
-      key.emplace_back(flat_.actions[index(leaf)].kind, flat_.actions[index(leaf)].stage);
-    const auto [number, is_new] = duration_classes_.of(key);
-    if (is_new) {
-      const auto first = flat_.actions.begin() + position;
-      tape_.durations.push_back({.actions = {first, first + (end - position)}});
-    }
-    return number;
-  }
-
-  std::uint32_t link_of(std::int32_t id) {
-    const FlatMessage& message = flat_.messages[index(id)];
-    const Action& send = flat_.actions[index(message.first)];
-    const auto [transfer, is_new] =
-        transfer_classes_.of({message.from_rank, message.to_rank, send.kind, send.stage, send.peer});
-    if (is_new)
-      tape_.transfers.push_back({.from_rank = message.from_rank, .to_rank = message.to_rank, .send = send});
-    const QueueEnds& queues = messages_[index(id)].queues;
-    const Register receiver = message.eager ? queues.sender : queues.receiver;
-    tape_.both_ends |= receiver != queues.sender;
-    return link_class({queues.sender, receiver, static_cast<std::int32_t>(transfer)});
-  }
-
-  std::uint32_t link_class(const std::tuple<Register, Register, std::int32_t>& key) {
-    const auto [number, is_new] = link_classes_.of(key);
-    if (is_new)
-      tape_.links.push_back({.c = std::get<0>(key), .e = std::get<1>(key), .transfer = std::get<2>(key)});
-    return number;
   }
 
   const FlatProgram& flat_;
   bool blocking_;
   Register trash_;  // written, never read
   std::vector<Message> messages_;
+  std::vector<QueueEnds> queues_;     // by message
   std::vector<std::int32_t> newest_;  // by rank: the compute position whose end its clock is
   std::unordered_map<std::int32_t, LateSends> late_sends_;  // by position of the producer
   std::vector<Source> starting_;  // of messages whose last cause has come, in that order
   std::size_t next_start_ = 0;
-  std::size_t open_ = kNothingOpen;
+  std::size_t computed_last_ = 0;  // instructions up to the last one that ran a compute action; 0: none
   std::vector<Register> free_;
-  std::vector<WideInstruction> code_;
-  std::vector<std::uint32_t> single_classes_;  // by stage and kind; 0: not met yet
-  std::vector<std::uint32_t> unlinked_;  // by register: the link class of instructions without a message
-  Numbering<std::vector<std::pair<ActionKind, std::int32_t>>> duration_classes_;
-  Numbering<std::tuple<std::int32_t, std::int32_t, ActionKind, std::int32_t, std::int32_t>> transfer_classes_;
-  Numbering<std::tuple<Register, Register, std::int32_t>> link_classes_;
   Tape tape_;
+  TapeClasses classes_;
+  Code code_;
 };
 
 }  // namespace

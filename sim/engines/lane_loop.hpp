@@ -1,6 +1,6 @@
 #pragma once
-// The loop of evaluate.cpp over eight times at once, in the vector types that GCC and Clang share; the
-// compiler makes of them what the processor has that a source is compiled for. All of it is local to the
+// The loop of evaluate.cpp over the times of all lanes at once, in the vector types that GCC and Clang share;
+// the compiler makes of them what the processor has that a source is compiled for. All of it is local to the
 // source that includes it: an inline function of two sources would be linked once, perhaps as the one that
 // this machine cannot run.
 
@@ -8,11 +8,12 @@
 #include <cstdint>
 
 #include "sim/engines/lane_run.hpp"
+#include "sim/engines/tape.hpp"
 
 namespace penstock {
 namespace {
 
-using Lanes = std::int64_t __attribute__((vector_size(64), may_alias));
+using Lanes = std::int64_t __attribute__((vector_size(kLaneBytes), may_alias));
 
 template <bool kBothEnds, bool kIsStream, class Step>
 void loop(const Step* code, const LaneRun& run) {

@@ -14,8 +14,8 @@ namespace penstock {
 struct LaneLink {
   Register c = 0;
   Register e = 0;
-  alignas(64) Ns hold_ns[8] = {};
-  alignas(64) Ns latency_ns[8] = {};
+  alignas(kLaneBytes) Ns hold_ns[kLanes] = {};
+  alignas(kLaneBytes) Ns latency_ns[kLanes] = {};
 };
 
 /// One pass over a tape. Plain pointers: nothing that this vector code shares with other code may be compiled
@@ -25,10 +25,10 @@ struct LaneRun {
   const WideInstruction* wide = nullptr;
   std::size_t size = 0;
   bool both_ends = false;
-  bool is_stream = false;         ///< durations: 8 an instruction instead of 8 a class
-  const Ns* durations = nullptr;  ///< aligned to 64 bytes, like registers
+  bool is_stream = false;         ///< durations: kLanes an instruction instead of a class
+  const Ns* durations = nullptr;  ///< aligned to kLaneBytes, like registers
   const LaneLink* links = nullptr;
-  Ns* registers = nullptr;  ///< 8 a register
+  Ns* registers = nullptr;  ///< kLanes a register
 };
 
 void run_lanes_portable(const LaneRun& run);

@@ -24,7 +24,7 @@
 namespace penstock {
 namespace {
 
-static_assert(sizeof(LaneLine) == kLanes * sizeof(Ns));
+static_assert(sizeof(LaneLine) == kLaneBytes);
 
 /// How many instructions' durations are asked for at once: a block stays in the cache nearest to the core.
 constexpr std::size_t kBlock = 256;

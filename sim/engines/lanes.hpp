@@ -13,12 +13,10 @@
 
 namespace penstock {
 
-/// How many tables one pass over a tape takes: a cache line of 64-bit times.
-inline constexpr std::size_t kLanes = 8;
 using LaneTimes = std::array<Ns, kLanes>;
 
 /// One time for each lane.
-struct alignas(64) LaneLine {
+struct alignas(kLaneBytes) LaneLine {
   LaneTimes of{};
 };
 

@@ -1,5 +1,6 @@
 // A flat program holds its queues as threads: each message names the one behind it at either end. The
-// messages of one thread are one queue.
+// messages of one thread are one queue. Each hands its queue on to the one behind it; where that was met
+// first and has opened a queue, the two are joined as sets that are disjoint (Tarjan, J. ACM 22, 1975).
 //
 //   rank 0 sends   m0 -> m1 -> m2
 //   rank 1 gets    m0 -> m1 -> m2     the same messages: one register
@@ -24,16 +25,37 @@ namespace {
 
 class Queues {
  public:
-  Queues(const FlatProgram& flat, Register first) : flat_(flat), ends_(flat.messages.size()) {
+  explicit Queues(const FlatProgram& flat) : flat_(flat), ends_(flat.messages.size()) {
     thread_ends();
-    join_equal_queues();
-    number_from(first);
+    pair_ends();
   }
 
-  QueueRegisters registers() && { return {.ends = std::move(ends_), .count = count_}; }
+  /// Numbers from `first` on, in the order in which messages meet queues.
+  QueueRegisters registers(Register first) && {
+    std::vector<Register> number(parts_.size(), kNoRegister);
+    Register next = first;
+    const auto numbered = [&](Register part) {
+      if (part == kNoRegister) return part;
+      Register& known = number[parts_[part].queue];
+      if (known == kNoRegister) known = next++;
+      return known;
+    };
+    for (QueueEnds& ends : ends_) {
+      ends.sender = numbered(ends.sender);
+      ends.receiver = numbered(ends.receiver);
+    }
+    return {.ends = std::move(ends_), .count = next - first};
+  }
 
  private:
   static constexpr Register kSeveral = kNoRegister - 1;
+
+  /// A part of a thread, from a message on that was met before the one ahead of it.
+  struct Part {
+    Register queue = kNoRegister;  // the first of its thread's parts, or a part further on towards it
+    std::int32_t rank = 0;
+    Register across = kNoRegister;  // of a queue: the one that holds the same messages at the other end
+  };
 
   Register& end_on(std::int32_t rank, std::int32_t message) {
     const bool sends = flat_.messages[index(message)].from_rank == rank;
@@ -46,91 +68,77 @@ class Queues {
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
       const FlatMessage& message = flat_.messages[id];
       if (message.recv == kNone) continue;
-      if (ends_[id].sender == kNoRegister) follow(message.from_rank, static_cast<std::int32_t>(id));
-      if (!message.eager && ends_[id].receiver == kNoRegister)
-        follow(message.to_rank, static_cast<std::int32_t>(id));
+      hand_on(message.from_rank, ends_[id].sender, message.next_at_sender);
+      if (message.eager) {
+        some_eager_ = true;
+      } else {
+        hand_on(message.to_rank, ends_[id].receiver, message.next_at_receiver);
+      }
     }
-    for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
+    for (Part& part : parts_) part.queue = first_part(part.queue);
+    for (std::size_t id = 0; some_eager_ && id < flat_.messages.size(); ++id) {
       const FlatMessage& message = flat_.messages[id];
       if (message.recv != kNone && message.eager && message.next_at_receiver != kNone)
         ends_[id].receiver = end_on(message.to_rank, message.next_at_receiver);
     }
   }
 
-  /// Numbers a thread from one of its messages on; joins it to the part that is numbered already.
-  void follow(std::int32_t rank, std::int32_t message) {
-    std::vector<std::int32_t> thread;
-    Register queue = kNoRegister;
-    for (std::int32_t id = message; id != kNone;) {
-      if (end_on(rank, id) != kNoRegister) {
-        queue = end_on(rank, id);
-        break;
-      }
-      thread.push_back(id);
-      const FlatMessage& here = flat_.messages[index(id)];
-      id = here.from_rank == rank ? here.next_at_sender : here.next_at_receiver;
+  /// A message's end is of a thread that is known, or opens one; the message behind it is of the same.
+  void hand_on(std::int32_t rank, Register& end, std::int32_t behind) {
+    if (end == kNoRegister) {
+      end = static_cast<Register>(parts_.size());
+      parts_.push_back({.queue = end, .rank = rank});
     }
-    if (queue == kNoRegister) {
-      queue = count_++;
-      rank_of_.push_back(rank);
+    if (behind == kNone) return;
+    Register& next = end_on(rank, behind);
+    if (next == kNoRegister) {
+      next = end;
+    } else {
+      parts_[first_part(next)].queue = first_part(end);
     }
-    for (const std::int32_t id : thread) end_on(rank, id) = queue;
+  }
+
+  Register first_part(Register part) {
+    while (parts_[part].queue != part) part = parts_[part].queue = parts_[parts_[part].queue].queue;
+    return part;
   }
 
   /// Two queues that hold the same messages are one.
-  void join_equal_queues() {
-    std::vector<Register> other(count_, kNoRegister);
-    const auto note = [&](Register queue, Register across) {
-      Register& known = other[queue];
-      known = known == kNoRegister || known == across ? across : kSeveral;
-    };
+  void pair_ends() {
     for (const QueueEnds& ends : ends_) {
       if (ends.sender == kNoRegister || ends.receiver == kNoRegister) continue;
-      note(ends.sender, ends.receiver);
-      note(ends.receiver, ends.sender);
+      note(parts_[ends.sender].queue, parts_[ends.receiver].queue);
+      note(parts_[ends.receiver].queue, parts_[ends.sender].queue);
     }
     // Nothing waits behind some eager messages at the receiver, so no thread tells their queue there: it is
     // the same as the others' if it is of the same rank.
-    for (std::size_t id = 0; id < ends_.size(); ++id) {
+    for (std::size_t id = 0; some_eager_ && id < ends_.size(); ++id) {
       if (ends_[id].sender == kNoRegister || ends_[id].receiver != kNoRegister) continue;
-      Register& across = other[ends_[id].sender];
-      if (across < kSeveral && rank_of_[across] != flat_.messages[id].to_rank) across = kSeveral;
+      Register& across = parts_[parts_[ends_[id].sender].queue].across;
+      if (across < kSeveral && parts_[across].rank != flat_.messages[id].to_rank) across = kSeveral;
     }
-    for (QueueEnds& ends : ends_) {
-      if (ends.sender == kNoRegister) continue;
-      const Register across = other[ends.sender];
-      const bool equal = across < kSeveral && other[across] == ends.sender;
-      if (!equal) continue;
-      ends.sender = std::min(ends.sender, across);
-      if (ends.receiver != kNoRegister) ends.receiver = ends.sender;
+    for (Part& part : parts_) {
+      const Register across = parts_[part.queue].across;
+      const bool equal = across < kSeveral && parts_[across].across == part.queue;
+      if (equal) part.queue = std::min(part.queue, across);
     }
   }
 
-  void number_from(Register first) {
-    std::vector<Register> number(count_, kNoRegister);
-    Register next = first;
-    const auto renumber = [&](Register& queue) {
-      if (queue == kNoRegister) return;
-      if (number[queue] == kNoRegister) number[queue] = next++;
-      queue = number[queue];
-    };
-    for (QueueEnds& ends : ends_) {
-      renumber(ends.sender);
-      renumber(ends.receiver);
-    }
-    count_ = next - first;
+  void note(Register queue, Register across) {
+    Register& known = parts_[queue].across;
+    known = known == kNoRegister || known == across ? across : kSeveral;
   }
 
   const FlatProgram& flat_;
-  std::vector<QueueEnds> ends_;        // by message
-  std::vector<std::int32_t> rank_of_;  // by queue
-  Register count_ = 0;
+  std::vector<QueueEnds> ends_;  // by message: parts of threads
+  std::vector<Part> parts_;
+  bool some_eager_ = false;
 };
 
 }  // namespace
 
 QueueRegisters queue_registers(const FlatProgram& flat, Register first) {
-  return Queues(flat, first).registers();
+  return Queues(flat).registers(first);
 }
 
 }  // namespace penstock

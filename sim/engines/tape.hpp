@@ -24,6 +24,10 @@ namespace penstock {
 
 using Register = std::uint32_t;
 
+/// How many tables of costs one pass over a tape may take (lanes.hpp): a cache line of 64-bit times.
+inline constexpr std::size_t kLanes = 8;
+inline constexpr std::size_t kLaneBytes = kLanes * sizeof(Ns);
+
 /// One step, as the head of this file has it. `Class` counts duration and link classes.
 template <class Class>
 struct Instruction {

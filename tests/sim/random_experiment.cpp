@@ -1,9 +1,11 @@
 // A random program is a random linear order of all compute actions that respects their dependencies, cut into
-// the lists of the ranks: such lists can always be executed.
+// the lists of the ranks: such lists can be executed, unless an overlapped pair's second leaf needs the
+// first.
 
 #include "tests/sim/random_experiment.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -21,13 +23,13 @@ namespace {
 
 class RandomProgram {
  public:
-  explicit RandomProgram(std::uint32_t seed) : random_(seed) {}
+  explicit RandomProgram(std::uint32_t seed, const RandomSizes& most = {}) : random_(seed), most_(most) {}
 
   Experiment experiment() {
     for (;;) {
-      const Program compute = program();
-      const auto lowered = lower(compute);
-      if (!lowered) continue;  // an overlapped pair whose second leaf needs the first
+      auto lowered = lower(program());
+      if (!lowered) continue;
+      if (chance(60)) delay_sends(*lowered);
       Experiment made = experiment_of(*lowered, costs(*lowered),
                                       uniform_links(lowered->rank_count(), 1e9 * pick(1, 4), pick(0, 30)));
       made.channels = channels();
@@ -35,19 +37,13 @@ class RandomProgram {
     }
   }
 
- private:
-  std::int32_t pick(std::int32_t least, std::int32_t most) {
-    return std::uniform_int_distribution<std::int32_t>(least, most)(random_);
-  }
-  bool chance(std::int32_t percent) { return pick(1, 100) <= percent; }
-
   Program program() {
-    Program program{.schedule = "random", .microbatches = pick(1, 4)};
+    Program program{.schedule = "random", .microbatches = pick(1, most_.microbatches)};
     program.iterations = chance(30) ? pick(2, 3) : 1;
     program.barrier = program.iterations > 1 && chance(30);
     program.recompute = chance(50) ? RecomputeTiming::late : RecomputeTiming::early;
-    program.ranks.resize(static_cast<std::size_t>(pick(1, 4)));
-    const std::int32_t stages = pick(1, 5);
+    program.ranks.resize(static_cast<std::size_t>(pick(1, most_.ranks)));
+    const std::int32_t stages = pick(1, most_.stages);
     for (std::int32_t stage = 0; stage < stages; ++stage)
       program.placement.stages.push_back(placement(program));
     if (chance(30)) add_edges(program, stages);
@@ -56,6 +52,12 @@ class RandomProgram {
     append_collectives_and_steps(program);
     return program;
   }
+
+ private:
+  std::int32_t pick(std::int32_t least, std::int32_t most) {
+    return std::uniform_int_distribution<std::int32_t>(least, most)(random_);
+  }
+  bool chance(std::int32_t percent) { return pick(1, 100) <= percent; }
 
   StagePlacement placement(const Program& program) {
     std::vector<std::int32_t> ranks;
@@ -154,6 +156,19 @@ class RandomProgram {
     }
   }
 
+  /// Moves some SENDs behind later actions of their rank: a message leaves when its producer ends and its
+  /// queues let it, wherever its SEND stands.
+  void delay_sends(Program& program) {
+    for (auto& list : program.ranks) {
+      for (std::size_t i = list.size(); i-- > 0;) {
+        if (!is_send(list[i].kind) || !chance(40)) continue;
+        const std::size_t last = std::min(i + static_cast<std::size_t>(pick(1, 4)), list.size() - 1);
+        const auto from = list.begin() + static_cast<std::ptrdiff_t>(i);
+        std::rotate(from, from + 1, list.begin() + static_cast<std::ptrdiff_t>(group_end(list, last)));
+      }
+    }
+  }
+
   CostTable costs(const Program& program) {
     CostTable costs;
     for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
@@ -180,10 +195,15 @@ class RandomProgram {
   }
 
   std::mt19937 random_;
+  RandomSizes most_;
 };
 
 }  // namespace
 
 Experiment random_experiment(std::uint32_t seed) { return RandomProgram(seed).experiment(); }
+
+Program random_compute_program(std::uint32_t seed, const RandomSizes& most) {
+  return RandomProgram(seed, most).program();
+}
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Pass: SEND and RECV actions, placed by the sender.
+// SEND and RECV actions, placed by the sender, every rank asked in every round.
 //
 //   rank 0   0F0 0F1 0B0 0B1        0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
 //   rank 1   1F0 1B0 1F1 1B1   ->   1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
@@ -8,6 +8,8 @@
 // members when each has it at its head. Where that stalls, because a member has to compute for another one
 // before that can come as far (buckets of uneven replica groups), one rank after another joins its collective
 // and goes on up to what waits for it; such lists are no longer projections of one order, and are checked.
+
+#include "tests/schedules/polled_communication.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +28,6 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/lower.hpp"
 
 namespace penstock {
 namespace {
@@ -226,7 +227,7 @@ class Placer {
 
 }  // namespace
 
-tl::expected<Program, std::string> place_communication(const Program& program) {
+tl::expected<Program, std::string> polled_communication(const Program& program) {
   return Placer(program).place_all();
 }
 

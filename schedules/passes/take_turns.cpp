@@ -1,0 +1,113 @@
+// Ranks take turns in ascending order, round by round, one action (or overlapped group) a turn. An action is
+// ready when everything that it reads is on its rank: made there, or sent to it. A collective is placed on
+// all its members when each has it at its head. Where that stalls, because a member has to compute for
+// another one before that can come as far (buckets of uneven replica groups), one rank after another joins
+// its collective and goes on up to what waits for it.
+//
+// Asking every rank in every round gives this order, and takes as many questions as there are ranks where
+// only one can go on. So only those are asked to whom something has happened, and in the round in which
+// asking all of them would have found it:
+//
+//   rank          0    1    2    3              turn of rank 2: it sends to 1 and to 3
+//   now                     ^    x              3 is still to come in this round,
+//   later              x                        1 has had its turn and comes in the next one
+//
+// A rank that is asked in vain changes nothing, so a set that is too large does no harm.
+
+#include "schedules/passes/take_turns.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/turn_state.hpp"
+
+namespace penstock {
+namespace {
+
+std::string missing_input(std::span<const Action> group, const HandedOver& inputs) {
+  for (const Action& action : group) {
+    if (is_collective(action.kind)) return "the other ranks that hold the stage";
+    if (const auto giver = inputs.missing_giver(action)) {
+      const bool forward = action.kind == ActionKind::forward;
+      return fmt::format("{}{}{}", *giver, forward ? "F" : "B", action.microbatch);
+    }
+  }
+  return "nothing";
+}
+
+}  // namespace
+
+std::string stuck_message(const Program& program, std::span<const std::span<const Action>> rest,
+                          const HandedOver& inputs) {
+  std::string message = "the order of the actions cannot be executed; ranks wait for each other:";
+  for (std::size_t rank = 0; rank < rest.size(); ++rank) {
+    if (rest[rank].empty()) continue;
+    message += fmt::format("\n  rank {} at position {}: {} waits for {}", rank,
+                           program.ranks[rank].size() - rest[rank].size(), to_text(rest[rank].front()),
+                           missing_input(rest[rank].first(group_end(rest[rank], 0)), inputs));
+  }
+  return message;
+}
+
+HandedOver::HandedOver(const Program& program)
+    : edges_(program),
+      units_(index(program.unit_count())),
+      recompute_(program.recompute),
+      there_(2 * edges_.size() * units_, false) {}
+
+CollectiveCounts::CollectiveCounts(const Placement& placement)
+    : placement_(placement), groups_(2 * placement.stages.size()) {}
+
+CollectiveCounts::Group& CollectiveCounts::group_of(const Action& collective) {
+  const bool unshards = collective.kind == ActionKind::unshard;
+  Group& group = groups_[2 * index(collective.stage) + (unshards ? 1 : 0)];
+  if (group.members.empty()) {
+    group.members = placement_.stages[index(collective.stage)].ranks;
+    std::ranges::sort(group.members);
+    group.passed.assign(group.members.size(), 0);
+  }
+  return group;
+}
+
+std::size_t& CollectiveCounts::passed_by(Group& group, std::int32_t rank) {
+  const auto member = std::ranges::lower_bound(group.members, rank);
+  return group.passed[static_cast<std::size_t>(member - group.members.begin())];
+}
+
+std::size_t CollectiveCounts::next_of(const Action& collective, std::int32_t rank) {
+  return passed_by(group_of(collective), rank);
+}
+
+bool CollectiveCounts::reach(const Action& collective, std::int32_t rank) {
+  Group& group = group_of(collective);
+  const std::size_t number = passed_by(group, rank);
+  if (number == group.met.size()) group.met.emplace_back();
+  return ++group.met[number].reached == group.members.size();
+}
+
+bool CollectiveCounts::all_reached(const Action& collective, std::size_t number) {
+  const Group& group = group_of(collective);
+  return group.met[number].reached == group.members.size();
+}
+
+bool CollectiveCounts::join(const Action& collective, std::int32_t rank) {
+  Group& group = group_of(collective);
+  const std::size_t number = passed_by(group, rank)++;
+  return ++group.met[number].joined == group.members.size();
+}
+
+bool CollectiveCounts::all_joined(const Action& collective, std::int32_t rank) {
+  Group& group = group_of(collective);
+  const std::size_t passed = passed_by(group, rank);
+  return passed == 0 || group.met[passed - 1].joined == group.members.size();
+}
+
+}  // namespace penstock

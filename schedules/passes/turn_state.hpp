@@ -1,0 +1,131 @@
+#pragma once
+// What is known while ranks take turns (take_turns.hpp): which of them may be ready, what each has been
+// handed, and how far its collectives are.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// A set of ranks, taken from the lowest to the highest.
+class RankSet {
+ public:
+  /// None yet, of ranks 0 to `ranks` - 1.
+  explicit RankSet(std::size_t ranks) : words_((ranks + 63) / 64, 0), lowest_word_(words_.size()) {}
+
+  bool empty() const { return size_ == 0; }
+  void add(std::int32_t rank) {
+    const std::size_t word = index(rank) / 64;
+    const std::uint64_t bit = bit_of(rank);
+    size_ += (words_[word] & bit) == 0 ? 1 : 0;
+    words_[word] |= bit;
+    lowest_word_ = std::min(lowest_word_, word);
+  }
+  /// The rank must be in the set.
+  void remove(std::int32_t rank) {
+    words_[index(rank) / 64] &= ~bit_of(rank);
+    --size_;
+  }
+  /// The set must not be empty.
+  std::int32_t lowest() {
+    while (words_[lowest_word_] == 0) ++lowest_word_;
+    return static_cast<std::int32_t>(lowest_word_ * 64 + std::countr_zero(words_[lowest_word_]));
+  }
+
+ private:
+  static std::uint64_t bit_of(std::int32_t rank) { return std::uint64_t{1} << (index(rank) % 64); }
+
+  std::vector<std::uint64_t> words_;
+  std::size_t lowest_word_;  ///< all before it are 0
+  std::size_t size_ = 0;
+};
+
+/// Which activations and gradients are on the rank that asks for them: made there, or sent to it.
+class HandedOver {
+ public:
+  explicit HandedOver(const Program& program);
+
+  /// The first stage that the action waits for; nothing when it has all that it takes in.
+  std::optional<std::int32_t> missing_giver(const Action& action) const {
+    const auto flow = input_of(action.kind, recompute_);
+    if (!flow) return std::nullopt;
+    const bool along = *flow == Flow::activation;
+    for (const std::uint32_t edge : along ? edges_.entering(action.stage) : edges_.leaving(action.stage)) {
+      if (!there_[place_of(edge, *flow, action.microbatch)])
+        return along ? edges_.edges()[edge].from : edges_.edges()[edge].to;
+    }
+    return std::nullopt;
+  }
+
+  /// Hands what the action makes over to all stages that take it, and names each of these messages.
+  template <class See>
+  void hand_on(const Action& action, const See& see) {
+    const auto flow = output_of(action.kind);
+    if (!flow) return;
+    const bool along = *flow == Flow::activation;
+    for (const std::uint32_t edge : along ? edges_.leaving(action.stage) : edges_.entering(action.stage)) {
+      there_[place_of(edge, *flow, action.microbatch)] = true;
+      see(StageMessage{.flow = *flow,
+                       .from = action.stage,
+                       .to = along ? edges_.edges()[edge].to : edges_.edges()[edge].from,
+                       .microbatch = action.microbatch});
+    }
+  }
+
+ private:
+  std::size_t place_of(std::uint32_t edge, Flow flow, std::int32_t unit) const {
+    return (2 * std::size_t{edge} + static_cast<std::size_t>(flow)) * units_ + index(unit);
+  }
+
+  EdgeNumbers edges_;
+  std::size_t units_;
+  RecomputeTiming recompute_;
+  std::vector<bool> there_;  // by edge, flow and unit
+};
+
+/// How far the members of each collective have come. A rank stands at a collective when its list says it
+/// next, and is past it when it has joined. The k-th of a stage and kind is the k-th on every member.
+class CollectiveCounts {
+ public:
+  explicit CollectiveCounts(const Placement& placement);
+
+  /// The number of the rank's next one: how many it is past.
+  std::size_t next_of(const Action& collective, std::int32_t rank);
+  /// `rank` stands at its next one; true when all members stand there or are past it.
+  bool reach(const Action& collective, std::int32_t rank);
+  /// True when all members stand at that number or are past it. Requires that some do.
+  bool all_reached(const Action& collective, std::size_t number);
+  /// `rank` goes past its next one; true when it is the last member to do so.
+  bool join(const Action& collective, std::int32_t rank);
+  /// True when all members are past what `rank` is past.
+  bool all_joined(const Action& collective, std::int32_t rank);
+
+ private:
+  struct Met {
+    std::size_t reached = 0;  // members that stand at it or are past it
+    std::size_t joined = 0;   // members that are past it
+  };
+  /// The UNSHARDs or the REDUCE_GRADs of one stage.
+  struct Group {
+    std::vector<std::int32_t> members;  // ascending
+    std::vector<std::size_t> passed;    // by member: how many it is past
+    std::vector<Met> met;               // one a collective
+  };
+  Group& group_of(const Action& collective);
+  static std::size_t& passed_by(Group& group, std::int32_t rank);
+
+  const Placement& placement_;
+  std::vector<Group> groups_;  // by stage and kind; filled when they are met
+};
+
+}  // namespace penstock

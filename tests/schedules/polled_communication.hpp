@@ -1,0 +1,15 @@
+#pragma once
+// The slow, obvious way to take turns: the reference of lower() in tests, and its baseline in bench/.
+
+#include <string>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// What lower() says of a compute program, by asking every rank in every round whether it can go on. O(ranks)
+/// an action where only one rank can.
+tl::expected<Program, std::string> polled_communication(const Program& program);
+
+}  // namespace penstock
