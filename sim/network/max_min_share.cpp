@@ -133,10 +133,12 @@ void MaxMinShare::relax(std::int32_t link) {
   levels_[index(link)] = after;
   for (const User& user : links_[index(link)].users) {
     note(user.flow_class);
-    for (const Hop& hop : hops_of(user.flow_class)) {
+    const std::span<const Hop> hops = hops_of(user.flow_class);
+    for (const Hop& hop : hops) {
       if (hop.link == link) continue;
       User& there = links_[index(hop.link)].users[index(hop.place)];
-      const double before = std::exchange(there.limit, least_level(user.flow_class, hop.link));
+      const double before = there.limit;
+      there.limit = hops.size() == 2 ? after : least_level(user.flow_class, hop.link);
       // Whoever gets no more than that from the link as it is takes the same from it as before.
       if (std::min(before, there.limit) < levels_[index(hop.link)]) wait(hop.link);
     }
