@@ -78,7 +78,9 @@ void MaxMinShare::finish(std::int32_t flow_class) {
 void MaxMinShare::change(std::int32_t flow_class, std::int32_t flows) {
   note(flow_class);
   for (const Hop& hop : hops_of(flow_class)) {
-    links_[index(hop.link)].users[index(hop.place)].flows += flows;
+    SharedLink& link = links_[index(hop.link)];
+    link.flows += flows;
+    link.users[index(hop.place)].flows += flows;
     wait(hop.link);
   }
 }
@@ -149,8 +151,9 @@ void MaxMinShare::relax(std::int32_t link) {
 /// elsewhere, until no more do.
 double MaxMinShare::fair_level(std::int32_t link) const {
   const SharedLink& shared = links_[index(link)];
-  double level = 0;
-  for (std::int32_t before = std::numeric_limits<std::int32_t>::max();;) {
+  if (shared.flows == 0) return kInfinite;
+  double level = shared.capacity / shared.flows;
+  for (std::int32_t before = shared.flows;;) {
     double free = shared.capacity;
     std::int32_t sharing = 0;
     for (const User& user : shared.users) {
