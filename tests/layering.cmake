@@ -22,7 +22,7 @@ set(scenarios_rooms model partition read prepare)
 set(sim_rooms network engines memory runs planning risk baseline published)
 set(backend_rooms executor threads process calibration torch cuda nccl cuda/torch)
 set(cli_rooms . commands)
-set(bench_rooms . timing gpu)
+set(bench_rooms . timing gpu peers)
 
 # The one header through which rooms to the left of its own may reach it.
 set(doors cli/commands/commands.hpp)

@@ -61,7 +61,9 @@ void FlowNetwork::start(Ns now, std::int32_t number, Bytes bytes, std::int32_t o
 
 std::optional<Ns> FlowNetwork::next_end() {
   settle();
-  if (ends_.empty() || ends_[1].time_ns == kNever) return std::nullopt;
+  if (ends_.empty()) return std::nullopt;
+  while (classes_[index(ends_[1].flow_class)].ends_later) enter_end(ends_[1].flow_class);
+  if (ends_[1].time_ns == kNever) return std::nullopt;
   return ends_[1].time_ns;
 }
 
@@ -87,8 +89,18 @@ void FlowNetwork::set_rate(std::int32_t number, double bytes_per_second) {
   const std::int64_t ends_first = flow_class.flows.empty() ? -1 : flow_class.flows.front().number;
   if (flow_class.bytes_per_second == bytes_per_second && flow_class.ends_first == ends_first) return;
   advance(flow_class);
+  // A slower one ends later than it is entered with: time enough to say when once it is the first of all.
+  flow_class.ends_later =
+      bytes_per_second < flow_class.bytes_per_second && flow_class.ends_first == ends_first;
   flow_class.bytes_per_second = bytes_per_second;
   flow_class.ends_first = ends_first;
+  if (!flow_class.ends_later) enter_end(number);
+}
+
+void FlowNetwork::enter_end(std::int32_t number) {
+  FlowClass& flow_class = classes_[index(number)];
+  advance(flow_class);
+  flow_class.ends_later = false;
   flow_class.end_ns = first_end(flow_class);
   enter({flow_class.end_ns, number});
 }

@@ -46,10 +46,11 @@ class FlowNetwork {
   };
   /// Flows of equal routes.
   struct FlowClass {
-    double bytes_per_second = 0;   // of each flow, now
-    double carried_bytes = 0;      // what a flow got that has been there since the class was last empty
-    Ns since_ns = 0;               // carried_bytes is of this time
-    Ns end_ns = kNever;            // of the flow that ends first, at the present rate
+    double bytes_per_second = 0;  // of each flow, now
+    double carried_bytes = 0;     // what a flow got that has been there since the class was last empty
+    Ns since_ns = 0;              // carried_bytes is of this time
+    Ns end_ns = kNever;           // of the flow that ends first, at the present rate unless it ends later
+    bool ends_later = false;
     std::int64_t ends_first = -1;  // the number of that flow
     std::vector<Flow> flows;       // a heap, the first to end on top
   };
@@ -64,6 +65,7 @@ class FlowNetwork {
   void set_rate(std::int32_t flow_class, double bytes_per_second);
   void advance(FlowClass& flow_class) const;
   Ns first_end(const FlowClass& flow_class) const;
+  void enter_end(std::int32_t flow_class);
   void enter(End end);
   void add_leaves();
 

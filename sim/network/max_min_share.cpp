@@ -78,7 +78,9 @@ void MaxMinShare::finish(std::int32_t flow_class) {
 void MaxMinShare::change(std::int32_t flow_class, std::int32_t flows) {
   note(flow_class);
   for (const Hop& hop : hops_of(flow_class)) {
-    links_[index(hop.link)].users[index(hop.place)].flows += flows;
+    SharedLink& link = links_[index(hop.link)];
+    link.flows += flows;
+    link.users[index(hop.place)].flows += flows;
     wait(hop.link);
   }
 }
@@ -133,10 +135,12 @@ void MaxMinShare::relax(std::int32_t link) {
   levels_[index(link)] = after;
   for (const User& user : links_[index(link)].users) {
     note(user.flow_class);
-    for (const Hop& hop : hops_of(user.flow_class)) {
+    const std::span<const Hop> hops = hops_of(user.flow_class);
+    for (const Hop& hop : hops) {
       if (hop.link == link) continue;
       User& there = links_[index(hop.link)].users[index(hop.place)];
-      const double before = std::exchange(there.limit, least_level(user.flow_class, hop.link));
+      const double before = there.limit;
+      there.limit = hops.size() == 2 ? after : least_level(user.flow_class, hop.link);
       // Whoever gets no more than that from the link as it is takes the same from it as before.
       if (std::min(before, there.limit) < levels_[index(hop.link)]) wait(hop.link);
     }
@@ -147,8 +151,9 @@ void MaxMinShare::relax(std::int32_t link) {
 /// elsewhere, until no more do.
 double MaxMinShare::fair_level(std::int32_t link) const {
   const SharedLink& shared = links_[index(link)];
-  double level = 0;
-  for (std::int32_t before = std::numeric_limits<std::int32_t>::max();;) {
+  if (shared.flows == 0) return kInfinite;
+  double level = shared.capacity / shared.flows;
+  for (std::int32_t before = shared.flows;;) {
     double free = shared.capacity;
     std::int32_t sharing = 0;
     for (const User& user : shared.users) {

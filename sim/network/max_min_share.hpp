@@ -54,7 +54,8 @@ class MaxMinShare {
   struct SharedLink {
     double capacity = 0;
     std::vector<User> users{};
-    bool waits = false;  // is in waiting_
+    std::int32_t flows = 0;  // of all users
+    bool waits = false;      // is in waiting_
   };
 
   void change(std::int32_t flow_class, std::int32_t flows);
