@@ -91,13 +91,14 @@ class Code {
 /// The sink of the walk.
 class TapeWriter {
  public:
-  TapeWriter(const FlatProgram& flat, const ChannelOptions& channels)
+  TapeWriter(const FlatProgram& flat, const ChannelOptions& channels, const MicrobatchGroups& groups)
       : flat_(flat),
         blocking_(channels.blocking),
         trash_(static_cast<Register>(flat.rank_count)),
         messages_(flat.messages.size()),
         newest_(index(flat.rank_count), kNone),
-        classes_(flat, tape_) {
+        classes_(flat, groups, tape_) {
+    tape_.groups = groups;
     tape_.rank_count = flat.rank_count;
     tape_.last = trash_ + 1;
     QueueRegisters queues = queue_registers(flat, tape_.last + 1);
@@ -355,8 +356,9 @@ class TapeWriter {
 
 }  // namespace
 
-std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& channels) {
-  TapeWriter writer(flat, channels);
+std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& channels,
+                            const MicrobatchGroups& groups) {
+  TapeWriter writer(flat, channels, groups);
   if (ListWalk<TapeWriter>(flat, channels, writer).run()) return std::nullopt;
   return std::move(writer).tape();
 }

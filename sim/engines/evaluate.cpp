@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <variant>
 #include <vector>
 
@@ -134,7 +135,16 @@ constexpr auto kUnseen = [](std::size_t, Ns, Ns, const PricedLink&) {};
 
 }  // namespace
 
+MicrobatchGroups microbatch_groups(const CostTable& costs) {
+  if (!costs.microbatches_differ()) return {};
+  return {.count = static_cast<std::int32_t>(costs.microbatches.size()), .slices = costs.slices};
+}
+
 TapeCosts tape_costs(const Tape& tape, const Experiment& experiment) {
+  const MicrobatchGroups groups = microbatch_groups(experiment.costs);
+  if (groups.count > 1 && groups != tape.groups)
+    throw std::logic_error(
+        "a tape without classes for microbatches that cost different amounts was priced with such");
   TapeCosts costs;
   CollectiveRings rings(experiment);
   costs.durations.reserve(tape.durations.size());

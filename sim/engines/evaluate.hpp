@@ -28,6 +28,9 @@ struct TapeCosts {
   std::vector<PricedLink> links;  ///< by link class
 };
 
+/// How a tape has to be compiled for these costs: by groups of microbatches that cost the same.
+MicrobatchGroups microbatch_groups(const CostTable& costs);
+
 /// What the experiment's costs are on its cluster, every message with its route to itself. Requires a tape of
 /// a program with the experiment's stages and edges.
 TapeCosts tape_costs(const Tape& tape, const Experiment& experiment);

@@ -40,17 +40,25 @@ struct Instruction {
 using NarrowInstruction = Instruction<std::uint16_t>;
 using WideInstruction = Instruction<std::uint32_t>;  // for programs of more than 2^16 classes
 
+/// Which microbatches may cost the same: m, and those that are m mod `count` after it.
+struct MicrobatchGroups {
+  std::int32_t count = 1;   ///< 1: all cost the same
+  std::int32_t slices = 1;  ///< units of one microbatch
+
+  friend bool operator==(const MicrobatchGroups&, const MicrobatchGroups&) = default;
+};
+
 /// What an instruction's duration belongs to: a group of compute actions, or a collective. Empty: nothing, 0
 /// ns.
 struct DurationClass {
-  std::vector<Action> actions;  ///< microbatches and versions do not matter
+  std::vector<Action> actions;  ///< of their microbatches the groups matter, versions do not
 };
 
 /// A way from one rank to another: what a transfer of one stage edge in one direction takes there.
 struct TransferClass {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
-  Action send;  ///< SEND_F or SEND_B; its microbatch does not matter
+  Action send;  ///< SEND_F or SEND_B; of its microbatch the group matters
 };
 
 /// The queues that a message passes, and which transfer it is; none for instructions without a message.
@@ -75,6 +83,7 @@ struct Tape {
   std::vector<DurationClass> durations;
   std::vector<TransferClass> transfers;
   std::vector<LinkClass> links;
+  MicrobatchGroups groups;  ///< that classes tell apart
   std::int32_t rank_count = 0;
   /// Registers 0 to rank_count - 1 are the ranks' clocks, `last` the latest end of what no rank waits for.
   Register register_count = 0;

@@ -1,6 +1,7 @@
 // What is alike has one class: groups of actions of the same kinds on the same stages, messages of one edge
-// and direction between the same ranks and over the same queues. Alone, an action is looked up by stage and
-// kind; a longer group leaf by leaf, as a path in a tree:
+// and direction between the same ranks and over the same queues; where microbatches differ, of those that
+// cost the same. Alone, an action is looked up by group of microbatches, stage and kind; a longer group leaf
+// by leaf, as a path in a tree:
 //
 //   (0F5;3B2)   first 0F -> its place in the table; then (0F, 3B) -> number of that pair
 //
@@ -8,6 +9,7 @@
 
 #include "sim/engines/tape_classes.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -25,9 +27,10 @@ namespace {
 
 constexpr std::uint32_t kActionKindCount = static_cast<std::uint32_t>(ActionKind::step) + 1;
 
-std::uint32_t place_of(const Action& action) {
-  return static_cast<std::uint32_t>(action.stage) * kActionKindCount +
-         static_cast<std::uint32_t>(action.kind);
+std::uint32_t stage_count_of(const FlatProgram& flat) {
+  std::int32_t last = -1;
+  for (const Action& action : flat.actions) last = std::max(last, action.stage);
+  return static_cast<std::uint32_t>(last + 1);
 }
 
 /// The entry at `place` of a table that grows as it is asked.
@@ -38,8 +41,16 @@ std::uint32_t& entry(std::vector<std::uint32_t>& table, std::size_t place, std::
 
 }  // namespace
 
-TapeClasses::TapeClasses(const FlatProgram& flat, Tape& tape) : flat_(flat), tape_(tape) {
+TapeClasses::TapeClasses(const FlatProgram& flat, const MicrobatchGroups& groups, Tape& tape)
+    : flat_(flat), groups_(groups), stage_count_(groups.count > 1 ? stage_count_of(flat) : 0), tape_(tape) {
   tape_.durations.emplace_back();
+}
+
+std::uint32_t TapeClasses::place_of(const Action& action) const {
+  auto stage = static_cast<std::uint32_t>(action.stage);
+  if (groups_.count > 1 && action.microbatch != kNoMicrobatch)
+    stage += stage_count_ * static_cast<std::uint32_t>(action.microbatch / groups_.slices % groups_.count);
+  return stage * kActionKindCount + static_cast<std::uint32_t>(action.kind);
 }
 
 std::uint32_t TapeClasses::duration_at(std::int32_t position) {

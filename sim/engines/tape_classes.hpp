@@ -17,7 +17,7 @@ namespace penstock {
 class TapeClasses {
  public:
   /// Both must outlive the classes.
-  TapeClasses(const FlatProgram& flat, Tape& tape);
+  TapeClasses(const FlatProgram& flat, const MicrobatchGroups& groups, Tape& tape);
 
   /// The duration class of what takes no time.
   static constexpr std::uint32_t kNoTime = 0;
@@ -51,9 +51,13 @@ class TapeClasses {
     std::uint32_t link = kNoClass;
   };
 
+  std::uint32_t place_of(const Action& action) const;
+
   const FlatProgram& flat_;
+  MicrobatchGroups groups_;
+  std::uint32_t stage_count_;
   Tape& tape_;
-  std::vector<std::uint32_t> single_;  // duration class by stage and kind
+  std::vector<std::uint32_t> single_;  // duration class by group of microbatches, stage and kind
   Numbering<3> longer_;                // groups: what the last leaf stands behind, and that leaf
   std::vector<std::uint32_t> of_longer_;
   Numbering<4> transfers_;

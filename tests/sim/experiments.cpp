@@ -7,6 +7,7 @@
 #include <string>
 
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/mixed_bits.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
@@ -16,6 +17,12 @@
 
 namespace penstock {
 namespace {
+
+/// A figure of 1 to `most`, always the same for the same numbers.
+std::int64_t figure(std::int64_t most, std::uint64_t stage, std::uint64_t microbatch, std::uint64_t which) {
+  return 1 + static_cast<std::int64_t>(mixed(mixed(stage * 64 + which) + microbatch) %
+                                       static_cast<std::uint64_t>(most));
+}
 
 template <class Value>
 Value value_of(tl::expected<Value, std::string> outcome) {
@@ -57,6 +64,26 @@ Ns makespan_ns(const Experiment& experiment) {
   const auto timeline = critical_path(experiment);
   if (!timeline) throw std::runtime_error(timeline.error().message);
   return timeline->makespan_ns;
+}
+
+CostTable differing_costs(const Program& program, std::size_t distinct) {
+  const std::size_t edges = stage_edges(program).size();
+  CostTable costs = uniform_costs(program, {.step_ns = 2, .weights = 8, .gradients = 30});
+  costs.slices = program.slices;
+  for (std::size_t m = 0; m < distinct; ++m) {
+    MicrobatchCost& one = costs.microbatches.emplace_back();
+    for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+      one.stages.push_back(costs.stages[stage]);
+      one.stages.back().forward_ns = figure(20, stage, m, 0);
+      one.stages.back().backward_ns = figure(40, stage, m, 1);
+      one.stages.back().backward_input_ns = figure(20, stage, m, 2);
+      one.stages.back().backward_weight_ns = figure(20, stage, m, 3);
+      one.stages.back().recompute_ns = figure(20, stage, m, 4);
+    }
+    for (std::size_t edge = 0; edge < edges; ++edge)
+      one.edges.push_back({.activation = figure(9, edge, m, 5), .gradient = figure(9, edge, m, 6)});
+  }
+  return costs;
 }
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 #pragma once
 // Small experiments for tests: equal stages, uniform links.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -22,6 +23,9 @@ Experiment uniform_experiment(const std::string& schedule, const Shape& shape, c
 
 /// The same with costs and a cluster of one's own; ranks of the cluster must suffice.
 Experiment experiment_of(const Program& compute_program, const CostTable& costs, const Cluster& cluster);
+
+/// Costs of `distinct` microbatches in which nothing of one is like that of another.
+CostTable differing_costs(const Program& program, std::size_t distinct);
 
 /// Free or uniform links among `devices` devices.
 Cluster uniform_links(std::int32_t devices, double bytes_per_second, Ns latency_ns);

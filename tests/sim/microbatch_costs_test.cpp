@@ -15,7 +15,6 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/mixed_bits.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -27,33 +26,6 @@
 
 namespace penstock {
 namespace {
-
-/// A figure of 1 to `most`, always the same for the same numbers.
-std::int64_t figure(std::int64_t most, std::uint64_t stage, std::uint64_t microbatch, std::uint64_t which) {
-  return 1 + static_cast<std::int64_t>(mixed(mixed(stage * 64 + which) + microbatch) %
-                                       static_cast<std::uint64_t>(most));
-}
-
-/// Costs in which nothing of a microbatch is like that of another.
-CostTable differing_costs(const Program& program, std::size_t distinct) {
-  const std::size_t edges = stage_edges(program).size();
-  CostTable costs = uniform_costs(program, {.step_ns = 2, .weights = 8, .gradients = 30});
-  costs.slices = program.slices;
-  for (std::size_t m = 0; m < distinct; ++m) {
-    MicrobatchCost& one = costs.microbatches.emplace_back();
-    for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
-      one.stages.push_back(costs.stages[stage]);
-      one.stages.back().forward_ns = figure(20, stage, m, 0);
-      one.stages.back().backward_ns = figure(40, stage, m, 1);
-      one.stages.back().backward_input_ns = figure(20, stage, m, 2);
-      one.stages.back().backward_weight_ns = figure(20, stage, m, 3);
-      one.stages.back().recompute_ns = figure(20, stage, m, 4);
-    }
-    for (std::size_t edge = 0; edge < edges; ++edge)
-      one.edges.push_back({.activation = figure(9, edge, m, 5), .gradient = figure(9, edge, m, 6)});
-  }
-  return costs;
-}
 
 /// The first action that two timelines place differently; empty when there is none.
 std::string difference(const Timeline& expected, const Timeline& actual) {

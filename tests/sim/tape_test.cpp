@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <variant>
 #include <vector>
 
@@ -39,7 +40,7 @@ FlatProgram flat_of(const Experiment& experiment) {
 bool agrees(const Experiment& experiment) {
   const FlatProgram flat = flat_of(experiment);
   const auto expected = walk(flat, walk_durations(experiment, flat), experiment.channels);
-  const std::optional<Tape> tape = compile(flat, experiment.channels);
+  const std::optional<Tape> tape = compile(flat, experiment.channels, microbatch_groups(experiment.costs));
   EXPECT_EQ(tape.has_value(), expected.has_value());
   if (!tape || !expected) return false;
   const TapeCosts costs = tape_costs(*tape, experiment);
@@ -127,6 +128,37 @@ TEST(Tape, EqualsTheWalkOnEveryGeneratorUnderEveryChannel) {
     }
   }
   EXPECT_GT(compared, 3000);
+}
+
+// As many costs as microbatches, and fewer, which repeat; a slice has its microbatch's.
+TEST(Tape, EqualsTheWalkWhereMicrobatchesDiffer) {
+  int compared = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const Shape& shape : {Shape{.stages = 2, .microbatches = 4, .iterations = 2},
+                               Shape{.stages = 4, .microbatches = 8, .virtual_stages = 2},
+                               Shape{.stages = 2, .microbatches = 4, .slices = 2}}) {
+      const auto program = generate(schedule.name, shape);
+      if (!program) continue;
+      for (const std::size_t distinct : {8U, 3U}) {
+        Experiment experiment = experiment_of(*program, differing_costs(*program, distinct),
+                                              uniform_links(program->rank_count(), 1e9, 7));
+        for (const ChannelOptions& channels : all_channels()) {
+          SCOPED_TRACE(testing::Message() << schedule.name << " K=" << shape.stages << " of " << distinct);
+          experiment.channels = channels;
+          compared += agrees(experiment) ? 1 : 0;
+          ASSERT_FALSE(HasFailure());
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 1500);
+}
+
+TEST(Tape, IsNotPricedByMicrobatchesThatItDoesNotTellApart) {
+  const Program program = *generate("1f1b", {.stages = 2, .microbatches = 4});
+  const Experiment experiment = experiment_of(program, differing_costs(program, 4), uniform_links(2, 1e9, 7));
+  const std::optional<Tape> tape = compile(flat_of(experiment), {});
+  EXPECT_THROW(tape_costs(*tape, experiment), std::logic_error);
 }
 
 TEST(Tape, EqualsTheWalkOnRandomPrograms) {
