@@ -26,7 +26,6 @@
 
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/walk.hpp"
-#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/engines/queue_registers.hpp"
@@ -185,20 +184,35 @@ class TapeWriter {
       if (op == FlatOp::compute) {
         for (std::int32_t w = flat_.next_wait[p]; w != kNone; w = flat_.next_wait[index(w)])
           ++message_at(index(w)).uses;
-      } else if (op == FlatOp::barrier || (blocking_ && is_transfer_op(op))) {
+      } else if (reads_its_message(p)) {
         ++message_at(p).uses;
       } else if (op == FlatOp::send) {
         const std::int32_t producer = flat_.messages[index(flat_.message[p])].producer;
         if (producer != kNone && producer != newest) ++late_sends_[producer].count;
-      } else if (op == FlatOp::collective && flat_.next_collective[p] != kNone) {
-        ++message_at(p).uses;
       }
     }
   }
 
-  Message& message_at(std::size_t position) { return messages_[index(flat_.message[position])]; }
+  /// True where the clock of a rank, or the next collective there, asks for the arrival of the position's
+  /// own message.
+  bool reads_its_message(std::size_t position) const {
+    switch (flat_.ops[position]) {
+      case FlatOp::barrier:
+        return true;
+      case FlatOp::send:
+      case FlatOp::recv:
+        return blocking_;
+      case FlatOp::collective:
+        return flat_.next_collective[position] != kNone;
+      case FlatOp::compute:
+      case FlatOp::leaf:
+      case FlatOp::reshard:
+        break;
+    }
+    return false;
+  }
 
-  static bool is_transfer_op(FlatOp op) { return op == FlatOp::send || op == FlatOp::recv; }
+  Message& message_at(std::size_t position) { return messages_[index(flat_.message[position])]; }
 
   // --- registers ----------------------------------------------------------------------------------
 

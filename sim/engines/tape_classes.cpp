@@ -10,13 +10,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/needs.hpp"
+#include "sim/engines/numbering.hpp"
 #include "sim/engines/queue_registers.hpp"
 #include "sim/engines/tape.hpp"
 
