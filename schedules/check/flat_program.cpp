@@ -24,6 +24,7 @@
 #include "schedules/ir/iterations.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/rank_queues.hpp"
 
 namespace penstock {
 namespace {
@@ -101,7 +102,7 @@ class Flattener {
     steps_.assign(index(program_.stage_count()), 0);
     of_group_.resize(2 * index(program_.stage_count()));
     collectives_.resize(2 * index(program_.stage_count()));
-    tails_.resize(queue_count());
+    tails_.resize(queue_count(channels_.model, flat_.rank_count, edges_.size()));
   }
 
   // --- lists ------------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ class Flattener {
     }
     const bool waits_its_turn = sends || !transfer.eager;
     if (waits_its_turn) ++transfer.pending;  // for this end being reached
-    enqueue(queue_of(rank, transfer, edge, what.flow), id, sends, waits_its_turn);
+    enqueue(queue_on(rank, transfer, edge, what.flow), id, sends, waits_its_turn);
   }
 
   static std::size_t group_of(const Action& collective) {
@@ -278,39 +279,12 @@ class Flattener {
 
   // --- queues -----------------------------------------------------------------------------------
 
-  /// How many a rank has at most.
-  std::size_t queue_count() const {
-    switch (channels_.model) {
-      case ChannelModel::rank:
-        return 1;
-      case ChannelModel::pair:
-        return index(flat_.rank_count);
-      case ChannelModel::direction:
-        return 2;
-      case ChannelModel::directed:
-        return 2 * index(flat_.rank_count);
-      case ChannelModel::boundary:
-        return 2 * edges_.size();
-    }
-    return 0;
-  }
-
-  std::size_t queue_of(std::int32_t rank, const FlatMessage& transfer, std::size_t edge, Flow flow) const {
+  std::size_t queue_on(std::int32_t rank, const FlatMessage& transfer, std::size_t edge, Flow flow) const {
     const bool sends = transfer.from_rank == rank;
-    const std::size_t peer = index(sends ? transfer.to_rank : transfer.from_rank);
-    switch (channels_.model) {
-      case ChannelModel::rank:
-        return 0;
-      case ChannelModel::pair:
-        return peer;
-      case ChannelModel::direction:
-        return static_cast<std::size_t>(flow);
-      case ChannelModel::directed:
-        return 2 * peer + (sends ? 0 : 1);
-      case ChannelModel::boundary:
-        return 2 * edge + static_cast<std::size_t>(flow);
-    }
-    return 0;
+    return queue_of(channels_.model, {.peer_rank = sends ? transfer.to_rank : transfer.from_rank,
+                                      .sends = sends,
+                                      .flow = flow,
+                                      .edge = edge});
   }
 
   /// Puts a message behind all that is in a queue of the rank, unless it does not wait for its turn: then it
@@ -338,13 +312,13 @@ class Flattener {
 
   void limit_queues() {
     flat_.released_by_consumer.assign(flat_.ops.size(), kNone);
-    std::vector<std::vector<std::int32_t>> recvs(queue_count());
+    std::vector<std::vector<std::int32_t>> recvs(tails_.size());
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
         if (flat_.ops[index(p)] != FlatOp::recv) continue;
         const StageMessage what = message_of(flat_.actions[index(p)]);
         const FlatMessage& transfer = flat_.messages[index(flat_.message[index(p)])];
-        const std::size_t queue = queue_of(rank, transfer, edges_.of(edge_of(what)), what.flow);
+        const std::size_t queue = queue_on(rank, transfer, edges_.of(edge_of(what)), what.flow);
         if (recvs[queue].empty()) used_queues_.push_back(queue);
         recvs[queue].push_back(p);
         limit(recvs[queue]);

@@ -28,7 +28,7 @@
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
-#include "sim/engines/queue_registers.hpp"
+#include "sim/engines/message_ways.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/tape_classes.hpp"
 
@@ -99,9 +99,12 @@ class TapeWriter {
         classes_(flat, tape_) {
     tape_.rank_count = flat.rank_count;
     tape_.last = trash_ + 1;
-    QueueRegisters queues = queue_registers(flat, tape_.last + 1);
-    tape_.register_count = tape_.last + 1 + queues.count;
-    queues_ = std::move(queues.ends);
+    MessageWays ways = message_ways(flat, channels.model, tape_.last + 1);
+    tape_.register_count = tape_.last + 1 + ways.queue_count;
+    tape_.transfers = std::move(ways.transfers);
+    tape_.links = std::move(ways.links);
+    tape_.both_ends = ways.both_ends;
+    way_of_ = std::move(ways.of_message);
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) scan(rank);
   }
 
@@ -223,6 +226,8 @@ class TapeWriter {
     return reused;
   }
 
+  const LinkClass& link_of(std::int32_t id) const { return tape_.links[way_of_[index(id)]]; }
+
   Register arrival(std::int32_t id) const { return messages_[index(id)].arrival; }
 
   void used(std::int32_t id) {
@@ -264,8 +269,8 @@ class TapeWriter {
     const FlatMessage& before = flat_.messages[index(cause.which)];
     if (!before.eager || cause.rank != before.to_rank) return kNoRegister;
     const bool sends = flat_.messages[index(id)].from_rank == cause.rank;
-    const Register passed = sends ? queues_[index(id)].sender : queues_[index(id)].receiver;
-    const Register left = queues_[index(cause.which)].sender;
+    const Register passed = sends ? link_of(id).c : link_of(id).e;
+    const Register left = link_of(cause.which).c;
     return passed == left ? kNoRegister : left;
   }
 
@@ -315,7 +320,7 @@ class TapeWriter {
     Message& message = messages_[index(id)];
     message.arrival = new_register();
     const Register gathered = std::exchange(message.gathered, kNoRegister);
-    const std::uint32_t link = classes_.link_of(flat_.messages[index(id)], queues_[index(id)]);
+    const std::uint32_t link = way_of_[index(id)];
     if (gathered == kNoRegister && source != kNoRegister && is_open(source)) {
       code_.send_along(message.arrival, link);
       tape_.origins.back().message = id;
@@ -323,7 +328,7 @@ class TapeWriter {
     }
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
-                                                   : queues_[index(id)].sender;
+                                                   : link_of(id).c;
     write_linked(first, source == kNoRegister ? first : source, message.arrival, TapeClasses::kNoTime, link,
                  {.message = id});
     if (gathered != kNoRegister) free_.push_back(gathered);
@@ -355,8 +360,8 @@ class TapeWriter {
   bool blocking_;
   Register trash_;  // written, never read
   std::vector<Message> messages_;
-  std::vector<QueueEnds> queues_;     // by message
-  std::vector<std::int32_t> newest_;  // by rank: the compute position whose end its clock is
+  std::vector<std::uint32_t> way_of_;  // by message: its link class
+  std::vector<std::int32_t> newest_;   // by rank: the compute position whose end its clock is
   std::unordered_map<std::int32_t, LateSends> late_sends_;  // by position of the producer
   std::vector<Source> starting_;  // of messages whose last cause has come, in that order
   std::size_t next_start_ = 0;

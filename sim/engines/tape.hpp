@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <variant>
 #include <vector>
 
@@ -23,6 +24,7 @@
 namespace penstock {
 
 using Register = std::uint32_t;
+inline constexpr Register kNoRegister = std::numeric_limits<Register>::max();
 
 /// How many tables of costs one pass over a tape may take (lanes.hpp): a cache line of 64-bit times.
 inline constexpr std::size_t kLanes = 8;
