@@ -19,6 +19,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/rank_queues.hpp"
 #include "sim/engines/numbering.hpp"
 #include "sim/engines/tape.hpp"
