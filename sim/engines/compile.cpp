@@ -93,6 +93,7 @@ class TapeWriter {
   TapeWriter(const FlatProgram& flat, const ChannelOptions& channels)
       : flat_(flat),
         blocking_(channels.blocking),
+        some_eager_(channels.eager_bytes > 0),
         trash_(static_cast<Register>(flat.rank_count)),
         messages_(flat.messages.size()),
         newest_(index(flat.rank_count), kNone),
@@ -266,6 +267,7 @@ class TapeWriter {
   /// The register that says when an eager message has left, for what waits behind it at the receiver; none
   /// where the queue that `id` itself passes says so. The register moves on, so it is read at once.
   Register release_outside(std::int32_t id, const Cause& cause) const {
+    if (!some_eager_) return kNoRegister;
     const FlatMessage& before = flat_.messages[index(cause.which)];
     if (!before.eager || cause.rank != before.to_rank) return kNoRegister;
     const bool sends = flat_.messages[index(id)].from_rank == cause.rank;
@@ -358,7 +360,8 @@ class TapeWriter {
 
   const FlatProgram& flat_;
   bool blocking_;
-  Register trash_;  // written, never read
+  bool some_eager_;  // there may be eager messages
+  Register trash_;   // written, never read
   std::vector<Message> messages_;
   std::vector<std::uint32_t> way_of_;  // by message: its link class
   std::vector<std::int32_t> newest_;   // by rank: the compute position whose end its clock is
