@@ -5,6 +5,7 @@
 #include <string>
 
 #include "bench/mean_seconds.hpp"
+#include "bench/polled_communication.hpp"
 #include "bench/sizes.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -15,7 +16,6 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "tests/schedules/polled_communication.hpp"
 
 namespace penstock {
 namespace {

@@ -1,5 +1,5 @@
-// Walks the program with durations of zero. Where the walk stalls, every position that was not passed waits
-// for others: a compute action for its messages, a position behind the cursor for the cursor, a reached
+// Walks the program, and asks the walk for no times. Where it stalls, every position that was not passed
+// waits for others: a compute action for its messages, a position behind the cursor for the cursor, a reached
 // transfer for the one before it in its queue or for its other end. A cycle of these is the hang.
 
 #include "schedules/check/channel_check.hpp"
@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,6 @@
 #include <fmt/format.h>
 
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/stalled_walk.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/action.hpp"
@@ -187,6 +187,16 @@ std::string name(const FlatProgram& flat, std::int32_t position) {
   return to_text(flat.actions[index(position)]);
 }
 
+/// The sink of a walk of which nothing is asked but whether it ends.
+struct Nobody {
+  void compute(std::int32_t /*rank*/, std::int32_t /*position*/, std::span<const std::int32_t> /*messages*/) {
+  }
+  void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
+  void raise(std::int32_t /*message*/, const Cause& /*cause*/, bool /*last*/) {}
+  void start(std::int32_t /*message*/) {}
+  void wait(std::int32_t /*rank*/, std::int32_t /*message*/) {}
+};
+
 std::string describe(const ChannelOptions& channels) {
   return fmt::format("{} channels{}{}", to_text(channels.model), channels.blocking ? ", blocking" : "",
                      channels.capacity > 0 ? fmt::format(", capacity {}", channels.capacity) : "");
@@ -221,9 +231,9 @@ std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& chan
   // Two passes show whatever can go wrong between iterations; more repeat the second one.
   const std::int32_t passes = std::min(lowered.iterations, 2);
   const FlatProgram flat = flatten(lowered, costs, {.channels = channels, .iterations = passes});
-  const auto times = walk(flat, {}, channels);
-  if (times) return std::nullopt;
-  return hang_of(flat, times.error(), channels);
+  Nobody nobody;
+  const auto stalled = ListWalk<Nobody>(flat, channels, nobody).run();
+  return stalled ? std::optional(hang_of(flat, *stalled, channels)) : std::nullopt;
 }
 
 std::optional<ChannelModel> weakest_safe_channel(const Program& lowered, ChannelOptions channels,

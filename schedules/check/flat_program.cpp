@@ -1,9 +1,16 @@
-// Lays a lowered program out flat, in two passes: one over the lists joins SEND with RECV, collectives with
-// each other, and every position with what it waits for; one over the messages threads the FIFOs.
+// Lays a lowered program out flat in one pass over the lists, which joins SEND with RECV, collectives with
+// each other, every position with what it waits for, and every message with the one behind it in the queues
+// at its ends. What is looked up lies in tables by edge, direction and number, or by stage and number:
+//
+//   SEND, RECV  ->  the message of its edge and number, made by whichever end comes first
+//   F, B, I     ->  the RECVs of its stage and number that stand before it, a list through next_wait
+//   SEND        ->  where the action of its stage and number that made it stands
+//
+// Which queue a message passes on a rank follows from the placement, so neither end waits for the other.
 
 #include "schedules/check/flat_program.hpp"
-#include <algorithm>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -17,6 +24,7 @@
 #include "schedules/ir/iterations.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/rank_queues.hpp"
 
 namespace penstock {
 namespace {
@@ -32,18 +40,28 @@ FlatOp op_of(const Action& action, const Action* before) {
 /// What the scan of one rank's list remembers.
 struct RankScan {
   std::int32_t rank = 0;
-  std::vector<std::int32_t> reduce;  // by stage: the collective that nothing waits for yet
-  std::vector<std::int32_t> unshard;
-  std::vector<std::size_t> collectives_seen;  // by stage and kind
   std::size_t barriers_seen = 0;
   std::int32_t last_collective = kNone;
   std::int32_t head = kNone;  // of the group of compute actions scanned last
 };
 
-/// The first-in-first-out queues of one rank, as their last entries while its list is scanned.
-struct FifoTails {
-  std::vector<std::int32_t> last;       // last message that waits for its turn, by queue
-  std::vector<std::int32_t> unordered;  // eager arrivals since then, a list through `previous_unordered`
+/// ... and of one stage, of its UNSHARDs or REDUCE_GRADs.
+struct CollectiveScan {
+  std::int32_t newest = kNone;  // the position that nothing waits for yet
+  std::size_t seen = 0;
+};
+
+/// By stage and number, what one flow has to do with the stage's actions.
+struct StageFlow {
+  std::int32_t recvs = kNone;     // those that no action has taken yet, a list through next_wait
+  std::int32_t producer = kNone;  // the position whose end makes it
+};
+
+/// The end of a first-in-first-out queue of the rank whose list is scanned.
+struct FifoTail {
+  std::int32_t last = kNone;       // last message that waits for its turn
+  std::int32_t unordered = kNone;  // eager arrivals since then, a list through `previous_unordered`
+  bool last_sends = false;         // `last` leaves this rank
 };
 
 class Flattener {
@@ -54,7 +72,8 @@ class Flattener {
         channels_(options.channels),
         iterations_(options.iterations),
         edges_(program),
-        units_(program.unit_count()) {
+        units_(program.unit_count()),
+        numbers_(index(units_) * index(iterations_)) {
     flat_.rank_count = program.rank_count();
   }
 
@@ -62,70 +81,73 @@ class Flattener {
     reserve();
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) lay_out(rank);
     flat_.rank_begin.push_back(flat_.position_count());
-    thread_fifos();
+    if (channels_.capacity > 0) limit_queues();
     return std::move(flat_);
   }
 
  private:
   void reserve() {
-    std::size_t total = 0, transfers = 0;
-    bool collectives = program_.barrier && iterations_ > 1;
-    for (const auto& list : program_.ranks) {
-      total += list.size();
-      for (const Action& action : list) {
-        transfers += is_transfer(action.kind) ? 1 : 0;
-        collectives |= is_collective(action.kind);
-      }
-    }
-    total =
-        total * index(iterations_) + (program_.barrier ? index(iterations_ - 1) * program_.ranks.size() : 0);
+    std::size_t total = program_.barrier ? index(iterations_ - 1) * program_.ranks.size() : 0;
+    for (const auto& list : program_.ranks) total += list.size() * index(iterations_);
     flat_.actions.reserve(total);
     flat_.ops.reserve(total);
     flat_.message.assign(total, kNone);
     flat_.next_wait.assign(total, kNone);
-    flat_.next_member.assign(collectives ? total : 0, kNone);
-    flat_.next_collective.assign(collectives ? total : 0, kNone);
-    flat_.messages.reserve(transfers / 2 * index(iterations_));
+    flat_.messages.reserve(total / 2);  // each is at two positions at least
     consumer_.assign(channels_.capacity > 0 ? total : 0, kNone);
 
-    const std::size_t units = index(units_) * index(iterations_);
-    activation_.assign(edges_.size() * units, kNone);
-    gradient_.assign(edges_.size() * units, kNone);
-    of_group_.resize(index(program_.stage_count()) * 2);
-    const std::size_t numbers = index(program_.stage_count()) * units;
-    forward_recv_.assign(numbers, kNone);
-    backward_recv_.assign(numbers, kNone);
-    forward_at_.assign(numbers, kNone);
-    backward_at_.assign(numbers, kNone);
+    transfers_.assign(2 * edges_.size() * numbers_, kNone);
+    bytes_.assign(2 * edges_.size(), kUnknown);
+    of_stage_.resize(2 * index(program_.stage_count()) * numbers_);
+    steps_.assign(index(program_.stage_count()), 0);
+    of_group_.resize(2 * index(program_.stage_count()));
+    collectives_.resize(2 * index(program_.stage_count()));
+    tails_.resize(queue_count(channels_.model, flat_.rank_count, edges_.size()));
   }
 
   // --- lists ------------------------------------------------------------------------------------
 
   void lay_out(std::int32_t rank) {
     const std::vector<Action>& list = program_.ranks[index(rank)];
-    const std::vector<std::int32_t> steps = steps_per_pass(program_, rank);
-    RankScan scan{.rank = rank,
-                  .reduce = std::vector<std::int32_t>(index(program_.stage_count()), kNone),
-                  .unshard = std::vector<std::int32_t>(index(program_.stage_count()), kNone),
-                  .collectives_seen = std::vector<std::size_t>(of_group_.size(), 0)};
+    RankScan scan{.rank = rank};
+    if (iterations_ > 1) count_steps(list, 1);
     flat_.rank_begin.push_back(flat_.position_count());
     for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
       if (iteration > 0 && program_.barrier) {
-        join_collective(push(Action{}, FlatOp::barrier), barriers_, scan.barriers_seen++);
+        flat_.actions.emplace_back();
+        join_collective(push(FlatOp::barrier), barriers_, scan.barriers_seen++);
       }
       const Action* before = nullptr;
       for (const Action& action : list) {
-        const FlatOp op = op_of(action, before);
+        flat_.actions.push_back(action);
+        if (iteration > 0) flat_.actions.back() = of_iteration(action, iteration, units_, steps_);
+        place(scan, push(op_of(action, before)));
         before = &action;
-        place(scan, push(of_iteration(action, iteration, units_, steps), op));
       }
+    }
+    forget(list);
+  }
+
+  std::int32_t push(FlatOp op) {
+    flat_.ops.push_back(op);
+    return flat_.position_count() - 1;
+  }
+
+  void count_steps(const std::vector<Action>& list, std::int32_t by) {
+    for (const Action& action : list) {
+      if (action.kind == ActionKind::step) steps_[index(action.stage)] += by;
     }
   }
 
-  std::int32_t push(const Action& action, FlatOp op) {
-    flat_.actions.push_back(action);
-    flat_.ops.push_back(op);
-    return flat_.position_count() - 1;
+  /// Leaves the tables of stages and queues empty for the next rank, without going through all of them.
+  void forget(const std::vector<Action>& list) {
+    if (iterations_ > 1) count_steps(list, -1);
+    for (const std::size_t queue : used_queues_) tails_[queue] = {};
+    used_queues_.clear();
+    if (!has_collectives()) return;
+    for (const Action& action : list) {
+      if (is_collective(action.kind)) collectives_[group_of(action)] = {};
+    }
   }
 
   /// Joins the position to its message, and to what it waits for or what waits for it.
@@ -136,14 +158,11 @@ class Flattener {
         scan.head = position;
         [[fallthrough]];
       case FlatOp::leaf:
-        hang_onto(scan.head, action,
-                  collective_before(action.kind) == ActionKind::reduce_grad ? scan.reduce : scan.unshard);
+        hang_onto(scan.head, action);
         break;
       case FlatOp::send:
-        place_send(scan.rank, position, action);
-        break;
       case FlatOp::recv:
-        place_recv(scan.rank, position, action);
+        place_transfer(scan.rank, position, action);
         break;
       case FlatOp::collective:
         place_collective(scan, position, action);
@@ -154,50 +173,58 @@ class Flattener {
     }
   }
 
-  std::size_t number_of(const Action& action) const {
-    return index(action.stage) * index(units_) * index(iterations_) + index(action.microbatch);
+  StageFlow& of_stage(std::int32_t stage, std::int32_t number, Flow flow) {
+    return of_stage_[2 * (index(stage) * numbers_ + index(number)) + static_cast<std::size_t>(flow)];
   }
 
   // --- messages ---------------------------------------------------------------------------------
 
-  std::int32_t new_message() {
-    flat_.messages.emplace_back();
+  std::int32_t new_message(const FlatMessage& message) {
+    flat_.messages.push_back(message);
+    if (channels_.eager_bytes > 0) previous_unordered_.push_back(kNone);
     return static_cast<std::int32_t>(flat_.messages.size()) - 1;
   }
 
-  FlatMessage& join_transfer(std::int32_t position, const Action& action) {
-    auto& table = flow_of(action.kind) == Flow::activation ? activation_ : gradient_;
-    std::int32_t& message =
-        table[edges_.of(action) * index(units_) * index(iterations_) + index(action.microbatch)];
-    if (message == kNone) message = new_message();
-    flat_.message[index(position)] = message;
-    return flat_.messages[index(message)];
+  std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
+    const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
+    Bytes& bytes = bytes_[2 * edge + static_cast<std::size_t>(what.flow)];
+    if (bytes == kUnknown) bytes = transfer_bytes(costs_, edges_, action);
+    return new_message({.from_rank = program_.placement.rank_of(what.from, unit),
+                        .to_rank = program_.placement.rank_of(what.to, unit),
+                        .eager = bytes < channels_.eager_bytes,
+                        .bytes = bytes});
   }
 
-  void place_send(std::int32_t rank, std::int32_t position, const Action& action) {
-    FlatMessage& transfer = join_transfer(position, action);
-    transfer.first = position;
-    transfer.from_rank = rank;
-    transfer.bytes = transfer_bytes(costs_, edges_, action);
-    transfer.eager = transfer.bytes < channels_.eager_bytes;
-    transfer.producer =
-        (flow_of(action.kind) == Flow::activation ? forward_at_ : backward_at_)[number_of(action)];
-    ++transfer.pending;
+  void place_transfer(std::int32_t rank, std::int32_t position, const Action& action) {
+    const StageMessage what = message_of(action);
+    const std::size_t edge = edges_.of(edge_of(what));
+    const std::size_t way = 2 * edge + static_cast<std::size_t>(what.flow);
+    std::int32_t& id = transfers_[way * numbers_ + index(action.microbatch)];
+    if (id == kNone) id = new_transfer(what, edge, action);
+    flat_.message[index(position)] = id;
+    FlatMessage& transfer = flat_.messages[index(id)];
+    StageFlow& at_stage = of_stage(action.stage, action.microbatch, what.flow);
+    const bool sends = is_send(action.kind);
+    if (sends) {
+      transfer.first = position;
+      transfer.producer = at_stage.producer;
+    } else {
+      transfer.recv = position;
+      flat_.next_wait[index(position)] = std::exchange(at_stage.recvs, position);
+    }
+    const bool waits_its_turn = sends || !transfer.eager;
+    if (waits_its_turn) ++transfer.pending;  // for this end being reached
+    enqueue(queue_on(rank, transfer, edge, what.flow), id, sends, waits_its_turn);
   }
 
-  void place_recv(std::int32_t rank, std::int32_t position, const Action& action) {
-    FlatMessage& transfer = join_transfer(position, action);
-    transfer.recv = position;
-    transfer.to_rank = rank;
-    auto& list = flow_of(action.kind) == Flow::activation ? forward_recv_ : backward_recv_;
-    flat_.next_wait[index(position)] = std::exchange(list[number_of(action)], position);
+  static std::size_t group_of(const Action& collective) {
+    return 2 * index(collective.stage) + (collective.kind == ActionKind::unshard ? 1 : 0);
   }
 
   void place_collective(RankScan& scan, std::int32_t position, const Action& action) {
-    const bool unshards = action.kind == ActionKind::unshard;
-    const std::size_t group = index(action.stage) * 2 + (unshards ? 1 : 0);
-    join_collective(position, of_group_[group], scan.collectives_seen[group]++);
-    (unshards ? scan.unshard : scan.reduce)[index(action.stage)] = position;
+    CollectiveScan& of_kind = collectives_[group_of(action)];
+    join_collective(position, of_group_[group_of(action)], of_kind.seen++);
+    of_kind.newest = position;
     if (scan.last_collective != kNone) {
       flat_.next_collective[index(scan.last_collective)] = position;
       ++flat_.messages[index(flat_.message[index(position)])].pending;
@@ -206,7 +233,11 @@ class Flattener {
   }
 
   void join_collective(std::int32_t position, std::vector<std::int32_t>& of_group, std::size_t occurrence) {
-    if (occurrence == of_group.size()) of_group.push_back(new_message());
+    if (!has_collectives()) {
+      flat_.next_member.assign(flat_.message.size(), kNone);
+      flat_.next_collective.assign(flat_.message.size(), kNone);
+    }
+    if (occurrence == of_group.size()) of_group.push_back(new_message({}));
     FlatMessage& collective = flat_.messages[index(of_group[occurrence])];
     flat_.message[index(position)] = of_group[occurrence];
     flat_.next_member[index(position)] = collective.first;
@@ -214,24 +245,28 @@ class Flattener {
     ++collective.pending;
   }
 
+  /// True as soon as one collective or barrier has been placed.
+  bool has_collectives() const { return !flat_.next_member.empty(); }
+
   // --- waits ------------------------------------------------------------------------------------
 
   /// Hangs what `action`, a leaf of the group at `head`, waits for onto the group.
-  void hang_onto(std::int32_t head, const Action& action, std::vector<std::int32_t>& collectives) {
-    std::int32_t& collective = collectives[index(action.stage)];
-    if (collective != kNone) {
-      flat_.next_wait[index(collective)] = flat_.next_wait[index(head)];
-      flat_.next_wait[index(head)] = collective;
-      collective = kNone;
-    }
+  void hang_onto(std::int32_t head, const Action& action) {
+    if (has_collectives()) hang_collective_onto(head, action);
     if (action.microbatch == kNoMicrobatch) return;
-    const std::size_t number = number_of(action);
-    if (const auto made = output_of(action.kind)) {
-      (made == Flow::activation ? forward_at_ : backward_at_)[number] = head;
-    }
-    if (const auto taken = input_of(action.kind, program_.recompute)) {
-      take_recvs(head, (taken == Flow::activation ? forward_recv_ : backward_recv_)[number]);
-    }
+    if (const auto made = output_of(action.kind))
+      of_stage(action.stage, action.microbatch, *made).producer = head;
+    if (const auto taken = input_of(action.kind, program_.recompute))
+      take_recvs(head, of_stage(action.stage, action.microbatch, *taken).recvs);
+  }
+
+  void hang_collective_onto(std::int32_t head, const Action& action) {
+    const auto awaited = collective_before(action.kind);
+    if (!awaited) return;
+    std::int32_t& newest = collectives_[group_of({.kind = *awaited, .stage = action.stage})].newest;
+    if (newest == kNone) return;
+    flat_.next_wait[index(newest)] = std::exchange(flat_.next_wait[index(head)], newest);
+    newest = kNone;
   }
 
   void take_recvs(std::int32_t head, std::int32_t& recvs) {
@@ -244,94 +279,68 @@ class Flattener {
 
   // --- queues -----------------------------------------------------------------------------------
 
-  std::size_t queue_count() const {
-    switch (channels_.model) {
-      case ChannelModel::rank:
-        return 1;
-      case ChannelModel::pair:
-        return index(flat_.rank_count);
-      case ChannelModel::direction:
-        return 2;
-      case ChannelModel::directed:
-        return 2 * index(flat_.rank_count);
-      case ChannelModel::boundary:
-        return 2 * edges_.size();
-    }
-    return 0;
-  }
-
-  std::size_t queue_of(std::int32_t rank, const FlatMessage& transfer, const Action& action) const {
+  std::size_t queue_on(std::int32_t rank, const FlatMessage& transfer, std::size_t edge, Flow flow) const {
     const bool sends = transfer.from_rank == rank;
-    const std::size_t peer = index(sends ? transfer.to_rank : transfer.from_rank);
-    const auto kind = static_cast<std::size_t>(flow_of(action.kind));
-    switch (channels_.model) {
-      case ChannelModel::rank:
-        return 0;
-      case ChannelModel::pair:
-        return peer;
-      case ChannelModel::direction:
-        return kind;
-      case ChannelModel::directed:
-        return 2 * peer + (sends ? 0 : 1);
-      case ChannelModel::boundary:
-        return 2 * edges_.of(action) + kind;
-    }
-    return 0;
+    return queue_of(channels_.model, {.peer_rank = sends ? transfer.to_rank : transfer.from_rank,
+                                      .sends = sends,
+                                      .flow = flow,
+                                      .edge = edge});
   }
 
-  void thread_fifos() {
-    flat_.released_by_consumer.assign(channels_.capacity > 0 ? flat_.ops.size() : 0, kNone);
-    previous_unordered_.assign(flat_.messages.size(), kNone);
-    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-      FifoTails tails{std::vector<std::int32_t>(queue_count(), kNone),
-                      std::vector<std::int32_t>(queue_count(), kNone)};
-      std::vector<std::vector<std::int32_t>> recvs(channels_.capacity > 0 ? queue_count() : 0);
-      for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
-        const FlatOp op = flat_.ops[index(p)];
-        if (op != FlatOp::send && op != FlatOp::recv) continue;
-        const std::int32_t id = flat_.message[index(p)];
-        FlatMessage& transfer = flat_.messages[index(id)];
-        const std::size_t queue = queue_of(rank, transfer, flat_.actions[index(p)]);
-        const bool waits_its_turn = op == FlatOp::send || !transfer.eager;
-        if (op == FlatOp::recv && !transfer.eager) ++transfer.pending;  // for the RECV being reached
-        enqueue(rank, id, queue, tails, waits_its_turn);
-        if (op == FlatOp::recv && channels_.capacity > 0) limit(p, recvs[queue]);
-      }
-    }
-  }
-
-  /// Puts a message behind all that is in the queue of this rank, unless it does not wait for its turn.
-  void enqueue(std::int32_t rank, std::int32_t id, std::size_t queue, FifoTails& tails, bool waits_its_turn) {
-    std::int32_t& unordered = tails.unordered[queue];
+  /// Puts a message behind all that is in a queue of the rank, unless it does not wait for its turn: then it
+  /// arrives.
+  void enqueue(std::size_t queue, std::int32_t id, bool sends, bool waits_its_turn) {
+    FifoTail& tail = tails_[queue];
+    if (tail.last == kNone && tail.unordered == kNone) used_queues_.push_back(queue);
     if (!waits_its_turn) {
-      previous_unordered_[index(id)] = unordered;
-      unordered = id;
+      previous_unordered_[index(id)] = std::exchange(tail.unordered, id);
       return;
     }
-    if (tails.last[queue] != kNone) follow(rank, tails.last[queue], id);
-    for (; unordered != kNone; unordered = previous_unordered_[index(unordered)]) follow(rank, unordered, id);
-    tails.last[queue] = id;
+    std::int32_t& pending = flat_.messages[index(id)].pending;
+    if (tail.last != kNone) {
+      FlatMessage& before = flat_.messages[index(tail.last)];
+      (tail.last_sends ? before.next_at_sender : before.next_at_receiver) = id;
+      ++pending;
+    }
+    for (; tail.unordered != kNone; tail.unordered = previous_unordered_[index(tail.unordered)]) {
+      flat_.messages[index(tail.unordered)].next_at_receiver = id;
+      ++pending;
+    }
+    tail.last = id;
+    tail.last_sends = sends;
   }
 
-  void follow(std::int32_t rank, std::int32_t before, std::int32_t after) {
-    FlatMessage& first = flat_.messages[index(before)];
-    (first.from_rank == rank ? first.next_at_sender : first.next_at_receiver) = after;
-    ++flat_.messages[index(after)].pending;
+  void limit_queues() {
+    flat_.released_by_consumer.assign(flat_.ops.size(), kNone);
+    std::vector<std::vector<std::int32_t>> recvs(tails_.size());
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
+        if (flat_.ops[index(p)] != FlatOp::recv) continue;
+        const StageMessage what = message_of(flat_.actions[index(p)]);
+        const FlatMessage& transfer = flat_.messages[index(flat_.message[index(p)])];
+        const std::size_t queue = queue_on(rank, transfer, edges_.of(edge_of(what)), what.flow);
+        if (recvs[queue].empty()) used_queues_.push_back(queue);
+        recvs[queue].push_back(p);
+        limit(recvs[queue]);
+      }
+      for (const std::size_t queue : used_queues_) recvs[queue].clear();
+      used_queues_.clear();
+    }
   }
 
-  /// RECV k of a queue waits for the consumer of RECV k - capacity.
-  void limit(std::int32_t recv, std::vector<std::int32_t>& recvs) {
-    recvs.push_back(recv);
+  /// The last RECV of a queue, its k-th, waits for the consumer of RECV k - capacity.
+  void limit(const std::vector<std::int32_t>& recvs) {
     if (recvs.size() <= index(channels_.capacity)) return;
-    if (flat_.messages[index(flat_.message[index(recv)])].eager) return;
+    const std::int32_t id = flat_.message[index(recvs.back())];
+    FlatMessage& limited = flat_.messages[index(id)];
+    if (limited.eager) return;
     const std::int32_t holder = consumer_[index(recvs[recvs.size() - 1 - index(channels_.capacity)])];
     if (holder == kNone) return;
-    const std::int32_t id = flat_.message[index(recv)];
-    FlatMessage& limited = flat_.messages[index(id)];
-    limited.next_of_capacity = flat_.released_by_consumer[index(holder)];
-    flat_.released_by_consumer[index(holder)] = id;
+    limited.next_of_capacity = std::exchange(flat_.released_by_consumer[index(holder)], id);
     ++limited.pending;
   }
+
+  static constexpr Bytes kUnknown = -1;
 
   const Program& program_;
   const CostTable& costs_;
@@ -339,13 +348,19 @@ class Flattener {
   std::int32_t iterations_;
   EdgeNumbers edges_;
   std::int32_t units_;
-  std::vector<std::int32_t> activation_, gradient_;         // messages by edge and number
-  std::vector<std::vector<std::int32_t>> of_group_;         // messages of a stage's collectives, by kind
-  std::vector<std::int32_t> barriers_;                      // messages
-  std::vector<std::int32_t> forward_recv_, backward_recv_;  // lists of RECVs by stage and number
-  std::vector<std::int32_t> forward_at_, backward_at_;      // positions by stage and number
+  std::size_t numbers_;                              // units of all iterations
+  std::vector<std::int32_t> transfers_;              // messages by edge, flow and number
+  std::vector<Bytes> bytes_;                         // by edge and flow, as far as asked for
+  std::vector<StageFlow> of_stage_;                  // by stage, number and flow
+  std::vector<std::vector<std::int32_t>> of_group_;  // messages of a stage's collectives, by kind
+  std::vector<std::int32_t> barriers_;               // messages
+  std::vector<std::int32_t> previous_unordered_;     // by message; with an eager size
   std::vector<std::int32_t> consumer_;  // by RECV: the compute position that waits for it; with a capacity
-  std::vector<std::int32_t> previous_unordered_;
+  // Of the rank whose list is scanned:
+  std::vector<std::int32_t> steps_;          // by stage, in one pass
+  std::vector<CollectiveScan> collectives_;  // by stage and kind
+  std::vector<FifoTail> tails_;              // by queue
+  std::vector<std::size_t> used_queues_;
   FlatProgram flat_;
 };
 

@@ -69,7 +69,7 @@ class ListWalk {
  public:
   /// Both must outlive the walk.
   ListWalk(const FlatProgram& flat, const ChannelOptions& channels, Sink& sink)
-      : flat_(flat), blocking_(channels.blocking), sink_(sink) {
+      : flat_(flat), blocking_(channels.blocking), some_eager_(channels.eager_bytes > 0), sink_(sink) {
     state_.cursor.assign(flat.rank_begin.begin(), flat.rank_begin.end() - 1);
     state_.pending.reserve(flat.messages.size());
     for (const FlatMessage& message : flat.messages) state_.pending.push_back(message.pending);
@@ -195,7 +195,8 @@ class ListWalk {
   std::int32_t reach_recv(std::int32_t rank, std::int32_t position) {
     const std::int32_t message = flat_.message[index(position)];
     const bool first_time = stands_at_[index(rank)] != message;
-    if (first_time && !flat_.messages[index(message)].eager) {
+    const bool waits_its_turn = !some_eager_ || !flat_.messages[index(message)].eager;
+    if (first_time && waits_its_turn) {
       raise(message, blocking_ ? Cause{.kind = CauseKind::clock, .rank = rank} : Cause{});
     }
     return blocking_ ? wait_for(rank, message) : kNone;
@@ -261,6 +262,7 @@ class ListWalk {
 
   const FlatProgram& flat_;
   bool blocking_;
+  bool some_eager_;  // there may be eager messages
   Sink& sink_;
   std::vector<std::int32_t> stands_at_;  // by rank: the message it waits for
   std::vector<std::int32_t> awake_;      // a ring: each rank at most once

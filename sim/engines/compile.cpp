@@ -26,10 +26,9 @@
 
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/walk.hpp"
-#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
-#include "sim/engines/queue_registers.hpp"
+#include "sim/engines/message_ways.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/tape_classes.hpp"
 
@@ -94,6 +93,7 @@ class TapeWriter {
   TapeWriter(const FlatProgram& flat, const ChannelOptions& channels, const MicrobatchGroups& groups)
       : flat_(flat),
         blocking_(channels.blocking),
+        some_eager_(channels.eager_bytes > 0),
         trash_(static_cast<Register>(flat.rank_count)),
         messages_(flat.messages.size()),
         newest_(index(flat.rank_count), kNone),
@@ -101,9 +101,12 @@ class TapeWriter {
     tape_.groups = groups;
     tape_.rank_count = flat.rank_count;
     tape_.last = trash_ + 1;
-    QueueRegisters queues = queue_registers(flat, tape_.last + 1);
-    tape_.register_count = tape_.last + 1 + queues.count;
-    queues_ = std::move(queues.ends);
+    MessageWays ways = message_ways(flat, channels.model, groups, tape_.last + 1);
+    tape_.register_count = tape_.last + 1 + ways.queue_count;
+    tape_.transfers = std::move(ways.transfers);
+    tape_.links = std::move(ways.links);
+    tape_.both_ends = ways.both_ends;
+    way_of_ = std::move(ways.of_message);
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) scan(rank);
   }
 
@@ -186,20 +189,35 @@ class TapeWriter {
       if (op == FlatOp::compute) {
         for (std::int32_t w = flat_.next_wait[p]; w != kNone; w = flat_.next_wait[index(w)])
           ++message_at(index(w)).uses;
-      } else if (op == FlatOp::barrier || (blocking_ && is_transfer_op(op))) {
+      } else if (reads_its_message(p)) {
         ++message_at(p).uses;
       } else if (op == FlatOp::send) {
         const std::int32_t producer = flat_.messages[index(flat_.message[p])].producer;
         if (producer != kNone && producer != newest) ++late_sends_[producer].count;
-      } else if (op == FlatOp::collective && flat_.next_collective[p] != kNone) {
-        ++message_at(p).uses;
       }
     }
   }
 
-  Message& message_at(std::size_t position) { return messages_[index(flat_.message[position])]; }
+  /// True where the clock of a rank, or the next collective there, asks for the arrival of the position's
+  /// own message.
+  bool reads_its_message(std::size_t position) const {
+    switch (flat_.ops[position]) {
+      case FlatOp::barrier:
+        return true;
+      case FlatOp::send:
+      case FlatOp::recv:
+        return blocking_;
+      case FlatOp::collective:
+        return flat_.next_collective[position] != kNone;
+      case FlatOp::compute:
+      case FlatOp::leaf:
+      case FlatOp::reshard:
+        break;
+    }
+    return false;
+  }
 
-  static bool is_transfer_op(FlatOp op) { return op == FlatOp::send || op == FlatOp::recv; }
+  Message& message_at(std::size_t position) { return messages_[index(flat_.message[position])]; }
 
   // --- registers ----------------------------------------------------------------------------------
 
@@ -209,6 +227,8 @@ class TapeWriter {
     free_.pop_back();
     return reused;
   }
+
+  const LinkClass& link_of(std::int32_t id) const { return tape_.links[way_of_[index(id)]]; }
 
   Register arrival(std::int32_t id) const { return messages_[index(id)].arrival; }
 
@@ -248,11 +268,12 @@ class TapeWriter {
   /// The register that says when an eager message has left, for what waits behind it at the receiver; none
   /// where the queue that `id` itself passes says so. The register moves on, so it is read at once.
   Register release_outside(std::int32_t id, const Cause& cause) const {
+    if (!some_eager_) return kNoRegister;
     const FlatMessage& before = flat_.messages[index(cause.which)];
     if (!before.eager || cause.rank != before.to_rank) return kNoRegister;
     const bool sends = flat_.messages[index(id)].from_rank == cause.rank;
-    const Register passed = sends ? queues_[index(id)].sender : queues_[index(id)].receiver;
-    const Register left = queues_[index(cause.which)].sender;
+    const Register passed = sends ? link_of(id).c : link_of(id).e;
+    const Register left = link_of(cause.which).c;
     return passed == left ? kNoRegister : left;
   }
 
@@ -302,7 +323,7 @@ class TapeWriter {
     Message& message = messages_[index(id)];
     message.arrival = new_register();
     const Register gathered = std::exchange(message.gathered, kNoRegister);
-    const std::uint32_t link = classes_.link_of(flat_.messages[index(id)], queues_[index(id)]);
+    const std::uint32_t link = way_of_[index(id)];
     if (gathered == kNoRegister && source != kNoRegister && is_open(source)) {
       code_.send_along(message.arrival, link);
       tape_.origins.back().message = id;
@@ -310,7 +331,7 @@ class TapeWriter {
     }
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
-                                                   : queues_[index(id)].sender;
+                                                   : link_of(id).c;
     write_linked(first, source == kNoRegister ? first : source, message.arrival, TapeClasses::kNoTime, link,
                  {.message = id});
     if (gathered != kNoRegister) free_.push_back(gathered);
@@ -340,10 +361,11 @@ class TapeWriter {
 
   const FlatProgram& flat_;
   bool blocking_;
-  Register trash_;  // written, never read
+  bool some_eager_;  // there may be eager messages
+  Register trash_;   // written, never read
   std::vector<Message> messages_;
-  std::vector<QueueEnds> queues_;     // by message
-  std::vector<std::int32_t> newest_;  // by rank: the compute position whose end its clock is
+  std::vector<std::uint32_t> way_of_;  // by message: its link class
+  std::vector<std::int32_t> newest_;   // by rank: the compute position whose end its clock is
   std::unordered_map<std::int32_t, LateSends> late_sends_;  // by position of the producer
   std::vector<Source> starting_;  // of messages whose last cause has come, in that order
   std::size_t next_start_ = 0;

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <variant>
 #include <vector>
 
@@ -23,6 +24,7 @@
 namespace penstock {
 
 using Register = std::uint32_t;
+inline constexpr Register kNoRegister = std::numeric_limits<Register>::max();
 
 /// How many tables of costs one pass over a tape may take (lanes.hpp): a cache line of 64-bit times.
 inline constexpr std::size_t kLanes = 8;
@@ -44,6 +46,14 @@ using WideInstruction = Instruction<std::uint32_t>;  // for programs of more tha
 struct MicrobatchGroups {
   std::int32_t count = 1;   ///< 1: all cost the same
   std::int32_t slices = 1;  ///< units of one microbatch
+
+  /// Numbers a stage's actions of one group; without a microbatch they are of group 0.
+  std::size_t place_of(const Action& action) const {
+    const std::int32_t group =
+        count == 1 || action.microbatch == kNoMicrobatch ? 0 : action.microbatch / slices % count;
+    return static_cast<std::size_t>(action.stage) * static_cast<std::size_t>(count) +
+           static_cast<std::size_t>(group);
+  }
 
   friend bool operator==(const MicrobatchGroups&, const MicrobatchGroups&) = default;
 };

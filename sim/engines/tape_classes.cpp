@@ -1,7 +1,6 @@
-// What is alike has one class: groups of actions of the same kinds on the same stages, messages of one edge
-// and direction between the same ranks and over the same queues; where microbatches differ, of those that
-// cost the same. Alone, an action is looked up by group of microbatches, stage and kind; a longer group leaf
-// by leaf, as a path in a tree:
+// Groups of actions of the same kinds on the same stages have one duration class; where microbatches differ,
+// of microbatches that cost the same. Alone, an action is looked up by group of microbatches, stage and kind;
+// a longer group leaf by leaf, as a path in a tree:
 //
 //   (0F5;3B2)   first 0F -> its place in the table; then (0F, 3B) -> number of that pair
 //
@@ -9,29 +8,19 @@
 
 #include "sim/engines/tape_classes.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/needs.hpp"
-#include "sim/engines/queue_registers.hpp"
 #include "sim/engines/tape.hpp"
 
 namespace penstock {
 namespace {
 
 constexpr std::uint32_t kActionKindCount = static_cast<std::uint32_t>(ActionKind::step) + 1;
-
-std::uint32_t stage_count_of(const FlatProgram& flat) {
-  std::int32_t last = -1;
-  for (const Action& action : flat.actions) last = std::max(last, action.stage);
-  return static_cast<std::uint32_t>(last + 1);
-}
 
 /// The entry at `place` of a table that grows as it is asked.
 std::uint32_t& entry(std::vector<std::uint32_t>& table, std::size_t place, std::uint32_t unknown) {
@@ -42,15 +31,13 @@ std::uint32_t& entry(std::vector<std::uint32_t>& table, std::size_t place, std::
 }  // namespace
 
 TapeClasses::TapeClasses(const FlatProgram& flat, const MicrobatchGroups& groups, Tape& tape)
-    : flat_(flat), groups_(groups), stage_count_(groups.count > 1 ? stage_count_of(flat) : 0), tape_(tape) {
+    : flat_(flat), groups_(groups), tape_(tape) {
   tape_.durations.emplace_back();
 }
 
 std::uint32_t TapeClasses::place_of(const Action& action) const {
-  auto stage = static_cast<std::uint32_t>(action.stage);
-  if (groups_.count > 1 && action.microbatch != kNoMicrobatch)
-    stage += stage_count_ * static_cast<std::uint32_t>(action.microbatch / groups_.slices % groups_.count);
-  return stage * kActionKindCount + static_cast<std::uint32_t>(action.kind);
+  return static_cast<std::uint32_t>(groups_.place_of(action)) * kActionKindCount +
+         static_cast<std::uint32_t>(action.kind);
 }
 
 std::uint32_t TapeClasses::duration_at(std::int32_t position) {
@@ -78,47 +65,9 @@ std::uint32_t TapeClasses::new_duration(std::int32_t position, std::int32_t end)
   return static_cast<std::uint32_t>(tape_.durations.size() - 1);
 }
 
-std::uint32_t TapeClasses::link_of(const FlatMessage& transfer, const QueueEnds& queues) {
-  const Action& send = flat_.actions[index(transfer.first)];
-  const Register receiver = transfer.eager ? queues.sender : queues.receiver;
-  const std::uint32_t place = place_of(send);
-  if (place >= recent_.size()) recent_.resize(place + 1);
-  Recent& recent = recent_[place];
-  const bool same = recent.sender == queues.sender && recent.receiver == receiver &&
-                    recent.from_rank == transfer.from_rank && recent.to_rank == transfer.to_rank &&
-                    recent.peer == send.peer;
-  if (same) return recent.link;
-  const Numbering<6>::Key key = {queues.sender,
-                                 receiver,
-                                 static_cast<std::uint32_t>(transfer.from_rank),
-                                 static_cast<std::uint32_t>(transfer.to_rank),
-                                 place,
-                                 static_cast<std::uint32_t>(send.peer)};
-  const auto [number, is_new] = linked_.of(key);
-  if (is_new) of_linked_.push_back(new_link_of(transfer, key));
-  recent = {queues.sender, receiver, transfer.from_rank, transfer.to_rank, send.peer, of_linked_[number]};
-  return recent.link;
-}
-
-std::uint32_t TapeClasses::new_link_of(const FlatMessage& transfer, const Numbering<6>::Key& key) {
-  const auto [sender, receiver, from, to, place, peer] = key;
-  const auto [way, is_new] = transfers_.of({from, to, place, peer});
-  if (is_new) {
-    tape_.transfers.push_back({.from_rank = transfer.from_rank,
-                               .to_rank = transfer.to_rank,
-                               .send = flat_.actions[index(transfer.first)]});
-  }
-  tape_.both_ends |= receiver != sender;
-  return new_link({.c = sender, .e = receiver, .transfer = static_cast<std::int32_t>(way)});
-}
-
 std::uint32_t TapeClasses::new_link_of_none(Register a) {
-  return entry(unlinked_, a, kNoClass) = new_link({.c = a, .e = a, .transfer = LinkClass::kNoTransfer});
-}
-
-std::uint32_t TapeClasses::new_link(const LinkClass& link) {
-  tape_.links.push_back(link);
-  return static_cast<std::uint32_t>(tape_.links.size() - 1);
+  tape_.links.push_back({.c = a, .e = a, .transfer = LinkClass::kNoTransfer});
+  return entry(unlinked_, a, kNoClass) = static_cast<std::uint32_t>(tape_.links.size() - 1);
 }
 
 }  // namespace penstock

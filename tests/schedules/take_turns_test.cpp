@@ -17,6 +17,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bench/polled_communication.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
@@ -24,7 +25,6 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "tests/schedules/polled_communication.hpp"
 #include "tests/sim/random_experiment.hpp"
 
 namespace penstock {

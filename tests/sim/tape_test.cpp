@@ -17,6 +17,8 @@
 #include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/compile.hpp"
@@ -175,6 +177,25 @@ TEST(Tape, EqualsTheWalkOnRandomPrograms) {
     ASSERT_FALSE(HasFailure());
   }
   EXPECT_GT(hanging, 100) << "programs that hang are seen, too";
+}
+
+// F, B and STEP of each stage are classes of their own, and so are its messages.
+TEST(Tape, ClassesBeyond16BitsAreWide) {
+  constexpr std::int32_t kStages = 22'000;
+  const Program program = *lower(*generate("naive", {.stages = kStages, .microbatches = 1}));
+  const CostTable stated = unit_costs(program);
+  const std::optional<Tape> tape = compile(flatten(program, stated, {}), {});
+  ASSERT_TRUE(tape);
+  EXPECT_TRUE(std::holds_alternative<std::vector<WideInstruction>>(tape->code));
+  TapeCosts costs;
+  for (const DurationClass& of : tape->durations)
+    costs.durations.push_back(of.actions.empty() ? 0 : group_duration_ns(stated, of.actions));
+  for (const LinkClass& link : tape->links)
+    costs.links.push_back(
+        {.c = link.c, .e = link.e, .latency_ns = link.transfer == LinkClass::kNoTransfer ? 0 : 1});
+  EXPECT_EQ(costs.durations.size(), 1 + 3 * std::size_t{kStages});
+  EXPECT_EQ(makespan_ns(*tape, costs), Ns{kStages} * 3'000'000 + 2 * (kStages - 1));
+  EXPECT_EQ(makespans_ns(*tape, {&costs, 1})[0], makespan_ns(*tape, costs));
 }
 
 TEST(Tape, IsCompiledOnceForManyCosts) {

@@ -1,5 +1,5 @@
 #pragma once
-// The slow, obvious way to take turns: the reference of lower() in tests, and its baseline in bench/.
+// The slow, obvious way to take turns: what the time of lower() is set against, and its reference in tests.
 
 #include <string>
 #include <tl/expected.hpp>

@@ -9,7 +9,7 @@
 // before that can come as far (buckets of uneven replica groups), one rank after another joins its collective
 // and goes on up to what waits for it; such lists are no longer projections of one order, and are checked.
 
-#include "tests/schedules/polled_communication.hpp"
+#include "bench/polled_communication.hpp"
 
 #include <algorithm>
 #include <cstddef>
