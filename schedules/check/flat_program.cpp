@@ -187,12 +187,17 @@ class Flattener {
 
   std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
     const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
-    Bytes& bytes = bytes_[2 * edge + static_cast<std::size_t>(what.flow)];
-    if (bytes == kUnknown) bytes = transfer_bytes(costs_, edges_, action);
+    const Bytes bytes = bytes_of(action, 2 * edge + static_cast<std::size_t>(what.flow));
     return new_message({.from_rank = program_.placement.rank_of(what.from, unit),
                         .to_rank = program_.placement.rank_of(what.to, unit),
                         .eager = bytes < channels_.eager_bytes,
                         .bytes = bytes});
+  }
+
+  Bytes bytes_of(const Action& transfer, std::size_t way) {
+    if (costs_.microbatches_differ()) return transfer_bytes(costs_, edges_, transfer);
+    if (bytes_[way] == kUnknown) bytes_[way] = transfer_bytes(costs_, edges_, transfer);
+    return bytes_[way];
   }
 
   void place_transfer(std::int32_t rank, std::int32_t position, const Action& action) {

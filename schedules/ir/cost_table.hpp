@@ -54,7 +54,8 @@ struct MicrobatchCost {
 struct CostTable {
   std::vector<StageCost> stages;  ///< one a stage of the program, of the mean microbatch
   std::vector<EdgeCost> edges;    ///< one an edge of the program, by its number
-  /// Empty where all microbatches are alike. Otherwise microbatch m costs what entry m mod size() says.
+  /// Empty where all microbatches are alike. Otherwise microbatch m costs what entry m mod size() says;
+  /// size() divides the program's M, so that iterations are alike.
   std::vector<MicrobatchCost> microbatches{};
   std::int32_t slices = 1;  ///< of a microbatch, each with the same share of its costs
 

@@ -78,7 +78,7 @@ TEST(MicrobatchFigures, EachMicrobatchIsPricedAsOneAlone) {
 
 TEST(MicrobatchFigures, ShortListsRepeatAndANoteSaysSo) {
   const Experiment experiment = prepared(scenario_of("{microbatches: [1 ns, 5 ns]}", "8 ns"));
-  EXPECT_EQ(forwards(experiment, 0), (std::vector<Ns>{1, 5}));
+  EXPECT_EQ(forwards(experiment, 0), (std::vector<Ns>{1, 5, 1}));
   EXPECT_EQ(experiment.costs.stage_of({.kind = ActionKind::forward, .stage = 0, .microbatch = 2}).forward_ns,
             1);
   ASSERT_EQ(experiment.notes.size(), 1U);
