@@ -4,7 +4,9 @@
 //   rank 0 sends on A   ways A -> B              whatever leaves A leaves B at that moment: one register
 //   rank 2 sends on C   ways C -> D, C -> E      what goes to D is in C with what goes to E: three registers
 //
-// An eager message stands beside the receiver's queue. It counts as of it where something behind it waits.
+// An eager message stands beside the receiver's queue. It counts as of it where something behind it waits;
+// others may go elsewhere from the same sender, since whatever is in the receiver's queue waits for them at
+// the sender.
 
 #include "sim/engines/message_ways.hpp"
 
@@ -37,8 +39,7 @@ class Ways {
       if (message.recv == kNone) continue;
       const std::uint32_t way = way_of(message);
       found_.of_message[id] = way;
-      const bool waits_at_receiver = !message.eager || message.next_at_receiver != kNone;
-      (waits_at_receiver ? ways_[way].is_of_queue : ways_[way].is_beside_it) = true;
+      ways_[way].is_of_queue |= !message.eager || message.next_at_receiver != kNone;
     }
     pair_queues();
   }
@@ -69,11 +70,9 @@ class Ways {
     std::uint32_t sender = 0;  // queues
     std::uint32_t receiver = 0;
     bool eager = false;
-    bool is_of_queue = false;   // some message of it is of the receiver's queue
-    bool is_beside_it = false;  // behind some message of it nothing waits there
+    bool is_of_queue = false;  // some message of it is of the receiver's queue
   };
   struct Queue {
-    std::int32_t rank = 0;
     std::uint32_t across = kNoQueue;  // where its messages come from or go to
     std::uint32_t stands_for = 0;     // itself, or the equal one at the other end
   };
@@ -117,22 +116,16 @@ class Ways {
   std::uint32_t queue_at(std::int32_t rank, const MessageEnd& end) {
     const auto [queue, is_new] = queue_numbers_.of(
         {static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(queue_of(model_, end))});
-    if (is_new) queues_.push_back({.rank = rank, .stands_for = queue});
+    if (is_new) queues_.push_back({.stands_for = queue});
     return queue;
   }
 
-  /// Two queues that hold the same messages stand for each other.
+  /// Two queues that hold the same messages, one stands for both.
   void pair_queues() {
     for (const Way& way : ways_) {
       if (!way.is_of_queue) continue;
       note(way.sender, way.receiver);
       note(way.receiver, way.sender);
-    }
-    // What only stands beside queues must still be of the rank that the others at its sender go to.
-    for (const Way& way : ways_) {
-      std::uint32_t& across = queues_[way.sender].across;
-      const bool elsewhere = across < kSeveral && queues_[across].rank != queues_[way.receiver].rank;
-      if (way.is_beside_it && elsewhere) across = kSeveral;
     }
     for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
       const std::uint32_t across = queues_[queue].across;
