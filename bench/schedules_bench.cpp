@@ -2,7 +2,10 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "bench/mean_seconds.hpp"
 #include "bench/polled_communication.hpp"
@@ -27,6 +30,31 @@ void generate_program(benchmark::State& state) {
   clock.report(*generate("1f1b", shape));
 }
 BENCHMARK(generate_program)->Apply(pipeline_sizes);
+
+/// Two chunks a rank where a schedule may have several.
+Shape shape_for(const ScheduleInfo& schedule, const benchmark::State& state) {
+  Shape shape = shape_of(state);
+  const bool takes_chunks = std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
+  shape.virtual_stages = takes_chunks ? 2 : 1;
+  return shape;
+}
+
+/// generate/NAME for every schedule of the table, without costs.
+const bool generators_are_registered = [] {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    const auto run = [&schedule](benchmark::State& state) {
+      const Shape shape = shape_for(schedule, state);
+      ActionClock clock(state);
+      for (auto _ : state) benchmark::DoNotOptimize(generate(schedule.name, shape));
+      clock.report(*generate(schedule.name, shape));
+    };
+    benchmark::RegisterBenchmark(fmt::format("generate/{}", schedule.name).c_str(), run)
+        ->ArgNames({"K", "M"})
+        ->ArgsProduct({{8, 16, 32}, {64, 128, 256, 512}})
+        ->Unit(benchmark::kMicrosecond);
+  }
+  return true;
+}();
 
 void validate_program(benchmark::State& state) {
   const Program program = experiment_of(state).program;

@@ -102,6 +102,12 @@ void insert_recompute(Program& program, const Shape& shape) {
   }
 }
 
+void reserve_actions(Program& program, std::int64_t actions_per_rank) {
+  const std::int64_t steps = program.stage_count() / program.rank_count() + 1;
+  for (std::vector<Action>& list : program.ranks)
+    list.reserve(static_cast<std::size_t>(actions_per_rank + steps));
+}
+
 std::int32_t warmup_of(const Shape& shape, std::int32_t stage, std::int32_t rule) {
   if (shape.warmup.empty()) return rule;
   if (shape.warmup.size() == 1) return shape.warmup.front();

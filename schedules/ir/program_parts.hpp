@@ -45,6 +45,9 @@ void append_steps(Program& program);
 /// Puts an R before the backward of every microbatch that shape.checkpoint says is recomputed.
 void insert_recompute(Program& program, const Shape& shape);
 
+/// Makes room for so many actions on every rank, and for a STEP of each of its stages.
+void reserve_actions(Program& program, std::int64_t actions_per_rank);
+
 /// The warm-up forwards of `stage`: shape.warmup's entry where it is given, `rule` otherwise.
 std::int32_t warmup_of(const Shape& shape, std::int32_t stage, std::int32_t rule);
 

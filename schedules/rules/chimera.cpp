@@ -23,13 +23,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
@@ -70,6 +70,7 @@ std::int64_t last_backward_slot(const Shape& shape, std::int32_t stage) {
 std::vector<Action> rank_actions(const Shape& shape, std::int32_t rank) {
   const std::int32_t mirror = shape.stages - 1 - rank;
   std::vector<SlottedAction> slotted;
+  slotted.reserve(2 * index(shape.microbatches) + 2);
   for (std::int32_t m = 0; m < shape.microbatches; ++m) {
     const Passage passage = passage_of(shape, m);
     const std::int32_t stage = passage.direction == Direction::down ? rank : mirror;
@@ -81,7 +82,7 @@ std::vector<Action> rank_actions(const Shape& shape, std::int32_t rank) {
       slotted.push_back({last_backward_slot(shape, stage), whole_stage(ActionKind::reduce_grad, stage)});
     }
   }
-  return in_slot_order(std::move(slotted));
+  return in_slot_order(slotted);
 }
 
 std::vector<std::int32_t> route_of(const Shape& shape) {

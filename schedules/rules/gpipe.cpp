@@ -19,6 +19,7 @@ namespace penstock {
 
 Generated gpipe(const Shape& shape) {
   Program program = looped_program("gpipe", shape);
+  reserve_actions(program, std::int64_t{2} * shape.microbatches);
   const std::int32_t last = shape.microbatches - 1;
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     auto& list = program.ranks[static_cast<std::size_t>(stage)];

@@ -16,12 +16,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
@@ -43,6 +43,9 @@ Generated hanayo(const Shape& shape) {
   }
   Program program = zigzag_program("hanayo", shape, shape.virtual_stages);
   std::vector<std::vector<SlottedAction>> slotted(program.ranks.size());
+  for (std::vector<SlottedAction>& rank : slotted) {
+    rank.reserve(2 * index(shape.microbatches) * index(shape.virtual_stages));
+  }
   for (std::int32_t m = 0; m < shape.microbatches; ++m) {
     const std::int64_t unit = m / shape.stages;
     const std::int64_t place = m % shape.stages;
@@ -55,7 +58,7 @@ Generated hanayo(const Shape& shape) {
     }
   }
   for (std::size_t rank = 0; rank < slotted.size(); ++rank) {
-    program.ranks[rank] = in_slot_order(std::move(slotted[rank]));
+    program.ranks[rank] = in_slot_order(slotted[rank]);
   }
   append_steps(program);
   insert_recompute(program, shape);

@@ -28,6 +28,7 @@ Generated interleaved_zero_bubble(const Shape& shape) {
   if (!group) return tl::unexpected(group.error());
   Program program = looped_program("interleaved-zero-bubble", shape);
   const VirtualOrder order(shape, *group);
+  reserve_actions(program, std::int64_t{3} * order.size());
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
     const std::int32_t warmup =
         std::min(order.size(), (shape.virtual_stages - 1) * order.group() + shape.stages - 1 - rank);

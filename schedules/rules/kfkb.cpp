@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
@@ -28,6 +29,7 @@ namespace {
 std::vector<Action> over_microbatches(const std::vector<Action>& list, std::int32_t group,
                                       std::int32_t microbatches) {
   std::vector<Action> actions;
+  actions.reserve(list.size() * index(group));
   for (Action action : list) {
     if (!has_microbatch(action.kind)) {
       actions.push_back(action);

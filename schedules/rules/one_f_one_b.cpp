@@ -25,6 +25,7 @@ namespace penstock {
 
 Generated one_f_one_b(const Shape& shape) {
   Program program = looped_program("1f1b", shape);
+  reserve_actions(program, std::int64_t{2} * shape.microbatches);
   std::int32_t previous = shape.microbatches;
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     const std::int32_t stated = warmup_of(shape, stage, shape.stages - 1 - stage);

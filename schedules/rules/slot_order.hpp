@@ -2,12 +2,13 @@
 // Schedules that are drawn on a grid of equal slots, one F or one B each: Chimera and Hanayo. Private to
 // schedules/.
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <numeric>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock {
 
@@ -29,12 +30,20 @@ struct SlotWalk {
   }
 };
 
-/// The actions by ascending slot; those that share one stay in the order given.
-inline std::vector<Action> in_slot_order(std::vector<SlottedAction> slotted) {
-  std::ranges::stable_sort(slotted, {}, &SlottedAction::slot);
+/// The actions by ascending slot; those that share one stay in the order given. Slots are counted, not
+/// compared: there are hardly more of them than actions.
+inline std::vector<Action> in_slot_order(const std::vector<SlottedAction>& slotted) {
+  std::vector<std::size_t> places;  // by slot and one further: where its next action goes
+  for (const SlottedAction& each : slotted) {
+    const std::size_t slot = index(each.slot);
+    if (places.size() < slot + 2) places.resize(slot + 2, 0);
+    ++places[slot + 1];
+  }
+  std::partial_sum(places.begin(), places.end(), places.begin());
   std::vector<Action> actions;
-  actions.reserve(slotted.size());
-  for (const SlottedAction& each : slotted) actions.push_back(each.action);
+  actions.reserve(slotted.size() + 2);  // and STEPs
+  actions.resize(slotted.size());
+  for (const SlottedAction& each : slotted) actions[places[index(each.slot)]++] = each.action;
   return actions;
 }
 

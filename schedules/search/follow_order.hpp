@@ -3,7 +3,6 @@
 // v_min.cpp, one_f_one_b_v.cpp, zb_v.cpp). Private to schedules/.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,13 +39,9 @@ struct FollowOptions {
   std::int32_t warm_up_look_ahead = 0;  ///< the same before the rank's first backward
   std::int32_t weight_quarters = 4;     ///< a W runs in a gap that holds so many quarters of it
   bool overrun = false;                 ///< or where the rank would have paused longest otherwise
-};
 
-/// Runs the order: a rank that is free takes the first action in sight whose input is there and which fits
-/// into its memory; failing that, a W. Empty when it jams, which cannot happen without looking ahead if the
-/// order itself fits into memory.
-std::optional<TimedLists> follow_order(const OrderCosts& costs, const PreferredOrder& order,
-                                       FollowOptions options);
+  friend bool operator==(const FollowOptions&, const FollowOptions&) = default;
+};
 
 /// An order and the ways to follow it.
 struct OrderChoice {

@@ -13,6 +13,7 @@ namespace penstock {
 /// of a rank shrinks, or stays and the ends sum up to less, and no rank exceeds its memory limit. Stops when
 /// no move helps, when no rank pauses in the longest span, or after a fixed amount of work. Requires lists
 /// of F, I, W and B that can run and fit into memory.
-std::vector<std::vector<Action>> squeeze(std::vector<std::vector<Action>> lists, const OrderCosts& costs);
+std::vector<std::vector<Action>> squeeze(const std::vector<std::vector<Action>>& lists,
+                                         const OrderCosts& costs);
 
 }  // namespace penstock

@@ -118,17 +118,23 @@ OrderCosts counting_activations(OrderCosts costs, std::vector<Bytes> activations
   return costs;
 }
 
-TimedLists::TimedLists(OrderCosts costs)
-    : costs_(std::move(costs)),
-      ranks_(costs_.memory_limit.size()),
-      forwards_(costs_.stages.size(), 0),
-      backwards_(costs_.stages.size(), 0),
-      forward_end_ns_(costs_.stages.size() * index(costs_.microbatches), 0),
-      gradient_end_ns_(forward_end_ns_.size(), 0) {}
+TimedLists::TimedLists(const OrderCosts& costs)
+    : costs_(&costs),
+      ranks_(costs_->memory_limit.size()),
+      forwards_(costs_->stages.size(), 0),
+      backwards_(costs_->stages.size(), 0),
+      forward_end_ns_(costs_->stages.size() * index(costs_->microbatches), 0),
+      gradient_end_ns_(forward_end_ns_.size(), 0) {
+  constexpr std::size_t kKinds = 3;  // F, I, W
+  for (const std::int32_t rank : costs.rank_of) {
+    std::vector<Action>& list = ranks_[index(rank)].list;
+    list.reserve(list.capacity() + kKinds * index(costs.microbatches));
+  }
+}
 
 Ns TimedLists::transfer_ns(std::int32_t from_stage, std::int32_t to_stage) const {
-  if (costs_.rank_of[index(from_stage)] == costs_.rank_of[index(to_stage)]) return 0;
-  return costs_.transfer_ns[index(std::min(from_stage, to_stage))];
+  if (costs_->rank_of[index(from_stage)] == costs_->rank_of[index(to_stage)]) return 0;
+  return costs_->transfer_ns[index(std::min(from_stage, to_stage))];
 }
 
 std::optional<Ns> TimedLists::arrival_ns(const Action& action) const {
@@ -141,7 +147,7 @@ std::optional<Ns> TimedLists::arrival_ns(const Action& action) const {
   }
   if (forwards_[index(stage)] <= m) return std::nullopt;
   const Ns own = forward_end_ns_[at(stage, m)];
-  if (stage + 1 == static_cast<std::int32_t>(costs_.stages.size())) return own;
+  if (stage + 1 == static_cast<std::int32_t>(costs_->stages.size())) return own;
   if (backwards_[index(stage + 1)] <= m) return std::nullopt;
   return std::max(own, gradient_end_ns_[at(stage + 1, m)] + transfer_ns(stage + 1, stage));
 }
@@ -156,13 +162,13 @@ void TimedLists::place(const Action& action, Ns earliest_ns) {
   } else {
     rank.first_start_ns = start;
   }
-  rank.free_at_ns = start + duration_ns(costs_.stages[index(action.stage)], action.kind);
+  rank.free_at_ns = start + duration_ns(costs_->stages[index(action.stage)], action.kind);
   rank.list.push_back(action);
   account(rank, action, rank.free_at_ns);
 }
 
 void TimedLists::account(Rank& rank, const Action& action, Ns end_ns) {
-  const StageCost& cost = costs_.stages[index(action.stage)];
+  const StageCost& cost = costs_->stages[index(action.stage)];
   const Bytes held_for_weight = released_activations(cost, ActionKind::backward_weight);
   rank.kept -= released_activations(cost, action.kind);
   if (action.kind == ActionKind::forward) {
@@ -176,28 +182,27 @@ void TimedLists::account(Rank& rank, const Action& action, Ns end_ns) {
     ++backwards_[index(action.stage)];
     if (action.kind != ActionKind::backward_input) return;
     rank.owed_bytes += held_for_weight;
-    rank.owed.push_back(
+    rank.weights.push_back(
         {.kind = ActionKind::backward_weight, .stage = action.stage, .microbatch = action.microbatch});
   }
 }
 
 void TimedLists::place_owed_weight(std::int32_t rank, Ns earliest_ns) {
-  const Action weight = ranks_[index(rank)].owed.front();
-  ranks_[index(rank)].owed.pop_front();
-  place(weight, earliest_ns);
+  Rank& owing = ranks_[index(rank)];
+  place(owing.weights[owing.placed_weights++], earliest_ns);
 }
 
 bool TimedLists::fits(const Action& forward) const {
-  const std::int32_t rank = costs_.rank_of[index(forward.stage)];
-  return ranks_[index(rank)].kept + costs_.stages[index(forward.stage)].kept <=
-         costs_.memory_limit[index(rank)];
+  const std::int32_t rank = costs_->rank_of[index(forward.stage)];
+  return ranks_[index(rank)].kept + costs_->stages[index(forward.stage)].kept <=
+         costs_->memory_limit[index(rank)];
 }
 
 bool TimedLists::fits_without_owed(const Action& forward) const {
-  const std::int32_t rank = costs_.rank_of[index(forward.stage)];
+  const std::int32_t rank = costs_->rank_of[index(forward.stage)];
   return ranks_[index(rank)].kept - ranks_[index(rank)].owed_bytes +
-             costs_.stages[index(forward.stage)].kept <=
-         costs_.memory_limit[index(rank)];
+             costs_->stages[index(forward.stage)].kept <=
+         costs_->memory_limit[index(rank)];
 }
 
 Ns TimedLists::longest_span_ns() const {

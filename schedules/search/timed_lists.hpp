@@ -1,10 +1,9 @@
 #pragma once
 // Lists of actions that know when each action runs while they are being written: the ground on which the
-// schedules that weigh costs choose (zb_auto.cpp, follow_order.hpp). Private to schedules/.
+// schedules that weigh costs choose (zb_auto.cpp). Private to schedules/.
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -41,9 +40,10 @@ OrderCosts counting_activations(OrderCosts costs, std::vector<Bytes> activations
 /// kind of action of a stage.
 class TimedLists {
  public:
-  explicit TimedLists(OrderCosts costs);
+  /// Keeps a reference to the costs.
+  explicit TimedLists(const OrderCosts& costs);
 
-  const OrderCosts& costs() const { return costs_; }
+  const OrderCosts& costs() const { return *costs_; }
   std::int32_t rank_count() const { return static_cast<std::int32_t>(ranks_.size()); }
   const std::vector<Action>& list(std::int32_t rank) const { return ranks_[index(rank)].list; }
   /// How many of a stage's F, or of its B or I, are in the lists.
@@ -61,8 +61,9 @@ class TimedLists {
   /// Pauses of a rank since its first action, and the longest of all ranks.
   Ns idle_ns(std::int32_t rank) const { return ranks_[index(rank)].idle_ns; }
   Ns most_idle_ns() const { return most_idle_ns_; }
-  /// The W that the rank owes for its I, oldest first.
-  const std::deque<Action>& owed_weights(std::int32_t rank) const { return ranks_[index(rank)].owed; }
+  /// Whether the rank owes a W for an I.
+  bool owes_weight(std::int32_t rank) const { return ranks_[index(rank)].owes_weight(); }
+  /// Places the oldest W that the rank owes. Requires one.
   void place_owed_weight(std::int32_t rank, Ns earliest_ns = 0);
   /// Whether the F fits into the rank's memory now, or once all owed W have run.
   bool fits(const Action& forward) const;
@@ -74,22 +75,25 @@ class TimedLists {
  private:
   struct Rank {
     std::vector<Action> list;
-    std::deque<Action> owed;
+    std::vector<Action> weights;  // of all I in the list
+    std::size_t placed_weights = 0;
     std::optional<Ns> first_start_ns;
     Ns free_at_ns = 0;
     Ns idle_ns = 0;
     Bytes kept = 0;
     Bytes owed_bytes = 0;
+
+    bool owes_weight() const { return placed_weights < weights.size(); }
   };
 
   std::size_t at(std::int32_t stage, std::int32_t microbatch) const {
-    return index(stage) * index(costs_.microbatches) + index(microbatch);
+    return index(stage) * index(costs_->microbatches) + index(microbatch);
   }
-  Rank& rank_of(std::int32_t stage) { return ranks_[index(costs_.rank_of[index(stage)])]; }
+  Rank& rank_of(std::int32_t stage) { return ranks_[index(costs_->rank_of[index(stage)])]; }
   Ns transfer_ns(std::int32_t from_stage, std::int32_t to_stage) const;
   void account(Rank& rank, const Action& action, Ns end_ns);
 
-  OrderCosts costs_;
+  const OrderCosts* costs_;
   std::vector<Rank> ranks_;
   std::vector<std::int32_t> forwards_;   // by stage
   std::vector<std::int32_t> backwards_;  // by stage

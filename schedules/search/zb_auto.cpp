@@ -16,7 +16,6 @@
 #include "schedules/search/zb_auto.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -41,7 +40,22 @@ struct Variant {
   bool overshoot = false;      ///< the last warm-up F may end after the first I is there
   bool delay_forward = false;  ///< an F may hold the next I up by no more than a W takes
   bool overrun = false;        ///< a W may run in a gap that is too short, to even out the pauses
-  std::int32_t lead = 1;       ///< forwards that a stage keeps ahead of the next one
+  std::int32_t lead = 1;       ///< forwards, 0 or 1, that a stage keeps ahead of the next one
+};
+
+/// What a run has decided upon: another variant that comes to the same where it counts comes to the same
+/// lists.
+struct Decisions {
+  Variant variant;
+  std::vector<std::int32_t> warm_up{};  ///< F by stage
+  bool by_delay_forward = false;
+  bool by_overrun = false;
+  bool by_lead = false;  ///< after the warm-up
+
+  bool would_be(const Variant& other, const std::vector<std::int32_t>& other_warm_up) const {
+    return warm_up == other_warm_up && !(by_delay_forward && variant.delay_forward != other.delay_forward) &&
+           !(by_overrun && variant.overrun != other.overrun) && !(by_lead && variant.lead != other.lead);
+  }
 };
 
 std::vector<Variant> all_variants() {
@@ -58,17 +72,81 @@ std::vector<Variant> all_variants() {
   return variants;
 }
 
+/// Ends of microbatch m's F on all stages while nothing but F runs, from those of m - 1.
+std::vector<Ns> forward_ends(const OrderCosts& costs, const std::vector<Ns>& before) {
+  std::vector<Ns> ends(costs.stages.size());
+  for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(costs.stages.size()); ++stage) {
+    const Ns arrival = stage == 0 ? 0 : ends[index(stage - 1)] + costs.transfer_ns[index(stage - 1)];
+    ends[index(stage)] = std::max(before[index(stage)], arrival) + costs.stages[index(stage)].forward_ns;
+  }
+  return ends;
+}
+
+/// When the first I can start on each stage, from the ends of the first F.
+std::vector<Ns> first_input_starts(const OrderCosts& costs, const std::vector<Ns>& forward_ends) {
+  std::vector<Ns> starts(forward_ends);
+  for (std::int32_t stage = static_cast<std::int32_t>(costs.stages.size()) - 2; stage >= 0; --stage) {
+    starts[index(stage)] = starts[index(stage + 1)] + costs.stages[index(stage) + 1].backward_input_ns +
+                           costs.transfer_ns[index(stage)];
+  }
+  return starts;
+}
+
+/// Whether `stage` and those before it, each `lead` further, have memory for n forwards.
+bool fit(const OrderCosts& costs, const Variant& variant, std::int32_t stage, std::int32_t n) {
+  for (std::int32_t before = 0; before <= stage; ++before) {
+    const std::int64_t count = std::min(costs.microbatches, n + (stage - before) * variant.lead);
+    if (count > costs.memory_limit[index(before)] / std::max<Bytes>(1, costs.stages[index(before)].kept) &&
+        costs.stages[index(before)].kept > 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// How many F each stage runs before its first I.
+std::vector<std::int32_t> warm_up_counts(const OrderCosts& costs, const Variant& variant) {
+  std::vector<std::vector<Ns>> ends{forward_ends(costs, std::vector<Ns>(costs.stages.size(), 0))};
+  const std::vector<Ns> input_starts = first_input_starts(costs, ends.front());
+  std::vector<std::int32_t> counts(costs.stages.size(), 1);
+  for (std::int32_t stage = static_cast<std::int32_t>(costs.stages.size()) - 2; stage >= 0; --stage) {
+    std::int32_t& count = counts[index(stage)];
+    while (count < costs.microbatches && fit(costs, variant, stage, count + 1)) {
+      while (ends.size() <= index(count)) ends.push_back(forward_ends(costs, ends.back()));
+      const Ns busy_until = ends[index(count - 1)][index(stage)];
+      const bool in_time = ends[index(count)][index(stage)] <= input_starts[index(stage)];
+      if (!in_time && !(variant.overshoot && busy_until < input_starts[index(stage)])) break;
+      ++count;
+    }
+    if (stage > 0 && count > 1) {
+      counts[index(stage - 1)] =
+          std::max(counts[index(stage - 1)], std::min(costs.microbatches, count + variant.lead));
+    }
+  }
+  return counts;
+}
+
 class Heuristic {
  public:
-  Heuristic(const OrderCosts& costs, Variant variant)
-      : variant_(variant), microbatches_(costs.microbatches), lists_(costs) {}
+  Heuristic(const OrderCosts& costs, const Variant& variant, std::vector<std::int32_t> warm_up)
+      : variant_(variant),
+        microbatches_(costs.microbatches),
+        lists_(costs),
+        decisions_{.variant = variant, .warm_up = std::move(warm_up)} {}
 
-  TimedLists run() {
+  /// The longest span; nothing when it is not below `limit`.
+  std::optional<Ns> run(Ns limit) {
     warm_up();
-    for (std::int32_t m = 1; m < microbatches_; ++m) run_round(m);
+    for (std::int32_t m = 1; m < microbatches_; ++m) {
+      if (least_span() >= limit) return std::nullopt;
+      run_round(m);
+    }
     for (std::int32_t stage = 0; stage < stages(); ++stage) place_all_owed(stage);
-    return std::move(lists_);
+    const Ns span = lists_.longest_span_ns();
+    return span < limit ? std::optional(span) : std::nullopt;
   }
+  const TimedLists& lists() const { return lists_; }
+  const Decisions& decisions() const { return decisions_; }
 
  private:
   std::int32_t stages() const { return lists_.rank_count(); }
@@ -79,76 +157,34 @@ class Heuristic {
   }
 
   void warm_up() {
-    const std::vector<std::int32_t> counts = warm_up_counts();
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
-      while (lists_.forwards(stage) < counts[index(stage)]) lists_.place(next_forward(stage));
+      while (lists_.forwards(stage) < decisions_.warm_up[index(stage)]) lists_.place(next_forward(stage));
     }
     for (std::int32_t stage = stages() - 1; stage >= 0; --stage) lists_.place(next_input(stage));
   }
 
-  /// Ends of microbatch m's F on all stages while nothing but F runs, from those of m - 1.
-  std::vector<Ns> forward_ends(const std::vector<Ns>& before) const {
-    std::vector<Ns> ends(index(stages()));
+  /// What the longest span is at least: what the stages have paused and all that they do.
+  Ns least_span() const {
+    Ns least = 0;
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
-      const Ns arrival =
-          stage == 0 ? 0 : ends[index(stage - 1)] + lists_.costs().transfer_ns[index(stage - 1)];
-      ends[index(stage)] = std::max(before[index(stage)], arrival) + cost(stage).forward_ns;
+      const StageCost& each = cost(stage);
+      const Ns busy = microbatches_ * (each.forward_ns + each.backward_input_ns + each.backward_weight_ns);
+      least = std::max(least, busy + lists_.idle_ns(stage));
     }
-    return ends;
-  }
-
-  /// When the first I can start on each stage, from the ends of the first F.
-  std::vector<Ns> first_input_starts(const std::vector<Ns>& forward_ends) const {
-    std::vector<Ns> starts(forward_ends);
-    for (std::int32_t stage = stages() - 2; stage >= 0; --stage) {
-      starts[index(stage)] = starts[index(stage + 1)] + cost(stage + 1).backward_input_ns +
-                             lists_.costs().transfer_ns[index(stage)];
-    }
-    return starts;
-  }
-
-  /// Whether `stage` and those before it, each `lead` further, have memory for n forwards.
-  bool fit(std::int32_t stage, std::int32_t n) const {
-    for (std::int32_t before = 0; before <= stage; ++before) {
-      const std::int64_t count = std::min(microbatches_, n + (stage - before) * variant_.lead);
-      if (count > lists_.costs().memory_limit[index(before)] / std::max<Bytes>(1, cost(before).kept) &&
-          cost(before).kept > 0) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  std::vector<std::int32_t> warm_up_counts() const {
-    std::vector<std::vector<Ns>> ends{forward_ends(std::vector<Ns>(index(stages()), 0))};
-    const std::vector<Ns> input_starts = first_input_starts(ends.front());
-    std::vector<std::int32_t> counts(index(stages()), 1);
-    for (std::int32_t stage = stages() - 2; stage >= 0; --stage) {
-      std::int32_t& count = counts[index(stage)];
-      while (count < microbatches_ && fit(stage, count + 1)) {
-        while (ends.size() <= index(count)) ends.push_back(forward_ends(ends.back()));
-        const Ns busy_until = ends[index(count - 1)][index(stage)];
-        const bool in_time = ends[index(count)][index(stage)] <= input_starts[index(stage)];
-        if (!in_time && !(variant_.overshoot && busy_until < input_starts[index(stage)])) break;
-        ++count;
-      }
-      if (stage > 0 && count > 1) {
-        counts[index(stage - 1)] =
-            std::max(counts[index(stage - 1)], std::min(microbatches_, count + variant_.lead));
-      }
-    }
-    return counts;
+    return least;
   }
 
   /// Which stages run an F in round m, from the first stage down; every stage must have run that of m itself.
-  std::vector<bool> due_forwards(std::int32_t m) const {
+  std::vector<bool> due_forwards(std::int32_t m) {
     std::vector<bool> due(index(stages()), false);
     std::int32_t ahead = microbatches_;
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
       const std::int32_t count = lists_.forwards(stage);
       const bool behind = count <= m;
+      const bool may_follow = count < microbatches_ && count < ahead && !behind && has_room(stage);
       const bool apart = ahead == microbatches_ || count + 1 + variant_.lead <= ahead;
-      due[index(stage)] = count < microbatches_ && (behind || (count < ahead && apart && has_room(stage)));
+      decisions_.by_lead |= may_follow && ahead != microbatches_ && count + 1 == ahead;
+      due[index(stage)] = (count < microbatches_ && behind) || (may_follow && apart);
       ahead = count + (due[index(stage)] ? 1 : 0);
     }
     return due;
@@ -182,7 +218,11 @@ class Heuristic {
 
   void take_forward(std::int32_t stage) {
     if (stage > 0) run_forwards_through(stage - 1, lists_.forwards(stage));
-    if (!has_room(stage) || (variant_.delay_forward && holds_up_input(stage))) return;
+    if (!has_room(stage)) return;
+    if (holds_up_input(stage)) {
+      decisions_.by_delay_forward = true;
+      if (variant_.delay_forward) return;
+    }
     place_forward(stage);
   }
 
@@ -202,22 +242,26 @@ class Heuristic {
   }
 
   void fill_gap(std::int32_t stage, Ns until_ns) {
-    while (!lists_.owed_weights(stage).empty()) {
+    while (lists_.owes_weight(stage)) {
       const Ns gap = until_ns - lists_.free_at_ns(stage);
       if (gap <= 0) return;
-      const bool longest_pause = variant_.overrun && lists_.idle_ns(stage) + gap > lists_.most_idle_ns();
-      if (gap < cost(stage).backward_weight_ns && !longest_pause) return;
+      if (gap < cost(stage).backward_weight_ns) {
+        if (lists_.idle_ns(stage) + gap <= lists_.most_idle_ns()) return;
+        decisions_.by_overrun = true;
+        if (!variant_.overrun) return;
+      }
       lists_.place_owed_weight(stage);
     }
   }
 
   void place_all_owed(std::int32_t stage) {
-    while (!lists_.owed_weights(stage).empty()) lists_.place_owed_weight(stage);
+    while (lists_.owes_weight(stage)) lists_.place_owed_weight(stage);
   }
 
   Variant variant_;
   std::int32_t microbatches_;
   TimedLists lists_;
+  Decisions decisions_;
 };
 
 }  // namespace
@@ -227,12 +271,18 @@ Generated automatic_zero_bubble(std::string schedule, const Shape& shape, std::i
   const auto costs = order_costs(shape, program, activations);
   if (!costs) return tl::unexpected(costs.error());
   Ns best_ns = std::numeric_limits<Ns>::max();
+  std::vector<Decisions> tried;
   for (const Variant& variant : all_variants()) {
-    const TimedLists lists = Heuristic(*costs, variant).run();
-    if (lists.longest_span_ns() >= best_ns) continue;
-    best_ns = lists.longest_span_ns();
+    const std::vector<std::int32_t> warm_up = warm_up_counts(*costs, variant);
+    const auto is_the_same = [&](const Decisions& run) { return run.would_be(variant, warm_up); };
+    if (std::ranges::any_of(tried, is_the_same)) continue;
+    Heuristic heuristic(*costs, variant, warm_up);
+    const auto span_ns = heuristic.run(best_ns);
+    tried.push_back(heuristic.decisions());
+    if (!span_ns) continue;
+    best_ns = *span_ns;
     for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-      program.ranks[static_cast<std::size_t>(rank)] = lists.list(rank);
+      program.ranks[index(rank)] = heuristic.lists().list(rank);
     }
   }
   append_steps(program);

@@ -1,0 +1,85 @@
+// F go from stage to stage, from the last one to its own backward, and backwards from stage to stage back:
+//
+//   0F > 1F > 2F
+//              v        the last stage's B or I needs its F alone
+//   0B < 1B < 2B        the F of the other stages are long done when their gradient comes
+
+#include "schedules/search/order_steps.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/search/follow_order.hpp"
+#include "schedules/search/timed_lists.hpp"
+
+namespace penstock {
+namespace {
+
+Track forward_track(const OrderCosts& costs, std::int32_t stage) {
+  const StageCost& cost = costs.stages[index(stage)];
+  return {.stage = stage,
+          .rank = costs.rank_of[index(stage)],
+          .duration = duration_ns(cost, ActionKind::forward),
+          .charged = cost.kept};
+}
+
+Track backward_track(const OrderCosts& costs, std::int32_t stage, ActionKind kind) {
+  const StageCost& cost = costs.stages[index(stage)];
+  const bool splits = kind == ActionKind::backward_input;
+  return {.kind = kind,
+          .stage = stage,
+          .rank = costs.rank_of[index(stage)],
+          .duration = duration_ns(cost, kind),
+          .weight_ns = splits ? duration_ns(cost, ActionKind::backward_weight) : 0,
+          .released = released_activations(cost, kind),
+          .owed = splits ? released_activations(cost, ActionKind::backward_weight) : 0};
+}
+
+std::vector<ActionKind> backward_kinds(const PreferredOrder& order, std::size_t stages) {
+  std::vector<ActionKind> kinds(stages, ActionKind::backward);
+  for (const std::vector<Action>& list : order) {
+    for (const Action& action : list) {
+      if (action.kind != ActionKind::forward) kinds[index(action.stage)] = action.kind;
+    }
+  }
+  return kinds;
+}
+
+}  // namespace
+
+OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
+    : microbatches(costs.microbatches), busy_ns(order.size(), 0), limits(costs.memory_limit) {
+  const auto stages = static_cast<std::int32_t>(costs.stages.size());
+  const std::vector<ActionKind> kinds = backward_kinds(order, costs.stages.size());
+  for (std::int32_t stage = 0; stage < stages; ++stage) tracks.push_back(forward_track(costs, stage));
+  for (std::int32_t stage = 0; stage < stages; ++stage) {
+    tracks.push_back(backward_track(costs, stage, kinds[index(stage)]));
+  }
+  const auto give = [&](std::int32_t giver, std::int32_t taker, std::int32_t edge) {
+    Track& from = tracks[index(giver)];
+    from.next = taker;
+    from.next_rank = tracks[index(taker)].rank;
+    from.delay = from.rank == from.next_rank ? 0 : costs.transfer_ns[index(edge)];
+  };
+  for (std::int32_t stage = 0; stage + 1 < stages; ++stage) {
+    give(stage, stage + 1, stage);
+    give(stages + stage + 1, stages + stage, stage);
+  }
+  give(stages - 1, 2 * stages - 1, stages - 1);
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    std::vector<Step>& steps = ranks.emplace_back();
+    steps.reserve(order[rank].size());
+    for (const Action& action : order[rank]) {
+      const std::int32_t number = action.stage + (action.kind == ActionKind::forward ? 0 : stages);
+      steps.push_back({.track = number, .place = number * microbatches + action.microbatch});
+      busy_ns[rank] += tracks[index(number)].duration + tracks[index(number)].weight_ns;
+    }
+  }
+}
+
+}  // namespace penstock
