@@ -21,6 +21,7 @@
 #include <string_view>
 #include <system_error>
 #include <tl/expected.hpp>
+#include <utility>
 
 #include <fmt/format.h>
 

@@ -26,6 +26,7 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

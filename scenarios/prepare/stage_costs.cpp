@@ -344,8 +344,8 @@ tl::expected<CostTable, std::string> table_of_one_microbatch(const Model& model,
   return scaled_table(*stages, program, of_a_slice(model, program, pricing.samples));
 }
 
-/// After how many microbatches all lists have repeated together: a divisor of the program's, so that every iteration
-/// has the same.
+/// After how many microbatches all lists have repeated together: a divisor of the program's, so that every
+/// iteration has the same.
 std::size_t common_period(const std::vector<std::pair<std::size_t, std::string>>& lists,
                           std::int32_t microbatches) {
   const auto most = static_cast<std::size_t>(microbatches);
