@@ -6,11 +6,12 @@
 
 #include "scenarios/model/model.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 

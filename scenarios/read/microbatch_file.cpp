@@ -103,9 +103,10 @@ tl::expected<std::vector<std::vector<Node>>, std::string> read_rows(const FileOf
                               takes_unit ? fmt::format("{} {}", cell, of.unit) : cell));
     }
   }
-  if (nodes.empty())
+  if (nodes.empty()) {
     return tl::unexpected(
         fmt::format("{}: expected a row a stage and a cell a microbatch, got an empty file", of.file.name));
+  }
   return of.rows_are_microbatches ? transposed(std::move(nodes)) : std::move(nodes);
 }
 

@@ -4,6 +4,7 @@
 #include "scenarios/read/reader.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cstddef>

@@ -142,9 +142,10 @@ MicrobatchGroups microbatch_groups(const CostTable& costs) {
 
 TapeCosts tape_costs(const Tape& tape, const Experiment& experiment) {
   const MicrobatchGroups groups = microbatch_groups(experiment.costs);
-  if (groups.count > 1 && groups != tape.groups)
+  if (groups.count > 1 && groups != tape.groups) {
     throw std::logic_error(
         "a tape without classes for microbatches that cost different amounts was priced with such");
+  }
   TapeCosts costs;
   CollectiveRings rings(experiment);
   costs.durations.reserve(tape.durations.size());

@@ -26,7 +26,6 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/program.hpp"
