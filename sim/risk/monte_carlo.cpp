@@ -1,15 +1,19 @@
 // In each trial every compute action takes its time times 1 + jitter * u, u even in [-1, 1], some ranks are
-// slower altogether, and the program is walked again; the sorted makespans are the answer. A draw depends on
-// the seed, the trial and the place alone, so that it is the same on any number of threads.
+// slower altogether, and the program is timed again: eight trials at once on its tape, or, where links are
+// shared, one after the other by events. The sorted makespans are the answer. A draw depends on the seed, the
+// trial and the place alone, so that it is the same on any number of threads.
 
 #include "sim/risk/monte_carlo.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <tbb/parallel_for.h>
@@ -21,31 +25,118 @@
 #include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/mixed_bits.hpp"
+#include "sim/engines/compile.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/evaluate.hpp"
 #include "sim/engines/event_walk.hpp"
+#include "sim/engines/lanes.hpp"
+#include "sim/engines/tape.hpp"
 #include "sim/network/message_costs.hpp"
 
 namespace penstock {
 namespace {
 
-/// The durations of one trial.
-WalkDurations disturbed(const WalkDurations& undisturbed, const FlatProgram& flat, const Noise& noise,
-                        std::uint64_t trial) {
-  const std::uint64_t key = mixed(noise.seed ^ mixed(trial));
-  WalkDurations durations = undisturbed;
-  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
-    const auto number = static_cast<std::uint64_t>(rank);
-    const bool slow = even_draw(mixed(key), number) < noise.straggler_chance;
-    const auto begin = static_cast<std::size_t>(flat.rank_begin[number]);
-    const auto end = static_cast<std::size_t>(flat.rank_begin[number + 1]);
-    for (std::size_t position = begin; position < end; ++position) {
-      const double factor =
-          (slow ? noise.slowdown : 1) * (1 + noise.jitter * (2 * even_draw(key, position) - 1));
-      durations.compute[position] = std::llround(static_cast<double>(durations.compute[position]) * factor);
-    }
+/// The draws of one trial.
+class TrialDraws {
+ public:
+  TrialDraws(const Noise& noise, std::uint64_t trial)
+      : noise_(noise), key_(mixed(noise.seed ^ mixed(trial))) {}
+
+  /// How many times as long a rank's actions take beside their jitter.
+  double slowness(std::int32_t rank) const {
+    return even_draw(mixed(key_), static_cast<std::uint64_t>(rank)) < noise_.straggler_chance
+               ? noise_.slowdown
+               : 1;
   }
-  return durations;
+  Ns disturbed(Ns duration, double slowness, std::size_t position) const {
+    const double factor = slowness * (1 + noise_.jitter * (2 * even_draw(key_, position) - 1));
+    return std::llround(static_cast<double>(duration) * factor);
+  }
+
+ private:
+  const Noise& noise_;
+  std::uint64_t key_;
+};
+
+/// Trials on a tape, as many at a time as it has lanes.
+class TapeTrials {
+ public:
+  /// All must outlive the trials. Requires the tape of `flat`, made for the experiment's costs.
+  TapeTrials(const Experiment& experiment, const FlatProgram& flat, const Tape& tape, const Noise& noise)
+      : tape_(tape), noise_(noise), ranks_(flat.rank_count), costs_(tape_costs(tape, experiment)) {
+    std::visit(
+        [this](const auto& code) {
+          for (const auto& step : code) undisturbed_.push_back(costs_.durations[step.duration]);
+        },
+        tape.code);
+    std::vector<std::int32_t> rank_of_position(index(flat.position_count()));
+    for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+      std::fill(rank_of_position.begin() + flat.rank_begin[index(rank)],
+                rank_of_position.begin() + flat.rank_begin[index(rank) + 1], rank);
+    }
+    for (const Origin& origin : tape.origins)
+      rank_of_.push_back(origin.position == kNone ? kNone : rank_of_position[index(origin.position)]);
+  }
+
+  Ns undisturbed_ns() const { return makespan_ns(tape_, costs_); }
+
+  /// The makespans of the trials from `first` on.
+  LaneTimes makespans_from(std::size_t first) const {
+    std::vector<TrialDraws> lanes;
+    std::vector<std::array<double, kLanes>> slowness(index(ranks_));
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      lanes.emplace_back(noise_, first + lane);
+      for (std::int32_t rank = 0; rank < ranks_; ++rank)
+        slowness[index(rank)][lane] = lanes[lane].slowness(rank);
+    }
+    return makespans_ns(tape_, costs_, [&](std::size_t begin, std::span<LaneLine> lines) {
+      for (std::size_t i = 0; i < lines.size(); ++i) {
+        const std::size_t at = begin + i;
+        const bool computes = rank_of_[at] != kNone && undisturbed_[at] != 0;  // 0 stays 0, and needs no draw
+        if (!computes) {
+          lines[i].of.fill(undisturbed_[at]);
+          continue;
+        }
+        const auto position = index(tape_.origins[at].position);
+        for (std::size_t lane = 0; lane < kLanes; ++lane) {
+          lines[i].of[lane] =
+              lanes[lane].disturbed(undisturbed_[at], slowness[index(rank_of_[at])][lane], position);
+        }
+      }
+    });
+  }
+
+ private:
+  const Tape& tape_;
+  const Noise& noise_;
+  std::int32_t ranks_;
+  TapeCosts costs_;
+  std::vector<Ns> undisturbed_;        // by instruction
+  std::vector<std::int32_t> rank_of_;  // by instruction: whose action it ends; kNone: no compute action's end
+};
+
+NoisyMakespans trials_on_tape(const TapeTrials& trials, std::size_t count) {
+  NoisyMakespans makespans{.undisturbed_ns = trials.undisturbed_ns(), .sorted = std::vector<Ns>(count)};
+  tbb::parallel_for(std::size_t{0}, (count + kLanes - 1) / kLanes, [&](std::size_t batch) {
+    const LaneTimes times = trials.makespans_from(batch * kLanes);
+    const std::size_t used = std::min(kLanes, count - batch * kLanes);
+    std::copy_n(times.begin(), used, makespans.sorted.begin() + static_cast<std::ptrdiff_t>(batch * kLanes));
+  });
+  return makespans;
+}
+
+NoisyMakespans trials_by_events(const Experiment& experiment, const FlatProgram& flat, const Noise& noise,
+                                std::size_t count) {
+  const WalkDurations durations = walk_durations(experiment, flat);
+  NoisyMakespans makespans{.undisturbed_ns = last_end(event_walk(experiment, flat, durations)),
+                           .sorted = std::vector<Ns>(count)};
+  tbb::parallel_for(std::size_t{0}, count, [&](std::size_t trial) {
+    makespans.sorted[trial] =
+        last_end(event_walk(experiment, flat, disturbed(durations, flat, noise, trial)));
+  });
+  return makespans;
 }
 
 }  // namespace
@@ -61,6 +152,18 @@ Ns NoisyMakespans::percentile(double part) const {
   return sorted[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
 }
 
+WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const Noise& noise,
+                        std::uint64_t trial) {
+  const TrialDraws draws(noise, trial);
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+    const double slowness = draws.slowness(rank);
+    const std::size_t end = index(flat.rank_begin[index(rank) + 1]);
+    for (std::size_t position = index(flat.rank_begin[index(rank)]); position < end; ++position)
+      durations.compute[position] = draws.disturbed(durations.compute[position], slowness, position);
+  }
+  return durations;
+}
+
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials) {
   if (const auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
@@ -68,17 +171,14 @@ tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experime
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
-  const WalkDurations durations = walk_durations(experiment, flat);
-  const bool shares_links = resolve(experiment, trials.engine) == Engine::event;
-  const auto makespan = [&](const WalkDurations& of_trial) {
-    return last_end(shares_links ? event_walk(experiment, flat, of_trial)
-                                 : walk(flat, of_trial, experiment.channels).value());
-  };
-  NoisyMakespans makespans{.undisturbed_ns = makespan(durations),
-                           .sorted = std::vector<Ns>(static_cast<std::size_t>(trials.count))};
-  tbb::parallel_for(std::size_t{0}, makespans.sorted.size(), [&](std::size_t trial) {
-    makespans.sorted[trial] = makespan(disturbed(durations, flat, noise, trial));
-  });
+  const auto count = static_cast<std::size_t>(trials.count);
+  NoisyMakespans makespans;
+  if (resolve(experiment, trials.engine) == Engine::event) {
+    makespans = trials_by_events(experiment, flat, noise, count);
+  } else {
+    const Tape tape = compile(flat, experiment.channels, microbatch_groups(experiment.costs)).value();
+    makespans = trials_on_tape(TapeTrials(experiment, flat, tape, noise), count);
+  }
   std::ranges::sort(makespans.sorted);
   return makespans;
 }

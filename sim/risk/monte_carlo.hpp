@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/engines/engines.hpp"
 
@@ -38,6 +40,11 @@ struct Trials {
   std::int32_t count = 1000;  ///< >= 1
   Engine engine = Engine::automatic;
 };
+
+/// The durations of one trial: of each compute position, as laid out in `flat`. Messages and collectives keep
+/// theirs.
+WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const Noise& noise,
+                        std::uint64_t trial);
 
 /// Runs the trials on all cores; equal input gives equal output on any number of them. Error: the program
 /// hangs.

@@ -5,14 +5,23 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
 
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/network/message_costs.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/source_path.hpp"
 
@@ -35,6 +44,35 @@ TEST(MonteCarlo, WithoutNoiseIsThePrediction) {
   const Ns predicted = critical_path(one_f_one_b())->makespan_ns;
   EXPECT_EQ(makespans.undisturbed_ns, predicted);
   EXPECT_EQ(makespans.sorted, (std::vector<Ns>{predicted, predicted, predicted}));
+}
+
+// Each trial is a walk of its own over the disturbed durations, whatever runs eight of them at once.
+TEST(MonteCarlo, TrialsAreWalksOverDisturbedDurations) {
+  const Noise noise{.jitter = 0.3, .straggler_chance = 0.4, .slowdown = 2, .seed = 7};
+  for (const auto& [name, copies] : std::vector<std::pair<const char*, std::int32_t>>{
+           {"gpipe", 1}, {"1f1b", 2}, {"zb-h1", 2}, {"interleaved", 1}, {"dualpipe", 1}, {"naive", 2}}) {
+    for (const ChannelOptions& channels :
+         {ChannelOptions{}, ChannelOptions{.capacity = 2, .eager_bytes = 5}}) {
+      const auto generated =
+          generate(name, {.stages = 4, .microbatches = 8, .iterations = 2, .data_parallel = copies});
+      ASSERT_TRUE(generated) << name << ": " << generated.error();
+      const Program& program = *generated;
+      Experiment experiment =
+          experiment_of(program, differing_costs(program, 8), uniform_links(program.rank_count(), 1e9, 3));
+      experiment.channels = channels;
+      const FlatProgram flat = flatten(experiment.program, experiment.costs,
+                                       {.channels = channels, .iterations = program.iterations});
+      const WalkDurations durations = walk_durations(experiment, flat);
+      std::vector<Ns> expected;
+      for (std::uint64_t trial = 0; trial < 21; ++trial)  // two batches of eight, and a part of one
+        expected.push_back(last_end(walk(flat, disturbed(durations, flat, noise, trial), channels).value()));
+      std::ranges::sort(expected);
+      const auto found = monte_carlo(experiment, noise, {.count = 21, .engine = Engine::critical_path});
+      ASSERT_TRUE(found) << found.error();
+      EXPECT_EQ(found->sorted, expected) << name;
+      EXPECT_EQ(found->undisturbed_ns, last_end(walk(flat, durations, channels).value())) << name;
+    }
+  }
 }
 
 TEST(MonteCarlo, StaysBetweenTheExtremesOfItsFactors) {
