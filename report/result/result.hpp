@@ -72,6 +72,26 @@ struct BubbleReport {
   friend bool operator==(const BubbleReport&, const BubbleReport&) = default;
 };
 
+/// What was trained, where a model is priced on named devices.
+struct ModelReport {
+  std::int64_t parameters = 0;
+  std::int64_t active_parameters = 0;  ///< that one token passes through
+  double flops_per_sample = 0;         ///< forward and backward, nothing computed twice
+  std::int64_t devices = 0;            ///< of all copies of the pipeline
+
+  friend bool operator==(const ModelReport&, const ModelReport&) = default;
+};
+
+/// Rates over the run that follow from the model's size.
+struct ModelRates {
+  double tokens_per_second = 0;
+  double tokens_per_second_per_device = 0;
+  double model_flops_per_second_per_device = 0;
+  double mfu = 0;  ///< model_flops_per_second_per_device over a device's peak at the training's precision
+
+  friend bool operator==(const ModelRates&, const ModelRates&) = default;
+};
+
 /// Samples and their rate.
 struct ThroughputReport {
   double samples = 0;                               ///< M * micro_batch_size * iterations
@@ -80,6 +100,7 @@ struct ThroughputReport {
   std::optional<double> steady_samples_per_second;  ///< per period of the endlessly repeated program
   /// At the steady rate, or else that of the run; absent where devices have no price.
   std::optional<double> cost_per_million_samples{};
+  std::optional<ModelRates> model{};  ///< where the model's size is known
 
   friend bool operator==(const ThroughputReport&, const ThroughputReport&) = default;
 };
@@ -129,6 +150,7 @@ struct Result {
   LinkSharing link_sharing = LinkSharing::none;
   Ns makespan_ns = 0;
   ProgramReport program;
+  std::optional<ModelReport> model{};
   BubbleReport bubble;
   ThroughputReport throughput;
   std::vector<RankReport> ranks;

@@ -93,6 +93,19 @@ std::string origin_text(const Result& result) {
   return text;
 }
 
+std::string model_text(const ModelReport& model) {
+  std::string text = fmt::format("{:.4g} billion parameters", static_cast<double>(model.parameters) / 1e9);
+  if (model.active_parameters != model.parameters)
+    text += fmt::format(", {:.4g} billion active", static_cast<double>(model.active_parameters) / 1e9);
+  return text + fmt::format(", on {}", format_count(model.devices, "device"));
+}
+
+std::string model_rates_text(const ModelRates& rates) {
+  return fmt::format("{} tokens/s, {} tokens/s a device, {:.1f} TFLOP/s a device, MFU {}",
+                     format_rate(rates.tokens_per_second), format_rate(rates.tokens_per_second_per_device),
+                     rates.model_flops_per_second_per_device / 1e12, format_percent(rates.mfu));
+}
+
 }  // namespace
 
 std::int32_t pipeline_size(const ProgramReport& program) {
@@ -107,6 +120,8 @@ std::vector<Headline> headlines(const Result& result) {
   lines.push_back({"makespan", format_duration(result.makespan_ns)});
   lines.push_back({"bubble", bubble_text(result.bubble)});
   lines.push_back({"throughput", throughput_text(result.throughput)});
+  if (result.model) lines.push_back({"model", model_text(*result.model)});
+  if (result.throughput.model) lines.push_back({"training", model_rates_text(*result.throughput.model)});
   lines.push_back({"samples", fmt::format("{}, {} per update", format_quantity(result.throughput.samples),
                                           format_quantity(result.throughput.samples_per_update))});
   lines.push_back({"sent", traffic_text(result)});

@@ -96,6 +96,12 @@ Json throughput_json(const ThroughputReport& throughput) {
                  {"samples", throughput.samples},
                  {"samples_per_update", throughput.samples_per_update}};
   if (const auto cost = throughput.cost_per_million_samples) object["cost_per_million_samples"] = *cost;
+  if (const auto& model = throughput.model) {
+    object["tokens_per_second"] = model->tokens_per_second;
+    object["tokens_per_second_per_device"] = model->tokens_per_second_per_device;
+    object["model_flops_per_second_per_device"] = model->model_flops_per_second_per_device;
+    object["mfu"] = model->mfu;
+  }
   return object;
 }
 
@@ -144,6 +150,12 @@ std::string result_to_json(const Result& result, const ResultJsonOptions& option
                    {"program", program_json(result.program)},
                    {"bubble", bubble_json(result.bubble)},
                    {"throughput", throughput_json(result.throughput)}};
+  if (const auto& model = result.model) {
+    document["model"] = {{"parameters", model->parameters},
+                         {"active_parameters", model->active_parameters},
+                         {"flops_per_sample", model->flops_per_sample}};
+    document["devices"] = model->devices;
+  }
   if (result.transfers.blocking) document["blocking"] = true;
   if (result.transfers.capacity > 0) document["capacity"] = result.transfers.capacity;
   if (result.transfers.eager_bytes > 0) document["eager_bytes"] = result.transfers.eager_bytes;

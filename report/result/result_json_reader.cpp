@@ -221,6 +221,13 @@ ProgramReport read_program(const ObjectReader& object) {
   return program;
 }
 
+ModelReport read_model(const ObjectReader& object, std::int64_t devices) {
+  return {.parameters = object.count("parameters"),
+          .active_parameters = object.count("active_parameters"),
+          .flops_per_sample = object.number("flops_per_sample"),
+          .devices = devices};
+}
+
 ThroughputReport read_throughput(const ObjectReader& object) {
   ThroughputReport throughput;
   throughput.samples_per_second = object.number("samples_per_second");
@@ -229,6 +236,12 @@ ThroughputReport read_throughput(const ObjectReader& object) {
   throughput.samples_per_update = object.number("samples_per_update");
   if (object.has("cost_per_million_samples"))
     throughput.cost_per_million_samples = object.number("cost_per_million_samples");
+  if (object.has("mfu")) {
+    throughput.model = {.tokens_per_second = object.number("tokens_per_second"),
+                        .tokens_per_second_per_device = object.number("tokens_per_second_per_device"),
+                        .model_flops_per_second_per_device = object.number("model_flops_per_second_per_device"),
+                        .mfu = object.number("mfu")};
+  }
   return throughput;
 }
 
@@ -304,6 +317,7 @@ Result read_result(const ObjectReader& document) {
   result.bubble = {bubble.number("idle_over_total"), bubble.number("idle_over_ideal"),
                    bubble.number("longest_span_rate")};
   result.throughput = read_throughput(document.object("throughput"));
+  if (document.has("model")) result.model = read_model(document.object("model"), document.count("devices"));
   if (!document.has("ranks")) document.expected("ranks", "a list");
   for (const ObjectReader& rank : document.objects_if_any("ranks")) result.ranks.push_back(read_rank(rank));
   for (const ObjectReader& link : document.objects_if_any("links")) {

@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): queries, keys and values come out
-/// of narrow projections that are kept instead of them.
+/// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): queries, keys and values come
+/// out of narrow projections that are kept instead of them.
 struct LatentAttention {
   std::int64_t query_rank = 0;  ///< width of the query's narrow projection; 0: it has none
   std::int64_t kv_rank = 0;
@@ -50,8 +50,8 @@ struct Architecture {
   std::string family;  ///< "llama", "gpt2", "mixtral", ...: for people, decides nothing
   std::int64_t hidden = 1;
   std::int64_t heads = 1;
-  std::int64_t kv_heads = 1;  ///< heads of keys and values (grouped-query attention)
-  std::int64_t head_dim = 1;  ///< heads x head_dim need not be hidden
+  std::int64_t kv_heads = 1;      ///< heads of keys and values (grouped-query attention)
+  std::int64_t head_dim = 1;      ///< heads x head_dim need not be hidden
   std::int64_t feed_forward = 1;  ///< inner width of a dense feed-forward part
   std::int64_t vocabulary = 1;
   std::int64_t positions = 0;  ///< learned positions; 0: none (rotary)
@@ -61,7 +61,7 @@ struct Architecture {
   bool query_key_value_bias = false;
   bool output_bias = false;  ///< of the attention's output projection
   bool feed_forward_bias = false;
-  bool query_key_norm = false;  ///< a norm of head_dim weights on each head's query and key
+  bool query_key_norm = false;   ///< a norm of head_dim weights on each head's query and key
   bool attention_sinks = false;  ///< one more learned score a head
   std::optional<LatentAttention> latent;
   std::optional<Experts> experts;  ///< present where a layer has them
@@ -79,8 +79,8 @@ std::int64_t expert_parameters(const Architecture& model, const LayerKind& kind)
 std::int64_t embedding_parameters(const Architecture& model);
 /// The final norm, and the head's own weights where it is not tied.
 std::int64_t head_parameters(const Architecture& model);
-/// One multi-token-prediction layer: a layer like the last one, two norms and a projection of 2h to h, and its
-/// own norm; embedding and head are shared.
+/// One multi-token-prediction layer: a layer like the last one, two norms and a projection of 2h to h, and
+/// its own norm; embedding and head are shared.
 std::int64_t multi_token_parameters(const Architecture& model);
 
 /// The published kind of count: layers, embedding and head once; multi-token prediction is not in it.

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "scenarios/model/device_model.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 
@@ -117,6 +118,6 @@ struct NetworkSpec {
 };
 
 /// A model in one of its forms.
-using Model = std::variant<UnitCosts, StageFigures, LayerGraph>;
+using Model = std::variant<UnitCosts, StageFigures, LayerGraph, DeviceModel>;
 
 }  // namespace penstock

@@ -19,8 +19,10 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/model/device_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/compute_program.hpp"
+#include "scenarios/prepare/device_prices.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/prepare/scaling.hpp"
 #include "scenarios/prepare/stage_costs.hpp"
@@ -176,7 +178,22 @@ std::optional<StagedNetwork> staged_network(const Scenario& scenario, const Stag
 
 }  // namespace
 
+namespace {
+
+tl::expected<Experiment, PrepareError> prepare_on_devices(const Scenario& stated, const DeviceModel& model) {
+  const auto priced = price_on_devices(stated, model);
+  if (!priced) return bad_input(stated.file, priced.error());
+  auto experiment = prepare(priced->scenario);
+  if (!experiment) return experiment;
+  experiment->samples_per_microbatch *= priced->trained.copies;
+  experiment->trained = priced->trained;
+  return experiment;
+}
+
+}  // namespace
+
 tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
+  if (const auto* model = std::get_if<DeviceModel>(&stated.model)) return prepare_on_devices(stated, *model);
   const auto scenario = with_planned_partition(stated);
   if (!scenario) return bad_input(stated.file, scenario.error());
   auto resolved = resolve(*scenario);

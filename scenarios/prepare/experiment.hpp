@@ -22,6 +22,19 @@ struct StagedNetwork {
   Optimizer optimizer = Optimizer::sgd;
 };
 
+/// What is trained by all copies of a pipeline on named devices.
+struct TrainedModel {
+  std::int64_t parameters = 0;
+  std::int64_t active_parameters = 0;
+  double flops_per_sample = 0;  ///< of the model: nothing computed twice
+  std::int64_t tokens_per_sample = 1;
+  std::int64_t devices = 1;  ///< that all copies occupy
+  std::int32_t copies = 1;   ///< of the pipeline, of which the program is one
+  double peak_flops_per_second = 0;  ///< of a device at the training's precision
+
+  friend bool operator==(const TrainedModel&, const TrainedModel&) = default;
+};
+
 /// Everything that an engine needs; sim/ and backend/ take the same value.
 struct Experiment {
   std::string name;  ///< the scenario's file, or the schedule's name
@@ -29,10 +42,11 @@ struct Experiment {
   CostTable costs;   ///< one entry a stage and edge of the program
   Cluster cluster;   ///< device r runs rank r
   ChannelOptions channels;
-  double samples_per_microbatch = 1;
+  double samples_per_microbatch = 1;  ///< in all copies of the pipeline
   std::vector<std::string> notes;
   std::optional<double> price_per_device_hour{};
   bool counts_activations = false;         ///< no model is given: an activation is one "byte" of its costs
+  std::optional<TrainedModel> trained{};   ///< where a model is priced on named devices
   std::optional<StagedNetwork> network{};  ///< absent: the model is times and bytes alone
 };
 

@@ -321,6 +321,9 @@ struct StagesOf {
   UnscaledStages operator()(const LayerGraph& graph) const {
     return unscaled_stages(graph, beside, cut.ends);
   }
+  UnscaledStages operator()(const DeviceModel& /*model*/) const {
+    throw std::logic_error("a model on named devices becomes stages before they are priced");
+  }
 };
 
 /// What one slice of a microbatch is scaled by; of unit costs a slice takes what a microbatch does: the units

@@ -9,9 +9,17 @@
 #include <variant>
 
 #include "topology/cluster.hpp"
+#include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
+
+/// Nodes of a kind of device.
+struct DeviceCluster {
+  DeviceType type;
+  std::int32_t nodes = 1;
+  std::int64_t device_count() const { return std::int64_t{nodes} * type.devices_per_node; }
+};
 
 /// A parametrised shape or a cluster written out device by device.
 struct ClusterSpec {
@@ -20,6 +28,7 @@ struct ClusterSpec {
       UniformCluster{.devices = 0, .memory_bytes = {}};
   std::string name = "uniform";                   ///< the preset's name, for messages
   std::optional<double> price_per_device_hour{};  ///< >= 0, in whatever money the user counts
+  std::optional<DeviceCluster> named{};  ///< given by its devices' name; `shape` is then what follows from it
   std::int32_t devices_per_rank = 1;  ///< what is called a device here is so many, which share each layer
 };
 

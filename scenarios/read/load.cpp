@@ -39,6 +39,7 @@ namespace {
 struct Parts {
   ModelPart model;
   ClusterSpec cluster;
+  ParallelPart parallel;
   SchedulePart schedule;
   Partition partition;
   TrainingPart training;
@@ -55,8 +56,8 @@ auto read_part(const MappingReader& reader, std::string_view key, Problem& probl
 }
 
 Parts read_parts(const Node& document, Problem& problem) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"model", "cluster", "schedule", "partition",
-                                                            "training"};
+  static constexpr std::array<std::string_view, 6> kKeys = {"model",     "cluster",  "parallel",
+                                                            "schedule",  "partition", "training"};
   const MappingReader reader(document, "", kKeys, problem);
   Parts parts;
   if (problem.found()) return parts;
@@ -67,6 +68,7 @@ Parts read_parts(const Node& document, Problem& problem) {
       return read_model(node, parts.cluster, own);
     });
   }
+  parts.parallel = read_part(reader, "parallel", problem, read_parallel);
   parts.schedule = read_part(reader, "schedule", problem, read_schedule);
   parts.partition = read_part(reader, "partition", problem, [&](const Node& node, Problem& own) {
     return read_partition(node, parts.model.model, own);
@@ -146,7 +148,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
     scenario.program->iterations = *parts.training.iterations;
   scenario.batch = batch_of(parts.schedule, parts.training);
   scenario.partition = std::move(parts.partition);
-  scenario.optimizer = parts.training.optimizer;
+  scenario.optimizer = parts.training.optimizer.value_or(Optimizer::sgd);
   scenario.precision = parts.training.precision.value_or(parts.model.precision);
   scenario.failures = parts.training.failures;
   scenario.cluster = std::move(parts.cluster);

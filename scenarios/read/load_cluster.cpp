@@ -31,20 +31,6 @@ namespace {
 
 constexpr std::int64_t kMostDevices = 1 << 20;
 
-/// `price: 2.5`, of a device for an hour.
-std::optional<double> read_price(const MappingReader& reader) {
-  const auto text = reader.word("price");
-  if (!text) return std::nullopt;
-  double price = -1;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), price);
-  if (error == std::errc() && end == text->data() + text->size() && std::isfinite(price) && price >= 0)
-    return price;
-  reader.complain(
-      "price",
-      fmt::format("expected what a device costs for an hour, a number such as 2.5, got \"{}\"", *text));
-  return std::nullopt;
-}
-
 // --- presets --------------------------------------------------------------------------------------------
 
 ClusterSpec read_uniform(const Node& node, Problem& problem) {
@@ -184,7 +170,21 @@ ClusterSpec read_explicit(const Node& node, Problem& problem) {
 
 }  // namespace
 
+std::optional<double> read_price(const MappingReader& reader) {
+  const auto text = reader.word("price");
+  if (!text) return std::nullopt;
+  double price = -1;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), price);
+  if (error == std::errc() && end == text->data() + text->size() && std::isfinite(price) && price >= 0)
+    return price;
+  reader.complain(
+      "price",
+      fmt::format("expected what a device costs for an hour, a number such as 2.5, got \"{}\"", *text));
+  return std::nullopt;
+}
+
 ClusterSpec read_cluster(const Node& node, Problem& problem) {
+  if (node.find("device") != nullptr) return read_device_cluster(node, problem);
   const Node* preset_node = node.find("preset");
   const Node* devices = node.find("devices");
   if (preset_node == nullptr && devices != nullptr && devices->kind == Node::Kind::list) {

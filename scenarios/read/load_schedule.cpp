@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/file_suffix.hpp"
 #include "scenarios/read/parts.hpp"
@@ -186,15 +187,29 @@ SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
   return part;
 }
 
+/// A rule's name, a layout, or a list of layers a stage.
+std::optional<LayerSplit> read_layer_split(const MappingReader& reader) {
+  const Node* node = reader.find("layer_split");
+  if (node == nullptr) return std::nullopt;
+  if (node->kind == Node::Kind::list) {
+    const std::vector<std::int32_t> counts = reader.integers("layer_split", {.least = 0});
+    return LayerSplit{.rule = LayerSplit::Rule::listed, .counts = {counts.begin(), counts.end()}};
+  }
+  const auto split = parse_layer_split(node->text);
+  if (split) return *split;
+  reader.complain("layer_split", split.error());
+  return std::nullopt;
+}
+
 }  // namespace
 
 SchedulePart read_schedule(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 28> kKeys = {
+  static constexpr std::array<Word, 29> kKeys = {
       "name",          "stages",     "microbatches", "virtual_stages", "replicas",     "warmup",
       "depth",         "checkpoint", "routing",      "weights",        "recompute",    "backward_order",
       "reduction",     "program",    "group_size",   "slices",         "replica_sync", "update",
       "data_parallel", "dialect",    "memory_limit", "barrier",        "channel",      "blocking",
-      "capacity",      "eager",      "sharding",     "buckets"};
+      "capacity",      "eager",      "sharding",     "buckets",        "layer_split"};
   const MappingReader reader(node, "schedule", kKeys, problem);
   if (problem.found()) return {};
   if (reader.has("program")) return read_program_part(reader, problem);
@@ -206,7 +221,8 @@ SchedulePart read_schedule(const Node& node, Problem& problem) {
               reader.integer("microbatches", {.least = 1, .most = std::numeric_limits<std::int64_t>::max()}),
           .shape = read_shape(reader),
           .program = std::nullopt,
-          .channels = read_channels(reader, ChannelModel::directed)};
+          .channels = read_channels(reader, ChannelModel::directed),
+          .layer_split = read_layer_split(reader)};
 }
 
 }  // namespace penstock

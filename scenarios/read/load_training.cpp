@@ -19,6 +19,8 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -35,9 +37,25 @@ constexpr std::array kOptimizers = {
     std::pair{Word{"sgd"}, Optimizer::sgd}, std::pair{Word{"momentum"}, Optimizer::momentum},
     std::pair{Word{"rmsprop"}, Optimizer::rmsprop}, std::pair{Word{"adam"}, Optimizer::adam}};
 
-constexpr std::array kPrecisions = {std::pair{Word{"full"}, Precision::full},
-                                    std::pair{Word{"mixed"}, Precision::mixed},
-                                    std::pair{Word{"mixed-full-gradients"}, Precision::mixed_full_gradients}};
+/// What a word says of all models' bytes, or of the products of a model on named devices.
+struct PrecisionWord {
+  std::optional<Precision> bytes{};
+  std::optional<GemmPrecision> products{};
+};
+constexpr std::array kPrecisions = {
+    std::pair{Word{"full"}, PrecisionWord{.bytes = Precision::full}},
+    std::pair{Word{"mixed"}, PrecisionWord{.bytes = Precision::mixed}},
+    std::pair{Word{"mixed-full-gradients"}, PrecisionWord{.bytes = Precision::mixed_full_gradients}},
+    std::pair{Word{"bf16"}, PrecisionWord{.products = GemmPrecision::bf16}},
+    std::pair{Word{"fp8"}, PrecisionWord{.products = GemmPrecision::fp8}},
+    std::pair{Word{"fp4"}, PrecisionWord{.products = GemmPrecision::fp4}}};
+
+constexpr std::array kRecomputes = {std::pair{Word{"none"}, LayerRecompute::none},
+                                    std::pair{Word{"selective"}, LayerRecompute::selective},
+                                    std::pair{Word{"norm"}, LayerRecompute::norm},
+                                    std::pair{Word{"activation"}, LayerRecompute::activation},
+                                    std::pair{Word{"mlp"}, LayerRecompute::mlp},
+                                    std::pair{Word{"full"}, LayerRecompute::full}};
 
 constexpr std::array kRules = {std::pair{Word{"balanced"}, Partition::Rule::balanced},
                                std::pair{Word{"block"}, Partition::Rule::block},
@@ -67,6 +85,13 @@ std::optional<FailureRates> read_failures(const MappingReader& training, Problem
   if (failures.interval_ns == 0)
     reader.complain("checkpoint_every", "expected more than 0; leave it out for the best interval");
   return failures;
+}
+
+std::optional<std::int32_t> read_gradient_bytes(const MappingReader& reader) {
+  const auto bytes = reader.integer("gradient_bytes", {.least = 2, .most = 4});
+  if (!bytes) return std::nullopt;
+  if (*bytes == 3) reader.complain("gradient_bytes", "expected 2 or 4 bytes a parameter, got 3");
+  return static_cast<std::int32_t>(*bytes);
 }
 
 Partition read_rule(const Node& node, Problem& problem) {
@@ -162,16 +187,22 @@ Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem)
 }  // namespace
 
 TrainingPart read_training(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 6> kKeys = {"micro_batch_size", "global_batch_size", "optimizer",
-                                                "precision",        "failures",          "iterations"};
+  static constexpr std::array<Word, 9> kKeys = {
+      "micro_batch_size", "global_batch_size", "optimizer",      "precision", "failures",
+      "iterations",       "recompute",         "gradient_bytes", "host_layer"};
   const MappingReader reader(node, "training", kKeys, problem);
   constexpr Range kSize{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
   const auto iterations = reader.integer("iterations", kSize);
+  const auto precision = reader.choice("precision", kPrecisions);
   return {.micro_batch_size = reader.integer("micro_batch_size", kSize),
           .global_batch_size = reader.integer("global_batch_size", kSize),
           .iterations = iterations ? std::optional(static_cast<std::int32_t>(*iterations)) : std::nullopt,
-          .optimizer = reader.choice("optimizer", kOptimizers).value_or(Optimizer::sgd),
-          .precision = reader.choice("precision", kPrecisions),
+          .optimizer = reader.choice("optimizer", kOptimizers),
+          .precision = precision ? precision->bytes : std::nullopt,
+          .device_precision = precision ? precision->products : std::nullopt,
+          .recompute = reader.choice("recompute", kRecomputes),
+          .gradient_bytes = read_gradient_bytes(reader),
+          .host_layer_ns = reader.duration("host_layer"),
           .failures = read_failures(reader, problem)};
 }
 

@@ -9,6 +9,10 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/reader.hpp"
@@ -33,6 +37,18 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
 
 /// `cluster:` of load_cluster.cpp.
 ClusterSpec read_cluster(const Node& node, Problem& problem);
+/// `cluster: {device: ..}` of load_device.cpp.
+ClusterSpec read_device_cluster(const Node& node, Problem& problem);
+/// `price: 2.5`, of a device for an hour; of load_cluster.cpp.
+std::optional<double> read_price(const MappingReader& reader);
+
+/// `parallel:` of load_device.cpp.
+struct ParallelPart {
+  Parallel degrees;  ///< `data` is 1 where it is not stated
+  std::optional<std::int32_t> data{};
+  std::string place;  ///< where it was written, for messages; empty: nowhere
+};
+ParallelPart read_parallel(const Node& node, Problem& problem);
 
 /// `schedule:` of load_schedule.cpp.
 struct SchedulePart {
@@ -42,6 +58,7 @@ struct SchedulePart {
   Shape shape;
   std::optional<Program> program;
   ChannelOptions channels;
+  std::optional<LayerSplit> layer_split{};
   std::vector<std::string> notes{};  ///< what was mended in the program's file
 };
 SchedulePart read_schedule(const Node& node, Problem& problem);
@@ -54,8 +71,12 @@ struct TrainingPart {
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int32_t> iterations;
-  Optimizer optimizer = Optimizer::sgd;
+  std::optional<Optimizer> optimizer{};
   std::optional<Precision> precision{};
+  std::optional<GemmPrecision> device_precision{};  ///< bf16, fp8, fp4
+  std::optional<LayerRecompute> recompute{};
+  std::optional<std::int32_t> gradient_bytes{};  ///< a parameter, 2 or 4
+  std::optional<Ns> host_layer_ns{};             ///< least time of a layer, both ways, by the host
   std::optional<FailureRates> failures{};
 };
 TrainingPart read_training(const Node& node, Problem& problem);

@@ -92,6 +92,25 @@ std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOp
   return notes;
 }
 
+/// Adds what follows from the size of the model.
+Result with_model_rates(Result result, const Experiment& experiment) {
+  if (!experiment.trained) return result;
+  const TrainedModel& trained = *experiment.trained;
+  result.model = ModelReport{.parameters = trained.parameters,
+                             .active_parameters = trained.active_parameters,
+                             .flops_per_sample = trained.flops_per_sample,
+                             .devices = trained.devices};
+  const auto devices = static_cast<double>(trained.devices);
+  const double samples = result.throughput.samples_per_second;
+  const double tokens = samples * static_cast<double>(trained.tokens_per_sample);
+  const double flops = samples * trained.flops_per_sample / devices;
+  result.throughput.model = ModelRates{.tokens_per_second = tokens,
+                                       .tokens_per_second_per_device = tokens / devices,
+                                       .model_flops_per_second_per_device = flops,
+                                       .mfu = flops / trained.peak_flops_per_second};
+  return result;
+}
+
 /// `rate_of` is asked for the steady rate by the engine that ran, where `options` wants one.
 tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const SimulateOptions& options,
                                             const std::function<std::optional<double>(Engine)>& rate_of) {
@@ -103,7 +122,7 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
   auto links = link_traffic(*timeline, experiment);
   const bool wants_rate = options.steady == SteadyState::find;
   const LinkSharing sharing = link_sharing(experiment, options.engine, engine);
-  return summarize(*std::move(timeline),
+  Result result = summarize(*std::move(timeline),
                    {.program = experiment.program,
                     .costs = experiment.costs,
                     .samples_per_microbatch = experiment.samples_per_microbatch,
@@ -118,6 +137,7 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
                     .memories = std::move(memories),
                     .links = std::move(links),
                     .notes = notes_of(experiment, options, sharing, makespan_ns)});
+  return with_model_rates(std::move(result), experiment);
 }
 
 }  // namespace

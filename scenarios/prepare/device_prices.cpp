@@ -1,0 +1,318 @@
+// A rank of the program stands for the tensor x context devices that share its stages, and the program for all copies
+// of the pipeline, which do the same at the same time:
+//
+//   devices = tensor x context x ranks x copies          microbatches of a copy = global batch / (micro batch x copies)
+//
+// What copies tell each other is no message of the program: the part of it that nothing hides is in STEP, which
+// lasts equally long on all ranks, since all of them wait for the norm of all gradients before they update.
+
+#include "scenarios/prepare/device_prices.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/compute_program.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/batch.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kNanosecondsPerSecond = 1e9;
+
+using Fault = std::optional<std::string>;
+
+// --- what must divide what --------------------------------------------------------------------------------
+
+Fault undivided(std::string_view divisor_name, std::int64_t divisor, std::string_view what,
+                std::int64_t number) {
+  if (divisor > 0 && number % divisor == 0) return std::nullopt;
+  return fmt::format("{}: expected a number that divides {}, {}, got {}", divisor_name, what, number, divisor);
+}
+
+Fault model_fault(const Workload& work) {
+  const Architecture& model = work.model;
+  const Parallel& parallel = work.parallel;
+  const std::int64_t t = parallel.tensor;
+  const std::int64_t c = parallel.context;
+  if (auto fault = undivided("parallel.tensor", t, "the attention heads", model.heads)) return fault;
+  if (t % std::min(t, model.kv_heads) != 0 || model.kv_heads % std::min(t, model.kv_heads) != 0) {
+    return fmt::format("parallel.tensor: expected a divisor or a multiple of the key heads, {}, got {}",
+                       model.kv_heads, t);
+  }
+  if (auto fault = undivided("parallel.tensor", t, "the feed-forward width", model.feed_forward)) return fault;
+  const bool is_ring = parallel.context_exchange == ContextExchange::ring;
+  if (c > 1 && is_ring) {
+    if (auto fault = undivided("parallel.context", 2 * c, "the sequence (two parts each)", work.sequence)) {
+      return fault;
+    }
+  } else if (c > 1) {
+    if (auto fault = undivided("parallel.context", c * t, "the attention heads (with tensor)", model.heads)) {
+      return fault;
+    }
+  }
+  if (parallel.sequence_parallel && t > 1) {
+    if (auto fault = undivided("parallel.tensor", t * c, "the sequence (sequence_parallel)", work.sequence)) {
+      return fault;
+    }
+  }
+  if (parallel.expert == 1) return std::nullopt;
+  if (!model.experts) {
+    return fmt::format("parallel.expert: expected 1 for a model without experts, got {}", parallel.expert);
+  }
+  if (auto fault = undivided("parallel.expert", parallel.expert, "the experts", model.experts->count)) {
+    return fault;
+  }
+  return undivided("parallel.expert", parallel.expert, "tensor x context x data",
+                   std::int64_t{parallel.tensor} * parallel.context * parallel.data);
+}
+
+Fault precision_fault(const Workload& work) {
+  const bool has = work.precision == GemmPrecision::bf16 ||
+                   (work.precision == GemmPrecision::fp8 && work.device.fp8_flops_per_second > 0) ||
+                   (work.precision == GemmPrecision::fp4 && work.device.fp4_flops_per_second > 0);
+  if (has) return std::nullopt;
+  return fmt::format("training.precision: {} has no {} units; take bf16{}", work.device.name,
+                     to_text(work.precision),
+                     work.precision == GemmPrecision::fp4 && work.device.fp8_flops_per_second > 0 ? " or fp8"
+                                                                                                  : "");
+}
+
+Fault schedule_fault(const Shape& shape) {
+  const bool has_replicas = std::ranges::any_of(shape.replicas, [](std::int32_t count) { return count > 1; });
+  if (shape.data_parallel > 1 || has_replicas) {
+    return std::string(
+        "schedule: copies of a model on named devices are parallel.data; leave replicas and data_parallel out");
+  }
+  if (shape.sharding > 0) {
+    return std::string(
+        "schedule.sharding: of a model on named devices sharding 1 is parallel.distributed_optimizer, which is on "
+        "unless it is switched off; 2 and 3 are not priced");
+  }
+  if (!shape.buckets.empty()) {
+    return std::string("schedule.buckets: a model on named devices reduces beside its backward pass as "
+                       "parallel.data_overlap says; leave it out");
+  }
+  return std::nullopt;
+}
+
+// --- devices and batches ----------------------------------------------------------------------------------
+
+std::int32_t ranks_of(const Scenario& scenario) {
+  return scenario.program ? scenario.program->rank_count() : scenario.shape.stages;
+}
+
+tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std::int32_t ranks) {
+  const std::int64_t one = std::int64_t{model.work.parallel.devices_per_rank()} * ranks;
+  if (model.copies) {
+    const std::int64_t wanted = one * *model.copies;
+    if (wanted <= model.devices) return *model.copies;
+    return tl::unexpected(fmt::format(
+        "parallel: tensor {} x context {} x {} stages x data {} takes {} devices, the cluster has {}",
+        model.work.parallel.tensor, model.work.parallel.context, ranks, *model.copies, wanted, model.devices));
+  }
+  if (one <= model.devices && model.devices % one == 0)
+    return static_cast<std::int32_t>(model.devices / one);
+  return tl::unexpected(
+      fmt::format("parallel: tensor {} x context {} x {} stages are {} devices for a copy of the pipeline, {} the "
+                  "cluster's {}; state parallel.data, or take other degrees or nodes",
+                  model.work.parallel.tensor, model.work.parallel.context, ranks, one,
+                  one > model.devices ? "more than" : "which do not divide", model.devices));
+}
+
+/// Of one copy: a global batch is shared out over all of them.
+tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies) {
+  if (!batch.micro_batch_size) batch.micro_batch_size = 1;
+  if (!batch.global_batch_size) return batch;
+  const std::int64_t part = *batch.micro_batch_size * copies;
+  if (*batch.global_batch_size % part != 0) {
+    return tl::unexpected(fmt::format(
+        "training.global_batch_size: expected a multiple of micro_batch_size {} x {} copies of the pipeline = {}, "
+        "got {}",
+        *batch.micro_batch_size, copies, part, *batch.global_batch_size));
+  }
+  *batch.global_batch_size /= copies;
+  return batch;
+}
+
+// --- stages -----------------------------------------------------------------------------------------------
+
+Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * kNanosecondsPerSecond)); }
+Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes)); }
+
+std::vector<std::int32_t> ranks_of_stages(const Program& program) {
+  std::vector<std::int32_t> ranks;
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
+    ranks.push_back(program.placement.rank_of(stage, 0));
+  return ranks;
+}
+
+template <typename Value>
+PerStage<Value> listed(const std::vector<StagePrice>& prices, auto figure) {
+  PerStage<Value> figures{.values = {}, .is_list = true, .place = "model"};
+  for (const StagePrice& price : prices) figures.values.push_back(figure(price));
+  return figures;
+}
+
+/// A rank's step is shared out over the stages that it updates.
+PerStage<Ns> steps_of(const std::vector<std::int32_t>& ranks, Ns step_ns) {
+  PerStage<Ns> steps{.values = {}, .is_list = true, .place = "model"};
+  for (const std::int32_t rank : ranks) steps.values.push_back(step_ns / std::ranges::count(ranks, rank));
+  return steps;
+}
+
+StageFigures figures_of(const std::vector<StagePrice>& prices, const std::vector<std::int32_t>& ranks,
+                        const RankStep& step) {
+  const auto bytes = [&](double StagePrice::* figure) {
+    return listed<Bytes>(prices, [&](const StagePrice& price) { return whole_bytes(price.*figure); });
+  };
+  const auto times = [&](double StagePrice::* figure) {
+    return listed<Ns>(prices, [&](const StagePrice& price) { return nanoseconds(price.*figure); });
+  };
+  StageFigures figures;
+  figures.forward = times(&StagePrice::forward_s);
+  figures.backward_input = times(&StagePrice::backward_input_s);
+  figures.backward_weight = times(&StagePrice::backward_weight_s);
+  figures.step = steps_of(ranks, nanoseconds(step.total_s()));
+  figures.activation = bytes(&StagePrice::edge_bytes);
+  figures.kept = bytes(&StagePrice::kept_bytes);
+  figures.weights = bytes(&StagePrice::weight_bytes);
+  figures.gradients = bytes(&StagePrice::gradient_bytes);
+  figures.optimizer_state = bytes(&StagePrice::optimizer_bytes);
+  figures.transient = bytes(&StagePrice::transient_bytes);
+  return figures;
+}
+
+UniformCluster links_between_stages(const Workload& work) {
+  UniformCluster cluster;
+  cluster.devices = work.ranks;
+  cluster.bytes_per_second = link_bytes_per_second(work, DeviceGroup::pipeline);
+  cluster.latency_ns = work.device.link_latency_ns;
+  if (work.device.memory_bytes > 0) cluster.memory_bytes = work.device.memory_bytes;
+  cluster.flops_per_second = work.device.bf16_flops_per_second;
+  return cluster;
+}
+
+double peak_flops(const Workload& work) {
+  switch (work.precision) {
+    case GemmPrecision::bf16:
+      return work.device.bf16_flops_per_second;
+    case GemmPrecision::fp8:
+      return work.device.fp8_flops_per_second;
+    case GemmPrecision::fp4:
+      return work.device.fp4_flops_per_second;
+  }
+  return work.device.bf16_flops_per_second;
+}
+
+TrainedModel trained_of(const Workload& work) {
+  return {.parameters = parameters(work.model),
+          .active_parameters = active_parameters(work.model),
+          .flops_per_sample = flops_per_sample(work.model, work.sequence),
+          .tokens_per_sample = work.sequence,
+          .devices = device_count(work.parallel, work.ranks),
+          .copies = work.parallel.data,
+          .peak_flops_per_second = peak_flops(work)};
+}
+
+std::string on_or_off(bool flag) { return flag ? "on" : "off"; }
+
+std::vector<std::string> notes_of(const DeviceModel& model, const Workload& work) {
+  const Parallel& parallel = work.parallel;
+  const auto place = [&](DeviceGroup group) {
+    return is_on_nvlink(parallel, work.ranks, group, work.device) ? "NVLink" : "network";
+  };
+  std::vector<std::string> notes = {fmt::format(
+      "{} x {}: tensor {} x context {} ({}) x {} stages x data {}, expert {}, order {}; tensor over {}, stages "
+      "over {}, copies over {}; a rank is {} of them, and its figures are those of one",
+      device_count(parallel, work.ranks), work.device.name, parallel.tensor, parallel.context,
+      to_text(parallel.context_exchange), work.ranks, parallel.data, parallel.expert, to_text(parallel.order),
+      place(DeviceGroup::tensor), place(DeviceGroup::pipeline), place(DeviceGroup::data),
+      parallel.devices_per_rank())};
+  notes.push_back(fmt::format(
+      "priced with sequence {}, precision {}, {} bytes a gradient, {} bytes a parameter for the optimizer, recompute "
+      "{}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}, distributed_optimizer {}, "
+      "sustained {}, collectives {}, step_fraction {}",
+      work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes, to_text(work.recompute),
+      to_text(model.split), on_or_off(parallel.sequence_parallel), on_or_off(parallel.tensor_overlap),
+      on_or_off(parallel.data_overlap), on_or_off(parallel.distributed_optimizer),
+      work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained,
+      work.device.collectives, work.device.step_fraction));
+  return notes;
+}
+
+/// With its degrees of parallelism and its microbatch settled. Errors are all that can be said without stages.
+tl::expected<Workload, std::string> settled(const Scenario& scenario, const DeviceModel& model) {
+  Workload work = model.work;
+  work.ranks = ranks_of(scenario);
+  const auto copies = copies_of(model, work.ranks);
+  if (!copies) return tl::unexpected(copies.error());
+  work.parallel.data = *copies;
+  for (const Fault& fault : {schedule_fault(scenario.shape), precision_fault(work), model_fault(work)}) {
+    if (fault) return tl::unexpected(*fault);
+  }
+  return work;
+}
+
+}  // namespace
+
+tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario, const DeviceModel& model) {
+  auto work = settled(scenario, model);
+  if (!work) return tl::unexpected(work.error());
+  Scenario priced = scenario;
+  auto batch = batch_of_copy(scenario.batch, work->parallel.data);
+  if (!batch) return tl::unexpected(batch.error());
+  if (scenario.program) batch->microbatches = scenario.program->microbatches;
+  const auto resolved = resolve_batch(*batch, meaning_of_microbatch(scenario.schedule));
+  if (!resolved) return tl::unexpected(resolved.error());
+  work->micro_batch_size = resolved->micro_batch_size;
+  StatedSchedule schedule{.program = scenario.program ? &*scenario.program : nullptr,
+                          .name = scenario.schedule,
+                          .shape = scenario.shape};
+  schedule.shape.microbatches = resolved->microbatches;
+  const auto placed = placed_program(schedule);
+  if (!placed) return tl::unexpected(placed.error());
+  const auto layers =
+      split_layers(model.split, static_cast<std::int64_t>(work->model.layers.size()), placed->stage_count());
+  if (!layers) return tl::unexpected(layers.error());
+  const std::vector<std::int32_t> ranks = ranks_of_stages(*placed);
+  const std::vector<StagePrice> prices = price_stages(*work, *model.kernels, *layers, ranks);
+  // All copies wait for each other at every update.
+  priced.shape.barrier = true;
+  if (priced.program) priced.program->barrier = true;
+  priced.model = figures_of(prices, ranks, longest_step(*work, *model.kernels, prices, ranks));
+  priced.batch = *batch;
+  priced.batch.own_micro_batch_size = work->micro_batch_size;
+  priced.cluster.shape = links_between_stages(*work);
+  if (auto& price = priced.cluster.price_per_device_hour)
+    *price *= work->parallel.devices_per_rank() * static_cast<double>(work->parallel.data);
+  const std::vector<std::string> notes = notes_of(model, *work);
+  priced.notes.insert(priced.notes.end(), notes.begin(), notes.end());
+  return DevicePrices{.scenario = std::move(priced), .trained = trained_of(*work)};
+}
+
+}  // namespace penstock

@@ -1,0 +1,72 @@
+// Cells are found by their column's name, so that files may have further columns and any order.
+
+#include "scenarios/pricing/csv_table.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "schedules/text/csv_rows.hpp"
+
+namespace penstock {
+
+std::optional<double> number_of(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+tl::expected<CsvTable, std::string> CsvTable::parse(std::string_view text,
+                                                    std::span<const std::string_view> columns) {
+  auto rows = csv_rows(text);
+  if (!rows) return tl::unexpected(fmt::format("{}: {}", rows.error().line, rows.error().message));
+  std::erase_if(*rows,
+                [](const CsvRow& row) { return row.cells.empty() || row.cells.front().starts_with('#'); });
+  if (rows->empty()) {
+    return tl::unexpected(fmt::format(
+        "1: expected a first row with the names of the columns, {}, got nothing", fmt::join(columns, ", ")));
+  }
+  CsvTable table;
+  const std::size_t header_line = rows->front().line;
+  table.header_ = std::move(rows->front().cells);
+  rows->erase(rows->begin());
+  for (std::size_t i = 0; i < table.header_.size(); ++i) table.places_.emplace(table.header_[i], i);
+  for (const std::string_view column : columns) {
+    if (table.has(column)) continue;
+    return tl::unexpected(fmt::format("{}: expected a column \"{}\", got {}", header_line, column,
+                                      fmt::join(table.header_, ", ")));
+  }
+  for (const CsvRow& row : *rows) {
+    if (row.cells.size() == table.header_.size()) continue;
+    return tl::unexpected(fmt::format("{}: expected {} cells as in the first row, got {}", row.line,
+                                      table.header_.size(), row.cells.size()));
+  }
+  table.rows_ = *std::move(rows);
+  return table;
+}
+
+const std::string& CsvTable::cell(std::size_t row, std::string_view column) const {
+  return rows_[row].cells[places_.find(column)->second];
+}
+
+tl::expected<double, std::string> CsvTable::positive(std::size_t row, std::string_view column) const {
+  const std::string& text = cell(row, column);
+  const auto value = number_of(text);
+  if (value && *value > 0) return *value;
+  return tl::unexpected(
+      fmt::format("{}: {}: expected a number above 0, got \"{}\"", line(row), column, text));
+}
+
+}  // namespace penstock

@@ -1,0 +1,131 @@
+// A dense feed-forward part is two products, the first twice as wide where it is gated. A layer of experts
+// routes each of a device's T/t tokens to k of them; after the exchange a device has as many rows for its E/e
+// experts:
+//
+//   router -> permute -> all-to-all -> experts' products, grouped -> all-to-all -> unpermute, beside the
+//   shared expert
+//
+// Grouped products reach half of the peak on rows padded to 128 an expert, or the memory's rate for the
+// weights; their weight gradients, few rows an expert, are bound by reading and writing the sums.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/term_writer.hpp"
+#include "scenarios/pricing/workload.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kGroupedEfficiency = 0.5;
+constexpr double kRowsPadding = 128;
+/// Parts of the bytes that permuting rows moves.
+constexpr double kPermutePart = 0.75;
+constexpr double kRouterBytes = 24;  // a token and expert: scores in 4 bytes, softmax, choice
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+/// Bytes a value of the activation's inputs and output move: gated ones read two and write one.
+struct ActivationBytes {
+  double forward;
+  double backward;
+};
+ActivationBytes activation_bytes(const Architecture& model) {
+  return model.gated ? ActivationBytes{.forward = 2 * 3, .backward = 2 * 5}
+                     : ActivationBytes{.forward = 2 * 2, .backward = 2 * 3};
+}
+
+void add_activation(TermWriter& terms, double values) {
+  const ActivationBytes bytes = activation_bytes(terms.work().model);
+  terms.memory("activation", bytes.forward * values, bytes.backward * values, 1);
+}
+
+void add_dense(TermWriter& terms, double inner) {
+  const Workload& work = terms.work();
+  const double t = work.parallel.tensor;
+  const double hidden = as_double(work.model.hidden);
+  const double first = (work.model.gated ? 2 : 1) * inner / t;
+  terms.gemm("fc1", {.m = work.tokens(), .n = first, .k = hidden});
+  terms.gemm("fc2", {.m = work.tokens(), .n = hidden, .k = inner / t});
+}
+
+/// Seconds of one exchange between the devices of an expert group.
+double exchange_seconds(const TermWriter& terms, double rows) {
+  const Workload& work = terms.work();
+  const Experts& experts = *work.model.experts;
+  const double hidden = as_double(work.model.hidden);
+  if (work.parallel.expert <= 1) return 0;
+  if (is_on_nvlink(work.parallel, work.ranks, DeviceGroup::expert, work.device)) {
+    return group_seconds(work, terms.kernels(), DeviceGroup::expert, GroupOperation::all_to_all,
+                         2 * rows * hidden);
+  }
+  // A token goes once to each other node that holds one of its experts.
+  const double nodes = std::max(2.0, as_double(work.parallel.expert) / work.device.nvlink_devices);
+  const double reached = nodes * (1 - std::pow(1 - 1 / nodes, as_double(experts.per_token)));
+  const double distinct =
+      experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
+  const double tokens = rows / as_double(experts.per_token);
+  return 2 * tokens * distinct * (nodes - 1) / nodes * hidden /
+             link_bytes_per_second(work, DeviceGroup::expert) +
+         static_cast<double>(work.device.link_latency_ns) * 1e-9;
+}
+
+void add_grouped_products(TermWriter& terms, double rows) {
+  const Workload& work = terms.work();
+  const Experts& experts = *work.model.experts;
+  const double local = as_double(experts.count) / work.parallel.expert;
+  const double projections = work.model.gated ? 3 : 2;
+  const double parameters = local * projections * as_double(work.model.hidden * experts.inner);
+  const double rows_per_expert = rows / local;
+  const double padding = std::ceil(rows_per_expert / kRowsPadding) * kRowsPadding / rows_per_expert;
+  const double operations = 2 * rows * projections * as_double(work.model.hidden * experts.inner) * padding;
+  const double compute_s =
+      operations / (kGroupedEfficiency * terms.peak(work.precision)) * terms.sustained(work.precision);
+  const double forward_s = std::max(compute_s, terms.memory_seconds(2 * parameters));
+  const double weight_s = std::max(compute_s, terms.memory_seconds(2 * work.gradient_bytes * parameters));
+  terms.add({.name = "experts",
+             .kind = TermKind::gemm,
+             .forward = forward_s,
+             .backward_input = forward_s,
+             .backward_weight = weight_s});
+}
+
+void add_experts(TermWriter& terms) {
+  const Workload& work = terms.work();
+  const Experts& experts = *work.model.experts;
+  const double t = work.parallel.tensor;
+  const double hidden = as_double(work.model.hidden);
+  const double tokens = work.tokens();
+  // Without sequence parallelism every device of a tensor group routes all tokens.
+  const double rows = tokens * as_double(experts.per_token) / (work.parallel.sequence_parallel ? t : 1);
+  terms.gemm("router", {.m = tokens, .n = as_double(experts.count), .k = hidden}, GemmPrecision::bf16);
+  terms.memory("routing", kRouterBytes * tokens * as_double(experts.count),
+               kRouterBytes * tokens * as_double(experts.count), 1);
+  const double permute = 4 * kPermutePart * 4 * rows * hidden;
+  terms.memory("permutation", permute, permute, 2);
+  const double exchange_s = work.device.collectives * exchange_seconds(terms, rows);
+  terms.collective("exchange", 2 * exchange_s, 2 * exchange_s);
+  add_grouped_products(terms, rows);
+  add_activation(terms, rows * as_double(experts.inner));
+  if (experts.shared_inner > 0) add_dense(terms, as_double(experts.shared_inner));
+}
+
+}  // namespace
+
+void add_feed_forward(TermWriter& terms, const LayerKind& kind) {
+  if (kind.has_experts) {
+    add_experts(terms);
+    return;
+  }
+  const Workload& work = terms.work();
+  add_dense(terms, as_double(work.model.feed_forward));
+  add_activation(terms, work.tokens() * as_double(work.model.feed_forward) / work.parallel.tensor);
+}
+
+}  // namespace penstock

@@ -1,0 +1,83 @@
+// Reading a device's tables takes some milliseconds, so they are kept by the name of their files. A file that
+// is not there leaves its figure to the models of KernelTables; one that cannot be read is a fault of the
+// build.
+
+#include "scenarios/pricing/kernel_library.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+#include "scenarios/pricing/gemm_model.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+namespace {
+
+/// Empty where there is no such file.
+std::string_view text_of(std::string_view file) {
+  const auto found = std::ranges::find(kernel_texts(), file, &KernelText::file);
+  return found == kernel_texts().end() ? std::string_view() : found->text;
+}
+
+void must_be_read(const tl::expected<void, std::string>& read, const std::string& file) {
+  if (!read) throw std::logic_error(fmt::format("{}:{}", file, read.error()));
+}
+
+void set_models(KernelTables& tables, std::string_view device) {
+  static const nlohmann::json kConstants = nlohmann::json::parse(text_of("gemm_constants.json"));
+  for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
+    const auto found = kConstants.find(fmt::format("{}/{}", device, to_text(precision)));
+    if (found == kConstants.end()) continue;
+    const auto c = found->get<std::array<double, 7>>();
+    tables.set_gemm_model(precision, {.tile_efficiency = c[0],
+                                      .extra_depth = c[1],
+                                      .small_tiles = c[2],
+                                      .memory_efficiency = c[3],
+                                      .launch_us = c[4],
+                                      .tail = c[5],
+                                      .quantise = c[6]});
+  }
+}
+
+std::shared_ptr<const KernelTables> read_tables(const DeviceType& device) {
+  auto tables = std::make_shared<KernelTables>();
+  set_models(*tables, device.kernels);
+  const DeviceRates rates{.flops_per_second = device.bf16_flops_per_second,
+                          .memory_bytes_per_second = device.memory_bytes_per_second,
+                          .multiprocessors = static_cast<double>(device.multiprocessors)};
+  const std::string gemms = fmt::format("gemm_{}.csv", device.kernels);
+  const std::string attention = fmt::format("attention_{}.csv", device.kernels);
+  const std::string collectives = fmt::format("collectives_{}.csv", device.kernels);
+  if (const auto text = text_of(gemms); !text.empty()) must_be_read(tables->read_gemms(text, rates), gemms);
+  if (const auto text = text_of(attention); !text.empty()) {
+    must_be_read(tables->read_attention(text), attention);
+  }
+  if (const auto text = text_of(collectives); !text.empty()) {
+    must_be_read(tables->read_collectives(text), collectives);
+  }
+  return tables;
+}
+
+}  // namespace
+
+std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<const KernelTables>, std::less<>> known;
+  const std::scoped_lock lock(mutex);
+  auto& tables = known[device.kernels];
+  if (!tables) tables = read_tables(device);
+  return tables;
+}
+
+}  // namespace penstock

@@ -1,0 +1,227 @@
+// Bytes that a layer keeps from F to B with fused attention, a token (h hidden, a heads, g key heads of d, f
+// inner width, t tensor; values of 2 bytes):
+//
+//   two norms' inputs and outputs           8 h                    over t where the sequence is shared
+//   queries, keys, values and their sum     4 a d + 4 g d          over t
+//   attention's log-sum-exp                 4 a                    over t
+//   feed-forward                            6 f (not gated: 4 f)   over t: fc1's output and fc2's input
+//
+// A block with LayerNorm and dropouts keeps 34 h (Korthikanti et al., MLSys'23, table 2, without its
+// attention core). When B is split, the products' inputs and the gradients of their outputs wait for W:
+// together they are as many bytes as were kept, so that nothing is given back at I.
+
+#include "scenarios/pricing/layer_memory.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kValueBytes = 2;
+constexpr std::int64_t kVocabularyMultiple = 128;
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+/// What a tensor group leaves whole: the sequence's parts where it is shared.
+double sequence_ways(const Parallel& parallel) {
+  return parallel.sequence_parallel ? static_cast<double>(parallel.tensor) : 1;
+}
+
+double norm_parameters(const Architecture& model) {
+  return as_double(2 * model.hidden * (model.layer_norm ? 2 : 1));
+}
+
+/// Weights of a layer that every device of a tensor group holds whole.
+double replicated_parameters(const Architecture& model, const LayerKind& kind) {
+  double replicated = norm_parameters(model);
+  if (model.query_key_norm) replicated += as_double(2 * model.head_dim);
+  if (model.latent) {
+    const LatentAttention& latent = *model.latent;
+    replicated += as_double(model.hidden * (latent.query_rank + latent.kv_rank + latent.rotary_dim) +
+                            latent.query_rank + latent.kv_rank);
+  }
+  if (kind.has_experts) {
+    replicated += as_double(model.experts->count * (model.hidden + (model.experts->router_bias ? 1 : 0)));
+  }
+  return replicated;
+}
+
+/// Key heads beyond those that the tensor group's devices would share.
+double copied_key_heads(const Workload& work) {
+  if (work.model.latent) return 0;
+  const double missing = work.parallel.tensor - as_double(work.model.kv_heads);
+  return std::max(0.0, missing) * 2 * as_double(work.model.head_dim * work.model.hidden);
+}
+
+double padded_vocabulary(const Workload& work) {
+  const std::int64_t multiple = kVocabularyMultiple * work.parallel.tensor;
+  return as_double((work.model.vocabulary + multiple - 1) / multiple * multiple);
+}
+
+/// Rows that a device's experts compute of one microbatch.
+double expert_rows(const Workload& work) {
+  return work.tokens() * as_double(work.model.experts->per_token) / sequence_ways(work.parallel);
+}
+
+double kept_of_attention(const Workload& work) {
+  const Architecture& model = work.model;
+  const double t = work.parallel.tensor;
+  const double heads = as_double(model.heads);
+  if (model.latent) {
+    const LatentAttention& latent = *model.latent;
+    const double narrow = 2 * as_double(2 * latent.query_rank + 2 * latent.kv_rank + latent.rotary_dim);
+    const double key_dim = as_double(latent.content_dim + latent.rotary_dim);
+    return narrow + (4 * heads * key_dim + 4 * heads * as_double(latent.value_dim) + 4 * heads) / t;
+  }
+  const double dim = as_double(model.head_dim);
+  const double exchanged =
+      work.parallel.context > 1 && work.parallel.context_exchange == ContextExchange::all_to_all
+          ? 2 * heads * dim
+          : 0;
+  return (4 * heads * dim + 4 * as_double(model.kv_heads) * dim + 4 * heads + exchanged) / t;
+}
+
+double first_product_bytes(const Architecture& model, double inner) {
+  return (model.gated ? 2 : 1) * kValueBytes * inner;
+}
+
+double kept_of_feed_forward(const Workload& work, double inner) {
+  double values = first_product_bytes(work.model, inner) + kValueBytes * inner;
+  if (work.recompute == LayerRecompute::activation) values -= kValueBytes * inner;
+  if (work.recompute == LayerRecompute::mlp) values -= first_product_bytes(work.model, inner);
+  return values;
+}
+
+double kept_of_experts(const Workload& work) {
+  const Experts& experts = *work.model.experts;
+  const double inner = as_double(experts.inner);
+  const double shared = as_double(experts.shared_inner) / work.parallel.tensor;
+  return expert_rows(work) * (2 * as_double(work.model.hidden) + kept_of_feed_forward(work, inner)) +
+         work.tokens() * as_double(experts.count) * 8 + work.tokens() * kept_of_feed_forward(work, shared);
+}
+
+}  // namespace
+
+// --- parameters -----------------------------------------------------------------------------------------
+
+DeviceParameters layer_device_parameters(const Workload& work, const LayerKind& kind) {
+  const double experts = as_double(expert_parameters(work.model, kind));
+  const double replicated = replicated_parameters(work.model, kind);
+  const double shared = as_double(layer_parameters(work.model, kind)) - experts - replicated;
+  return {.dense = replicated + (shared + copied_key_heads(work)) / work.parallel.tensor,
+          .expert = experts / work.parallel.expert};
+}
+
+DeviceParameters embedding_device_parameters(const Workload& work) {
+  const double hidden = as_double(work.model.hidden);
+  return {.dense = padded_vocabulary(work) * hidden / work.parallel.tensor +
+                   as_double(work.model.positions) * hidden};
+}
+
+DeviceParameters head_device_parameters(const Workload& work, bool beside_embedding) {
+  const double norm = norm_parameters(work.model) / 2;
+  const bool shares = work.model.tied && beside_embedding;
+  const double weights = padded_vocabulary(work) * as_double(work.model.hidden) / work.parallel.tensor;
+  return {.dense = norm + (shares ? 0 : weights)};
+}
+
+DeviceParameters multi_token_device_parameters(const Workload& work) {
+  DeviceParameters parameters = layer_device_parameters(work, work.model.layers.back());
+  const double hidden = as_double(work.model.hidden);
+  parameters.dense += 2 * hidden * hidden / work.parallel.tensor + 3 * hidden;
+  return parameters;
+}
+
+double weight_bytes(const Workload& work) {
+  if (work.precision == GemmPrecision::bf16) return kValueBytes;
+  const bool is_hopper = work.device.kernels == "H100" || work.device.kernels == "H200";
+  return is_hopper ? 2 : 1;
+}
+
+// --- activations ----------------------------------------------------------------------------------------
+
+double kept_bytes(const Workload& work, const LayerKind& kind) {
+  const Architecture& model = work.model;
+  const double hidden = as_double(model.hidden);
+  const double ways = sequence_ways(work.parallel);
+  const double tokens = work.tokens();
+  if (work.recompute == LayerRecompute::full) return tokens * kValueBytes * hidden / ways;
+  const double around = 8 * hidden / ways - (work.recompute == LayerRecompute::norm ? 4 * hidden / ways : 0);
+  if (kind.has_experts) return tokens * (around + kept_of_attention(work)) + kept_of_experts(work);
+  if (model.layer_norm && !model.gated) {
+    // 10 h of the 34 h are outside the tensor-parallel parts: norms' inputs, dropout masks.
+    return tokens * hidden * (10 / ways + 24.0 / work.parallel.tensor);
+  }
+  const double inner = as_double(model.feed_forward) / work.parallel.tensor;
+  return tokens * (around + kept_of_attention(work) + kept_of_feed_forward(work, inner));
+}
+
+WeightShapes weight_shapes(const Workload& work, const LayerKind& kind) {
+  const Architecture& model = work.model;
+  const std::int64_t t = work.parallel.tensor;
+  WeightShapes shapes;
+  if (model.latent) {
+    const LatentAttention& latent = *model.latent;
+    const std::int64_t key_dim = latent.content_dim + latent.rotary_dim;
+    if (latent.query_rank > 0) shapes.emplace(latent.query_rank, model.hidden);
+    shapes.emplace(model.heads * key_dim / t, latent.query_rank > 0 ? latent.query_rank : model.hidden);
+    shapes.emplace(latent.kv_rank + latent.rotary_dim, model.hidden);
+    shapes.emplace(model.heads * (latent.content_dim + latent.value_dim) / t, latent.kv_rank);
+    shapes.emplace(model.hidden, model.heads * latent.value_dim / t);
+  } else {
+    const std::int64_t kv_heads = std::max(model.kv_heads, t);
+    shapes.emplace((model.heads + 2 * kv_heads) * model.head_dim / t, model.hidden);
+    shapes.emplace(model.hidden, model.heads * model.head_dim / t);
+  }
+  const auto add_feed_forward = [&](std::int64_t inner) {
+    shapes.emplace((model.gated ? 2 : 1) * inner, model.hidden);
+    shapes.emplace(model.hidden, inner);
+  };
+  if (!kind.has_experts) {
+    add_feed_forward(model.feed_forward / t);
+  } else {
+    add_feed_forward(model.experts->inner);
+    if (model.experts->shared_inner > 0) add_feed_forward(model.experts->shared_inner / t);
+  }
+  return shapes;
+}
+
+double placeholder_bytes(const WeightShapes& shapes) {
+  double bytes = 0;
+  for (const auto& [rows, columns] : shapes) bytes += kValueBytes * as_double(rows * columns);
+  return bytes;
+}
+
+double layer_transient_bytes(const Workload& work, const LayerKind& kind) {
+  const double hidden = as_double(work.model.hidden);
+  const double t = work.parallel.tensor;
+  const double edge = kValueBytes * work.tokens() * hidden / t;
+  double bytes = edge;
+  if (kind.has_experts) {
+    bytes += expert_rows(work) * (4 * as_double(work.model.experts->inner) + 8 * hidden);
+  } else {
+    bytes += 4 * as_double(work.model.feed_forward) * work.tokens() / t;
+  }
+  if (work.recompute != LayerRecompute::full) return bytes;
+  Workload kept = work;  // what the layer keeps while it is computed again
+  kept.recompute = LayerRecompute::none;
+  return bytes + kept_bytes(kept, kind);
+}
+
+double head_transient_bytes(const Workload& work) {
+  const double hidden = as_double(work.model.hidden);
+  const double t = work.parallel.tensor;
+  const double tokens = work.tokens();
+  const double vocabulary = padded_vocabulary(work);
+  return (2 * tokens * vocabulary + 2 * vocabulary * hidden + 8 * tokens * hidden) / t +
+         (t > 1 ? 4 * tokens * hidden : 0);
+}
+
+}  // namespace penstock

@@ -1,0 +1,195 @@
+// Even: n/s layers a stage. Ends one less: (n + 2)/s, of which the first stage spends one on the embedding
+// and the last one on the head (Megatron's account_for_embedding_in_pipeline_split and
+// account_for_loss_in_pipeline_split). A layout is spelt out first, repetitions and all, and then counted
+// stage by stage.
+
+#include "scenarios/pricing/layer_split.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kLongestLayout = std::size_t{1} << 20;
+
+using Text = tl::expected<std::string, std::string>;
+
+/// Spells out "x*n" and "(..)*n".
+class LayoutSpeller {
+ public:
+  explicit LayoutSpeller(std::string_view text) : text_(text) {}
+
+  Text all() {
+    auto spelt = sequence();
+    if (spelt && at_ < text_.size()) return fault("the end or one of E t m L |");
+    return spelt;
+  }
+
+ private:
+  tl::unexpected<std::string> fault(std::string_view expected) const {
+    const std::string found =
+        at_ < text_.size() ? fmt::format("\"{}\"", text_.substr(at_, 8)) : std::string("nothing");
+    return tl::unexpected(
+        fmt::format("layout \"{}\", character {}: expected {}, got {}", text_, at_ + 1, expected, found));
+  }
+
+  Text sequence() {
+    std::string spelt;
+    while (at_ < text_.size() && text_[at_] != ')') {
+      auto part = text_[at_] == '(' ? group() : letter();
+      if (!part) return part;
+      const auto times = repetition();
+      if (!times) return tl::unexpected(times.error());
+      if (spelt.size() + part->size() * static_cast<std::size_t>(*times) > kLongestLayout) {
+        return fault("fewer layers and stages");
+      }
+      for (std::int64_t i = 0; i < *times; ++i) spelt += *part;
+    }
+    return spelt;
+  }
+
+  Text group() {
+    if (++depth_ > 8) return fault("fewer brackets");
+    ++at_;
+    auto inner = sequence();
+    if (!inner) return inner;
+    if (at_ >= text_.size()) return fault("a closing bracket");
+    ++at_;
+    --depth_;
+    return inner;
+  }
+
+  Text letter() {
+    const char c = text_[at_];
+    if (std::string_view("EtmL|,").find(c) == std::string_view::npos) return fault("one of E t m L | ( )");
+    ++at_;
+    return c == ',' ? std::string() : std::string(1, c);
+  }
+
+  tl::expected<std::int64_t, std::string> repetition() {
+    if (at_ >= text_.size() || text_[at_] != '*') return 1;
+    ++at_;
+    std::int64_t times = 0;
+    const char* first = text_.data() + at_;
+    const auto [end, error] = std::from_chars(first, text_.data() + text_.size(), times);
+    if (error != std::errc() || times < 0 || times > static_cast<std::int64_t>(kLongestLayout)) {
+      return fault("a number behind *");
+    }
+    at_ += static_cast<std::size_t>(end - first);
+    return times;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+};
+
+std::vector<std::string> stages_of(std::string_view layout) {
+  std::vector<std::string> stages(1);
+  for (const char c : layout) {
+    if (c == '|') {
+      stages.emplace_back();
+    } else {
+      stages.back().push_back(c);
+    }
+  }
+  return stages;
+}
+
+tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
+  const auto spelt = LayoutSpeller(text).all();
+  if (!spelt) return tl::unexpected(spelt.error());
+  const std::vector<std::string> stages = stages_of(*spelt);
+  LayerSplit split{.rule = LayerSplit::Rule::listed};
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const auto count = [&](char c) { return std::ranges::count(stages[i], c); };
+    const bool is_first = i == 0;
+    const bool is_last = i + 1 == stages.size();
+    if (count('E') != (is_first ? 1 : 0) || (is_first && stages[i].front() != 'E')) {
+      return tl::unexpected(
+          fmt::format("layout \"{}\": expected E once, at the front of the first stage", text));
+    }
+    if (count('L') != (is_last ? 1 : 0) || (is_last && stages[i].back() != 'L')) {
+      return tl::unexpected(
+          fmt::format("layout \"{}\": expected L once, at the end of the last stage", text));
+    }
+    if (count('m') > 0 && !is_last) {
+      return tl::unexpected(fmt::format(
+          "layout \"{}\": expected multi-token-prediction layers (m) on the last stage, got stage {}", text,
+          i));
+    }
+    split.counts.push_back(count('t'));
+  }
+  return split;
+}
+
+}  // namespace
+
+tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text) {
+  if (text == "even") return LayerSplit{};
+  if (text == "ends-one-less") return LayerSplit{.rule = LayerSplit::Rule::ends_one_less};
+  if (text.find('L') != std::string_view::npos) return parse_layout(text);
+  return tl::unexpected(
+      fmt::format("expected even, ends-one-less, a Megatron layout such as \"Et*3|t*4|t*3L\" or a list of "
+                  "layers a stage, "
+                  "got \"{}\"",
+                  text));
+}
+
+std::string to_text(const LayerSplit& split) {
+  switch (split.rule) {
+    case LayerSplit::Rule::even:
+      return "even";
+    case LayerSplit::Rule::ends_one_less:
+      return "ends-one-less";
+    case LayerSplit::Rule::listed:
+      return fmt::format("[{}]", fmt::join(split.counts, ", "));
+  }
+  return "";
+}
+
+tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSplit& split,
+                                                                  std::int64_t layers, std::int32_t stages) {
+  const std::int64_t ends = split.rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
+  if (split.rule == LayerSplit::Rule::listed) {
+    if (split.counts.size() != static_cast<std::size_t>(stages)) {
+      return tl::unexpected(
+          fmt::format("layer_split lists {} stages, the schedule has {}", split.counts.size(), stages));
+    }
+    const std::int64_t sum = std::accumulate(split.counts.begin(), split.counts.end(), std::int64_t{0});
+    if (sum != layers) {
+      return tl::unexpected(fmt::format("layer_split lists {} layers, the model has {}", sum, layers));
+    }
+    return split.counts;
+  }
+  const std::int64_t all = layers + 2 * ends;
+  if (all % stages != 0) {
+    return tl::unexpected(fmt::format(
+        "{} layers{} do not divide over {} stages (layer_split: {}); choose other stages or virtual stages, "
+        "or list the layers of each stage",
+        layers, ends > 0 ? " and the two ends" : "", stages, to_text(split)));
+  }
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), all / stages);
+  counts.front() -= ends;
+  counts.back() -= ends;
+  if (counts.front() < 0) {
+    return tl::unexpected(
+        fmt::format("layer_split ends-one-less takes two layers of the one stage at least"));
+  }
+  return counts;
+}
+
+}  // namespace penstock

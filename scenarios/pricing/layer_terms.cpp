@@ -1,0 +1,290 @@
+// A layer of T tokens on one device (h hidden, a heads, g key heads of d, t tensor, c context):
+//
+//   norm -> qkv product -> rotary -> attention -> projection -> add -> norm -> feed-forward -> add
+//
+// Products by their kernels' table; causal attention by the rate of a fused kernel, backward 2.5 times the
+// operations at 0.85 of the rate (Dao, 2023: recomputed scores and four products); norms, adds and
+// activations by the bytes they move. Tensor parallelism with sequence parallelism gathers and scatters the
+// layer's activations around both parts (Korthikanti et al., MLSys'23, section 4.2.2), and gathers once more
+// for each part's weight gradients; what runs beside the products leaves 1/t of itself exposed.
+
+#include "scenarios/pricing/layer_terms.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/term_writer.hpp"
+#include "scenarios/pricing/workload.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kNano = 1e-9;
+constexpr double kBackwardAttentionOperations = 2.5;
+constexpr double kBackwardAttentionRate = 0.85;
+/// Of the peak, where no attention was measured.
+constexpr double kPlainAttentionEfficiency = 0.5;
+/// The head dimension whose rate attention with narrow keys and values takes.
+constexpr double kLatentHeadDim = 128;
+/// Bytes a logit of the fused loss moves.
+constexpr double kLossForwardBytes = 6;
+constexpr double kLossBackwardBytes = 4;
+/// Parts of the host's time for a layer.
+constexpr double kHostForwardPart = 1.0 / 3;
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+/// Heads, and key heads, that one device computes of the whole sequence.
+struct DeviceHeads {
+  double heads;
+  double kv_heads;
+  double share;  ///< of their attention's time that is this device's own
+};
+
+DeviceHeads device_heads(const Workload& work) {
+  const Parallel& parallel = work.parallel;
+  const bool by_heads = parallel.context_exchange == ContextExchange::all_to_all;
+  const double ways = parallel.tensor * (by_heads ? static_cast<double>(parallel.context) : 1);
+  return {.heads = as_double(work.model.heads) / ways,
+          .kv_heads = std::max(1.0, as_double(work.model.kv_heads) / ways),
+          .share = by_heads ? 1 : 1.0 / parallel.context};
+}
+
+// --- attention --------------------------------------------------------------------------------------------
+
+void add_attention_products(TermWriter& terms) {
+  const Workload& work = terms.work();
+  const Architecture& model = work.model;
+  const double t = work.parallel.tensor;
+  const double tokens = work.tokens();
+  const double hidden = as_double(model.hidden);
+  const double heads = as_double(model.heads);
+  if (model.latent) {
+    const LatentAttention& latent = *model.latent;
+    const double query_dim = as_double(latent.content_dim + latent.rotary_dim);
+    if (latent.query_rank > 0) {
+      terms.gemm(
+          "latents",
+          {.m = tokens, .n = as_double(latent.query_rank + latent.kv_rank + latent.rotary_dim), .k = hidden});
+      terms.gemm("queries", {.m = tokens, .n = heads * query_dim / t, .k = as_double(latent.query_rank)});
+    } else {
+      terms.gemm("latents", {.m = tokens, .n = as_double(latent.kv_rank + latent.rotary_dim), .k = hidden});
+      terms.gemm("queries", {.m = tokens, .n = heads * query_dim / t, .k = hidden});
+    }
+    terms.gemm("keys and values", {.m = tokens,
+                                   .n = heads * as_double(latent.content_dim + latent.value_dim) / t,
+                                   .k = as_double(latent.kv_rank)});
+    terms.gemm("projection", {.m = tokens, .n = hidden, .k = heads * as_double(latent.value_dim) / t});
+    return;
+  }
+  const double dim = as_double(model.head_dim);
+  const double kv_heads = std::max(as_double(model.kv_heads), t);  // a device has one key head at least
+  terms.gemm("qkv", {.m = tokens, .n = (heads + 2 * kv_heads) * dim / t, .k = hidden});
+  terms.gemm("projection", {.m = tokens, .n = hidden, .k = heads * dim / t});
+}
+
+/// Forward and backward seconds of scores, softmax and the sum over values.
+std::pair<double, double> attention_seconds(const TermWriter& terms, const LayerKind& kind) {
+  const Workload& work = terms.work();
+  const Architecture& model = work.model;
+  const DeviceHeads heads = device_heads(work);
+  const double key_dim =
+      as_double(model.latent ? model.latent->content_dim + model.latent->rotary_dim : model.head_dim);
+  const double value_dim = as_double(model.latent ? model.latent->value_dim : model.head_dim);
+  const double operations = 2 * (key_dim + value_dim) * heads.heads * as_double(work.micro_batch_size) *
+                            attention_scores(kind, work.sequence) * heads.share;
+  const auto measured =
+      terms.kernels().attention_rate({.head_dim = model.latent ? kLatentHeadDim : key_dim,
+                                      .heads = heads.heads,
+                                      .kv_heads = model.latent ? heads.heads : heads.kv_heads,
+                                      .batch = as_double(work.micro_batch_size),
+                                      .sequence = as_double(work.sequence)});
+  const double rate = measured.value_or(kPlainAttentionEfficiency * work.device.bf16_flops_per_second);
+  return {operations / rate, kBackwardAttentionOperations * operations / (kBackwardAttentionRate * rate)};
+}
+
+/// What the sequence's parts tell each other, as far as attention does not hide it.
+void add_context_exchange(TermWriter& terms, double forward_s, double backward_s) {
+  const Workload& work = terms.work();
+  const Parallel& parallel = work.parallel;
+  if (parallel.context <= 1) return;
+  const double t = parallel.tensor;
+  const double dim = as_double(work.model.head_dim);
+  if (parallel.context_exchange == ContextExchange::all_to_all) {
+    const double bytes =
+        2 * work.tokens() * as_double(2 * work.model.heads + 2 * work.model.kv_heads) * dim / t;
+    const double seconds =
+        work.device.collectives *
+        group_seconds(work, terms.kernels(), DeviceGroup::context, GroupOperation::all_to_all, bytes);
+    terms.collective("heads for tokens", seconds, seconds);
+    return;
+  }
+  const double bytes =
+      2 * 2 * work.tokens() * as_double(work.model.kv_heads) * dim / t * (parallel.context - 1);
+  const double ring_s = bytes / link_bytes_per_second(work, DeviceGroup::context);
+  const double latency_s = as_double(work.device.link_latency_ns) * kNano;
+  terms.collective("keys round the ring", std::max(0.0, ring_s - forward_s) + latency_s,
+                   std::max(0.0, 2 * ring_s - backward_s) + latency_s);
+}
+
+void add_attention(TermWriter& terms, const LayerKind& kind) {
+  const Workload& work = terms.work();
+  const Architecture& model = work.model;
+  add_attention_products(terms);
+  const auto [forward_s, backward_s] = attention_seconds(terms, kind);
+  terms.add(
+      {.name = "attention", .kind = TermKind::attention, .forward = forward_s, .backward_input = backward_s});
+  add_context_exchange(terms, forward_s, backward_s);
+  if (model.positions > 0) return;  // learned positions are added once, below the layers
+  const double rotated =
+      model.latent ? as_double(3 * model.heads * (model.latent->content_dim + model.latent->rotary_dim))
+                   : as_double((model.heads + 2 * model.kv_heads) * model.head_dim);
+  const double bytes = 4 * work.tokens() * rotated / work.parallel.tensor;
+  terms.memory("rotary positions", bytes, bytes, 1);
+}
+
+// --- what is around both parts ----------------------------------------------------------------------------
+
+void add_norms(TermWriter& terms) {
+  const Workload& work = terms.work();
+  const double ways = work.parallel.sequence_parallel ? work.parallel.tensor : 1;
+  const double values = work.tokens() * as_double(work.model.hidden) / ways;
+  terms.memory("norms", 2 * values * 4, 2 * values * 8, 2);
+  terms.memory("residual adds", 2 * values * 6, 2 * values * 4, 2);
+}
+
+/// A dense layer has both parts under tensor parallelism, a layer of experts its attention alone.
+void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
+  const Workload& work = terms.work();
+  const Parallel& parallel = work.parallel;
+  if (parallel.tensor <= 1) return;
+  const double parts = kind.has_experts ? 1 : 2;
+  const double bytes = 2 * work.tokens() * as_double(work.model.hidden);
+  const auto seconds = [&](GroupOperation operation) {
+    return group_seconds(work, terms.kernels(), DeviceGroup::tensor, operation, bytes);
+  };
+  const double exposed = parallel.tensor_overlap ? 1.0 / parallel.tensor : work.device.collectives;
+  if (!parallel.sequence_parallel) {
+    const double reduce_s = parts * exposed * seconds(GroupOperation::all_reduce);
+    terms.collective("tensor collectives", reduce_s, reduce_s);
+    return;
+  }
+  const double gather_s = seconds(GroupOperation::all_gather);
+  const double scatter_s = seconds(GroupOperation::reduce_scatter);
+  terms.collective("tensor collectives", parts * exposed * (gather_s + scatter_s),
+                   parts * exposed * (2 * gather_s + scatter_s));
+}
+
+/// Adds to the backward pass what is computed again.
+void add_recomputation(TermWriter& terms, const std::vector<Term>& forward) {
+  const LayerRecompute recompute = terms.work().recompute;
+  const auto is_again = [&](std::string_view name) {
+    switch (recompute) {
+      case LayerRecompute::none:
+      case LayerRecompute::selective:
+        return false;
+      case LayerRecompute::norm:
+        return name == "norms";
+      case LayerRecompute::activation:
+        return name == "activation";
+      case LayerRecompute::mlp:
+        return name == "fc1";
+      case LayerRecompute::full:
+        return true;
+    }
+    return false;
+  };
+  double seconds = 0;
+  for (const Term& term : forward) {
+    if (is_again(term.name)) seconds += term.forward;
+  }
+  if (seconds > 0) {
+    terms.add({.name = "recomputation", .kind = TermKind::gemm, .backward_input = seconds});
+  }
+}
+
+/// The host launches a layer's kernels no faster than this.
+void add_host_floor(std::vector<Term>& terms, double layer_s) {
+  const Term sum = total_of(terms);
+  const double forward_s = std::max(0.0, kHostForwardPart * layer_s - sum.forward);
+  const double backward_s = std::max(0.0, (1 - kHostForwardPart) * layer_s - sum.backward());
+  if (forward_s <= 0 && backward_s <= 0) return;
+  terms.push_back(
+      {.name = "host", .kind = TermKind::host, .forward = forward_s, .backward_input = backward_s});
+}
+
+}  // namespace
+
+std::string_view to_text(TermKind kind) {
+  switch (kind) {
+    case TermKind::gemm:
+      return "gemm";
+    case TermKind::attention:
+      return "attention";
+    case TermKind::memory:
+      return "memory";
+    case TermKind::cast:
+      return "cast";
+    case TermKind::accumulate:
+      return "accumulate";
+    case TermKind::collective:
+      return "collective";
+    case TermKind::host:
+      return "host";
+  }
+  return "";
+}
+
+std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels, const LayerKind& kind) {
+  TermWriter writer(work, kernels);
+  add_attention(writer, kind);
+  add_feed_forward(writer, kind);
+  add_norms(writer);
+  add_tensor_collectives(writer, kind);
+  std::vector<Term> terms = writer.take();
+  TermWriter again(work, kernels);
+  add_recomputation(again, terms);
+  std::ranges::move(again.take(), std::back_inserter(terms));
+  add_host_floor(terms, work.host_layer_seconds);
+  return terms;
+}
+
+std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels) {
+  TermWriter terms(work, kernels);
+  const double t = work.parallel.tensor;
+  const double vocabulary = as_double(work.model.vocabulary) / t;
+  terms.gemm("head", {.m = work.tokens(), .n = vocabulary, .k = as_double(work.model.hidden)},
+             GemmPrecision::bf16);
+  const double logits = work.tokens() * vocabulary;
+  terms.memory("loss", kLossForwardBytes * logits, kLossBackwardBytes * logits, 1);
+  return terms.take();
+}
+
+std::vector<Term> multi_token_terms(const Workload& work, const KernelTables& kernels) {
+  std::vector<Term> terms = layer_terms(work, kernels, work.model.layers.back());
+  TermWriter projection(work, kernels);
+  const double hidden = as_double(work.model.hidden);
+  projection.gemm("mtp projection",
+                  {.m = work.tokens(), .n = hidden / work.parallel.tensor, .k = 2 * hidden});
+  std::ranges::move(projection.take(), std::back_inserter(terms));
+  std::ranges::move(head_terms(work, kernels), std::back_inserter(terms));
+  return terms;
+}
+
+Term total_of(const std::vector<Term>& terms) {
+  Term sum{.name = "total"};
+  for (const Term& term : terms) {
+    sum.forward += term.forward;
+    sum.backward_input += term.backward_input;
+    sum.backward_weight += term.backward_weight;
+  }
+  return sum;
+}
+
+}  // namespace penstock

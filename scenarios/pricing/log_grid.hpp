@@ -1,0 +1,38 @@
+#pragma once
+// A function of sizes that is known at the points of a grid, straight between them in logarithms of
+// everything, and constant beyond the edges.
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <vector>
+
+namespace penstock {
+
+/// A positive figure by `Axes` positive sizes. Points that were not given have the figure of the nearest one
+/// that was, by distance in logarithms.
+template <std::size_t Axes>
+class LogGrid {
+ public:
+  using Point = std::array<double, Axes>;
+
+  LogGrid() = default;
+  /// Requires at least one figure; sizes and figures > 0.
+  explicit LogGrid(const std::map<Point, double>& figures);
+
+  bool empty() const { return figures_.empty(); }
+  /// Requires !empty() and sizes > 0.
+  double at(const Point& sizes) const;
+
+ private:
+  std::size_t place(const std::array<std::size_t, Axes>& steps) const;
+
+  std::array<std::vector<double>, Axes> axes_;  // logarithms, ascending
+  std::vector<double> figures_;                 // logarithms, the last axis fastest
+};
+
+extern template class LogGrid<1>;
+extern template class LogGrid<2>;
+extern template class LogGrid<3>;
+
+}  // namespace penstock

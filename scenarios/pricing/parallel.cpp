@@ -1,0 +1,74 @@
+// Devices are numbered nearest first, as in the order tp-cp-ep-pp-dp:
+//
+//   device = t + T (c + C (p + P d))        t of T tensor, c of C context, p of P pipeline, d of D copies
+//
+// so that tensor groups are neighbours, an edge of the pipeline goes T C devices on, and the members of a
+// data-parallel group are T C P apart. A group of e devices for experts takes neighbours in (t, c) first and
+// goes on over copies.
+
+#include "scenarios/pricing/parallel.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "topology/device_types.hpp"
+
+namespace penstock {
+
+std::string_view to_text(PlacementOrder order) {
+  return order == PlacementOrder::tp_cp_ep_pp_dp ? "tp-cp-ep-pp-dp" : "tp-cp-ep-dp-pp";
+}
+
+std::string_view to_text(ContextExchange exchange) {
+  return exchange == ContextExchange::ring ? "ring" : "all-to-all";
+}
+
+std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
+  switch (group) {
+    case DeviceGroup::tensor:
+      return parallel.tensor;
+    case DeviceGroup::context:
+      return parallel.context;
+    case DeviceGroup::expert:
+      return parallel.expert;
+    case DeviceGroup::pipeline:
+      return ranks;
+    case DeviceGroup::data:
+      return std::int64_t{parallel.data} * parallel.context;
+  }
+  return 1;
+}
+
+std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
+  const std::int64_t rank = parallel.devices_per_rank();
+  const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
+  // Copies `count` of which a group reaches, and the stages between them.
+  const auto over_copies = [&](std::int64_t count) {
+    if (count <= 1) return rank;
+    return rank * count * (stages_are_nearer ? std::int64_t{ranks} : 1);
+  };
+  switch (group) {
+    case DeviceGroup::tensor:
+      return parallel.tensor;
+    case DeviceGroup::context:
+      return rank;
+    case DeviceGroup::expert:
+      return parallel.expert <= rank ? parallel.expert : over_copies((parallel.expert + rank - 1) / rank);
+    case DeviceGroup::pipeline:
+      return rank * ranks * (stages_are_nearer ? 1 : std::int64_t{parallel.data});
+    case DeviceGroup::data:
+      return over_copies(parallel.data);
+  }
+  return 1;
+}
+
+bool is_on_nvlink(const Parallel& parallel, std::int32_t ranks, DeviceGroup group, const DeviceType& device) {
+  return group_span(parallel, ranks, group) <= device.nvlink_devices;
+}
+
+std::int64_t device_count(const Parallel& parallel, std::int32_t ranks) {
+  return std::int64_t{parallel.devices_per_rank()} * ranks * parallel.data;
+}
+
+}  // namespace penstock

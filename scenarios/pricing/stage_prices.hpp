@@ -1,0 +1,60 @@
+#pragma once
+// What each model stage of a workload takes and holds on one device of its rank, and what a rank does once a
+// step.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/workload.hpp"
+
+namespace penstock {
+
+/// Layers of one kind that follow each other in the account of a stage.
+struct PricedLayers {
+  std::string name;  ///< "dense layer", "expert layer", "head", ...
+  std::int64_t count = 0;
+  std::vector<Term> terms;  ///< of one
+};
+
+/// One model stage. Seconds and bytes of one microbatch.
+struct StagePrice {
+  std::vector<PricedLayers> layers;
+  double forward_s = 0;
+  double backward_input_s = 0;
+  double backward_weight_s = 0;
+  double kept_bytes = 0;
+  double transient_bytes = 0;
+  double edge_bytes = 0;  ///< sent forward over the edge out of it, and back as gradient
+  double weight_bytes = 0;
+  double gradient_bytes = 0;
+  double optimizer_bytes = 0;
+  DeviceParameters parameters;
+};
+
+/// What a rank does once a step beside its microbatches, as far as nothing hides it.
+struct RankStep {
+  double reduction_s = 0;  ///< gradients, and weights back
+  double optimizer_s = 0;
+  double total_s() const { return reduction_s + optimizer_s; }
+};
+
+/// The stages' prices. `layers` has the layers of each stage, `rank_of_stage` where each is: placeholders of
+/// gradients are shared by the stages of a rank. Requires as many of one as of the other, and that the
+/// layers are the model's.
+std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& kernels,
+                                     std::span<const std::int64_t> layers,
+                                     std::span<const std::int32_t> rank_of_stage);
+
+/// Of a rank with these parameters in `chunks` model stages.
+RankStep price_step(const Workload& work, const KernelTables& kernels, const DeviceParameters& parameters,
+                    std::int32_t chunks);
+
+/// Over the ranks: the longest step, which all wait for.
+RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,
+                      std::span<const std::int32_t> rank_of_stage);
+
+}  // namespace penstock

@@ -1,0 +1,101 @@
+// A product Y = X W is followed by two backward: dX = dY W^T (the input's gradient) and dW = X^T dY, which is
+// added to the sum over microbatches in the product's own last step: reading and writing that sum costs 0.4
+// of its bytes, as the rest hides behind the product. 8 and 4 bit values are cast by kernels that run half
+// beside others forward, and write two copies backward.
+
+#include "scenarios/pricing/term_writer.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "scenarios/pricing/gemm_model.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_terms.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kNano = 1e-9;
+/// Without a table and a model.
+constexpr double kPlainEfficiency = 0.70;
+/// Bytes an element of a product's input that is cast forward: read in 2, written twice in 1, half of it
+/// hidden.
+constexpr double kForwardCastBytes = 4 * 0.5;
+constexpr double kBackwardCastBytes = 4;
+/// What of the accumulation's reads and writes does not hide behind the product.
+constexpr double kAccumulatePart = 0.4;
+
+}  // namespace
+
+double TermWriter::memory_seconds(double bytes) const {
+  return bytes / (work_.device.memory_efficiency * work_.device.memory_bytes_per_second);
+}
+
+double TermWriter::peak(GemmPrecision precision) const {
+  switch (precision) {
+    case GemmPrecision::bf16:
+      return work_.device.bf16_flops_per_second;
+    case GemmPrecision::fp8:
+      return work_.device.fp8_flops_per_second;
+    case GemmPrecision::fp4:
+      return work_.device.fp4_flops_per_second;
+  }
+  return work_.device.bf16_flops_per_second;
+}
+
+double TermWriter::sustained(GemmPrecision precision) const {
+  return precision == GemmPrecision::fp4 ? work_.device.sustained_fp4 : work_.device.sustained;
+}
+
+double TermWriter::gemm_seconds(GemmPrecision precision, const GemmShape& shape) const {
+  const DeviceRates rates{.flops_per_second = peak(precision),
+                          .memory_bytes_per_second = work_.device.memory_bytes_per_second,
+                          .multiprocessors = static_cast<double>(work_.device.multiprocessors)};
+  const auto measured = kernels_.gemm_seconds(precision, shape, rates);
+  return measured.value_or(shape.flops() / (kPlainEfficiency * rates.flops_per_second));
+}
+
+void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecision precision) {
+  if (shape.flops() <= 0) return;
+  const auto [m, n, k] = shape;
+  const double factor = sustained(precision);
+  add({.name = std::string(name),
+       .kind = TermKind::gemm,
+       .forward = factor * gemm_seconds(precision, shape),
+       .backward_input = factor * gemm_seconds(precision, {.m = m, .n = k, .k = n}),
+       .backward_weight = factor * gemm_seconds(precision, {.m = n, .n = k, .k = m})});
+  if (precision != GemmPrecision::bf16) {
+    add({.name = fmt::format("{} cast", name),
+         .kind = TermKind::cast,
+         .forward = memory_seconds(m * k * kForwardCastBytes),
+         .backward_input = memory_seconds(m * n * kBackwardCastBytes)});
+  }
+  accumulate(name, n * k);
+}
+
+void TermWriter::accumulate(std::string_view name, double parameters) {
+  add({.name = fmt::format("{} accumulation", name),
+       .kind = TermKind::accumulate,
+       .backward_weight = memory_seconds(kAccumulatePart * 2 * work_.gradient_bytes * parameters)});
+}
+
+void TermWriter::memory(std::string_view name, double forward_bytes, double backward_bytes, int kernels) {
+  const double launch_s = kernels * static_cast<double>(work_.device.launch_ns) * kNano;
+  add({.name = std::string(name),
+       .kind = TermKind::memory,
+       .forward = memory_seconds(forward_bytes) + launch_s,
+       .backward_input = memory_seconds(backward_bytes) + launch_s});
+}
+
+void TermWriter::collective(std::string_view name, double forward_seconds, double backward_seconds) {
+  if (forward_seconds <= 0 && backward_seconds <= 0) return;
+  add({.name = std::string(name),
+       .kind = TermKind::collective,
+       .forward = forward_seconds,
+       .backward_input = backward_seconds});
+}
+
+}  // namespace penstock

@@ -1,0 +1,58 @@
+// A ring moves (n-1)/n of the tensor over each link, twice for an all-reduce; an all-to-all keeps 1/n at
+// home.
+
+#include "scenarios/pricing/workload.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/parallel.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kNano = 1e-9;
+
+}  // namespace
+
+std::string_view to_text(LayerRecompute recompute) {
+  switch (recompute) {
+    case LayerRecompute::none:
+      return "none";
+    case LayerRecompute::selective:
+      return "selective";
+    case LayerRecompute::norm:
+      return "norm";
+    case LayerRecompute::activation:
+      return "activation";
+    case LayerRecompute::mlp:
+      return "mlp";
+    case LayerRecompute::full:
+      return "full";
+  }
+  return "";
+}
+
+double link_bytes_per_second(const Workload& work, DeviceGroup group) {
+  const DeviceType& device = work.device;
+  return is_on_nvlink(work.parallel, work.ranks, group, device)
+             ? device.nvlink_bytes_per_second * device.nvlink_efficiency
+             : device.network_bytes_per_second * device.network_efficiency;
+}
+
+double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
+                     GroupOperation operation, double bytes) {
+  const std::int64_t size = group_size(work.parallel, work.ranks, group);
+  if (size <= 1 || bytes <= 0) return 0;
+  if (is_on_nvlink(work.parallel, work.ranks, group, work.device)) {
+    const auto measured = kernels.collective_seconds(operation, static_cast<std::int32_t>(size), bytes);
+    if (measured) return *measured;
+  }
+  const auto n = static_cast<double>(size);
+  const double passes = operation == GroupOperation::all_reduce ? 2 : 1;
+  return passes * (n - 1) / n * bytes / link_bytes_per_second(work, group) +
+         static_cast<double>(work.device.link_latency_ns) * kNano;
+}
+
+}  // namespace penstock

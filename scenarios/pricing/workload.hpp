@@ -1,0 +1,54 @@
+#pragma once
+// What is priced: a model, how it is trained, on which devices and how it is shared out over them.
+
+#include <cstdint>
+#include <string_view>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+
+/// What a layer computes again in its backward pass instead of keeping it.
+enum class LayerRecompute : std::uint8_t {
+  none,
+  selective,   // the attention core, of which a fused kernel keeps nothing: no time and no bytes
+  norm,        // the outputs of both norms
+  activation,  // the output of the feed-forward's activation
+  mlp,         // the feed-forward's first product
+  full,        // everything but the layer's input
+};
+std::string_view to_text(LayerRecompute recompute);
+
+/// One training step's parts, all but the schedule. Requires degrees that divide what they share out.
+struct Workload {
+  Architecture model;
+  std::int64_t sequence = 1;  ///< tokens of a sample
+  std::int64_t micro_batch_size = 1;
+  Parallel parallel;
+  std::int32_t ranks = 1;  ///< of one pipeline
+  DeviceType device;
+  GemmPrecision precision = GemmPrecision::bf16;
+  LayerRecompute recompute = LayerRecompute::none;
+  std::int32_t gradient_bytes = 4;  ///< a parameter
+  /// What the optimizer holds a parameter: Adam with copies of the weights in 4 bytes has 12.
+  std::int32_t optimizer_bytes = 12;
+  double host_layer_seconds = 0;  ///< least time of a layer's forward and backward together, by the host
+  bool deferred_head = false;     ///< the head's weight gradient is computed once, at the end of the step
+
+  friend bool operator==(const Workload&, const Workload&) = default;
+
+  /// Tokens of a microbatch on one device of a rank.
+  double tokens() const { return static_cast<double>(micro_batch_size * sequence) / parallel.context; }
+};
+
+/// Seconds of a collective of a group over a tensor of `bytes` (as KernelTables::collective_seconds has it):
+/// by table inside one NVLink, by the network's bandwidth beyond.
+double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
+                     GroupOperation operation, double bytes);
+/// What a device of the group reaches over one link, efficiency counted.
+double link_bytes_per_second(const Workload& work, DeviceGroup group);
+
+}  // namespace penstock

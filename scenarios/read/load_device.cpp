@@ -1,0 +1,148 @@
+// `cluster: {device: h100-sxm, nodes: 8}` and `parallel:`. A device's constants are those of its name, each of which may
+// be given instead. For models that are not priced on it (stages, layers) the cluster is one of two levels: NVLink
+// domains, whose devices' network cards make one uplink.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/pricing/csv_table.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/reader.hpp"
+#include "scenarios/read/schema.hpp"
+#include "schedules/ir/nearest_name.hpp"
+#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+using Word = std::string_view;
+
+constexpr Range kNodes{.least = 1, .most = 1 << 20};
+constexpr Range kDegree{.least = 1, .most = 1 << 20};
+
+/// A number above 0 and at most `most`, in place of `usual`.
+double number(const MappingReader& reader, Word key, double usual, double most) {
+  const auto text = reader.word(key);
+  if (!text) return usual;
+  const auto value = number_of(*text);
+  if (value && *value > 0 && *value <= most) return *value;
+  reader.complain(key,
+                  fmt::format("expected a number above 0 and at most {}, such as {}, got \"{}\"", most, usual, *text));
+  return usual;
+}
+
+/// A rate that must be finite.
+double rate(std::optional<double> stated, double usual) {
+  return stated && *stated < std::numeric_limits<double>::infinity() ? *stated : usual;
+}
+
+std::string unknown_device(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const DeviceType& type : device_types()) names.emplace_back(type.name);
+  return fmt::format("expected one of {}, got \"{}\"; did you mean {}?", listed(names), name,
+                     nearest_name(name, names));
+}
+
+DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
+  constexpr double kMostFactor = 100;
+  type.bf16_flops_per_second = reader.flops("flops").value_or(type.bf16_flops_per_second);
+  type.fp8_flops_per_second = reader.flops("fp8_flops").value_or(type.fp8_flops_per_second);
+  type.fp4_flops_per_second = reader.flops("fp4_flops").value_or(type.fp4_flops_per_second);
+  type.memory_bytes_per_second = rate(reader.bandwidth("memory_bandwidth"), type.memory_bytes_per_second);
+  type.nvlink_bytes_per_second = rate(reader.bandwidth("nvlink"), type.nvlink_bytes_per_second);
+  type.network_bytes_per_second = rate(reader.bandwidth("network"), type.network_bytes_per_second);
+  type.link_latency_ns = reader.duration("latency").value_or(type.link_latency_ns);
+  type.memory_bytes = reader.has("memory") ? reader.limit("memory").value_or(0) : type.memory_bytes;
+  type.nvlink_devices = static_cast<std::int32_t>(
+      reader.integer("nvlink_devices", kNodes).value_or(type.nvlink_devices));
+  type.devices_per_node = static_cast<std::int32_t>(
+      reader.integer("devices_per_node", kNodes).value_or(type.devices_per_node));
+  type.sustained = number(reader, "sustained", type.sustained, kMostFactor);
+  if (reader.has("sustained")) type.sustained_fp4 = type.sustained;
+  type.collectives = number(reader, "collectives", type.collectives, kMostFactor);
+  type.step_fraction = number(reader, "step_fraction", type.step_fraction, 1);
+  type.memory_efficiency = number(reader, "memory_efficiency", type.memory_efficiency, 1);
+  type.nvlink_efficiency = number(reader, "nvlink_efficiency", type.nvlink_efficiency, 1);
+  type.network_efficiency = number(reader, "network_efficiency", type.network_efficiency, 1);
+  return type;
+}
+
+TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
+  const auto in_domain = static_cast<std::int32_t>(std::min<std::int64_t>(type.nvlink_devices, devices));
+  TwoLevelCluster shape;
+  shape.devices_per_node = in_domain;
+  shape.nodes = static_cast<std::int32_t>((devices + in_domain - 1) / in_domain);
+  shape.intra_bytes_per_second = type.nvlink_bytes_per_second * type.nvlink_efficiency;
+  shape.intra_latency_ns = type.link_latency_ns;
+  shape.inter_bytes_per_second = type.network_bytes_per_second * type.network_efficiency * in_domain;
+  shape.inter_latency_ns = type.link_latency_ns;
+  if (type.memory_bytes > 0) shape.memory_bytes = type.memory_bytes;
+  shape.flops_per_second = type.bf16_flops_per_second;
+  shape.name = type.name;
+  return shape;
+}
+
+}  // namespace
+
+ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
+  static constexpr std::array<Word, 20> kKeys = {
+      "device",        "nodes",         "flops",           "fp8_flops",         "fp4_flops",
+      "memory",        "nvlink",        "network",         "memory_bandwidth",  "latency",
+      "nvlink_devices", "devices_per_node", "sustained",   "collectives",       "step_fraction",
+      "memory_efficiency", "nvlink_efficiency", "network_efficiency", "price",  "preset"};
+  const MappingReader reader(node, "cluster", kKeys, problem);
+  if (reader.has("preset")) reader.complain("preset", "expected either a preset or a device, got both");
+  const auto name = reader.word("device");
+  const DeviceType* type = name ? find_device_type(*name) : nullptr;
+  if (name && type == nullptr) reader.complain("device", unknown_device(*name));
+  if (type == nullptr) return {};
+  DeviceCluster named{.type = with_stated_figures(*type, reader),
+                      .nodes = static_cast<std::int32_t>(reader.integer("nodes", kNodes).value_or(1))};
+  return {.shape = shape_of(named.type, named.device_count()),
+          .name = named.type.name,
+          .price_per_device_hour = read_price(reader),
+          .named = std::move(named)};
+}
+
+ParallelPart read_parallel(const Node& node, Problem& problem) {
+  static constexpr std::array<Word, 10> kKeys = {
+      "tensor", "context",           "context_exchange", "expert",       "data",
+      "order",  "sequence_parallel", "tensor_overlap",   "data_overlap", "distributed_optimizer"};
+  static constexpr std::array kExchanges = {std::pair{Word{"ring"}, ContextExchange::ring},
+                                            std::pair{Word{"all-to-all"}, ContextExchange::all_to_all}};
+  static constexpr std::array kOrders = {std::pair{Word{"tp-cp-ep-pp-dp"}, PlacementOrder::tp_cp_ep_pp_dp},
+                                         std::pair{Word{"tp-cp-ep-dp-pp"}, PlacementOrder::tp_cp_ep_dp_pp}};
+  const MappingReader reader(node, "parallel", kKeys, problem);
+  const auto degree = [&](Word key) {
+    return static_cast<std::int32_t>(reader.integer(key, kDegree).value_or(1));
+  };
+  ParallelPart part{.degrees = {.tensor = degree("tensor"),
+                                .context = degree("context"),
+                                .context_exchange = reader.choice("context_exchange", kExchanges)
+                                                        .value_or(ContextExchange::ring),
+                                .expert = degree("expert"),
+                                .data = degree("data"),
+                                .order = reader.choice("order", kOrders)
+                                             .value_or(PlacementOrder::tp_cp_ep_pp_dp),
+                                .sequence_parallel = reader.flag("sequence_parallel").value_or(true),
+                                .tensor_overlap = reader.flag("tensor_overlap").value_or(true),
+                                .data_overlap = reader.flag("data_overlap").value_or(true),
+                                .distributed_optimizer =
+                                    reader.flag("distributed_optimizer").value_or(true)},
+                    .place = fmt::format("{}: parallel", place_of(node))};
+  if (reader.has("data")) part.data = part.degrees.data;
+  return part;
+}
+
+}  // namespace penstock

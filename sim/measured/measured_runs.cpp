@@ -1,0 +1,220 @@
+// A row becomes the scenario that its cells would be in a file; what all rows have in common and no column says: sequence
+// parallelism where there is tensor parallelism, a distributed optimizer, Adam, fused attention and loss.
+
+#include "sim/measured/measured_runs.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/csv_table.hpp"
+#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/load_architecture.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::array<std::string_view, 25> kColumns = {
+    "id",          "source",           "model",            "device",       "precision",
+    "devices",     "tensor",           "stages",           "virtual_stages", "context",
+    "context_exchange", "expert",      "data",             "micro_batch_size", "microbatches",
+    "sequence",    "layers",           "layer_split",      "schedule",     "recompute",
+    "tensor_overlap", "data_overlap",  "gradient_bytes",   "step_seconds", "peak_gib"};
+
+/// The cells of one row; remembers the first thing that is wrong with it.
+class RowReader {
+ public:
+  RowReader(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
+
+  const std::string& text(std::string_view column) const { return table_.cell(row_, column); }
+  bool has(std::string_view column) const { return table_.has(column) && !text(column).empty(); }
+
+  std::int64_t count(std::string_view column) {
+    const std::string& cell = text(column);
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error == std::errc() && end == cell.data() + cell.size() && value >= 1 && value <= kMost) return value;
+    expected(column, fmt::format("a whole number from 1 to {}", kMost));
+    return 1;
+  }
+  std::int32_t small(std::string_view column) { return static_cast<std::int32_t>(count(column)); }
+
+  double seconds(std::string_view column) {
+    const auto value = number_of(text(column));
+    if (value && *value > 0) return *value;
+    expected(column, "a number above 0");
+    return 1;
+  }
+
+  bool flag(std::string_view column) {
+    if (text(column) == "yes" || text(column) == "no") return text(column) == "yes";
+    expected(column, "yes or no");
+    return false;
+  }
+
+  /// One of the values by what to_text() calls it.
+  template <typename Value, std::size_t Count>
+  Value choice(std::string_view column, const std::array<Value, Count>& values) {
+    std::string names;
+    for (const Value value : values) {
+      if (text(column) == to_text(value)) return value;
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", to_text(value));
+    }
+    expected(column, fmt::format("one of {}", names));
+    return values.front();
+  }
+
+  void expected(std::string_view column, std::string_view what) {
+    if (fault_.empty())
+      fault_ = fmt::format("{}: {}: expected {}, got \"{}\"", table_.line(row_), column, what, text(column));
+  }
+  const std::string& fault() const { return fault_; }
+
+ private:
+  static constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const CsvTable& table_;
+  std::size_t row_;
+  std::string fault_;
+};
+
+/// Architectures by file and number of layers, each read once.
+class Architectures {
+ public:
+  explicit Architectures(std::filesystem::path directory) : directory_(std::move(directory)) {}
+
+  tl::expected<Architecture, std::string> of(const std::string& model, std::int64_t layers) {
+    const auto key = std::pair(model, layers);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    const auto part = load_architecture(
+        {.config = (directory_ / model).string(), .ignore = {}, .sequence = {}, .layers = layers});
+    if (!part) return tl::unexpected(part.error());
+    return known_.emplace(key, part->architecture).first->second;
+  }
+
+ private:
+  std::filesystem::path directory_;
+  std::map<std::pair<std::string, std::int64_t>, Architecture> known_;
+};
+
+Parallel parallel_of(RowReader& row) {
+  static constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
+  static constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_pp_dp, PlacementOrder::tp_cp_ep_dp_pp};
+  Parallel parallel{.tensor = row.small("tensor"),
+                    .context = row.small("context"),
+                    .expert = row.small("expert"),
+                    .data = row.small("data"),
+                    .tensor_overlap = row.flag("tensor_overlap"),
+                    .data_overlap = row.flag("data_overlap")};
+  if (row.has("context_exchange")) parallel.context_exchange = row.choice("context_exchange", kExchanges);
+  if (row.has("order")) parallel.order = row.choice("order", kOrders);
+  return parallel;
+}
+
+DeviceModel model_of(RowReader& row, const DeviceType& device) {
+  static constexpr std::array kPrecisions = {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4};
+  static constexpr std::array kRecomputes = {LayerRecompute::none,       LayerRecompute::selective,
+                                             LayerRecompute::norm,       LayerRecompute::activation,
+                                             LayerRecompute::mlp,        LayerRecompute::full};
+  DeviceModel model;
+  model.work.sequence = row.count("sequence");
+  model.work.parallel = parallel_of(row);
+  model.work.device = device;
+  model.work.precision = row.choice("precision", kPrecisions);
+  model.work.recompute = row.choice("recompute", kRecomputes);
+  model.work.gradient_bytes = row.small("gradient_bytes");
+  if (model.work.gradient_bytes != 2 && model.work.gradient_bytes != 4) row.expected("gradient_bytes", "2 or 4");
+  if (const auto split = parse_layer_split(row.text("layer_split"))) {
+    model.split = *split;
+  } else {
+    row.expected("layer_split", split.error());
+  }
+  model.kernels = built_in_kernels(device);
+  model.devices = row.count("devices");
+  model.copies = model.work.parallel.data;
+  return model;
+}
+
+std::string unknown_device() {
+  std::string names;
+  for (const DeviceType& type : device_types()) names += fmt::format("{}{}", names.empty() ? "" : ", ", type.name);
+  return fmt::format("one of {}", names);
+}
+
+tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& architectures) {
+  const DeviceType* device = find_device_type(row.text("device"));
+  if (device == nullptr) row.expected("device", unknown_device());
+  if (find_schedule(row.text("schedule")) == nullptr)
+    row.expected("schedule", "a schedule's name, as `penstock schedules` lists them");
+  if (!row.fault().empty()) return tl::unexpected(row.fault());
+  DeviceModel model = model_of(row, *device);
+  MeasuredRun run{.id = row.text("id"),
+                  .source = row.text("source"),
+                  .model = row.text("model"),
+                  .device = device->name,
+                  .precision = row.text("precision")};
+  run.step_seconds = row.seconds("step_seconds");
+  if (row.has("peak_gib")) run.peak_gib = row.seconds("peak_gib");
+  const std::int64_t layers = row.count("layers");
+  Scenario& scenario = run.scenario;
+  scenario.schedule = row.text("schedule");
+  scenario.shape.stages = row.small("stages");
+  scenario.shape.virtual_stages = row.small("virtual_stages");
+  scenario.batch.micro_batch_size = row.count("micro_batch_size");
+  scenario.batch.microbatches = row.count("microbatches");
+  if (!row.fault().empty()) return tl::unexpected(row.fault());
+  const auto architecture = architectures.of(run.model, layers);
+  if (!architecture) return tl::unexpected(architecture.error());
+  model.work.model = *architecture;
+  scenario.model = std::move(model);
+  return run;
+}
+
+}  // namespace
+
+tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return tl::unexpected(fmt::format("{}: cannot be read", file));
+  const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  const auto table = CsvTable::parse(text, kColumns);
+  if (!table) return tl::unexpected(fmt::format("{}:{}", file, table.error()));
+  MeasuredRuns runs{.header = table->header(), .runs = {}};
+  Architectures architectures(std::filesystem::path(file).parent_path());
+  for (std::size_t i = 0; i < table->row_count(); ++i) {
+    RowReader row(*table, i);
+    auto run = run_of(row, architectures);
+    if (!run) {
+      const bool is_of_row = run.error() == row.fault();
+      return tl::unexpected(is_of_row ? fmt::format("{}:{}", file, run.error())
+                                      : fmt::format("{}:{}: model: {}", file, table->line(i), run.error()));
+    }
+    run->cells = table->cells(i);
+    runs.runs.push_back(*std::move(run));
+  }
+  if (runs.runs.empty()) return tl::unexpected(fmt::format("{}: expected rows below the columns, got none", file));
+  return runs;
+}
+
+}  // namespace penstock

@@ -1,0 +1,39 @@
+#pragma once
+// Training steps that somebody measured, read from a CSV file: a configuration a row, as a scenario.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "scenarios/read/scenario.hpp"
+
+namespace penstock {
+
+/// One measured configuration.
+struct MeasuredRun {
+  std::string id;
+  std::string source;     ///< who measured it
+  std::string model;      ///< as the file names it
+  std::string device;     ///< "h100-sxm"
+  std::string precision;  ///< "bf16", "fp8", "fp4"
+  Scenario scenario;
+  double step_seconds = 0;
+  std::optional<double> peak_gib;  ///< of the fullest device, as its allocator says; absent: not measured
+  std::vector<std::string> cells;  ///< of the file's row
+};
+
+struct MeasuredRuns {
+  std::vector<std::string> header;
+  std::vector<MeasuredRun> runs;
+};
+
+/// Columns: id, source, model (a config.json, relative to the file), device, precision, devices, tensor, stages,
+/// virtual_stages, context, context_exchange, expert, data, micro_batch_size, microbatches (of one copy of the
+/// pipeline), sequence, layers, layer_split, schedule, recompute, tensor_overlap, data_overlap, gradient_bytes,
+/// step_seconds, peak_gib; and `order` where it is not the default. Others are kept as they are. Errors: "FILE:LINE:
+/// COLUMN: expected .., got ..".
+tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file);
+
+}  // namespace penstock

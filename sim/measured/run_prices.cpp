@@ -1,0 +1,80 @@
+// Constants change times, never the program: the schedule is made, lowered and compiled once, and a candidate prices the
+// layers again, fills a table of costs and runs the tape.
+
+#include "sim/measured/run_prices.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/prepare/device_prices.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/engines/compile.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/event_walk.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kNano = 1e-9;
+
+Workload with_constants(Workload work, const DeviceConstants& constants) {
+  work.device.sustained = constants.sustained;
+  work.device.sustained_fp4 = constants.sustained;
+  work.device.collectives = constants.collectives;
+  work.device.step_fraction = constants.step_fraction;
+  return work;
+}
+
+Bytes fullest(const Result& result) {
+  Bytes peak = 0;
+  for (const RankReport& rank : result.ranks) peak = std::max(peak, rank.memory.peak_bytes);
+  return peak;
+}
+
+}  // namespace
+
+DeviceConstants own_constants(const Scenario& scenario) {
+  const Workload& work = std::get<DeviceModel>(scenario.model).work;
+  return {.sustained = work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained,
+          .collectives = work.device.collectives,
+          .step_fraction = work.device.step_fraction};
+}
+
+tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
+  auto prices = price_on_devices(scenario, std::get<DeviceModel>(scenario.model));
+  if (!prices) return tl::unexpected(prices.error());
+  auto experiment = prepare(prices->scenario);
+  if (!experiment) return tl::unexpected(experiment.error().message);
+  const auto result = simulate(*experiment, {.steady = SteadyState::skip});
+  if (!result) return tl::unexpected(result.error().message);
+  RunPrices run;
+  run.peak_bytes_ = fullest(*result);
+  const FlatProgram flat = flat_program_of(*experiment);
+  auto tape = compile(flat, experiment->channels, microbatch_groups(experiment->costs));
+  if (!tape) return tl::unexpected(std::string("the program hangs"));
+  run.tape_ = *std::move(tape);
+  run.prices_ = *std::move(prices);
+  run.experiment_ = *std::move(experiment);
+  return run;
+}
+
+double RunPrices::step_seconds(const DeviceConstants& constants) const {
+  Experiment experiment = experiment_;
+  set_times(experiment.costs, prices_, with_constants(prices_.work, constants));
+  return static_cast<double>(makespan_ns(tape_, tape_costs(tape_, experiment))) * kNano;
+}
+
+}  // namespace penstock

@@ -1,0 +1,142 @@
+// Constants of accelerators. Peak rates, memory, NVLink and sizes are the vendor's data sheets and the system
+// files of ai-dynamo/aiconfigurator (095f58a5, Apache-2.0), which also has 0.8 for elementwise kernels. A
+// network card of 400 Gb/s is assumed for B200 and GB200, and so are the efficiencies of links (0.75 and 0.8)
+// and their latency of 5 us. The sustained factors follow the power headroom: A100's is 1, B200's comes from
+// SimuMax's kernels (4dcaae51) as sustained on one machine over the tables of scenarios/library/kernels; the
+// others are priors out of published training steps (MLPerf training 3.1 to 5.1, Megatron Bridge 26.02
+// and 26.04), so that a prediction of those runs with them is no blind one.
+
+#include "topology/device_types.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+namespace {
+
+constexpr double kTera = 1e12;
+constexpr double kGiga = 1e9;
+
+std::int64_t gibibytes(double amount) {
+  return static_cast<std::int64_t>(std::llround(amount * static_cast<double>(std::int64_t{1} << 30)));
+}
+
+DeviceType a100() {
+  return {.name = "a100-sxm",
+          .kernels = "A100",
+          .bf16_flops_per_second = 312 * kTera,
+          .memory_bytes_per_second = 2.039 * kTera,
+          .nvlink_bytes_per_second = 300 * kGiga,
+          .network_bytes_per_second = 25 * kGiga,
+          .multiprocessors = 108,
+          .memory_bytes = gibibytes(80)};
+}
+
+DeviceType h100() {
+  return {.name = "h100-sxm",
+          .kernels = "H100",
+          .bf16_flops_per_second = 989.4 * kTera,
+          .fp8_flops_per_second = 1978.9 * kTera,
+          .memory_bytes_per_second = 3.35 * kTera,
+          .nvlink_bytes_per_second = 450 * kGiga,
+          .network_bytes_per_second = 50 * kGiga,
+          .multiprocessors = 132,
+          .memory_bytes = gibibytes(80),
+          .sustained = 1.35};
+}
+
+DeviceType h200() {
+  DeviceType device = h100();
+  device.name = "h200-sxm";
+  device.kernels = "H200";
+  device.memory_bytes_per_second = 4.8 * kTera;
+  device.memory_bytes = gibibytes(141);
+  device.sustained = 1.31;
+  return device;
+}
+
+DeviceType b200() {
+  return {.name = "b200-sxm",
+          .kernels = "B200",
+          .bf16_flops_per_second = 2250 * kTera,
+          .fp8_flops_per_second = 4500 * kTera,
+          .fp4_flops_per_second = 9000 * kTera,
+          .memory_bytes_per_second = 8.0 * kTera,
+          .nvlink_bytes_per_second = 900 * kGiga,
+          .network_bytes_per_second = 50 * kGiga,
+          .multiprocessors = 148,
+          .memory_bytes = gibibytes(180),
+          .sustained = 1.38,
+          .sustained_fp4 = 1.38};
+}
+
+/// 72 devices on one NVLink, four in a node.
+DeviceType gb200() {
+  DeviceType device = b200();
+  device.name = "gb200";
+  device.kernels = "GB200";
+  device.bf16_flops_per_second = 2500 * kTera;
+  device.fp8_flops_per_second = 5000 * kTera;
+  device.fp4_flops_per_second = 10000 * kTera;
+  device.nvlink_devices = 72;
+  device.devices_per_node = 4;
+  device.multiprocessors = 152;
+  device.memory_bytes = gibibytes(185);
+  device.sustained = 1.27;
+  device.sustained_fp4 = 1.27;
+  return device;
+}
+
+DeviceType gb300() {
+  DeviceType device = gb200();
+  device.name = "gb300";
+  device.kernels = "GB300";
+  device.fp4_flops_per_second = 15000 * kTera;
+  device.network_bytes_per_second = 100 * kGiga;
+  device.multiprocessors = 160;
+  device.memory_bytes = gibibytes(277.5);
+  device.sustained = 1.2;
+  device.sustained_fp4 = 1.05;
+  return device;
+}
+
+DeviceType b300() {
+  DeviceType device = gb300();
+  device.name = "b300";
+  device.nvlink_devices = 8;
+  device.devices_per_node = 8;
+  device.memory_bytes = gibibytes(268.6);
+  return device;
+}
+
+/// Lower case without '-' and '_', and without "sxm" at the end.
+std::string plain(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (c != '-' && c != '_') text.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+  }
+  if (text.ends_with("sxm")) text.resize(text.size() - 3);
+  return text;
+}
+
+}  // namespace
+
+std::span<const DeviceType> device_types() {
+  static const std::array<DeviceType, 7> kTypes = {a100(), h100(), h200(), b200(), gb200(), b300(), gb300()};
+  return kTypes;
+}
+
+const DeviceType* find_device_type(std::string_view name) {
+  const std::span<const DeviceType> types = device_types();
+  const auto found =
+      std::ranges::find(types, plain(name), [](const DeviceType& type) { return plain(type.name); });
+  return found == types.end() ? nullptr : &*found;
+}
+
+}  // namespace penstock
