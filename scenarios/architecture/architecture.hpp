@@ -32,7 +32,8 @@ struct Experts {
   std::int64_t groups = 1;        ///< groups of experts, of which a token may use `groups_per_token`
   std::int64_t groups_per_token = 1;
   bool router_bias = false;
-  bool biases = false;  ///< of the experts' own projections
+  bool biases = false;       ///< of the experts' own projections
+  bool shared_gate = false;  ///< one more projection, to a weight for what the shared experts give
 
   friend bool operator==(const Experts&, const Experts&) = default;
 };
@@ -47,7 +48,7 @@ struct LayerKind {
 
 /// A decoder-only transformer. Sizes are at least 1 unless said otherwise; `kv_heads` divides `heads`.
 struct Architecture {
-  std::string family;  ///< "llama", "gpt2", "mixtral", ...: for people, decides nothing
+  std::string family{};  ///< "llama", "gpt2", "mixtral", ...: for people, decides nothing
   std::int64_t hidden = 1;
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;      ///< heads of keys and values (grouped-query attention)
@@ -61,26 +62,33 @@ struct Architecture {
   bool query_key_value_bias = false;
   bool output_bias = false;  ///< of the attention's output projection
   bool feed_forward_bias = false;
-  bool query_key_norm = false;   ///< a norm of head_dim weights on each head's query and key
+  bool query_key_norm = false;  ///< a norm of head_dim weights on each head's query and key
+  /// That norm has weights of its own for every head.
+  bool wide_query_key_norm = false;
   bool attention_sinks = false;  ///< one more learned score a head
-  std::optional<LatentAttention> latent;
-  std::optional<Experts> experts;  ///< present where a layer has them
-  std::vector<LayerKind> layers;   ///< in order; at least one
-  std::int64_t multi_token = 0;    ///< multi-token-prediction layers that are trained; in no parameter count
+  bool head_bias = false;
+  bool embedding_norm = false;       ///< a norm behind the embedding
+  std::int64_t norms_per_layer = 2;  ///< 1: attention and feed-forward part side by side; 4: behind both, too
+  std::optional<LatentAttention> latent{};
+  std::optional<Experts> experts{};  ///< present where a layer has them
+  std::vector<LayerKind> layers{};   ///< in order; at least one
+  std::int64_t multi_token = 0;  ///< multi-token-prediction layers that are trained; in no parameter count
 
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };
 
-/// Parameters of one layer of the kind, its two norms with it.
+/// Counts of parameters end at 2^63 - 1.
+
+/// Parameters of one layer of the kind, its norms with it.
 std::int64_t layer_parameters(const Architecture& model, const LayerKind& kind);
 /// Those of its experts that are routed to, without the router; 0 for a dense layer.
 std::int64_t expert_parameters(const Architecture& model, const LayerKind& kind);
-/// Token embedding and learned positions.
+/// Token embedding, its norm, and learned positions.
 std::int64_t embedding_parameters(const Architecture& model);
-/// The final norm, and the head's own weights where it is not tied.
+/// The final norm, and the head's own weights where it is not tied, and its bias.
 std::int64_t head_parameters(const Architecture& model);
 /// One multi-token-prediction layer: a layer like the last one, two norms and a projection of 2h to h, and
-/// its own norm; embedding and head are shared.
+/// its own norm; embedding and head are shared. Requires a layer.
 std::int64_t multi_token_parameters(const Architecture& model);
 
 /// The published kind of count: layers, embedding and head once; multi-token prediction is not in it.
@@ -88,12 +96,23 @@ std::int64_t parameters(const Architecture& model);
 /// Those that one token passes through: all but the experts that it is not routed to.
 std::int64_t active_parameters(const Architecture& model);
 
+/// Layers of one kind, which may lie apart.
+struct LayerGroup {
+  LayerKind kind;
+  std::int64_t count = 0;
+
+  friend bool operator==(const LayerGroup&, const LayerGroup&) = default;
+};
+/// In the order in which the kinds appear.
+std::vector<LayerGroup> layer_groups(const Architecture& model);
+
 /// Pairs of a query and a key that causal attention scores in a sequence: sequence^2 / 2, or
 /// sequence x min(sequence, 2 window) / 2 under a window.
 double attention_scores(const LayerKind& kind, std::int64_t sequence);
 
 /// Operations of forward and backward of one sample with nothing computed twice: three times those of the
-/// matrix products (head with, embedding without) and of causal attention.
+/// matrix products (head with, embedding without) and of causal attention. Multi-token-prediction layers
+/// count where they are trained, each with a head.
 double flops_per_sample(const Architecture& model, std::int64_t sequence);
 
 }  // namespace penstock

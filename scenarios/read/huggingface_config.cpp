@@ -1,0 +1,192 @@
+// Reading by asking: each question names the keys that could answer it, and what was never asked about is
+// found at the end. Then a key is switched off, known to have no price, unknown, or a structure nobody has
+// priced.
+
+#include "scenarios/read/huggingface_config.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/huggingface_keys.hpp"
+#include "scenarios/read/reader.hpp"
+
+namespace penstock {
+namespace {
+
+/// Where models of text and more keep the text model's configuration.
+constexpr std::array<std::string_view, 3> kNestedKeys = {"text_config", "language_config", "llm_config"};
+
+bool is_null(const Node& value) {
+  return value.kind == Node::Kind::nothing || (value.kind == Node::Kind::scalar && value.text == "null");
+}
+
+std::size_t erase(Node* mapping, std::string_view key) {
+  if (mapping == nullptr) return 0;
+  return std::erase_if(mapping->entries, [key](const Node::Entry& entry) { return entry.key.text == key; });
+}
+
+}  // namespace
+
+bool is_off(const Node& value) {
+  static constexpr std::array<std::string_view, 8> kOff = {"",  "null", "false", "False",
+                                                           "0", "0.0",  "none",  "None"};
+  switch (value.kind) {
+    case Node::Kind::nothing:
+      return true;
+    case Node::Kind::scalar:
+      return std::ranges::find(kOff, value.text) != kOff.end();
+    case Node::Kind::list:
+      return value.items.empty();
+    case Node::Kind::mapping:
+      return value.entries.empty();
+  }
+  return false;
+}
+
+HuggingFaceConfig::HuggingFaceConfig(Node root, Problem& problem)
+    : root_(std::move(root)), problem_(&problem) {
+  for (const std::string_view key : kNestedKeys) {
+    const Node* value = std::as_const(root_).find(key);
+    if (value != nullptr && value->kind == Node::Kind::mapping && nested_key_.empty()) nested_key_ = key;
+  }
+  read_.insert(nested_key_);
+}
+
+const Node* HuggingFaceConfig::nested() const {
+  return nested_key_.empty() ? nullptr : root_.find(nested_key_);
+}
+
+bool HuggingFaceConfig::ignore(std::string_view key) {
+  Node* inner = nested_key_.empty() ? nullptr : root_.find(nested_key_);
+  const std::size_t count = erase(inner, key) + (key == nested_key_ ? 0 : erase(&root_, key));
+  return count > 0;
+}
+
+std::vector<std::string_view> HuggingFaceConfig::keys() const {
+  std::vector<std::string_view> keys;
+  for (const Node::Entry& entry : root_.entries) keys.emplace_back(entry.key.text);
+  if (const Node* inner = nested()) {
+    for (const Node::Entry& entry : inner->entries) keys.emplace_back(entry.key.text);
+  }
+  return keys;
+}
+
+const Node* HuggingFaceConfig::find(const KeyNames& names) {
+  know(names);
+  for (const Node* mapping : {nested(), &std::as_const(root_)}) {
+    if (mapping == nullptr) continue;
+    for (const std::string_view name : names) {
+      const Node* value = mapping->find(name);
+      if (value != nullptr && !is_null(*value)) return value;
+    }
+  }
+  return nullptr;
+}
+
+void HuggingFaceConfig::know(const KeyNames& names) { read_.insert(names.begin(), names.end()); }
+
+std::optional<std::int64_t> HuggingFaceConfig::size(const KeyNames& names, Range range) {
+  const Node* value = find(names);
+  if (value == nullptr) return std::nullopt;
+  const auto size = integer_of(*value, range);
+  if (!size) complain(*value, names.front(), size.error());
+  return size.value_or(range.least);
+}
+
+std::optional<std::int64_t> HuggingFaceConfig::size_if_any(const KeyNames& names, Range range) {
+  const Node* value = find(names);
+  return value == nullptr || is_off(*value) ? std::nullopt : size(names, range);
+}
+
+std::int64_t HuggingFaceConfig::required(const KeyNames& names, Range range) {
+  const auto value = size(names, range);
+  if (!value) complain(root_, "", fmt::format("expected {}, got nothing", fmt::join(names, " or ")));
+  return value.value_or(1);
+}
+
+std::optional<bool> HuggingFaceConfig::flag(const KeyNames& names) {
+  const Node* value = find(names);
+  if (value == nullptr) return std::nullopt;
+  if (value->kind == Node::Kind::scalar && (value->text == "true" || value->text == "True")) return true;
+  if (value->kind == Node::Kind::scalar && (value->text == "false" || value->text == "False")) return false;
+  complain(*value, names.front(), fmt::format("expected true or false, got {}", describe(*value)));
+  return std::nullopt;
+}
+
+std::string HuggingFaceConfig::word(const KeyNames& names) {
+  const Node* value = find(names);
+  if (value == nullptr) return "";
+  if (value->kind != Node::Kind::scalar)
+    complain(*value, names.front(), fmt::format("expected a word, got {}", describe(*value)));
+  return value->text;
+}
+
+std::vector<std::int64_t> HuggingFaceConfig::numbers(std::string_view key, Range range) {
+  const Node* value = find({key});
+  if (value == nullptr) return {};
+  if (value->kind != Node::Kind::list)
+    complain(*value, key, fmt::format("expected a list of whole numbers, got {}", describe(*value)));
+  std::vector<std::int64_t> numbers;
+  for (const Node& item : value->items) {
+    const auto number = integer_of(item, range);
+    if (!number) complain(item, key, number.error());
+    numbers.push_back(number.value_or(range.least));
+  }
+  return numbers;
+}
+
+void HuggingFaceConfig::add_unpriced(const Node& node, std::string_view key, std::string_view detail) {
+  noted_.push_back(
+      {.place = &node, .key = std::string(key), .description = fmt::format("{} ({})", key, detail)});
+}
+
+std::vector<HuggingFaceConfig::Unread> HuggingFaceConfig::unread() const {
+  std::vector<Unread> keys;
+  const auto add_from = [&](const Node* mapping) {
+    if (mapping == nullptr) return;
+    for (const Node::Entry& entry : mapping->entries) {
+      const std::string& key = entry.key.text;
+      if (read_.contains(key) || is_off(entry.value) || is_without_price(key)) continue;
+      // Beside a text model, single values say how the parts come together; a part is a mapping.
+      const bool may_be_part =
+          mapping != &root_ || nested_key_.empty() || entry.value.kind == Node::Kind::mapping;
+      keys.push_back({.key = &entry.key, .hints = may_be_part && hints_at_structure(key)});
+    }
+  };
+  add_from(nested());
+  add_from(&root_);
+  return keys;
+}
+
+std::vector<UnpricedKey> HuggingFaceConfig::unpriced() const {
+  std::vector<UnpricedKey> keys = noted_;
+  for (const auto& [key, hints] : unread()) {
+    if (hints) keys.push_back({.place = key, .key = key->text, .description = key->text});
+  }
+  return keys;
+}
+
+std::vector<std::string> HuggingFaceConfig::unknown() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, hints] : unread()) {
+    if (!hints) keys.push_back(key->text);
+  }
+  return keys;
+}
+
+void HuggingFaceConfig::complain(const Node& node, std::string_view key, std::string_view text) const {
+  problem_->note(node, key, text);
+}
+
+}  // namespace penstock

@@ -1,0 +1,286 @@
+// Sizes by the names that they have in one family or another, then what the family has anyway unless a key
+// says otherwise. All keys are asked for, also where a model has no use for them: who asks, knows.
+
+#include "scenarios/read/huggingface_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/huggingface_config.hpp"
+#include "scenarios/read/huggingface_families.hpp"
+#include "scenarios/read/huggingface_layers.hpp"
+#include "scenarios/read/reader.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr Range kSize{.least = 1, .most = 1 << 24};
+constexpr Range kLayers{.least = 1, .most = 1 << 16};
+constexpr Range kExperts{.least = 1, .most = 1 << 16};
+
+/// A configuration while it becomes a model.
+struct Reading {
+  HuggingFaceConfig& config;
+  const HuggingFaceFamily& family;
+  Architecture& model;
+};
+
+// --- sizes ----------------------------------------------------------------------------------------------
+
+void read_sizes(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  Architecture& model = reading.model;
+  model.hidden = config.required({"hidden_size", "n_embd", "n_embed"}, kSize);
+  model.layers.resize(
+      static_cast<std::size_t>(config.required({"num_hidden_layers", "n_layer", "num_layers"}, kLayers)));
+  model.heads = config.required({"num_attention_heads", "n_head"}, kSize);
+  model.vocabulary = config.required({"vocab_size"}, kSize);
+  if (reading.family.learned_positions) {
+    model.positions =
+        config.required({"n_positions", "max_position_embeddings"}, kSize) + reading.family.further_positions;
+  }
+}
+
+/// Heads of keys and values: a number, or one for all queries as Falcon and StarCoder say it.
+std::int64_t kv_heads_of(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  const auto heads = config.size_if_any({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, kSize);
+  const bool is_single = config.flag({"multi_query"}).value_or(false);
+  const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
+  return is_single && !is_new ? 1 : heads.value_or(reading.model.heads);
+}
+
+void read_heads(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  Architecture& model = reading.model;
+  model.kv_heads = kv_heads_of(reading);
+  const auto head_dim = config.size_if_any({"head_dim", "attention_head_dim"}, kSize);
+  if (head_dim) {
+    model.head_dim = *head_dim;
+  } else if (reading.family.head_dim > 0) {
+    model.head_dim = reading.family.head_dim;
+  } else if (model.hidden % model.heads == 0) {
+    model.head_dim = model.hidden / model.heads;
+  } else {
+    config.complain(
+        config.root(), "",
+        fmt::format("expected num_attention_heads that divides hidden_size, {}, or head_dim, got {}",
+                    model.hidden, model.heads));
+  }
+  if (model.heads % model.kv_heads != 0) {
+    config.complain(config.root(), "",
+                    fmt::format("expected num_key_value_heads that divides num_attention_heads, {}, got {}",
+                                model.heads, model.kv_heads));
+  }
+}
+
+/// Where keys and values have a rank, all heads have their own.
+void read_latent_attention(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  const auto kv_rank = config.size_if_any({"kv_lora_rank"}, kSize);
+  const auto query_rank = config.size_if_any({"q_lora_rank"}, kSize);
+  if (!kv_rank) return;
+  Architecture& model = reading.model;
+  model.latent = LatentAttention{.query_rank = query_rank.value_or(0),
+                                 .kv_rank = *kv_rank,
+                                 .content_dim = config.required({"qk_nope_head_dim"}, kSize),
+                                 .rotary_dim = config.required({"qk_rope_head_dim"}, kSize),
+                                 .value_dim = config.required({"v_head_dim"}, kSize)};
+  config.know({"num_key_value_heads", "head_dim", "qk_head_dim"});
+  model.kv_heads = model.heads;
+  model.head_dim = model.latent->content_dim + model.latent->rotary_dim;
+}
+
+// --- experts --------------------------------------------------------------------------------------------
+
+/// Inner width of what every token passes through, of experts that have the width `inner`.
+std::int64_t shared_inner_of(Reading& reading, std::int64_t inner) {
+  HuggingFaceConfig& config = reading.config;
+  const auto count =
+      config.size_if_any({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, kExperts);
+  const auto one = config.size_if_any({"moe_shared_expert_intermediate_size"}, kSize);
+  const auto all = config.size_if_any({"shared_expert_intermediate_size", "shared_intermediate_size"}, kSize);
+  if (count) return *count * one.value_or(inner);
+  return all.value_or(0);
+}
+
+void read_groups(HuggingFaceConfig& config, Experts& experts) {
+  experts.groups = config.size_if_any({"n_group"}, kExperts).value_or(1);
+  experts.groups_per_token = config.size_if_any({"topk_group"}, kExperts).value_or(experts.groups);
+  if (experts.count % experts.groups != 0 || experts.groups_per_token > experts.groups) {
+    config.complain(
+        config.root(), "",
+        fmt::format("expected n_group that divides the {} experts and topk_group of at most that, got "
+                    "{} and {}",
+                    experts.count, experts.groups, experts.groups_per_token));
+  }
+}
+
+/// The experts, and the width of dense layers where theirs has the usual name.
+std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int64_t>& width) {
+  HuggingFaceConfig& config = reading.config;
+  const auto count = config.size_if_any(
+      {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, kExperts);
+  const auto per_token = config.size_if_any(
+      {"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k"}, kExperts);
+  const auto own_width = config.size_if_any({"moe_intermediate_size", "expert_intermediate_size"}, kSize);
+  const std::int64_t inner = own_width.value_or(width.value_or(1));
+  const std::int64_t shared_inner = shared_inner_of(reading, inner);
+  const bool corrects_scores = config.word({"topk_method"}) == "noaux_tc";
+  const bool has_router_bias =
+      config.flag({"moe_router_enable_expert_bias", "use_routing_bias", "moe_use_aux_free"}).value_or(false);
+  if (!count) return std::nullopt;
+  if (!per_token) config.required({"num_experts_per_tok", "experts_per_token"}, kExperts);
+  if (!own_width && !width) config.required({"moe_intermediate_size", "intermediate_size"}, kSize);
+  Experts experts{.count = *count,
+                  .per_token = per_token.value_or(1),
+                  .inner = inner,
+                  .shared_inner = shared_inner,
+                  .router_bias = reading.family.router_bias || corrects_scores || has_router_bias,
+                  .biases = reading.family.expert_bias,
+                  .shared_gate = reading.family.shared_gate && shared_inner > 0};
+  if (experts.per_token > experts.count) {
+    config.complain(config.root(), "",
+                    fmt::format("expected a token to use at most the {} experts that there are, got {}",
+                                experts.count, experts.per_token));
+  }
+  read_groups(config, experts);
+  return experts;
+}
+
+/// Llama 4 calls the width of its dense layers otherwise, and has one shared expert that no key speaks of.
+void read_feed_forward(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  Architecture& model = reading.model;
+  const auto width =
+      config.size_if_any({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, kSize);
+  const auto dense_width = config.size_if_any({"intermediate_size_mlp"}, kSize);
+  model.experts = experts_of(reading, width);
+  if (model.experts && dense_width) model.experts->shared_inner = model.experts->inner;
+  if (width || dense_width) {
+    model.feed_forward = dense_width.value_or(*width);
+  } else if (!model.gated) {
+    model.feed_forward = 4 * model.hidden;
+  } else if (!model.experts) {
+    config.required({"intermediate_size", "n_inner"}, kSize);
+  }
+}
+
+// --- norms, biases, the head ----------------------------------------------------------------------------
+
+/// Falcon's and StableLM's layers whose two parts lie side by side have one norm for both.
+std::int64_t norms_of(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
+  const auto parallel = config.flag({"parallel_attn"});
+  const std::int64_t of_parallel = config.size({"num_ln_in_parallel_attn"}, kSize).value_or(is_new ? 2 : 1);
+  return parallel.value_or(false) || is_new ? of_parallel : reading.family.norms;
+}
+
+void read_norms(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  Architecture& model = reading.model;
+  const std::string kind = config.word({"norm_type", "normalization_type"});
+  model.layer_norm = kind.empty() ? reading.family.layer_norm : kind.find("rms") == std::string::npos;
+  model.norms_per_layer = norms_of(reading);
+  const bool has_norm = config.flag({"use_qk_norm", "qk_norm"}).value_or(reading.family.query_key_norm);
+  const std::string reach = config.word({"qk_norm_type"});
+  const bool is_bare = reading.family.query_key_norm_kind == QueryKeyNorm::bare;
+  model.query_key_norm = has_norm && !is_bare && !model.latent;
+  model.wide_query_key_norm =
+      model.query_key_norm &&
+      (reading.family.query_key_norm_kind == QueryKeyNorm::wide || reach == "per_layer");
+  model.embedding_norm = reading.family.embedding_norm;
+  model.attention_sinks = reading.family.attention_sinks;
+}
+
+void read_biases(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  const HuggingFaceFamily& family = reading.family;
+  Architecture& model = reading.model;
+  const auto everywhere = config.flag({"use_bias", "bias", "enable_bias"});
+  const auto attention = config.flag({"attention_bias"});
+  const auto queries = config.flag({"qkv_bias", "use_qkv_bias", "add_qkv_bias"});
+  const auto output = config.flag({"attention_out_bias"});
+  const auto feed_forward = config.flag({"mlp_bias"});
+  model.query_key_value_bias =
+      queries.value_or(attention.value_or(everywhere.value_or(family.query_key_value_bias)));
+  const bool by_attention =
+      attention && family.output_has_attention_bias ? *attention : everywhere.value_or(family.output_bias);
+  model.output_bias = output.value_or(by_attention);
+  model.feed_forward_bias = feed_forward.value_or(everywhere.value_or(family.feed_forward_bias));
+  model.head_bias = config.flag({"lm_head_bias"}).value_or(family.head_bias);
+}
+
+/// Three projections or two: by the family, but squared and plain ReLUs have no gate beside them.
+void read_activation(Reading& reading) {
+  static constexpr std::array<std::string_view, 14> kKnown = {
+      "silu",    "swish", "swiglu",     "gelu",      "gelu_new",          "gelu_fast", "gelu_python",
+      "gelu_10", "geglu", "quick_gelu", "gelu_tanh", "gelu_pytorch_tanh", "relu",      "relu2"};
+  const KeyNames names = {"hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act",
+                          "activation"};
+  const std::string activation = reading.config.word(names);
+  reading.config.know({"mlp_type"});
+  reading.model.gated = reading.family.gated && activation != "relu" && activation != "relu2";
+  if (activation.empty() || std::ranges::find(kKnown, activation) != kKnown.end()) return;
+  const Node& node = *reading.config.find(names);
+  const bool by_newer_name = node.source && reading.config.find({"hidden_activation"}) == &node;
+  reading.config.add_unpriced(node, by_newer_name ? "hidden_activation" : "hidden_act", activation);
+}
+
+/// What is an error where it is switched on, although it has a name that says little.
+void note_structures(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  for (const std::string_view key : {"is_encoder_decoder", "add_cross_attention"}) {
+    const Node* value = config.find({key});
+    if (value != nullptr && !is_off(*value)) config.add_unpriced(*value, key, value->text);
+  }
+  if (const Node* types = config.find({"attn_type_list"})) {
+    const auto is_full = [](const Node& item) { return item.text == "1"; };
+    if (!std::ranges::all_of(types->items, is_full))
+      config.add_unpriced(*types, "attn_type_list", "linear attention");
+  }
+  const Node* before = config.find({"do_layer_norm_before"});
+  if (before != nullptr && is_off(*before)) config.add_unpriced(*before, "do_layer_norm_before", "false");
+  const auto width = config.size_if_any({"word_embed_proj_dim"}, kSize);
+  if (width && *width != reading.model.hidden)
+    config.add_unpriced(*config.find({"word_embed_proj_dim"}), "word_embed_proj_dim",
+                        fmt::format("{}", *width));
+}
+
+/// Layers by their kinds; without a layer of experts there are none.
+void read_layers(Reading& reading) {
+  Architecture& model = reading.model;
+  model.layers =
+      layer_kinds_of(reading.config, reading.family, model.layers.size(), model.experts.has_value());
+  if (!std::ranges::any_of(model.layers, &LayerKind::has_experts)) model.experts.reset();
+}
+
+}  // namespace
+
+Architecture architecture_of(HuggingFaceConfig& config, const HuggingFaceFamily& family) {
+  Architecture model;
+  Reading reading{.config = config, .family = family, .model = model};
+  read_sizes(reading);
+  read_activation(reading);
+  read_latent_attention(reading);
+  if (!model.latent) read_heads(reading);
+  read_feed_forward(reading);
+  read_layers(reading);
+  read_norms(reading);
+  read_biases(reading);
+  model.tied = config.flag({"tie_word_embeddings"}).value_or(family.tied);
+  note_structures(reading);
+  return model;
+}
+
+}  // namespace penstock

@@ -1,0 +1,251 @@
+// A file becomes a model in three steps: keys that are to be ignored go, the rest is read, and what nobody
+// has asked about is looked at. A structure there is an error that names all of them at once.
+
+#include "scenarios/read/load_architecture.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/huggingface_config.hpp"
+#include "scenarios/read/huggingface_families.hpp"
+#include "scenarios/read/huggingface_model.hpp"
+#include "scenarios/read/parts.hpp"
+#include "scenarios/read/reader.hpp"
+#include "schedules/ir/nearest_name.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kMostParameters = std::int64_t{1} << 62;
+
+// --- the family -----------------------------------------------------------------------------------------
+
+/// "Qwen3MoeForCausalLM" as "Qwen3Moe".
+std::string type_of_class(std::string name) {
+  for (const std::string_view ending : {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "Model"}) {
+    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  }
+  return name;
+}
+
+/// By `model_type`, or else by `architectures`; empty: neither is there.
+std::string type_of(HuggingFaceConfig& config) {
+  const std::string type = config.word({"model_type"});
+  const Node* classes = config.find({"architectures"});
+  const bool has_class = classes != nullptr && !classes->items.empty();
+  if (find_family(type) != nullptr || !has_class) return type;
+  const std::string name = type_of_class(classes->items.front().text);
+  return type.empty() || find_family(name) != nullptr ? name : type;
+}
+
+/// Of a type that is not known, by keys alone.
+const HuggingFaceFamily& family_by_keys(HuggingFaceConfig& config) {
+  static constexpr HuggingFaceFamily kLlamaLike{.names = ""};
+  const bool is_gpt = config.find({"n_embd"}) != nullptr && config.find({"rotary_dim"}) == nullptr &&
+                      config.find({"intermediate_size"}) == nullptr;
+  return is_gpt ? *find_family("gpt2") : kLlamaLike;
+}
+
+// --- the configuration ----------------------------------------------------------------------------------
+
+void ignore(HuggingFaceConfig& config, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) {
+    if (config.ignore(key)) continue;
+    config.complain(config.root(), "ignore",
+                    fmt::format("expected a key of this file, got \"{}\"; did you mean {}?", key,
+                                nearest_name(key, config.keys())));
+  }
+}
+
+void note_family(HuggingFaceConfig& config, const HuggingFaceFamily& family, std::string_view type) {
+  if (family.unpriced.empty()) return;
+  const Node* by_type = config.find({"model_type"});
+  const Node* place = by_type != nullptr ? by_type : config.find({"architectures"});
+  config.add_unpriced(*place, by_type != nullptr ? "model_type" : "architectures",
+                      fmt::format("{}: {}", type, family.unpriced));
+}
+
+/// One message with all that has no price, at the first of it.
+void refuse_unpriced(const HuggingFaceConfig& config, Problem& problem) {
+  const std::vector<UnpricedKey> unpriced = config.unpriced();
+  if (unpriced.empty()) return;
+  std::vector<std::string> descriptions;
+  std::vector<std::string> keys;
+  for (const UnpricedKey& one : unpriced) {
+    descriptions.push_back(one.description);
+    if (std::ranges::find(keys, one.key) == keys.end()) keys.push_back(one.key);
+  }
+  problem.note(
+      *unpriced.front().place, "",
+      fmt::format("structure that is not priced: {}; for the rest of the model without it write "
+                  "`ignore: [{}]` under `model:`, or --ignore {}",
+                  fmt::join(descriptions, ", "), fmt::join(keys, ", "), fmt::join(keys, " --ignore ")));
+}
+
+std::vector<std::string> notes_of(const HuggingFaceConfig& config, const ArchitecturePart& part) {
+  const std::string& name = config.root().source->name;
+  const std::string& type = part.architecture.family;
+  std::vector<std::string> notes;
+  if (!part.ignored.empty())
+    notes.push_back(fmt::format("{} is priced without {} (ignore)", name, fmt::join(part.ignored, ", ")));
+  if (!type.empty() && find_family(type) == nullptr) {
+    notes.push_back(fmt::format("{}: the model type {} is not known: read by its keys, as a model like Llama",
+                                name, type));
+  }
+  if (const std::vector<std::string> unknown = config.unknown(); !unknown.empty()) {
+    notes.push_back(fmt::format("{}: unknown keys, taken to change neither sizes nor work: {}", name,
+                                fmt::join(unknown, ", ")));
+  }
+  return notes;
+}
+
+/// The model of a file as it stands there.
+ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Problem& problem) {
+  Problem of_config;
+  HuggingFaceConfig config(std::move(root), of_config);
+  ignore(config, ignored);
+  const std::string type = type_of(config);
+  const HuggingFaceFamily* known = find_family(type);
+  const HuggingFaceFamily& family = known != nullptr ? *known : family_by_keys(config);
+  note_family(config, family, type);
+  ArchitecturePart part{.architecture = architecture_of(config, family), .ignored = std::move(ignored)};
+  part.architecture.family = type;
+  if (!of_config.found() && parameters(part.architecture) > kMostParameters)
+    config.complain(config.root(), "", "expected sizes that make at most 2^62 parameters, got more");
+  refuse_unpriced(config, problem);
+  problem.note(of_config);
+  part.notes = notes_of(config, part);
+  return part;
+}
+
+std::optional<Node> parse_config(std::string_view text, const NamedFile& file, Problem& problem) {
+  auto config = parse_document(text, std::make_shared<const Source>(Source{
+                                         .name = file.name,
+                                         .directory = file.path.parent_path(),
+                                         .override_key = "",
+                                     }));
+  if (!config) {
+    problem.note(config.error());
+    return std::nullopt;
+  }
+  if (config->kind == Node::Kind::mapping) return *std::move(config);
+  problem.note(*config, "", "expected a model's configuration {...}, got " + describe(*config));
+  return std::nullopt;
+}
+
+// --- what a scenario or flags want of it ------------------------------------------------------------------
+
+std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& file,
+                                        const MappingReader& wishes, Problem& problem) {
+  const std::size_t before = problem.count();
+  std::optional<Node> config = parse_config(text, file, problem);
+  if (!config) return std::nullopt;
+  ArchitecturePart part =
+      read_config(*std::move(config), wishes.words("ignore").value_or(std::vector<std::string>{}), problem);
+  if (problem.count() > before) return std::nullopt;
+  Architecture& model = part.architecture;
+  const auto most_layers = static_cast<std::int64_t>(model.layers.size());
+  const std::int64_t most_tokens = model.positions > 0 ? model.positions : 1 << 24;
+  const auto layers = wishes.integer("layers", {.least = 1, .most = most_layers});
+  model.layers.resize(static_cast<std::size_t>(layers.value_or(most_layers)));
+  model.multi_token = wishes.integer("multi_token", {.least = 0, .most = 64}).value_or(0);
+  part.sequence = wishes.integer("sequence", {.least = 1, .most = most_tokens});
+  if (problem.count() > before) return std::nullopt;
+  return part;
+}
+
+/// A value as if it stood under `key` of `model`, with the flag as its place.
+Node::Entry entry_of(std::string_view key, std::string_view flag, Node value) {
+  const auto source = std::make_shared<const Source>(
+      Source{.name = std::string(flag), .directory = {}, .override_key = fmt::format("model.{}", key)});
+  Node name;
+  name.kind = Node::Kind::scalar;
+  name.text = key;
+  name.source = source;
+  value.source = source;
+  for (Node& item : value.items) item.source = source;
+  return {.key = std::move(name), .value = std::move(value)};
+}
+
+Node scalar_of(std::string text) {
+  Node node;
+  node.kind = Node::Kind::scalar;
+  node.text = std::move(text);
+  return node;
+}
+
+Node list_of(const std::vector<std::string>& words) {
+  Node node;
+  node.kind = Node::Kind::list;
+  for (const std::string& word : words) node.items.push_back(scalar_of(word));
+  return node;
+}
+
+Node model_of(const ArchitectureRequest& request) {
+  Node model;
+  model.kind = Node::Kind::mapping;
+  const auto add = [&](std::string_view key, std::string_view flag,
+                       const std::optional<std::int64_t>& number) {
+    if (number) model.entries.push_back(entry_of(key, flag, scalar_of(std::to_string(*number))));
+  };
+  add("layers", "--layers", request.layers);
+  add("multi_token", "--multi-token", request.multi_token);
+  add("sequence", "--sequence", request.sequence);
+  if (!request.ignore.empty())
+    model.entries.push_back(entry_of("ignore", "--ignore", list_of(request.ignore)));
+  return model;
+}
+
+}  // namespace
+
+std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Problem& problem) {
+  const Node& node = *model.find("huggingface");
+  if (node.kind != Node::Kind::scalar) {
+    model.complain("huggingface", "expected the name of a config.json, got " + describe(node));
+    return std::nullopt;
+  }
+  const NamedFile file = named_file(node);
+  const auto text = read_text_file(file.path, file.name);
+  if (text) return part_of(*text, file, model, problem);
+  model.complain("huggingface", text.error());
+  return std::nullopt;
+}
+
+tl::expected<ArchitecturePart, std::string> load_architecture(const ArchitectureRequest& request) {
+  static constexpr std::array<std::string_view, 4> kKeys = {"layers", "multi_token", "sequence", "ignore"};
+  const NamedFile file{.path = request.config, .name = request.config};
+  const auto text = read_text_file(file.path, file.name);
+  if (!text) return tl::unexpected(text.error());
+  Problem problem;
+  const Node wishes = model_of(request);
+  auto part = part_of(*text, file, MappingReader(wishes, "model", kKeys, problem), problem);
+  if (!part) return tl::unexpected(problem.message());
+  return *std::move(part);
+}
+
+bool is_plain_gpt(const Architecture& model) {
+  const bool is_learned = model.positions > 0 && model.tied && model.layer_norm && !model.gated;
+  const bool has_biases = model.query_key_value_bias && model.output_bias && model.feed_forward_bias;
+  const bool has_own_heads = model.kv_heads == model.heads && model.heads * model.head_dim == model.hidden;
+  const auto is_plain_layer = [](const LayerKind& kind) { return kind == LayerKind{}; };
+  return is_learned && has_biases && has_own_heads && !model.latent && !model.query_key_norm &&
+         !model.attention_sinks && !model.embedding_norm && model.norms_per_layer == 2 &&
+         std::ranges::all_of(model.layers, is_plain_layer);
+}
+
+}  // namespace penstock
