@@ -237,10 +237,11 @@ ThroughputReport read_throughput(const ObjectReader& object) {
   if (object.has("cost_per_million_samples"))
     throughput.cost_per_million_samples = object.number("cost_per_million_samples");
   if (object.has("mfu")) {
-    throughput.model = {.tokens_per_second = object.number("tokens_per_second"),
-                        .tokens_per_second_per_device = object.number("tokens_per_second_per_device"),
-                        .model_flops_per_second_per_device = object.number("model_flops_per_second_per_device"),
-                        .mfu = object.number("mfu")};
+    throughput.model = {
+        .tokens_per_second = object.number("tokens_per_second"),
+        .tokens_per_second_per_device = object.number("tokens_per_second_per_device"),
+        .model_flops_per_second_per_device = object.number("model_flops_per_second_per_device"),
+        .mfu = object.number("mfu")};
   }
   return throughput;
 }

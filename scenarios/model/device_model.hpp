@@ -1,6 +1,6 @@
 #pragma once
-// A transformer that is trained on named devices: what its stages cost follows when the number of stages and the
-// microbatch are known (prepare/device_prices.hpp).
+// A transformer that is trained on named devices: what its stages cost follows when the number of stages and
+// the microbatch are known (prepare/device_prices.hpp).
 
 #include <cstdint>
 #include <memory>
@@ -13,15 +13,15 @@
 
 namespace penstock {
 
-/// The model, its training and its machine; `work.micro_batch_size`, `work.ranks` and `work.parallel.data` are set
-/// when it is priced.
+/// The model, its training and its machine; `work.micro_batch_size`, `work.ranks` and `work.parallel.data`
+/// are set when it is priced.
 struct DeviceModel {
   Workload work;
   LayerSplit split;
   std::shared_ptr<const KernelTables> kernels;
   std::int64_t devices = 1;            ///< of the cluster
   std::optional<std::int32_t> copies;  ///< of the pipeline; absent: as many as fill the cluster
-  std::string place;                   ///< where it was written, for messages: "a.yaml:3:14: model.huggingface"
+  std::string place;  ///< where it was written, for messages: "a.yaml:3:14: model.huggingface"
 
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };

@@ -1,10 +1,12 @@
-// A rank of the program stands for the tensor x context devices that share its stages, and the program for all copies
-// of the pipeline, which do the same at the same time:
+// A rank of the program stands for the tensor x context devices that share its stages, and the program for
+// all copies of the pipeline, which do the same at the same time:
 //
-//   devices = tensor x context x ranks x copies          microbatches of a copy = global batch / (micro batch x copies)
+//   devices = tensor x context x ranks x copies          microbatches of a copy = global batch / (micro batch
+//   x copies)
 //
-// What copies tell each other is no message of the program: the part of it that nothing hides is in STEP, which
-// lasts equally long on all ranks, since all of them wait for the norm of all gradients before they update.
+// What copies tell each other is no message of the program: the part of it that nothing hides is in STEP,
+// which lasts equally long on all ranks, since all of them wait for the norm of all gradients before they
+// update.
 
 #include "scenarios/prepare/device_prices.hpp"
 
@@ -51,7 +53,8 @@ using Fault = std::optional<std::string>;
 Fault undivided(std::string_view divisor_name, std::int64_t divisor, std::string_view what,
                 std::int64_t number) {
   if (divisor > 0 && number % divisor == 0) return std::nullopt;
-  return fmt::format("{}: expected a number that divides {}, {}, got {}", divisor_name, what, number, divisor);
+  return fmt::format("{}: expected a number that divides {}, {}, got {}", divisor_name, what, number,
+                     divisor);
 }
 
 Fault model_fault(const Workload& work) {
@@ -64,7 +67,8 @@ Fault model_fault(const Workload& work) {
     return fmt::format("parallel.tensor: expected a divisor or a multiple of the key heads, {}, got {}",
                        model.kv_heads, t);
   }
-  if (auto fault = undivided("parallel.tensor", t, "the feed-forward width", model.feed_forward)) return fault;
+  if (auto fault = undivided("parallel.tensor", t, "the feed-forward width", model.feed_forward))
+    return fault;
   const bool is_ring = parallel.context_exchange == ContextExchange::ring;
   if (c > 1 && is_ring) {
     if (auto fault = undivided("parallel.context", 2 * c, "the sequence (two parts each)", work.sequence)) {
@@ -96,26 +100,28 @@ Fault precision_fault(const Workload& work) {
                    (work.precision == GemmPrecision::fp8 && work.device.fp8_flops_per_second > 0) ||
                    (work.precision == GemmPrecision::fp4 && work.device.fp4_flops_per_second > 0);
   if (has) return std::nullopt;
-  return fmt::format("training.precision: {} has no {} units; take bf16{}", work.device.name,
-                     to_text(work.precision),
-                     work.precision == GemmPrecision::fp4 && work.device.fp8_flops_per_second > 0 ? " or fp8"
-                                                                                                  : "");
+  return fmt::format(
+      "training.precision: {} has no {} units; take bf16{}", work.device.name, to_text(work.precision),
+      work.precision == GemmPrecision::fp4 && work.device.fp8_flops_per_second > 0 ? " or fp8" : "");
 }
 
 Fault schedule_fault(const Shape& shape) {
   const bool has_replicas = std::ranges::any_of(shape.replicas, [](std::int32_t count) { return count > 1; });
   if (shape.data_parallel > 1 || has_replicas) {
     return std::string(
-        "schedule: copies of a model on named devices are parallel.data; leave replicas and data_parallel out");
+        "schedule: copies of a model on named devices are parallel.data; leave replicas and data_parallel "
+        "out");
   }
   if (shape.sharding > 0) {
     return std::string(
-        "schedule.sharding: of a model on named devices sharding 1 is parallel.distributed_optimizer, which is on "
+        "schedule.sharding: of a model on named devices sharding 1 is parallel.distributed_optimizer, which "
+        "is on "
         "unless it is switched off; 2 and 3 are not priced");
   }
   if (!shape.buckets.empty()) {
-    return std::string("schedule.buckets: a model on named devices reduces beside its backward pass as "
-                       "parallel.data_overlap says; leave it out");
+    return std::string(
+        "schedule.buckets: a model on named devices reduces beside its backward pass as "
+        "parallel.data_overlap says; leave it out");
   }
   return std::nullopt;
 }
@@ -133,15 +139,15 @@ tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std:
     if (wanted <= model.devices) return *model.copies;
     return tl::unexpected(fmt::format(
         "parallel: tensor {} x context {} x {} stages x data {} takes {} devices, the cluster has {}",
-        model.work.parallel.tensor, model.work.parallel.context, ranks, *model.copies, wanted, model.devices));
+        model.work.parallel.tensor, model.work.parallel.context, ranks, *model.copies, wanted,
+        model.devices));
   }
-  if (one <= model.devices && model.devices % one == 0)
-    return static_cast<std::int32_t>(model.devices / one);
-  return tl::unexpected(
-      fmt::format("parallel: tensor {} x context {} x {} stages are {} devices for a copy of the pipeline, {} the "
-                  "cluster's {}; state parallel.data, or take other degrees or nodes",
-                  model.work.parallel.tensor, model.work.parallel.context, ranks, one,
-                  one > model.devices ? "more than" : "which do not divide", model.devices));
+  if (one <= model.devices && model.devices % one == 0) return static_cast<std::int32_t>(model.devices / one);
+  return tl::unexpected(fmt::format(
+      "parallel: tensor {} x context {} x {} stages are {} devices for a copy of the pipeline, {} the "
+      "cluster's {}; state parallel.data, or take other degrees or nodes",
+      model.work.parallel.tensor, model.work.parallel.context, ranks, one,
+      one > model.devices ? "more than" : "which do not divide", model.devices));
 }
 
 /// Of one copy: a global batch is shared out over all of them.
@@ -150,10 +156,11 @@ tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies)
   if (!batch.global_batch_size) return batch;
   const std::int64_t part = *batch.micro_batch_size * copies;
   if (*batch.global_batch_size % part != 0) {
-    return tl::unexpected(fmt::format(
-        "training.global_batch_size: expected a multiple of micro_batch_size {} x {} copies of the pipeline = {}, "
-        "got {}",
-        *batch.micro_batch_size, copies, part, *batch.global_batch_size));
+    return tl::unexpected(
+        fmt::format("training.global_batch_size: expected a multiple of micro_batch_size {} x {} copies of "
+                    "the pipeline = {}, "
+                    "got {}",
+                    *batch.micro_batch_size, copies, part, *batch.global_batch_size));
   }
   *batch.global_batch_size /= copies;
   return batch;
@@ -246,26 +253,31 @@ std::vector<std::string> notes_of(const DeviceModel& model, const Workload& work
   const auto place = [&](DeviceGroup group) {
     return is_on_nvlink(parallel, work.ranks, group, work.device) ? "NVLink" : "network";
   };
-  std::vector<std::string> notes = {fmt::format(
-      "{} x {}: tensor {} x context {} ({}) x {} stages x data {}, expert {}, order {}; tensor over {}, stages "
-      "over {}, copies over {}; a rank is {} of them, and its figures are those of one",
-      device_count(parallel, work.ranks), work.device.name, parallel.tensor, parallel.context,
-      to_text(parallel.context_exchange), work.ranks, parallel.data, parallel.expert, to_text(parallel.order),
-      place(DeviceGroup::tensor), place(DeviceGroup::pipeline), place(DeviceGroup::data),
-      parallel.devices_per_rank())};
-  notes.push_back(fmt::format(
-      "priced with sequence {}, precision {}, {} bytes a gradient, {} bytes a parameter for the optimizer, recompute "
-      "{}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}, distributed_optimizer {}, "
-      "sustained {}, collectives {}, step_fraction {}",
-      work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes, to_text(work.recompute),
-      to_text(model.split), on_or_off(parallel.sequence_parallel), on_or_off(parallel.tensor_overlap),
-      on_or_off(parallel.data_overlap), on_or_off(parallel.distributed_optimizer),
-      work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained,
-      work.device.collectives, work.device.step_fraction));
+  std::vector<std::string> notes = {
+      fmt::format("{} x {}: tensor {} x context {} ({}) x {} stages x data {}, expert {}, order {}; tensor "
+                  "over {}, stages "
+                  "over {}, copies over {}; a rank is {} of them, and its figures are those of one",
+                  device_count(parallel, work.ranks), work.device.name, parallel.tensor, parallel.context,
+                  to_text(parallel.context_exchange), work.ranks, parallel.data, parallel.expert,
+                  to_text(parallel.order), place(DeviceGroup::tensor), place(DeviceGroup::pipeline),
+                  place(DeviceGroup::data), parallel.devices_per_rank())};
+  notes.push_back(
+      fmt::format("priced with sequence {}, precision {}, {} bytes a gradient, {} bytes a parameter for the "
+                  "optimizer, recompute "
+                  "{}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}, "
+                  "distributed_optimizer {}, "
+                  "sustained {}, collectives {}, step_fraction {}",
+                  work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes,
+                  to_text(work.recompute), to_text(model.split), on_or_off(parallel.sequence_parallel),
+                  on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap),
+                  on_or_off(parallel.distributed_optimizer),
+                  work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained,
+                  work.device.collectives, work.device.step_fraction));
   return notes;
 }
 
-/// With its degrees of parallelism and its microbatch settled. Errors are all that can be said without stages.
+/// With its degrees of parallelism and its microbatch settled. Errors are all that can be said without
+/// stages.
 tl::expected<Workload, std::string> settled(const Scenario& scenario, const DeviceModel& model) {
   Workload work = model.work;
   work.ranks = ranks_of(scenario);
@@ -312,7 +324,28 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
     *price *= work->parallel.devices_per_rank() * static_cast<double>(work->parallel.data);
   const std::vector<std::string> notes = notes_of(model, *work);
   priced.notes.insert(priced.notes.end(), notes.begin(), notes.end());
-  return DevicePrices{.scenario = std::move(priced), .trained = trained_of(*work)};
+  return DevicePrices{.scenario = std::move(priced),
+                      .trained = trained_of(*work),
+                      .work = *work,
+                      .kernels = model.kernels,
+                      .layers = *layers,
+                      .rank_of_stage = ranks};
+}
+
+void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work) {
+  const std::vector<std::int32_t>& ranks = prices.rank_of_stage;
+  const std::vector<StagePrice> stages = price_stages(work, *prices.kernels, prices.layers, ranks);
+  const Ns step_ns = nanoseconds(longest_step(work, *prices.kernels, stages, ranks).total_s());
+  const PerStage<Ns> steps = steps_of(ranks, step_ns);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    StageCost& cost = costs.stages[i];
+    cost.forward_ns = nanoseconds(stages[i].forward_s);
+    cost.recompute_ns = cost.forward_ns;
+    cost.backward_input_ns = nanoseconds(stages[i].backward_input_s);
+    cost.backward_weight_ns = nanoseconds(stages[i].backward_weight_s);
+    cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
+    cost.step_ns = steps.values[i];
+  }
 }
 
 }  // namespace penstock

@@ -35,12 +35,12 @@ double sequence_ways(const Parallel& parallel) {
 }
 
 double norm_parameters(const Architecture& model) {
-  return as_double(2 * model.hidden * (model.layer_norm ? 2 : 1));
+  return as_double(model.hidden * (model.layer_norm ? 2 : 1));
 }
 
 /// Weights of a layer that every device of a tensor group holds whole.
 double replicated_parameters(const Architecture& model, const LayerKind& kind) {
-  double replicated = norm_parameters(model);
+  double replicated = as_double(model.norms_per_layer) * norm_parameters(model);
   if (model.query_key_norm) replicated += as_double(2 * model.head_dim);
   if (model.latent) {
     const LatentAttention& latent = *model.latent;
@@ -126,7 +126,7 @@ DeviceParameters embedding_device_parameters(const Workload& work) {
 }
 
 DeviceParameters head_device_parameters(const Workload& work, bool beside_embedding) {
-  const double norm = norm_parameters(work.model) / 2;
+  const double norm = norm_parameters(work.model);
   const bool shares = work.model.tied && beside_embedding;
   const double weights = padded_vocabulary(work) * as_double(work.model.hidden) / work.parallel.tensor;
   return {.dense = norm + (shares ? 0 : weights)};

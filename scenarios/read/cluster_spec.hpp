@@ -29,7 +29,7 @@ struct ClusterSpec {
   std::string name = "uniform";                   ///< the preset's name, for messages
   std::optional<double> price_per_device_hour{};  ///< >= 0, in whatever money the user counts
   std::optional<DeviceCluster> named{};  ///< given by its devices' name; `shape` is then what follows from it
-  std::int32_t devices_per_rank = 1;  ///< what is called a device here is so many, which share each layer
+  std::int32_t devices_per_rank = 1;     ///< what is called a device here is so many, which share each layer
 };
 
 /// The cluster for a program of `ranks` ranks; device r runs rank r. Errors: fewer devices than ranks (both

@@ -56,8 +56,8 @@ auto read_part(const MappingReader& reader, std::string_view key, Problem& probl
 }
 
 Parts read_parts(const Node& document, Problem& problem) {
-  static constexpr std::array<std::string_view, 6> kKeys = {"model",     "cluster",  "parallel",
-                                                            "schedule",  "partition", "training"};
+  static constexpr std::array<std::string_view, 6> kKeys = {"model",    "cluster",   "parallel",
+                                                            "schedule", "partition", "training"};
   const MappingReader reader(document, "", kKeys, problem);
   Parts parts;
   if (problem.found()) return parts;
@@ -158,6 +158,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);
   scenario.notes = std::move(parts.model.notes);
+  if (parts.model.architecture) scenario.notes = parts.model.architecture->notes;
   scenario.notes.insert(scenario.notes.end(), parts.schedule.notes.begin(), parts.schedule.notes.end());
   if (scenario.partition.rule != Partition::Rule::unset &&
       !std::holds_alternative<LayerGraph>(scenario.model)) {
@@ -180,6 +181,11 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
       parts.training.precision.value_or(Precision::full) != Precision::full) {
     problem.note(*document.find("training")->find("precision"), "training.precision",
                  "expected full beside model.network, whose values have 4 bytes; leave it out");
+  }
+  if (!problem.found()) {
+    auto on_devices = device_model_of(document, parts.model, parts.cluster, parts.parallel, parts.schedule,
+                                      parts.training, problem);
+    if (on_devices) parts.model.model = *std::move(on_devices);
   }
   if (problem.found()) return tl::unexpected(problem.message());
   if (parts.model.batch) own = parts.model.batch;

@@ -1,7 +1,8 @@
-// `cluster: {device: h100-sxm, nodes: 8}` and `parallel:`. A device's constants are those of its name, each of which may
-// be given instead. For models that are not priced on it (stages, layers) the cluster is one of two levels: NVLink
-// domains, whose devices' network cards make one uplink.
+// `cluster: {device: h100-sxm, nodes: 8}` and `parallel:`. A device's constants are those of its name, each
+// of which may be given instead. For models that are not priced on it (stages, layers) the cluster is one of
+// two levels: NVLink domains, whose devices' network cards make one uplink.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -13,11 +14,18 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/csv_table.hpp"
+#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/reader.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/nearest_name.hpp"
 #include "topology/device_types.hpp"
@@ -37,8 +45,8 @@ double number(const MappingReader& reader, Word key, double usual, double most) 
   if (!text) return usual;
   const auto value = number_of(*text);
   if (value && *value > 0 && *value <= most) return *value;
-  reader.complain(key,
-                  fmt::format("expected a number above 0 and at most {}, such as {}, got \"{}\"", most, usual, *text));
+  reader.complain(key, fmt::format("expected a number above 0 and at most {}, such as {}, got \"{}\"", most,
+                                   usual, *text));
   return usual;
 }
 
@@ -64,10 +72,10 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.network_bytes_per_second = rate(reader.bandwidth("network"), type.network_bytes_per_second);
   type.link_latency_ns = reader.duration("latency").value_or(type.link_latency_ns);
   type.memory_bytes = reader.has("memory") ? reader.limit("memory").value_or(0) : type.memory_bytes;
-  type.nvlink_devices = static_cast<std::int32_t>(
-      reader.integer("nvlink_devices", kNodes).value_or(type.nvlink_devices));
-  type.devices_per_node = static_cast<std::int32_t>(
-      reader.integer("devices_per_node", kNodes).value_or(type.devices_per_node));
+  type.nvlink_devices =
+      static_cast<std::int32_t>(reader.integer("nvlink_devices", kNodes).value_or(type.nvlink_devices));
+  type.devices_per_node =
+      static_cast<std::int32_t>(reader.integer("devices_per_node", kNodes).value_or(type.devices_per_node));
   type.sustained = number(reader, "sustained", type.sustained, kMostFactor);
   if (reader.has("sustained")) type.sustained_fp4 = type.sustained;
   type.collectives = number(reader, "collectives", type.collectives, kMostFactor);
@@ -96,11 +104,26 @@ TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
 }  // namespace
 
 ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 20> kKeys = {
-      "device",        "nodes",         "flops",           "fp8_flops",         "fp4_flops",
-      "memory",        "nvlink",        "network",         "memory_bandwidth",  "latency",
-      "nvlink_devices", "devices_per_node", "sustained",   "collectives",       "step_fraction",
-      "memory_efficiency", "nvlink_efficiency", "network_efficiency", "price",  "preset"};
+  static constexpr std::array<Word, 20> kKeys = {"device",
+                                                 "nodes",
+                                                 "flops",
+                                                 "fp8_flops",
+                                                 "fp4_flops",
+                                                 "memory",
+                                                 "nvlink",
+                                                 "network",
+                                                 "memory_bandwidth",
+                                                 "latency",
+                                                 "nvlink_devices",
+                                                 "devices_per_node",
+                                                 "sustained",
+                                                 "collectives",
+                                                 "step_fraction",
+                                                 "memory_efficiency",
+                                                 "nvlink_efficiency",
+                                                 "network_efficiency",
+                                                 "price",
+                                                 "preset"};
   const MappingReader reader(node, "cluster", kKeys, problem);
   if (reader.has("preset")) reader.complain("preset", "expected either a preset or a device, got both");
   const auto name = reader.word("device");
@@ -127,22 +150,98 @@ ParallelPart read_parallel(const Node& node, Problem& problem) {
   const auto degree = [&](Word key) {
     return static_cast<std::int32_t>(reader.integer(key, kDegree).value_or(1));
   };
-  ParallelPart part{.degrees = {.tensor = degree("tensor"),
-                                .context = degree("context"),
-                                .context_exchange = reader.choice("context_exchange", kExchanges)
-                                                        .value_or(ContextExchange::ring),
-                                .expert = degree("expert"),
-                                .data = degree("data"),
-                                .order = reader.choice("order", kOrders)
-                                             .value_or(PlacementOrder::tp_cp_ep_pp_dp),
-                                .sequence_parallel = reader.flag("sequence_parallel").value_or(true),
-                                .tensor_overlap = reader.flag("tensor_overlap").value_or(true),
-                                .data_overlap = reader.flag("data_overlap").value_or(true),
-                                .distributed_optimizer =
-                                    reader.flag("distributed_optimizer").value_or(true)},
-                    .place = fmt::format("{}: parallel", place_of(node))};
+  ParallelPart part{
+      .degrees = {.tensor = degree("tensor"),
+                  .context = degree("context"),
+                  .context_exchange =
+                      reader.choice("context_exchange", kExchanges).value_or(ContextExchange::ring),
+                  .expert = degree("expert"),
+                  .data = degree("data"),
+                  .order = reader.choice("order", kOrders).value_or(PlacementOrder::tp_cp_ep_pp_dp),
+                  .sequence_parallel = reader.flag("sequence_parallel").value_or(true),
+                  .tensor_overlap = reader.flag("tensor_overlap").value_or(true),
+                  .data_overlap = reader.flag("data_overlap").value_or(true),
+                  .distributed_optimizer = reader.flag("distributed_optimizer").value_or(true)},
+      .place = fmt::format("{}: parallel", place_of(node))};
   if (reader.has("data")) part.data = part.degrees.data;
   return part;
+}
+
+namespace {
+
+/// What an optimizer holds a parameter: a copy of the weights, and its state, in 4 bytes each.
+std::int32_t optimizer_bytes(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::sgd:
+      return 4;
+    case Optimizer::momentum:
+    case Optimizer::rmsprop:
+      return 8;
+    case Optimizer::adam:
+      return 12;
+  }
+  return 12;
+}
+
+/// Keys that say something of a model on named devices alone.
+void refuse_without_devices(const Node& document, const SchedulePart& schedule, const TrainingPart& training,
+                            Problem& problem) {
+  constexpr std::string_view kWhy =
+      "belongs to a model that is priced on named devices: model.huggingface with cluster.device, such as "
+      "h100-sxm";
+  const auto refuse = [&](Word part, Word key) {
+    const Node* node = document.find(part);
+    if (node != nullptr)
+      problem.note(key.empty() ? *node : *node->find(key),
+                   fmt::format("{}{}{}", part, key.empty() ? "" : ".", key), kWhy);
+  };
+  if (document.find("parallel") != nullptr) refuse("parallel", "");
+  if (schedule.layer_split) refuse("schedule", "layer_split");
+  if (training.device_precision) refuse("training", "precision");
+  if (training.recompute) refuse("training", "recompute");
+  if (training.gradient_bytes) refuse("training", "gradient_bytes");
+  if (training.host_layer_ns) refuse("training", "host_layer");
+}
+
+}  // namespace
+
+std::optional<DeviceModel> device_model_of(const Node& document, const ModelPart& model,
+                                           const ClusterSpec& cluster, const ParallelPart& parallel,
+                                           const SchedulePart& schedule, const TrainingPart& training,
+                                           Problem& problem) {
+  if (!model.architecture || !cluster.named) {
+    refuse_without_devices(document, schedule, training, problem);
+    return std::nullopt;
+  }
+  const ArchitecturePart& architecture = *model.architecture;
+  const Node& model_node = *document.find("model");
+  if (!architecture.sequence) {
+    problem.note(model_node, "model.sequence", "expected the tokens of a sample, such as 8192, got nothing");
+    return std::nullopt;
+  }
+  if (training.precision) {
+    problem.note(*document.find("training")->find("precision"), "training.precision",
+                 "expected bf16, fp8 or fp4 for a model on named devices");
+    return std::nullopt;
+  }
+  constexpr double kNano = 1e-9;
+  DeviceModel on_devices;
+  Workload& work = on_devices.work;
+  work.model = architecture.architecture;
+  work.sequence = *architecture.sequence;
+  work.parallel = parallel.degrees;
+  work.device = cluster.named->type;
+  work.precision = training.device_precision.value_or(GemmPrecision::bf16);
+  work.recompute = training.recompute.value_or(LayerRecompute::none);
+  work.gradient_bytes = training.gradient_bytes.value_or(4);
+  work.optimizer_bytes = optimizer_bytes(training.optimizer.value_or(Optimizer::adam));
+  work.host_layer_seconds = static_cast<double>(training.host_layer_ns.value_or(0)) * kNano;
+  on_devices.split = schedule.layer_split.value_or(LayerSplit{});
+  on_devices.kernels = built_in_kernels(work.device);
+  on_devices.devices = cluster.named->device_count();
+  on_devices.copies = parallel.data;
+  on_devices.place = fmt::format("{}: model", place_of(model_node));
+  return on_devices;
 }
 
 }  // namespace penstock

@@ -282,6 +282,11 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
   if (*form == "stages")
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
+  if (*form == "huggingface" && cluster.named) {
+    part.architecture = read_architecture(model, problem);
+    part.batch = 1;
+    return part;
+  }
   LayerGraph graph;
   if (is_transformer(*form)) {
     TransformerPart transformer = *form == "transformer" ? read_transformer(value, cluster, problem)

@@ -50,12 +50,10 @@ constexpr std::array kPrecisions = {
     std::pair{Word{"fp8"}, PrecisionWord{.products = GemmPrecision::fp8}},
     std::pair{Word{"fp4"}, PrecisionWord{.products = GemmPrecision::fp4}}};
 
-constexpr std::array kRecomputes = {std::pair{Word{"none"}, LayerRecompute::none},
-                                    std::pair{Word{"selective"}, LayerRecompute::selective},
-                                    std::pair{Word{"norm"}, LayerRecompute::norm},
-                                    std::pair{Word{"activation"}, LayerRecompute::activation},
-                                    std::pair{Word{"mlp"}, LayerRecompute::mlp},
-                                    std::pair{Word{"full"}, LayerRecompute::full}};
+constexpr std::array kRecomputes = {
+    std::pair{Word{"none"}, LayerRecompute::none}, std::pair{Word{"selective"}, LayerRecompute::selective},
+    std::pair{Word{"norm"}, LayerRecompute::norm}, std::pair{Word{"activation"}, LayerRecompute::activation},
+    std::pair{Word{"mlp"}, LayerRecompute::mlp},   std::pair{Word{"full"}, LayerRecompute::full}};
 
 constexpr std::array kRules = {std::pair{Word{"balanced"}, Partition::Rule::balanced},
                                std::pair{Word{"block"}, Partition::Rule::block},
@@ -187,9 +185,9 @@ Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem)
 }  // namespace
 
 TrainingPart read_training(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 9> kKeys = {
-      "micro_batch_size", "global_batch_size", "optimizer",      "precision", "failures",
-      "iterations",       "recompute",         "gradient_bytes", "host_layer"};
+  static constexpr std::array<Word, 9> kKeys = {"micro_batch_size", "global_batch_size", "optimizer",
+                                                "precision",        "failures",          "iterations",
+                                                "recompute",        "gradient_bytes",    "host_layer"};
   const MappingReader reader(node, "training", kKeys, problem);
   constexpr Range kSize{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
   const auto iterations = reader.integer("iterations", kSize);

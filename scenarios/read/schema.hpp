@@ -15,6 +15,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/channel.hpp"
@@ -29,8 +30,9 @@ struct ModelPart {
   std::optional<NetworkSpec> network{};
   std::optional<std::int64_t> batch{};  ///< samples that its times and bytes hold for
   std::int32_t devices_per_rank = 1;
-  Precision precision = Precision::full;  ///< where `training` does not say it
-  std::vector<std::string> notes{};       ///< what was assumed
+  Precision precision = Precision::full;           ///< where `training` does not say it
+  std::optional<ArchitecturePart> architecture{};  ///< of a model that is priced on named devices
+  std::vector<std::string> notes{};                ///< what was assumed
 };
 /// A transformer takes its peak rate from the cluster.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
@@ -80,5 +82,12 @@ struct TrainingPart {
   std::optional<FailureRates> failures{};
 };
 TrainingPart read_training(const Node& node, Problem& problem);
+
+/// What the parts say of a model on named devices; of load_device.cpp. Complains at `document` of what is
+/// missing, and of what belongs to such a model alone where there is none.
+std::optional<DeviceModel> device_model_of(const Node& document, const ModelPart& model,
+                                           const ClusterSpec& cluster, const ParallelPart& parallel,
+                                           const SchedulePart& schedule, const TrainingPart& training,
+                                           Problem& problem);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// A row becomes the scenario that its cells would be in a file; what all rows have in common and no column says: sequence
-// parallelism where there is tensor parallelism, a distributed optimizer, Adam, fused attention and loss.
+// A row becomes the scenario that its cells would be in a file; what all rows have in common and no column
+// says: sequence parallelism where there is tensor parallelism, a distributed optimizer, Adam, fused
+// attention and loss.
 
 #include "sim/measured/measured_runs.hpp"
 
@@ -38,11 +39,11 @@ namespace penstock {
 namespace {
 
 constexpr std::array<std::string_view, 25> kColumns = {
-    "id",          "source",           "model",            "device",       "precision",
-    "devices",     "tensor",           "stages",           "virtual_stages", "context",
-    "context_exchange", "expert",      "data",             "micro_batch_size", "microbatches",
-    "sequence",    "layers",           "layer_split",      "schedule",     "recompute",
-    "tensor_overlap", "data_overlap",  "gradient_bytes",   "step_seconds", "peak_gib"};
+    "id",       "source",           "model",          "device",       "precision",        "devices",
+    "tensor",   "stages",           "virtual_stages", "context",      "context_exchange", "expert",
+    "data",     "micro_batch_size", "microbatches",   "sequence",     "layers",           "layer_split",
+    "schedule", "recompute",        "tensor_overlap", "data_overlap", "gradient_bytes",   "step_seconds",
+    "peak_gib"};
 
 /// The cells of one row; remembers the first thing that is wrong with it.
 class RowReader {
@@ -56,7 +57,8 @@ class RowReader {
     const std::string& cell = text(column);
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error == std::errc() && end == cell.data() + cell.size() && value >= 1 && value <= kMost) return value;
+    if (error == std::errc() && end == cell.data() + cell.size() && value >= 1 && value <= kMost)
+      return value;
     expected(column, fmt::format("a whole number from 1 to {}", kMost));
     return 1;
   }
@@ -135,9 +137,9 @@ Parallel parallel_of(RowReader& row) {
 
 DeviceModel model_of(RowReader& row, const DeviceType& device) {
   static constexpr std::array kPrecisions = {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4};
-  static constexpr std::array kRecomputes = {LayerRecompute::none,       LayerRecompute::selective,
-                                             LayerRecompute::norm,       LayerRecompute::activation,
-                                             LayerRecompute::mlp,        LayerRecompute::full};
+  static constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective,
+                                             LayerRecompute::norm, LayerRecompute::activation,
+                                             LayerRecompute::mlp,  LayerRecompute::full};
   DeviceModel model;
   model.work.sequence = row.count("sequence");
   model.work.parallel = parallel_of(row);
@@ -145,7 +147,8 @@ DeviceModel model_of(RowReader& row, const DeviceType& device) {
   model.work.precision = row.choice("precision", kPrecisions);
   model.work.recompute = row.choice("recompute", kRecomputes);
   model.work.gradient_bytes = row.small("gradient_bytes");
-  if (model.work.gradient_bytes != 2 && model.work.gradient_bytes != 4) row.expected("gradient_bytes", "2 or 4");
+  if (model.work.gradient_bytes != 2 && model.work.gradient_bytes != 4)
+    row.expected("gradient_bytes", "2 or 4");
   if (const auto split = parse_layer_split(row.text("layer_split"))) {
     model.split = *split;
   } else {
@@ -159,7 +162,8 @@ DeviceModel model_of(RowReader& row, const DeviceType& device) {
 
 std::string unknown_device() {
   std::string names;
-  for (const DeviceType& type : device_types()) names += fmt::format("{}{}", names.empty() ? "" : ", ", type.name);
+  for (const DeviceType& type : device_types())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", type.name);
   return fmt::format("one of {}", names);
 }
 
@@ -213,7 +217,8 @@ tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& fi
     run->cells = table->cells(i);
     runs.runs.push_back(*std::move(run));
   }
-  if (runs.runs.empty()) return tl::unexpected(fmt::format("{}: expected rows below the columns, got none", file));
+  if (runs.runs.empty())
+    return tl::unexpected(fmt::format("{}: expected rows below the columns, got none", file));
   return runs;
 }
 

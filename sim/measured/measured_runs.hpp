@@ -18,10 +18,10 @@ struct MeasuredRun {
   std::string model;      ///< as the file names it
   std::string device;     ///< "h100-sxm"
   std::string precision;  ///< "bf16", "fp8", "fp4"
-  Scenario scenario;
+  Scenario scenario{};
   double step_seconds = 0;
-  std::optional<double> peak_gib;  ///< of the fullest device, as its allocator says; absent: not measured
-  std::vector<std::string> cells;  ///< of the file's row
+  std::optional<double> peak_gib{};  ///< of the fullest device, as its allocator says; absent: not measured
+  std::vector<std::string> cells{};  ///< of the file's row
 };
 
 struct MeasuredRuns {
@@ -29,11 +29,11 @@ struct MeasuredRuns {
   std::vector<MeasuredRun> runs;
 };
 
-/// Columns: id, source, model (a config.json, relative to the file), device, precision, devices, tensor, stages,
-/// virtual_stages, context, context_exchange, expert, data, micro_batch_size, microbatches (of one copy of the
-/// pipeline), sequence, layers, layer_split, schedule, recompute, tensor_overlap, data_overlap, gradient_bytes,
-/// step_seconds, peak_gib; and `order` where it is not the default. Others are kept as they are. Errors: "FILE:LINE:
-/// COLUMN: expected .., got ..".
+/// Columns: id, source, model (a config.json, relative to the file), device, precision, devices, tensor,
+/// stages, virtual_stages, context, context_exchange, expert, data, micro_batch_size, microbatches (of one
+/// copy of the pipeline), sequence, layers, layer_split, schedule, recompute, tensor_overlap, data_overlap,
+/// gradient_bytes, step_seconds, peak_gib; and `order` where it is not the default. Others are kept as they
+/// are. Errors: "FILE:LINE: COLUMN: expected .., got ..".
 tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Constants change times, never the program: the schedule is made, lowered and compiled once, and a candidate prices the
-// layers again, fills a table of costs and runs the tape.
+// Constants change times, never the program: the schedule is made, lowered and compiled once, and a candidate
+// prices the layers again, fills a table of costs and runs the tape.
 
 #include "sim/measured/run_prices.hpp"
 
@@ -22,7 +22,6 @@
 #include "schedules/ir/action.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
-#include "sim/engines/event_walk.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -48,9 +47,10 @@ Bytes fullest(const Result& result) {
 
 DeviceConstants own_constants(const Scenario& scenario) {
   const Workload& work = std::get<DeviceModel>(scenario.model).work;
-  return {.sustained = work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained,
-          .collectives = work.device.collectives,
-          .step_fraction = work.device.step_fraction};
+  return {
+      .sustained = work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained,
+      .collectives = work.device.collectives,
+      .step_fraction = work.device.step_fraction};
 }
 
 tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
@@ -58,14 +58,17 @@ tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
   if (!prices) return tl::unexpected(prices.error());
   auto experiment = prepare(prices->scenario);
   if (!experiment) return tl::unexpected(experiment.error().message);
-  const auto result = simulate(*experiment, {.steady = SteadyState::skip});
+  SimulateOptions options;
+  options.steady = SteadyState::skip;
+  const auto result = simulate(*experiment, options);
   if (!result) return tl::unexpected(result.error().message);
   RunPrices run;
   run.peak_bytes_ = fullest(*result);
-  const FlatProgram flat = flat_program_of(*experiment);
-  auto tape = compile(flat, experiment->channels, microbatch_groups(experiment->costs));
-  if (!tape) return tl::unexpected(std::string("the program hangs"));
-  run.tape_ = *std::move(tape);
+  const FlatProgram flat =
+      flatten(experiment->program, experiment->costs,
+              {.channels = experiment->channels, .iterations = experiment->program.iterations});
+  // simulate() would have said that it hangs.
+  run.tape_ = compile(flat, experiment->channels, microbatch_groups(experiment->costs)).value();
   run.prices_ = *std::move(prices);
   run.experiment_ = *std::move(experiment);
   return run;

@@ -36,8 +36,6 @@ class RunPrices {
   Bytes peak_bytes() const { return peak_bytes_; }
 
  private:
-  Experiment at(const DeviceConstants& constants) const;
-
   DevicePrices prices_;
   Experiment experiment_;
   Tape tape_;

@@ -123,20 +123,20 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
   const bool wants_rate = options.steady == SteadyState::find;
   const LinkSharing sharing = link_sharing(experiment, options.engine, engine);
   Result result = summarize(*std::move(timeline),
-                   {.program = experiment.program,
-                    .costs = experiment.costs,
-                    .samples_per_microbatch = experiment.samples_per_microbatch,
-                    .kind = ResultKind::predicted,
-                    .scenario = experiment.name,
-                    .engine = std::string(to_text(engine)),
-                    .channels = experiment.channels,
-                    .link_sharing = sharing,
-                    .steady_samples_per_second = wants_rate ? rate_of(engine) : std::nullopt,
-                    .price_per_device_hour = experiment.price_per_device_hour,
-                    .devices = rank_devices(experiment),
-                    .memories = std::move(memories),
-                    .links = std::move(links),
-                    .notes = notes_of(experiment, options, sharing, makespan_ns)});
+                            {.program = experiment.program,
+                             .costs = experiment.costs,
+                             .samples_per_microbatch = experiment.samples_per_microbatch,
+                             .kind = ResultKind::predicted,
+                             .scenario = experiment.name,
+                             .engine = std::string(to_text(engine)),
+                             .channels = experiment.channels,
+                             .link_sharing = sharing,
+                             .steady_samples_per_second = wants_rate ? rate_of(engine) : std::nullopt,
+                             .price_per_device_hour = experiment.price_per_device_hour,
+                             .devices = rank_devices(experiment),
+                             .memories = std::move(memories),
+                             .links = std::move(links),
+                             .notes = notes_of(experiment, options, sharing, makespan_ns)});
   return with_model_rates(std::move(result), experiment);
 }
 
