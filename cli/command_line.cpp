@@ -176,6 +176,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
                                          diff_command(root),
                                          risk_command(root),
                                          reproduce_command(root),
+                                         runs_command(root),
                                          schedules_command(root)};
   wrap_descriptions(root);
   const auto arguments = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});

@@ -36,5 +36,6 @@ Command compare_command(CLI::App& root);
 Command diff_command(CLI::App& root);
 Command risk_command(CLI::App& root);
 Command reproduce_command(CLI::App& root);
+Command runs_command(CLI::App& root);
 
 }  // namespace penstock

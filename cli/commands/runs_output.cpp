@@ -1,0 +1,155 @@
+// A row's error is predicted / measured - 1: below 0 the prediction is too fast.
+
+#include "cli/commands/runs_output.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "report/print/escaping.hpp"
+#include "report/print/table.hpp"
+#include "sim/measured/measured_runs.hpp"
+#include "sim/measured/predicted_runs.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string percent(double part) { return fmt::format("{:+.2f} %", 100 * part); }
+std::string percent_or_nothing(const std::optional<double>& part) { return part ? percent(*part) : ""; }
+std::string gib(const std::optional<double>& amount) { return amount ? fmt::format("{:.2f}", *amount) : ""; }
+
+Table rows_table(const RunsReport& report) {
+  Table table;
+  table.columns = {"run",          "measured s",    "predicted s",  "error",
+                   "measured GiB", "predicted GiB", "error of GiB", "fitted"};
+  for (const PredictedRun& row : report.rows) {
+    table.rows.push_back({{row.id, std::nullopt},
+                          {fmt::format("{:.4f}", row.measured_seconds), row.measured_seconds},
+                          {fmt::format("{:.4f}", row.predicted_seconds), row.predicted_seconds},
+                          {percent(row.error), row.error},
+                          {gib(row.measured_gib), row.measured_gib},
+                          {gib(row.predicted_gib), row.predicted_gib},
+                          {percent_or_nothing(row.memory_error), row.memory_error},
+                          {row.fitted ? "yes" : "", std::nullopt}});
+  }
+  return table;
+}
+
+std::vector<Cell> group_cells(const RunGroup& group) {
+  const auto rows = static_cast<double>(group.rows);
+  return {{group.name, std::nullopt},
+          {fmt::format("{}", group.rows), rows},
+          {fmt::format("{:.2f} %", 100 * group.mape), group.mape},
+          {percent(group.bias), group.bias},
+          {percent(group.worst), group.worst}};
+}
+
+Table groups_table(const RunsReport& report) {
+  Table table;
+  table.columns = {"group", "rows", "mean |error|", "mean error", "worst"};
+  for (const RunGroup& group : report.groups) table.rows.push_back(group_cells(group));
+  if (report.all) table.rows.push_back(group_cells(*report.all));
+  if (report.all_memory) table.rows.push_back(group_cells(*report.all_memory));
+  return table;
+}
+
+Table constants_table(const RunsReport& report) {
+  Table table;
+  table.columns = {"source", "device", "precision", "sustained", "collectives", "step fraction", "from"};
+  for (const GroupConstants& group : report.constants) {
+    const DeviceConstants& constants = group.constants;
+    const std::string from = group.rows == 0
+                                 ? std::string("the device")
+                                 : fmt::format("{} rows: {}", group.rows, fmt::join(group.fitted, ", "));
+    table.rows.push_back({{group.source, std::nullopt},
+                          {group.device, std::nullopt},
+                          {group.precision, std::nullopt},
+                          {fmt::format("{:.4f}", constants.sustained), constants.sustained},
+                          {fmt::format("{:.4f}", constants.collectives), constants.collectives},
+                          {fmt::format("{:.4f}", constants.step_fraction), constants.step_fraction},
+                          {from, std::nullopt}});
+  }
+  return table;
+}
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::vector<std::string> fields;
+  fields.reserve(cells.size());
+  for (const std::string& cell : cells) fields.push_back(csv_field(cell));
+  return fmt::format("{}\n", fmt::join(fields, ","));
+}
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json group_json(const RunGroup& group) {
+  return {{"name", group.name},
+          {"rows", group.rows},
+          {"mape", group.mape},
+          {"bias", group.bias},
+          {"worst", group.worst}};
+}
+
+}  // namespace
+
+std::string runs_text(const RunsReport& report, std::size_t width) {
+  return fmt::format("{}\nerrors are predicted / measured - 1\n\n{}\n{}",
+                     table_to_text(rows_table(report), width), table_to_text(groups_table(report), width),
+                     table_to_text(constants_table(report), width));
+}
+
+std::string runs_json(const RunsReport& report) {
+  Json document = {{"schema_version", 1}, {"kind", "runs"}};
+  document["rows"] = Json::array();
+  for (const PredictedRun& row : report.rows) {
+    document["rows"].push_back({{"id", row.id},
+                                {"measured_seconds", row.measured_seconds},
+                                {"predicted_seconds", row.predicted_seconds},
+                                {"error", row.error},
+                                {"measured_gib", or_null(row.measured_gib)},
+                                {"predicted_gib", or_null(row.predicted_gib)},
+                                {"memory_error", or_null(row.memory_error)},
+                                {"fitted", row.fitted}});
+  }
+  document["groups"] = Json::array();
+  for (const RunGroup& group : report.groups) document["groups"].push_back(group_json(group));
+  document["constants"] = Json::array();
+  for (const GroupConstants& group : report.constants) {
+    document["constants"].push_back({{"source", group.source},
+                                     {"device", group.device},
+                                     {"precision", group.precision},
+                                     {"sustained", group.constants.sustained},
+                                     {"collectives", group.constants.collectives},
+                                     {"step_fraction", group.constants.step_fraction},
+                                     {"rows", group.rows},
+                                     {"fitted", group.fitted}});
+  }
+  if (report.all) document["all"] = group_json(*report.all);
+  document["memory"] = report.all_memory ? group_json(*report.all_memory) : Json(nullptr);
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string runs_csv(const MeasuredRuns& runs, const RunsReport& report) {
+  std::vector<std::string> header = runs.header;
+  header.insert(header.end(), {"predicted_seconds", "error", "predicted_gib", "memory_error", "fitted"});
+  std::string text = csv_line(header);
+  for (std::size_t i = 0; i < runs.runs.size(); ++i) {
+    const PredictedRun& row = report.rows[i];
+    const auto number = [](const std::optional<double>& value) {
+      return value ? fmt::format("{}", *value) : std::string();
+    };
+    std::vector<std::string> cells = runs.runs[i].cells;
+    cells.insert(cells.end(), {number(row.predicted_seconds), number(row.error), number(row.predicted_gib),
+                               number(row.memory_error), row.fitted ? "yes" : "no"});
+    text += csv_line(cells);
+  }
+  return text;
+}
+
+}  // namespace penstock

@@ -1,0 +1,19 @@
+#pragma once
+// Measured runs beside their predictions, as text, JSON and CSV.
+
+#include <cstddef>
+#include <string>
+
+#include "sim/measured/measured_runs.hpp"
+#include "sim/measured/predicted_runs.hpp"
+
+namespace penstock {
+
+/// Tables of rows, groups and constants. `width` is that of the tables' lines; 0: any.
+std::string runs_text(const RunsReport& report, std::size_t width);
+/// {schema_version, kind: "runs", rows, groups, constants, all, memory}; design: one row a row of the file.
+std::string runs_json(const RunsReport& report);
+/// The file's own columns, with predicted_seconds, error, predicted_gib, memory_error and fitted behind them.
+std::string runs_csv(const MeasuredRuns& runs, const RunsReport& report);
+
+}  // namespace penstock

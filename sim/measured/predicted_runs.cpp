@@ -1,0 +1,174 @@
+// Rows fall into groups of one source, device and precision, which have constants in common: a site's clocks,
+// its collective library, its way to reduce. Errors are shown by source, device and model.
+
+#include "sim/measured/predicted_runs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+#include <tl/expected.hpp>
+
+#include "sim/measured/fit_constants.hpp"
+#include "sim/measured/measured_runs.hpp"
+#include "sim/measured/run_prices.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kGibibyte = 1024.0 * 1024 * 1024;
+
+/// Source, device and precision.
+using Site = std::array<std::string, 3>;
+Site site_of(const MeasuredRun& run) { return {run.source, run.device, run.precision}; }
+
+using AllPrices = std::vector<std::optional<tl::expected<RunPrices, std::string>>>;
+
+tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& runs,
+                                                         const std::function<void()>& one_done) {
+  AllPrices made(runs.runs.size());
+  tbb::parallel_for(std::size_t{0}, made.size(), [&](std::size_t i) {
+    made[i] = RunPrices::make(runs.runs[i].scenario);
+    one_done();
+  });
+  std::vector<RunPrices> prices;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    auto& one = made[i].value();
+    if (!one) return tl::unexpected(fmt::format("{}: {}", runs.runs[i].id, one.error()));
+    prices.push_back(*std::move(one));
+  }
+  return prices;
+}
+
+bool is_same(const MeasuredRun& a, const MeasuredRun& b) {
+  return a.id == b.id && a.step_seconds == b.step_seconds && a.scenario.model == b.scenario.model;
+}
+
+std::string model_name(const std::string& file) {
+  const std::size_t begin = file.rfind('/') == std::string::npos ? 0 : file.rfind('/') + 1;
+  const std::string name = file.substr(begin);
+  return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
+}
+
+/// Adds up errors.
+class GroupErrors {
+ public:
+  void add(double error) {
+    ++rows_;
+    absolute_ += std::abs(error);
+    sum_ += error;
+    if (std::abs(error) > std::abs(worst_)) worst_ = error;
+  }
+  RunGroup named(std::string name) const {
+    const auto n = static_cast<double>(rows_);
+    return {.name = std::move(name), .rows = rows_, .mape = absolute_ / n, .bias = sum_ / n, .worst = worst_};
+  }
+  bool empty() const { return rows_ == 0; }
+
+ private:
+  std::size_t rows_ = 0;
+  double absolute_ = 0;
+  double sum_ = 0;
+  double worst_ = 0;
+};
+
+std::vector<RunGroup> groups_of(const MeasuredRuns& runs, const std::vector<PredictedRun>& rows) {
+  std::vector<std::pair<std::string, GroupErrors>> groups;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const MeasuredRun& run = runs.runs[i];
+    const std::string name = fmt::format("{} {} {}", run.source, run.device, model_name(run.model));
+    auto group = std::ranges::find(groups, name, &std::pair<std::string, GroupErrors>::first);
+    if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
+    group->second.add(rows[i].error);
+  }
+  std::vector<RunGroup> named;
+  for (const auto& [name, errors] : groups) named.push_back(errors.named(name));
+  return named;
+}
+
+/// The constants of each site of `runs`.
+std::map<Site, GroupConstants> constants_of(const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
+                                            const std::vector<RunPrices>& fit_prices) {
+  std::map<Site, GroupConstants> constants;
+  for (const MeasuredRun& run : runs.runs) {
+    const Site site = site_of(run);
+    if (constants.contains(site)) continue;
+    std::vector<TimedRun> timed;
+    for (std::size_t i = 0; fitted_on != nullptr && i < fitted_on->runs.size(); ++i) {
+      if (site_of(fitted_on->runs[i]) == site)
+        timed.push_back({.prices = &fit_prices[i], .measured_seconds = fitted_on->runs[i].step_seconds});
+    }
+    FittedConstants fit = fit_constants(timed, own_constants(run.scenario));
+    constants[site] = {.source = run.source,
+                       .device = run.device,
+                       .precision = run.precision,
+                       .constants = fit.constants,
+                       .rows = timed.size(),
+                       .fitted = std::move(fit.fitted)};
+  }
+  return constants;
+}
+
+PredictedRun predicted(const MeasuredRun& run, const RunPrices& prices, const DeviceConstants& constants) {
+  PredictedRun row{.id = run.id, .measured_seconds = run.step_seconds};
+  row.predicted_seconds = prices.step_seconds(constants);
+  row.error = row.predicted_seconds / row.measured_seconds - 1;
+  if (run.peak_gib) {
+    row.measured_gib = run.peak_gib;
+    row.predicted_gib = static_cast<double>(prices.peak_bytes()) / kGibibyte;
+    row.memory_error = *row.predicted_gib / *row.measured_gib - 1;
+  }
+  return row;
+}
+
+}  // namespace
+
+tl::expected<RunsReport, std::string> predict_runs(
+    const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
+    const std::function<void(std::size_t done, std::size_t all)>& progress) {
+  const std::size_t all = runs.runs.size() + (fitted_on == nullptr ? 0 : fitted_on->runs.size());
+  std::atomic<std::size_t> done = 0;
+  const auto one_done = [&] {
+    const std::size_t now = ++done;
+    if (progress) progress(now, all);
+  };
+  const auto prices = priced(runs, one_done);
+  if (!prices) return tl::unexpected(prices.error());
+  std::vector<RunPrices> fit_prices;
+  if (fitted_on != nullptr) {
+    auto made = priced(*fitted_on, one_done);
+    if (!made) return tl::unexpected(made.error());
+    fit_prices = *std::move(made);
+  }
+  const std::map<Site, GroupConstants> constants = constants_of(runs, fitted_on, fit_prices);
+  RunsReport report;
+  GroupErrors errors;
+  GroupErrors memory_errors;
+  for (std::size_t i = 0; i < runs.runs.size(); ++i) {
+    const MeasuredRun& run = runs.runs[i];
+    PredictedRun row = predicted(run, (*prices)[i], constants.at(site_of(run)).constants);
+    row.fitted = fitted_on != nullptr && std::ranges::any_of(fitted_on->runs, [&](const MeasuredRun& other) {
+                   return is_same(run, other);
+                 });
+    errors.add(row.error);
+    if (row.memory_error) memory_errors.add(*row.memory_error);
+    report.rows.push_back(std::move(row));
+  }
+  report.groups = groups_of(runs, report.rows);
+  for (const auto& [site, of] : constants) report.constants.push_back(of);
+  report.all = errors.named("all");
+  if (!memory_errors.empty()) report.all_memory = memory_errors.named("memory");
+  return report;
+}
+
+}  // namespace penstock
