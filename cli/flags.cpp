@@ -120,6 +120,7 @@ void add_batch_flags(Subcommand app, InputFlags& flags) {
   add_other_names(app, kOtherGlobalBatchSize, flags.global_batch_size);
   add_number(app, "--iterations", flags.iterations, group, "how often the minibatch is repeated (default 1)");
   add_settings_flag(app, flags.settings, group);
+  add_model_flags(app, flags.model);
 }
 
 void add_settings_flag(Subcommand app, std::vector<std::string>& settings, const std::string& group) {

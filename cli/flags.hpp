@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "cli/model_flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "schedules/ir/channel.hpp"
@@ -33,6 +34,7 @@ struct InputFlags {
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> iterations;
+  ModelFlags model;
 
   friend bool operator==(const InputFlags&, const InputFlags&) = default;
 };

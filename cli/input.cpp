@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,6 +18,7 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
+#include "scenarios/model/device_model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/file_suffix.hpp"
@@ -41,6 +43,25 @@ tl::expected<std::vector<Override>, Failure> overrides_of(const std::vector<std:
   return overrides;
 }
 
+/// A model on named devices has a schedule of its own where none is given, and says so.
+void add_default_schedule(Scenario& scenario) {
+  const bool is_given = !scenario.schedule.empty() || scenario.program.has_value();
+  if (is_given || !std::holds_alternative<DeviceModel>(scenario.model)) return;
+  scenario.schedule = scenario.shape.virtual_stages > 1 ? "interleaved" : "1f1b";
+  scenario.notes.push_back(fmt::format("no schedule is given: {}", scenario.schedule));
+}
+
+/// Copies of the pipeline: of a model on named devices parallel.data, of others the schedule's own.
+void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
+  if (!copies) return;
+  const auto count = static_cast<std::int32_t>(*copies);  // the flag's check keeps it below 2^31
+  if (auto* model = std::get_if<DeviceModel>(&scenario.model)) {
+    model->copies = count;
+  } else {
+    scenario.shape.data_parallel = count;
+  }
+}
+
 tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
   for (const auto& [name, given] :
        {std::pair{"--schedule", !flags.schedule.empty()}, std::pair{"--pp-size", flags.pp_size.has_value()},
@@ -63,6 +84,9 @@ tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
 /// Without a file the flags, or --set, must say the whole shape.
 tl::expected<void, Failure> require_shape(const InputFlags& flags, const Scenario& scenario) {
   if (!flags.file.empty() || scenario.program) return {};
+  // On named devices the pipeline has one rank unless it is given more, and the batch is checked when it is
+  // priced.
+  if (std::holds_alternative<DeviceModel>(scenario.model)) return {};
   std::vector<std::string_view> missing;
   if (scenario.schedule.empty()) missing.emplace_back("--schedule NAME");
   if (!flags.pp_size && flags.settings.empty()) missing.emplace_back("--pp-size K");
@@ -100,6 +124,7 @@ tl::expected<Scenario, Failure> load_input(const InputFlags& flags) {
     }
     overrides->push_back({.key = "schedule.dialect", .value = flags.dialect});
   }
+  for (Override& change : overrides_of(flags.model)) overrides->push_back(std::move(change));
   auto scenario = flags.file.empty() ? parse_scenario("{}", "", "", *overrides)
                                      : load_scenario_or_program(flags.file, *overrides);
   if (!scenario) return bad_input(scenario.error());
@@ -129,12 +154,13 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   Shape& shape = scenario->shape;
   shape.stages = narrowed(flags.pp_size, shape.stages);
   shape.virtual_stages = narrowed(flags.virtual_stages, shape.virtual_stages);
-  shape.data_parallel = narrowed(flags.data_parallel, shape.data_parallel);
+  set_copies(*scenario, flags.data_parallel);
   if (flags.buckets) shape.buckets = {narrowed(flags.buckets, 1)};
   shape.sharding = narrowed(flags.sharding, shape.sharding);
   shape.group_size = narrowed(flags.group_size, shape.group_size);
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);
+  add_default_schedule(*scenario);
   const std::string& schedule = scenario->program ? scenario->program->schedule : scenario->schedule;
   scenario->batch = overridden(scenario->batch, stated_batch(flags), meaning_of_microbatch(schedule));
   auto options = with_flags(scenario->channels, channels);

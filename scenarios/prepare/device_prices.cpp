@@ -273,6 +273,12 @@ std::vector<std::string> notes_of(const DeviceModel& model, const Workload& work
                   on_or_off(parallel.distributed_optimizer),
                   work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained,
                   work.device.collectives, work.device.step_fraction));
+  if (work.model.experts && work.unexplained_expert_seconds > 0) {
+    notes.push_back(fmt::format(
+        "each layer of experts has {:.4g} ms both ways that no known kernel explains, as DeepSeek-V2 showed on B200 "
+        "(training.expert_layer)",
+        work.unexplained_expert_seconds * 1e3));
+  }
   return notes;
 }
 

@@ -114,6 +114,10 @@ void add_experts(TermWriter& terms) {
   add_grouped_products(terms, rows);
   add_activation(terms, rows * as_double(experts.inner));
   if (experts.shared_inner > 0) add_dense(terms, as_double(experts.shared_inner));
+  terms.add({.name = "unexplained",
+             .kind = TermKind::host,
+             .forward = work.unexplained_expert_seconds / 3,
+             .backward_input = work.unexplained_expert_seconds * 2 / 3});
 }
 
 }  // namespace

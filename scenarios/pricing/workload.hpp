@@ -35,6 +35,9 @@ struct Workload {
   std::int32_t gradient_bytes = 4;  ///< a parameter
   /// What the optimizer holds a parameter: Adam with copies of the weights in 4 bytes has 12.
   std::int32_t optimizer_bytes = 12;
+  /// What a layer of experts takes, both ways, beside all terms that are known: read off DeepSeek-V2's steps
+  /// on B200 (SimuMax; 2 to 3 ms), where no kernel of the account explains it.
+  double unexplained_expert_seconds = 2.5e-3;
   double host_layer_seconds = 0;  ///< least time of a layer's forward and backward together, by the host
   bool deferred_head = false;     ///< the head's weight gradient is computed once, at the end of the step
 

@@ -201,6 +201,7 @@ void refuse_without_devices(const Node& document, const SchedulePart& schedule, 
   if (training.recompute) refuse("training", "recompute");
   if (training.gradient_bytes) refuse("training", "gradient_bytes");
   if (training.host_layer_ns) refuse("training", "host_layer");
+  if (training.expert_layer_ns) refuse("training", "expert_layer");
 }
 
 }  // namespace
@@ -236,6 +237,8 @@ std::optional<DeviceModel> device_model_of(const Node& document, const ModelPart
   work.gradient_bytes = training.gradient_bytes.value_or(4);
   work.optimizer_bytes = optimizer_bytes(training.optimizer.value_or(Optimizer::adam));
   work.host_layer_seconds = static_cast<double>(training.host_layer_ns.value_or(0)) * kNano;
+  if (training.expert_layer_ns)
+    work.unexplained_expert_seconds = static_cast<double>(*training.expert_layer_ns) * kNano;
   on_devices.split = schedule.layer_split.value_or(LayerSplit{});
   on_devices.kernels = built_in_kernels(work.device);
   on_devices.devices = cluster.named->device_count();

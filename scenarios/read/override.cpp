@@ -95,7 +95,7 @@ tl::expected<Node, std::string> apply_override(Node document, const Override& ch
   const std::filesystem::path directory =
       document.source ? document.source->directory : std::filesystem::path{};
   const auto source = std::make_shared<const Source>(
-      Source{.name = "--set " + change.key, .directory = directory, .override_key = change.key});
+      Source{.name = change.flag.empty() ? "--set " + change.key : change.flag, .directory = directory, .override_key = change.key});
   // The value is YAML as well, so that a list or mapping can be set as it would be written in the file.
   auto value = parse_value(change, source);
   if (!value) return tl::unexpected(value.error());

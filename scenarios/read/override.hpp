@@ -14,6 +14,7 @@ namespace penstock {
 struct Override {
   std::string key;
   std::string value;
+  std::string flag{};  ///< what messages call it; empty: "--set KEY"
 
   friend bool operator==(const Override&, const Override&) = default;
 };

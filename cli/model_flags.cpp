@@ -1,0 +1,80 @@
+// Each flag is a key of the scenario, so that its value is read, checked and explained where all scenarios
+// are.
+
+#include "cli/model_flags.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/subcommand.hpp"
+#include "scenarios/read/override.hpp"
+
+namespace penstock {
+
+void add_model_flags(Subcommand app, ModelFlags& flags) {
+  const std::string group = "Model and devices (override the scenario)";
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const auto text = [&](const std::string& name, std::string& value, const std::string& type,
+                        const std::string& help) {
+    app.add_option(name, value, help).group(group).type_name(type);
+  };
+  // Megatron's and torchtitan's names are taken as they are and left out of the help.
+  const auto number = [&](const std::string& name, const std::string& others,
+                          std::optional<std::int64_t>& value, const std::string& help) {
+    app.add_option(name, value, help).range(std::int64_t{1}, kMost).group(group).type_name("N");
+    if (!others.empty()) app.add_option(others, value).range(std::int64_t{1}, kMost).group("");
+  };
+  text("--model", flags.model, "FILE", "config.json of a transformer, as Hugging Face has it");
+  app.add_option("--ignore", flags.ignore, "a key of it that has no price: leave it out, and say so")
+      .one_value_each()
+      .group(group)
+      .type_name("KEY");
+  number("--sequence", "--seq-length,--training.seq_len", flags.sequence, "tokens of a sample");
+  number("--layers", "", flags.layers, "the first N layers alone");
+  text("--device", flags.device, "NAME", "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300");
+  number("--nodes", "", flags.nodes, "nodes of these devices (default 1)");
+  number("--tensor-parallel", "--tensor-model-parallel-size,--parallelism.tensor_parallel_degree",
+         flags.tensor_parallel, "devices that share each layer (default 1)");
+  number("--context-parallel", "--context-parallel-size,--parallelism.context_parallel_degree",
+         flags.context_parallel, "devices that share each sequence (default 1)");
+  number("--expert-parallel", "--expert-model-parallel-size,--parallelism.expert_parallel_degree",
+         flags.expert_parallel, "devices that share the experts of a layer (default 1)");
+  text("--precision", flags.precision, "WORD", "of matrix products: bf16 (default), fp8 or fp4");
+  text("--recompute", flags.recompute, "WORD",
+       "by each layer: none (default), selective, norm, activation, mlp or full");
+  text("--layer-split", flags.layer_split, "RULE",
+       "even (default), ends-one-less, a Megatron layout such as \"Et*3|t*4|t*3L\" or a list [3, 4, 3]");
+}
+
+std::vector<Override> overrides_of(const ModelFlags& flags) {
+  std::vector<Override> overrides;
+  const auto text = [&](const std::string& key, const std::string& value, const std::string& flag) {
+    if (!value.empty()) overrides.push_back({.key = key, .value = value, .flag = flag});
+  };
+  const auto number = [&](const std::string& key, const std::optional<std::int64_t>& value,
+                          const std::string& flag) {
+    if (value) overrides.push_back({.key = key, .value = std::to_string(*value), .flag = flag});
+  };
+  text("model.huggingface", flags.model, "--model");
+  if (!flags.ignore.empty())
+    text("model.ignore", fmt::format("[{}]", fmt::join(flags.ignore, ", ")), "--ignore");
+  number("model.sequence", flags.sequence, "--sequence");
+  number("model.layers", flags.layers, "--layers");
+  text("cluster.device", flags.device, "--device");
+  number("cluster.nodes", flags.nodes, "--nodes");
+  number("parallel.tensor", flags.tensor_parallel, "--tensor-parallel");
+  number("parallel.context", flags.context_parallel, "--context-parallel");
+  number("parallel.expert", flags.expert_parallel, "--expert-parallel");
+  text("training.precision", flags.precision, "--precision");
+  text("training.recompute", flags.recompute, "--recompute");
+  text("schedule.layer_split", flags.layer_split, "--layer-split");
+  return overrides;
+}
+
+}  // namespace penstock
