@@ -246,40 +246,44 @@ TrainedModel trained_of(const Workload& work) {
           .peak_flops_per_second = peak_flops(work)};
 }
 
-std::string on_or_off(bool flag) { return flag ? "on" : "off"; }
+std::string_view on_or_off(bool flag) { return flag ? "on" : "off"; }
 
-std::vector<std::string> notes_of(const DeviceModel& model, const Workload& work) {
+std::string devices_note(const Workload& work) {
   const Parallel& parallel = work.parallel;
   const auto place = [&](DeviceGroup group) {
     return is_on_nvlink(parallel, work.ranks, group, work.device) ? "NVLink" : "network";
   };
-  std::vector<std::string> notes = {
-      fmt::format("{} x {}: tensor {} x context {} ({}) x {} stages x data {}, expert {}, order {}; tensor "
-                  "over {}, stages "
-                  "over {}, copies over {}; a rank is {} of them, and its figures are those of one",
-                  device_count(parallel, work.ranks), work.device.name, parallel.tensor, parallel.context,
-                  to_text(parallel.context_exchange), work.ranks, parallel.data, parallel.expert,
-                  to_text(parallel.order), place(DeviceGroup::tensor), place(DeviceGroup::pipeline),
-                  place(DeviceGroup::data), parallel.devices_per_rank())};
-  notes.push_back(
-      fmt::format("priced with sequence {}, precision {}, {} bytes a gradient, {} bytes a parameter for the "
-                  "optimizer, recompute "
-                  "{}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}, "
-                  "distributed_optimizer {}, "
-                  "sustained {}, collectives {}, step_fraction {}",
-                  work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes,
-                  to_text(work.recompute), to_text(model.split), on_or_off(parallel.sequence_parallel),
-                  on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap),
-                  on_or_off(parallel.distributed_optimizer),
-                  work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained,
-                  work.device.collectives, work.device.step_fraction));
-  if (work.model.experts && work.unexplained_expert_seconds > 0) {
-    notes.push_back(fmt::format(
-        "each layer of experts has {:.4g} ms both ways that no known kernel explains, as DeepSeek-V2 showed on B200 "
-        "(training.expert_layer)",
-        work.unexplained_expert_seconds * 1e3));
-  }
-  return notes;
+  return fmt::format(
+      "{} x {}: tensor {} x context {} ({}) x {} stages x data {}, expert {}, order {}; tensor over {}, "
+      "stages over "
+      "{}, copies over {}; a rank is {} of them, and its figures are those of one",
+      device_count(parallel, work.ranks), work.device.name, parallel.tensor, parallel.context,
+      to_text(parallel.context_exchange), work.ranks, parallel.data, parallel.expert, to_text(parallel.order),
+      place(DeviceGroup::tensor), place(DeviceGroup::pipeline), place(DeviceGroup::data),
+      parallel.devices_per_rank());
+}
+
+std::string prices_note(const LayerSplit& split, const Workload& work) {
+  const Parallel& parallel = work.parallel;
+  const DeviceType& device = work.device;
+  return fmt::format(
+      "priced with sequence {}, precision {}, {} bytes a gradient, {} bytes a parameter for the optimizer, "
+      "recompute {}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}, "
+      "distributed_optimizer {}, sustained {}, collectives {}, step_fraction {}",
+      work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes,
+      to_text(work.recompute), to_text(split), on_or_off(parallel.sequence_parallel),
+      on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap),
+      on_or_off(parallel.distributed_optimizer),
+      work.precision == GemmPrecision::fp4 ? device.sustained_fp4 : device.sustained, device.collectives,
+      device.step_fraction);
+}
+
+std::string experts_note(const Workload& work) {
+  return fmt::format(
+      "each layer of experts has {:.4g} ms both ways that no known kernel explains, as DeepSeek-V2 showed on "
+      "B200 "
+      "(training.expert_layer)",
+      work.unexplained_expert_seconds * 1e3);
 }
 
 /// With its degrees of parallelism and its microbatch settled. Errors are all that can be said without
@@ -328,8 +332,10 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   priced.cluster.shape = links_between_stages(*work);
   if (auto& price = priced.cluster.price_per_device_hour)
     *price *= work->parallel.devices_per_rank() * static_cast<double>(work->parallel.data);
-  const std::vector<std::string> notes = notes_of(model, *work);
-  priced.notes.insert(priced.notes.end(), notes.begin(), notes.end());
+  priced.notes.push_back(devices_note(*work));
+  priced.notes.push_back(prices_note(model.split, *work));
+  if (work->model.experts && work->unexplained_expert_seconds > 0)
+    priced.notes.push_back(experts_note(*work));
   return DevicePrices{.scenario = std::move(priced),
                       .trained = trained_of(*work),
                       .work = *work,
