@@ -36,5 +36,6 @@ Command compare_command(CLI::App& root);
 Command diff_command(CLI::App& root);
 Command risk_command(CLI::App& root);
 Command reproduce_command(CLI::App& root);
+Command model_command(CLI::App& root);
 
 }  // namespace penstock

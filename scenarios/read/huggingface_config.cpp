@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,9 +76,10 @@ bool HuggingFaceConfig::ignore(std::string_view key) {
 
 std::vector<std::string_view> HuggingFaceConfig::keys() const {
   std::vector<std::string_view> keys;
-  for (const Node::Entry& entry : root_.entries) keys.emplace_back(entry.key.text);
-  if (const Node* inner = nested()) {
-    for (const Node::Entry& entry : inner->entries) keys.emplace_back(entry.key.text);
+  for (const Node* mapping : {nested(), &root_}) {
+    if (mapping == nullptr) continue;
+    std::ranges::transform(mapping->entries, std::back_inserter(keys),
+                           [](const Node::Entry& entry) { return std::string_view(entry.key.text); });
   }
   return keys;
 }
@@ -158,10 +160,10 @@ std::vector<HuggingFaceConfig::Unread> HuggingFaceConfig::unread() const {
     for (const Node::Entry& entry : mapping->entries) {
       const std::string& key = entry.key.text;
       if (read_.contains(key) || is_off(entry.value) || is_without_price(key)) continue;
-      // Beside a text model, single values say how the parts come together; a part is a mapping.
-      const bool may_be_part =
-          mapping != &root_ || nested_key_.empty() || entry.value.kind == Node::Kind::mapping;
-      keys.push_back({.key = &entry.key, .hints = may_be_part && hints_at_structure(key)});
+      // A mapping is a part. Beside a text model, single values only say how the parts come together.
+      const bool is_outer = mapping == &root_ && !nested_key_.empty();
+      const bool hints = entry.value.kind == Node::Kind::mapping || (!is_outer && hints_at_structure(key));
+      keys.push_back({.key = &entry.key, .hints = hints});
     }
   };
   add_from(nested());
@@ -187,6 +189,11 @@ std::vector<std::string> HuggingFaceConfig::unknown() const {
 
 void HuggingFaceConfig::complain(const Node& node, std::string_view key, std::string_view text) const {
   problem_->note(node, key, text);
+}
+
+void HuggingFaceConfig::complain(const KeyNames& names, std::string_view text) {
+  const Node* value = find(names);
+  complain(value != nullptr ? *value : root_, value != nullptr ? names.front() : "", text);
 }
 
 }  // namespace penstock

@@ -53,13 +53,16 @@ class HuggingFaceConfig {
 
   /// Notes a part without a price at `node`, the value of `key`.
   void add_unpriced(const Node& node, std::string_view key, std::string_view detail);
-  /// Those that were noted, and keys that nothing has read and that hint at structure.
+  /// Those that were noted, and keys that nothing has read and that hint at structure, as any mapping does.
   std::vector<UnpricedKey> unpriced() const;
   /// Keys that nothing has read, that are switched on, and that hint at nothing.
   std::vector<std::string> unknown() const;
 
   const Node& root() const { return root_; }
+  /// Notes a problem at `node`, the value of `key`; or at the value that the names have, the whole where none
+  /// has.
   void complain(const Node& node, std::string_view key, std::string_view text) const;
+  void complain(const KeyNames& names, std::string_view text);
 
  private:
   /// A key that nothing has read and that is switched on.

@@ -36,14 +36,20 @@ struct Reading {
 
 // --- sizes ----------------------------------------------------------------------------------------------
 
+/// A size that some configurations leave out where it is the family's own.
+std::int64_t required_or(Reading& reading, const KeyNames& names, std::int64_t of_family) {
+  const bool is_left_out = of_family > 0 && reading.config.find(names) == nullptr;
+  return is_left_out ? of_family : reading.config.required(names, kSize);
+}
+
 void read_sizes(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
   model.hidden = config.required({"hidden_size", "n_embd", "n_embed"}, kSize);
   model.layers.resize(
       static_cast<std::size_t>(config.required({"num_hidden_layers", "n_layer", "num_layers"}, kLayers)));
-  model.heads = config.required({"num_attention_heads", "n_head"}, kSize);
-  model.vocabulary = config.required({"vocab_size"}, kSize);
+  model.heads = required_or(reading, {"num_attention_heads", "n_head"}, reading.family.heads);
+  model.vocabulary = required_or(reading, {"vocab_size"}, reading.family.vocabulary);
   if (reading.family.learned_positions) {
     model.positions =
         config.required({"n_positions", "max_position_embeddings"}, kSize) + reading.family.further_positions;
@@ -56,7 +62,8 @@ std::int64_t kv_heads_of(Reading& reading) {
   const auto heads = config.size_if_any({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, kSize);
   const bool is_single = config.flag({"multi_query"}).value_or(false);
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
-  return is_single && !is_new ? 1 : heads.value_or(reading.model.heads);
+  const std::int64_t of_family = reading.family.kv_heads > 0 ? reading.family.kv_heads : reading.model.heads;
+  return is_single && !is_new ? 1 : heads.value_or(of_family);
 }
 
 void read_heads(Reading& reading) {
@@ -72,14 +79,14 @@ void read_heads(Reading& reading) {
     model.head_dim = model.hidden / model.heads;
   } else {
     config.complain(
-        config.root(), "",
-        fmt::format("expected num_attention_heads that divides hidden_size, {}, or head_dim, got {}",
+        {"num_attention_heads", "n_head"},
+        fmt::format("expected a number that divides hidden_size, {}, or head_dim beside it, got {}",
                     model.hidden, model.heads));
   }
   if (model.heads % model.kv_heads != 0) {
-    config.complain(config.root(), "",
-                    fmt::format("expected num_key_value_heads that divides num_attention_heads, {}, got {}",
-                                model.heads, model.kv_heads));
+    config.complain({"num_key_value_heads", "num_kv_heads"},
+                    fmt::format("expected a number that divides num_attention_heads, {}, got {}", model.heads,
+                                model.kv_heads));
   }
 }
 
@@ -118,20 +125,21 @@ void read_groups(HuggingFaceConfig& config, Experts& experts) {
   experts.groups_per_token = config.size_if_any({"topk_group"}, kExperts).value_or(experts.groups);
   if (experts.count % experts.groups != 0 || experts.groups_per_token > experts.groups) {
     config.complain(
-        config.root(), "",
-        fmt::format("expected n_group that divides the {} experts and topk_group of at most that, got "
-                    "{} and {}",
-                    experts.count, experts.groups, experts.groups_per_token));
+        {"n_group"},
+        fmt::format(
+            "expected a number that divides the {} experts, and topk_group of at most that, got {} and {}",
+            experts.count, experts.groups, experts.groups_per_token));
   }
 }
+
+const KeyNames kPerToken = {"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k"};
 
 /// The experts, and the width of dense layers where theirs has the usual name.
 std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int64_t>& width) {
   HuggingFaceConfig& config = reading.config;
   const auto count = config.size_if_any(
       {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, kExperts);
-  const auto per_token = config.size_if_any(
-      {"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k"}, kExperts);
+  const auto per_token = config.size_if_any(kPerToken, kExperts);
   const auto own_width = config.size_if_any({"moe_intermediate_size", "expert_intermediate_size"}, kSize);
   const std::int64_t inner = own_width.value_or(width.value_or(1));
   const std::int64_t shared_inner = shared_inner_of(reading, inner);
@@ -149,9 +157,8 @@ std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int
                   .biases = reading.family.expert_bias,
                   .shared_gate = reading.family.shared_gate && shared_inner > 0};
   if (experts.per_token > experts.count) {
-    config.complain(config.root(), "",
-                    fmt::format("expected a token to use at most the {} experts that there are, got {}",
-                                experts.count, experts.per_token));
+    config.complain(kPerToken, fmt::format("expected at most the {} experts that there are, got {}",
+                                           experts.count, experts.per_token));
   }
   read_groups(config, experts);
   return experts;
@@ -182,7 +189,9 @@ std::int64_t norms_of(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
   const auto parallel = config.flag({"parallel_attn"});
+  const auto residual = config.flag({"use_parallel_residual"});
   const std::int64_t of_parallel = config.size({"num_ln_in_parallel_attn"}, kSize).value_or(is_new ? 2 : 1);
+  if (residual.value_or(false) && reading.family.one_norm_beside) return 1;
   return parallel.value_or(false) || is_new ? of_parallel : reading.family.norms;
 }
 
@@ -249,12 +258,15 @@ void note_structures(Reading& reading) {
     if (!std::ranges::all_of(types->items, is_full))
       config.add_unpriced(*types, "attn_type_list", "linear attention");
   }
-  const Node* before = config.find({"do_layer_norm_before"});
-  if (before != nullptr && is_off(*before)) config.add_unpriced(*before, "do_layer_norm_before", "false");
+  for (const std::string_view key : {"do_layer_norm_before", "layer_norm_elementwise_affine"}) {
+    const Node* value = config.find({key});
+    if (value != nullptr && is_off(*value)) config.add_unpriced(*value, key, "false");
+  }
   const auto width = config.size_if_any({"word_embed_proj_dim"}, kSize);
-  if (width && *width != reading.model.hidden)
+  if (width && *width != reading.model.hidden) {
     config.add_unpriced(*config.find({"word_embed_proj_dim"}), "word_embed_proj_dim",
                         fmt::format("{}", *width));
+  }
 }
 
 /// Layers by their kinds; without a layer of experts there are none.

@@ -31,8 +31,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kMostParameters = std::int64_t{1} << 62;
-
 // --- the family -----------------------------------------------------------------------------------------
 
 /// "Qwen3MoeForCausalLM" as "Qwen3Moe".
@@ -45,12 +43,12 @@ std::string type_of_class(std::string name) {
 
 /// By `model_type`, or else by `architectures`; empty: neither is there.
 std::string type_of(HuggingFaceConfig& config) {
-  const std::string type = config.word({"model_type"});
+  std::string type = config.word({"model_type"});
   const Node* classes = config.find({"architectures"});
   const bool has_class = classes != nullptr && !classes->items.empty();
-  if (find_family(type) != nullptr || !has_class) return type;
-  const std::string name = type_of_class(classes->items.front().text);
-  return type.empty() || find_family(name) != nullptr ? name : type;
+  std::string name = has_class ? type_of_class(classes->items.front().text) : "";
+  const bool is_by_class = find_family(type) == nullptr && (type.empty() || find_family(name) != nullptr);
+  return is_by_class ? name : type;
 }
 
 /// Of a type that is not known, by keys alone.
@@ -65,7 +63,8 @@ const HuggingFaceFamily& family_by_keys(HuggingFaceConfig& config) {
 
 void ignore(HuggingFaceConfig& config, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
-    if (config.ignore(key)) continue;
+    if (key == "model_type") config.ignore("architectures");  // which says the same
+    if (config.ignore(key) || config.keys().empty()) continue;
     config.complain(config.root(), "ignore",
                     fmt::format("expected a key of this file, got \"{}\"; did you mean {}?", key,
                                 nearest_name(key, config.keys())));
@@ -92,8 +91,8 @@ void refuse_unpriced(const HuggingFaceConfig& config, Problem& problem) {
   }
   problem.note(
       *unpriced.front().place, "",
-      fmt::format("structure that is not priced: {}; for the rest of the model without it write "
-                  "`ignore: [{}]` under `model:`, or --ignore {}",
+      fmt::format("structure that is not priced: {}; to price the model as if it had none of these "
+                  "keys write `ignore: [{}]` under `model:`, or --ignore {}",
                   fmt::join(descriptions, ", "), fmt::join(keys, ", "), fmt::join(keys, " --ignore ")));
 }
 
@@ -102,7 +101,8 @@ std::vector<std::string> notes_of(const HuggingFaceConfig& config, const Archite
   const std::string& type = part.architecture.family;
   std::vector<std::string> notes;
   if (!part.ignored.empty())
-    notes.push_back(fmt::format("{} is priced without {} (ignore)", name, fmt::join(part.ignored, ", ")));
+    notes.push_back(
+        fmt::format("{} is priced as if it had no {} (ignore)", name, fmt::join(part.ignored, ", ")));
   if (!type.empty() && find_family(type) == nullptr) {
     notes.push_back(fmt::format("{}: the model type {} is not known: read by its keys, as a model like Llama",
                                 name, type));
@@ -125,8 +125,7 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
   note_family(config, family, type);
   ArchitecturePart part{.architecture = architecture_of(config, family), .ignored = std::move(ignored)};
   part.architecture.family = type;
-  if (!of_config.found() && parameters(part.architecture) > kMostParameters)
-    config.complain(config.root(), "", "expected sizes that make at most 2^62 parameters, got more");
+  if (!of_config.found()) refuse_too_large(part.architecture, config.root(), "", of_config);
   refuse_unpriced(config, problem);
   problem.note(of_config);
   part.notes = notes_of(config, part);
@@ -150,13 +149,19 @@ std::optional<Node> parse_config(std::string_view text, const NamedFile& file, P
 
 // --- what a scenario or flags want of it ------------------------------------------------------------------
 
+/// One key or a list of them.
+std::vector<std::string> ignored_keys(const MappingReader& wishes) {
+  const Node* value = wishes.find("ignore");
+  if (value != nullptr && value->kind == Node::Kind::scalar) return {value->text};
+  return wishes.words("ignore").value_or(std::vector<std::string>{});
+}
+
 std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& file,
                                         const MappingReader& wishes, Problem& problem) {
   const std::size_t before = problem.count();
   std::optional<Node> config = parse_config(text, file, problem);
   if (!config) return std::nullopt;
-  ArchitecturePart part =
-      read_config(*std::move(config), wishes.words("ignore").value_or(std::vector<std::string>{}), problem);
+  ArchitecturePart part = read_config(*std::move(config), ignored_keys(wishes), problem);
   if (problem.count() > before) return std::nullopt;
   Architecture& model = part.architecture;
   const auto most_layers = static_cast<std::int64_t>(model.layers.size());
@@ -236,6 +241,12 @@ tl::expected<ArchitecturePart, std::string> load_architecture(const Architecture
   auto part = part_of(*text, file, MappingReader(wishes, "model", kKeys, problem), problem);
   if (!part) return tl::unexpected(problem.message());
   return *std::move(part);
+}
+
+void refuse_too_large(const Architecture& model, const Node& node, std::string_view path, Problem& problem) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 58;  // leaves room for their bytes
+  if (parameters(model) > kMost)
+    problem.note(node, path, "expected sizes that make at most 2^58 parameters, got more");
 }
 
 bool is_plain_gpt(const Architecture& model) {
