@@ -32,11 +32,11 @@ std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Pr
 
 /// The same for a file named on the command line.
 struct ArchitectureRequest {
-  std::string config;
+  std::string config{};
   std::vector<std::string> ignore{};
-  std::optional<std::int64_t> sequence{};
   std::optional<std::int64_t> layers{};
   std::optional<std::int64_t> multi_token{};
+  std::optional<std::int64_t> sequence{};
 };
 /// Errors start with the file or with the flag.
 tl::expected<ArchitecturePart, std::string> load_architecture(const ArchitectureRequest& request);
