@@ -1,7 +1,7 @@
 // penstock model: what a configuration of Hugging Face describes: how many parameters it has, how many of
 // them a token meets, and in which layers they lie.
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -42,9 +42,9 @@ constexpr auto kWithoutPrice = std::to_array<std::string_view>(
      "max_position_embeddings", "original_max_position_embeddings", "initial_context_length", "n_ctx",
      "n_positions", "seq_length", "max_seq_len", "max_seq_length", "max_sequence_length",
      "partial_rotary_factor", "embedding_multiplier", "attention_multiplier", "residual_multiplier",
-     "initializer_cutoff_factor", "embedding_multiplier", "attention_multiplier", "residual_multiplier",
-     "no_rope_layers", "no_rope_layer_interval", "alibi", "use_rope", "use_dynamic_ntk", "use_logn_attn",
-     "attn_temperature_tuning", "attn_scale", "floor_scale", "position_embedding_type", "mscale",
+     "initializer_cutoff_factor", "no_rope_layers", "no_rope_layer_interval", "alibi", "use_rope",
+     "use_dynamic_ntk", "use_logn_attn", "attn_temperature_tuning", "attn_scale", "floor_scale",
+     "position_embedding_type", "mscale",
      // what is done with numbers that are there anyway
      "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "scale_attn_weights",
      "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "query_pre_attn_scalar", "logit_scale",

@@ -100,9 +100,10 @@ std::vector<std::string> notes_of(const HuggingFaceConfig& config, const Archite
   const std::string& name = config.root().source->name;
   const std::string& type = part.architecture.family;
   std::vector<std::string> notes;
-  if (!part.ignored.empty())
+  if (!part.ignored.empty()) {
     notes.push_back(
         fmt::format("{} is priced as if it had no {} (ignore)", name, fmt::join(part.ignored, ", ")));
+  }
   if (!type.empty() && find_family(type) == nullptr) {
     notes.push_back(fmt::format("{}: the model type {} is not known: read by its keys, as a model like Llama",
                                 name, type));
