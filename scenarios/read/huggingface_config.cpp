@@ -84,14 +84,20 @@ std::vector<std::string_view> HuggingFaceConfig::keys() const {
   return keys;
 }
 
+const Node* HuggingFaceConfig::value_of(std::string_view key) const {
+  for (const Node* mapping : {nested(), &root_}) {
+    const Node* value = mapping == nullptr ? nullptr : mapping->find(key);
+    if (value != nullptr && !is_null(*value)) return value;
+  }
+  return nullptr;
+}
+
+bool HuggingFaceConfig::has(std::string_view key) const { return value_of(key) != nullptr; }
+
 const Node* HuggingFaceConfig::find(const KeyNames& names) {
   know(names);
-  for (const Node* mapping : {nested(), &std::as_const(root_)}) {
-    if (mapping == nullptr) continue;
-    for (const std::string_view name : names) {
-      const Node* value = mapping->find(name);
-      if (value != nullptr && !is_null(*value)) return value;
-    }
+  for (const std::string_view name : names) {
+    if (const Node* value = value_of(name)) return value;
   }
   return nullptr;
 }

@@ -36,6 +36,8 @@ class HuggingFaceConfig {
   /// All keys, for messages.
   std::vector<std::string_view> keys() const;
 
+  /// True where the key has a value. Marks nothing.
+  bool has(std::string_view key) const;
   /// The value of the first of the names that has one.
   const Node* find(const KeyNames& names);
   std::optional<std::int64_t> size(const KeyNames& names, Range range);
@@ -72,6 +74,8 @@ class HuggingFaceConfig {
   };
 
   const Node* nested() const;
+  /// Null: there is none, or it is null.
+  const Node* value_of(std::string_view key) const;
   std::vector<Unread> unread() const;
 
   Node root_;

@@ -165,6 +165,7 @@ std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int
 }
 
 /// Llama 4 calls the width of its dense layers otherwise, and has one shared expert that no key speaks of.
+/// Width 0: none is said.
 void read_feed_forward(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
@@ -173,13 +174,8 @@ void read_feed_forward(Reading& reading) {
   const auto dense_width = config.size_if_any({"intermediate_size_mlp"}, kSize);
   model.experts = experts_of(reading, width);
   if (model.experts && dense_width) model.experts->shared_inner = model.experts->inner;
-  if (width || dense_width) {
-    model.feed_forward = dense_width.value_or(*width);
-  } else if (!model.gated) {
-    model.feed_forward = 4 * model.hidden;
-  } else if (!model.experts) {
-    config.required({"intermediate_size", "n_inner"}, kSize);
-  }
+  const std::int64_t of_family = model.gated ? 0 : 4 * model.hidden;
+  model.feed_forward = dense_width ? *dense_width : width.value_or(of_family);
 }
 
 // --- norms, biases, the head ----------------------------------------------------------------------------
@@ -198,8 +194,10 @@ std::int64_t norms_of(Reading& reading) {
 void read_norms(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
-  const std::string kind = config.word({"norm_type", "normalization_type"});
-  model.layer_norm = kind.empty() ? reading.family.layer_norm : kind.find("rms") == std::string::npos;
+  const std::string kind = config.word({"norm_type"});
+  model.layer_norm = kind.empty() ? reading.family.layer_norm : kind.starts_with("layer");
+  if (!kind.empty() && !kind.starts_with("layer") && !kind.starts_with("rms"))
+    config.add_unpriced(*config.find({"norm_type"}), "norm_type", kind);
   model.norms_per_layer = norms_of(reading);
   const bool has_norm = config.flag({"use_qk_norm", "qk_norm"}).value_or(reading.family.query_key_norm);
   const std::string reach = config.word({"qk_norm_type"});
@@ -230,20 +228,24 @@ void read_biases(Reading& reading) {
   model.head_bias = config.flag({"lm_head_bias"}).value_or(family.head_bias);
 }
 
+const KeyNames kActivation = {"hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act",
+                              "activation"};
+
 /// Three projections or two: by the family, but squared and plain ReLUs have no gate beside them.
 void read_activation(Reading& reading) {
   static constexpr std::array<std::string_view, 14> kKnown = {
       "silu",    "swish", "swiglu",     "gelu",      "gelu_new",          "gelu_fast", "gelu_python",
       "gelu_10", "geglu", "quick_gelu", "gelu_tanh", "gelu_pytorch_tanh", "relu",      "relu2"};
-  const KeyNames names = {"hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act",
-                          "activation"};
-  const std::string activation = reading.config.word(names);
-  reading.config.know({"mlp_type"});
+  HuggingFaceConfig& config = reading.config;
+  const std::string activation = config.word(kActivation);
   reading.model.gated = reading.family.gated && activation != "relu" && activation != "relu2";
-  if (activation.empty() || std::ranges::find(kKnown, activation) != kKnown.end()) return;
-  const Node& node = *reading.config.find(names);
-  const bool by_newer_name = node.source && reading.config.find({"hidden_activation"}) == &node;
-  reading.config.add_unpriced(node, by_newer_name ? "hidden_activation" : "hidden_act", activation);
+  const bool is_known = std::ranges::find(kKnown, activation) != kKnown.end();
+  for (const std::string_view name : kActivation) {
+    const Node* value = config.find({name});
+    if (value == nullptr || activation.empty() || is_known) continue;
+    config.add_unpriced(*value, name, activation);
+    return;
+  }
 }
 
 /// What is an error where it is switched on, although it has a name that says little.
@@ -262,6 +264,9 @@ void note_structures(Reading& reading) {
     const Node* value = config.find({key});
     if (value != nullptr && is_off(*value)) config.add_unpriced(*value, key, "false");
   }
+  const std::string parts = config.word({"mlp_type"});
+  if (!parts.empty() && parts != "default")
+    config.add_unpriced(*config.find({"mlp_type"}), "mlp_type", parts);
   const auto width = config.size_if_any({"word_embed_proj_dim"}, kSize);
   if (width && *width != reading.model.hidden) {
     config.add_unpriced(*config.find({"word_embed_proj_dim"}), "word_embed_proj_dim",
@@ -269,12 +274,15 @@ void note_structures(Reading& reading) {
   }
 }
 
-/// Layers by their kinds; without a layer of experts there are none.
+/// Layers by their kinds. Without a layer of experts there are none, with one that is dense it has a width.
 void read_layers(Reading& reading) {
   Architecture& model = reading.model;
   model.layers =
       layer_kinds_of(reading.config, reading.family, model.layers.size(), model.experts.has_value());
   if (!std::ranges::any_of(model.layers, &LayerKind::has_experts)) model.experts.reset();
+  if (model.feed_forward > 0) return;
+  const bool is_needed = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
+  model.feed_forward = is_needed ? reading.config.required({"intermediate_size", "n_inner"}, kSize) : 1;
 }
 
 }  // namespace

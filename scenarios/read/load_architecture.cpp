@@ -51,12 +51,38 @@ std::string type_of(HuggingFaceConfig& config) {
   return is_by_class ? name : type;
 }
 
-/// Of a type that is not known, by keys alone.
-const HuggingFaceFamily& family_by_keys(HuggingFaceConfig& config) {
-  static constexpr HuggingFaceFamily kLlamaLike{.names = ""};
-  const bool is_gpt = config.find({"n_embd"}) != nullptr && config.find({"rotary_dim"}) == nullptr &&
-                      config.find({"intermediate_size"}) == nullptr;
-  return is_gpt ? *find_family("gpt2") : kLlamaLike;
+/// Keys that only one family has, for types that are not known. All of them have a value; the first row that
+/// fits is the family.
+struct TellingKeys {
+  std::array<std::string_view, 2> keys;
+  std::string_view family;
+};
+
+constexpr auto kTellingKeys = std::to_array<TellingKeys>({
+    {{"n_embd", "rotary_dim"}, "gptj"},
+    {{"n_embd", "multi_query"}, "gpt_bigcode"},
+    {{"n_embd", "n_positions"}, "gpt2"},
+    {{"ffn_dim", "do_layer_norm_before"}, "opt"},
+    {{"rotary_pct", "intermediate_size"}, "gpt_neox"},
+    {{"new_decoder_architecture", "parallel_attn"}, "falcon"},
+    {{"swiglu_limit", "num_local_experts"}, "gpt_oss"},
+    {{"interleave_moe_layer_step", "attention_chunk_size"}, "llama4"},
+    {{"rope_local_base_freq", "query_pre_attn_scalar"}, "gemma3"},
+    {{"attn_logit_softcapping", "query_pre_attn_scalar"}, "gemma2"},
+    {{"shared_expert_intermediate_size", "decoder_sparse_step"}, "qwen2_moe"},
+    {{"decoder_sparse_step", "head_dim"}, "qwen3_moe"},
+    {{"max_window_layers", "head_dim"}, "qwen3"},
+    {{"max_window_layers", "use_sliding_window"}, "qwen2"},
+    {{"scoring_func", "kv_lora_rank"}, "deepseek_v2"},
+});
+
+/// Of a type that is not known, by keys alone; a Llama where none of them tells.
+std::string_view family_by_keys(HuggingFaceConfig& config) {
+  const auto fits = [&](const TellingKeys& row) {
+    return std::ranges::all_of(row.keys, [&](std::string_view key) { return config.has(key); });
+  };
+  const auto found = std::ranges::find_if(kTellingKeys, fits);
+  return found == kTellingKeys.end() ? "llama" : found->family;
 }
 
 // --- the configuration ----------------------------------------------------------------------------------
@@ -96,7 +122,8 @@ void refuse_unpriced(const HuggingFaceConfig& config, Problem& problem) {
                   fmt::join(descriptions, ", "), fmt::join(keys, ", "), fmt::join(keys, " --ignore ")));
 }
 
-std::vector<std::string> notes_of(const HuggingFaceConfig& config, const ArchitecturePart& part) {
+std::vector<std::string> notes_of(const HuggingFaceConfig& config, const ArchitecturePart& part,
+                                  std::string_view by_keys) {
   const std::string& name = config.root().source->name;
   const std::string& type = part.architecture.family;
   std::vector<std::string> notes;
@@ -105,8 +132,8 @@ std::vector<std::string> notes_of(const HuggingFaceConfig& config, const Archite
         fmt::format("{} is priced as if it had no {} (ignore)", name, fmt::join(part.ignored, ", ")));
   }
   if (!type.empty() && find_family(type) == nullptr) {
-    notes.push_back(fmt::format("{}: the model type {} is not known: read by its keys, as a model like Llama",
-                                name, type));
+    notes.push_back(fmt::format("{}: the model type {} is not known: read by its keys, as a model like {}",
+                                name, type, by_keys));
   }
   if (const std::vector<std::string> unknown = config.unknown(); !unknown.empty()) {
     notes.push_back(fmt::format("{}: unknown keys, taken to change neither sizes nor work: {}", name,
@@ -122,14 +149,15 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
   ignore(config, ignored);
   const std::string type = type_of(config);
   const HuggingFaceFamily* known = find_family(type);
-  const HuggingFaceFamily& family = known != nullptr ? *known : family_by_keys(config);
+  const std::string_view by_keys = family_by_keys(config);
+  const HuggingFaceFamily& family = known != nullptr ? *known : *find_family(by_keys);
   note_family(config, family, type);
   ArchitecturePart part{.architecture = architecture_of(config, family), .ignored = std::move(ignored)};
   part.architecture.family = type;
   if (!of_config.found()) refuse_too_large(part.architecture, config.root(), "", of_config);
   refuse_unpriced(config, problem);
   problem.note(of_config);
-  part.notes = notes_of(config, part);
+  part.notes = notes_of(config, part, by_keys);
   return part;
 }
 

@@ -100,6 +100,23 @@ TEST(HuggingFaceFamily, ThatIsNotKnownIsReadByItsKeysWithANote) {
   EXPECT_THAT(notes_of(keys), testing::ElementsAre(HasSubstr("the model type my_own is not known")));
 }
 
+TEST(HuggingFaceFamily, IsToldByKeysThatNoOtherFamilyHas) {
+  const Architecture oss = model_of(
+      "\"model_type\": \"my_own\", \"swiglu_limit\": 7.0, \"num_local_experts\": 4, "
+      "\"num_experts_per_tok\": 2");
+  EXPECT_TRUE(oss.attention_sinks && oss.experts->biases && oss.experts->router_bias);
+  EXPECT_TRUE(model_of("\"max_window_layers\": 8, \"use_sliding_window\": false").query_key_value_bias);
+  EXPECT_TRUE(
+      model_of("\"max_window_layers\": 8, \"use_sliding_window\": false, \"head_dim\": 8").query_key_norm);
+  EXPECT_EQ(model_of("\"attn_logit_softcapping\": 50.0, \"query_pre_attn_scalar\": 256, \"head_dim\": 8")
+                .norms_per_layer,
+            4);
+  const auto gpt = load(
+      R"({"n_embd": 64, "n_head": 8, "n_layer": 2, "n_positions": 32, "n_inner": null, "vocab_size": 100})");
+  ASSERT_TRUE(gpt) << gpt.error();
+  EXPECT_TRUE(is_plain_gpt(gpt->architecture));
+}
+
 TEST(HuggingFaceFamily, WithoutATypeIsALlama) {
   const Architecture model = model_of("");
   EXPECT_TRUE(model.gated);
@@ -258,6 +275,17 @@ TEST(UnpricedPart, IsNamedWhereverItStands) {
   EXPECT_THAT(refusal_of("\"hidden_act\": \"xielu\""), HasSubstr("hidden_act (xielu)"));
   EXPECT_THAT(refusal_of("\"v_head_dim\": 4"), HasSubstr("not priced: v_head_dim;"))
       << "a width of values without latent attention";
+}
+
+TEST(DenseLayers, HaveAWidthOfTheirOwnWhereThereAreSome) {
+  const auto load_without_width = [](const std::string& keys) {
+    return load(
+        "{\"hidden_size\": 64, \"num_attention_heads\": 8, \"num_hidden_layers\": 8, \"vocab_size\": 100, " +
+        kExperts + keys + "}");
+  };
+  EXPECT_TRUE(load_without_width(""));
+  EXPECT_THAT(load_without_width(", \"first_k_dense_replace\": 1").error(),
+              HasSubstr("expected intermediate_size or n_inner, got nothing"));
 }
 
 // --- requests -------------------------------------------------------------------------------------------
