@@ -168,6 +168,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
                                          check_command(root),
                                          convert_command(root),
                                          plan_command(root),
+                                         model_command(root),
                                          run_command(root, invocation),
                                          calibrate_command(root, invocation),
                                          selftest_command(root, invocation),

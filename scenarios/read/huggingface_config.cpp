@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,21 +76,28 @@ bool HuggingFaceConfig::ignore(std::string_view key) {
 
 std::vector<std::string_view> HuggingFaceConfig::keys() const {
   std::vector<std::string_view> keys;
-  for (const Node::Entry& entry : root_.entries) keys.emplace_back(entry.key.text);
-  if (const Node* inner = nested()) {
-    for (const Node::Entry& entry : inner->entries) keys.emplace_back(entry.key.text);
+  for (const Node* mapping : {nested(), &root_}) {
+    if (mapping == nullptr) continue;
+    std::ranges::transform(mapping->entries, std::back_inserter(keys),
+                           [](const Node::Entry& entry) { return std::string_view(entry.key.text); });
   }
   return keys;
 }
 
+const Node* HuggingFaceConfig::value_of(std::string_view key) const {
+  for (const Node* mapping : {nested(), &root_}) {
+    const Node* value = mapping == nullptr ? nullptr : mapping->find(key);
+    if (value != nullptr && !is_null(*value)) return value;
+  }
+  return nullptr;
+}
+
+bool HuggingFaceConfig::has(std::string_view key) const { return value_of(key) != nullptr; }
+
 const Node* HuggingFaceConfig::find(const KeyNames& names) {
   know(names);
-  for (const Node* mapping : {nested(), &std::as_const(root_)}) {
-    if (mapping == nullptr) continue;
-    for (const std::string_view name : names) {
-      const Node* value = mapping->find(name);
-      if (value != nullptr && !is_null(*value)) return value;
-    }
+  for (const std::string_view name : names) {
+    if (const Node* value = value_of(name)) return value;
   }
   return nullptr;
 }
@@ -158,10 +166,10 @@ std::vector<HuggingFaceConfig::Unread> HuggingFaceConfig::unread() const {
     for (const Node::Entry& entry : mapping->entries) {
       const std::string& key = entry.key.text;
       if (read_.contains(key) || is_off(entry.value) || is_without_price(key)) continue;
-      // Beside a text model, single values say how the parts come together; a part is a mapping.
-      const bool may_be_part =
-          mapping != &root_ || nested_key_.empty() || entry.value.kind == Node::Kind::mapping;
-      keys.push_back({.key = &entry.key, .hints = may_be_part && hints_at_structure(key)});
+      // A mapping is a part. Beside a text model, single values only say how the parts come together.
+      const bool is_outer = mapping == &root_ && !nested_key_.empty();
+      const bool hints = entry.value.kind == Node::Kind::mapping || (!is_outer && hints_at_structure(key));
+      keys.push_back({.key = &entry.key, .hints = hints});
     }
   };
   add_from(nested());
@@ -187,6 +195,11 @@ std::vector<std::string> HuggingFaceConfig::unknown() const {
 
 void HuggingFaceConfig::complain(const Node& node, std::string_view key, std::string_view text) const {
   problem_->note(node, key, text);
+}
+
+void HuggingFaceConfig::complain(const KeyNames& names, std::string_view text) {
+  const Node* value = find(names);
+  complain(value != nullptr ? *value : root_, value != nullptr ? names.front() : "", text);
 }
 
 }  // namespace penstock

@@ -36,6 +36,8 @@ class HuggingFaceConfig {
   /// All keys, for messages.
   std::vector<std::string_view> keys() const;
 
+  /// True where the key has a value. Marks nothing.
+  bool has(std::string_view key) const;
   /// The value of the first of the names that has one.
   const Node* find(const KeyNames& names);
   std::optional<std::int64_t> size(const KeyNames& names, Range range);
@@ -53,13 +55,16 @@ class HuggingFaceConfig {
 
   /// Notes a part without a price at `node`, the value of `key`.
   void add_unpriced(const Node& node, std::string_view key, std::string_view detail);
-  /// Those that were noted, and keys that nothing has read and that hint at structure.
+  /// Those that were noted, and keys that nothing has read and that hint at structure, as any mapping does.
   std::vector<UnpricedKey> unpriced() const;
   /// Keys that nothing has read, that are switched on, and that hint at nothing.
   std::vector<std::string> unknown() const;
 
   const Node& root() const { return root_; }
+  /// Notes a problem at `node`, the value of `key`; or at the value that the names have, the whole where none
+  /// has.
   void complain(const Node& node, std::string_view key, std::string_view text) const;
+  void complain(const KeyNames& names, std::string_view text);
 
  private:
   /// A key that nothing has read and that is switched on.
@@ -69,6 +74,8 @@ class HuggingFaceConfig {
   };
 
   const Node* nested() const;
+  /// Null: there is none, or it is null.
+  const Node* value_of(std::string_view key) const;
   std::vector<Unread> unread() const;
 
   Node root_;

@@ -80,7 +80,7 @@ constexpr auto kFamilies = std::to_array<HuggingFaceFamily>({
      .query_key_value_bias = true,
      .output_bias = true,
      .feed_forward_bias = true},
-    {.names = "stablelm", .layer_norm = true},
+    {.names = "stablelm", .layer_norm = true, .one_norm_beside = true},
     {.names = "nemotron", .layer_norm = true, .gated = false},
     {.names = "gemma", .tied = true, .head_dim = 256},
     {.names = "gemma2", .tied = true, .norms = 4, .full_every = 2, .head_dim = 256},
@@ -89,7 +89,10 @@ constexpr auto kFamilies = std::to_array<HuggingFaceFamily>({
      .norms = 4,
      .query_key_norm = true,
      .full_every = 6,
-     .head_dim = 256},
+     .head_dim = 256,
+     .heads = 8,
+     .kv_heads = 4,
+     .vocabulary = 262208},
     {.names = "cohere", .tied = true, .norms = 1, .query_key_norm_kind = QueryKeyNorm::wide},
     {.names = "cohere2", .tied = true, .norms = 1, .full_every = 4},
     {.names = "olmo2", .query_key_norm = true, .query_key_norm_kind = QueryKeyNorm::wide},
@@ -133,10 +136,9 @@ constexpr auto kFamilies = std::to_array<HuggingFaceFamily>({
     {.names = "gemma3n* gemma4*", .unpriced = "embeddings and sizes by layer"},
     {.names = "mllama*", .unpriced = "cross-attention to images"},
     {.names = "qwen3next qwen35*", .unpriced = "linear attention"},
-    {.names = "nemotronh* bamba jamba zamba* hymba falconh1 falconmamba mamba* granitemoehybrid lfm2* "
-              "phi4flash plamo2 codestralmamba",
+    {.names = "*mamba* *ssm* *hybrid* nemotronh* bamba jamba zamba* hymba falconh1 lfm2* phi4flash plamo2",
      .unpriced = "state-space layers"},
-    {.names = "recurrentgemma rwkv* xlstm retnet kimilinear minimax minimaxtext01 minimaxm1",
+    {.names = "*recurrent* *rwkv* xlstm retnet kimilinear minimax minimaxtext01 minimaxm1",
      .unpriced = "recurrent layers or linear attention"},
     {.names = "nemotronnas decilm openelm", .unpriced = "layers of different sizes"},
     {.names =
@@ -154,7 +156,13 @@ std::string folded(std::string_view name) {
 }
 
 bool fits(std::string_view pattern, std::string_view name) {
-  return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern;
+  const bool is_ending = pattern.starts_with('*');
+  const bool is_beginning = pattern.ends_with('*');
+  const std::string_view part =
+      pattern.substr(is_ending ? 1 : 0, pattern.size() - (is_ending ? 1 : 0) - (is_beginning ? 1 : 0));
+  if (is_ending && is_beginning) return name.find(part) != std::string_view::npos;
+  if (is_beginning) return name.starts_with(part);
+  return is_ending ? name.ends_with(part) : name == part;
 }
 
 bool has_name(const HuggingFaceFamily& family, std::string_view name) {

@@ -16,7 +16,7 @@ enum class QueryKeyNorm : std::uint8_t {
 /// Where a configuration has no key for it. Plain Llama by default: gated, RMSNorm, rotary, no bias, an
 /// untied head.
 struct HuggingFaceFamily {
-  std::string_view names;       ///< model types with blanks between; a * at the end stands for any ending
+  std::string_view names;       ///< model types with blanks between; * at an end stands for anything
   std::string_view unpriced{};  ///< why none of them can be priced; empty: they can
   bool tied = false;
   bool layer_norm = false;
@@ -38,7 +38,11 @@ struct HuggingFaceFamily {
   bool embedding_norm = false;
   bool windows_by_switch = false;  ///< layers have windows only where `use_sliding_window` is true
   std::int64_t full_every = 0;     ///< each that-many-th layer sees all; 0: none does where there is a window
+  bool one_norm_beside = false;    ///< under `use_parallel_residual` both parts of a layer share a norm
   std::int64_t head_dim = 0;       ///< 0: hidden / heads
+  std::int64_t heads = 0;          ///< here and below, 0: it is always said
+  std::int64_t kv_heads = 0;
+  std::int64_t vocabulary = 0;
 };
 
 /// The row of a model type, null for one that is not known. Case, `_` and `-` do not count.

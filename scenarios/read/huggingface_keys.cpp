@@ -14,9 +14,10 @@ namespace penstock {
 namespace {
 
 constexpr auto kEndings = std::to_array<std::string_view>(
-    {"_id",    "_ids",   "_token",   "_tokens", "_token_index", "_eps",     "_epsilon",     "dropout",
-     "_pdrop", "_prob",  "_coef",    "_coeff",  "_std",         "_theta",   "_scaling",     "_factor",
-     "_range", "_dtype", "_version", "_path",   "_multiplier",  "_penalty", "_softcapping", "_init"});
+    {"_id",    "_ids",   "_token",   "_tokens", "_token_index", "_eps",         "_epsilon", "dropout",
+     "_pdrop", "_prob",  "_coef",    "_coeff",  "_std",         "_theta",       "_scaling", "_scaling_factor",
+     "_range", "_dtype", "_version", "_path",   "_penalty",     "_softcapping", "_beta",    "_alpha",
+     "_init"});
 
 constexpr auto kBeginnings =
     std::to_array<std::string_view>({"_", "rope_", "rotary_", "summary_", "output_", "router_aux_",
@@ -40,7 +41,8 @@ constexpr auto kWithoutPrice = std::to_array<std::string_view>(
      // angles, and how long a text may be
      "max_position_embeddings", "original_max_position_embeddings", "initial_context_length", "n_ctx",
      "n_positions", "seq_length", "max_seq_len", "max_seq_length", "max_sequence_length",
-     "partial_rotary_factor", "no_rope_layers", "no_rope_layer_interval", "alibi", "use_rope",
+     "partial_rotary_factor", "embedding_multiplier", "attention_multiplier", "residual_multiplier",
+     "initializer_cutoff_factor", "no_rope_layers", "no_rope_layer_interval", "alibi", "use_rope",
      "use_dynamic_ntk", "use_logn_attn", "attn_temperature_tuning", "attn_scale", "floor_scale",
      "position_embedding_type", "mscale",
      // what is done with numbers that are there anyway
@@ -48,28 +50,31 @@ constexpr auto kWithoutPrice = std::to_array<std::string_view>(
      "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "query_pre_attn_scalar", "logit_scale",
      "logits_scaling", "scale_emb", "scale_depth", "dim_model_base", "clip_qkv", "swiglu_limit", "norm_head",
      "norm_topk_prob", "moe_norm_topk_prob", "scoring_func", "score_function", "score_func", "seq_aux",
-     "aux_loss_alpha", "routed_scaling", "apply_residual_connection_post_layernorm", "slow_but_exact",
-     "hidden_act_param", "skip_bias_add", "moe_router_dtype", "moe_use_hardware_topk",
-     "use_parallel_residual", "router_jitter_noise", "input_jitter_noise", "moe_capacity", "moe_gate",
-     "rotary", "layerdrop", "masked_softmax_fusion", "offset_alibi", "sliding_window_size",
+     "routed_scaling", "apply_residual_connection_post_layernorm", "slow_but_exact", "hidden_act_param",
+     "skip_bias_add", "moe_router_dtype", "moe_use_hardware_topk", "router_jitter_noise",
+     "input_jitter_noise", "moe_capacity", "moe_gate", "rotary", "layerdrop", "masked_softmax_fusion",
+     "offset_alibi", "sliding_window_size", "bias_dropout_fusion", "shared_moe_mode", "compression_ratio",
+     "moe_capacity_factor", "use_gated_activation", "layer_switch", "use_parallel_block",
+     "use_parallel_embedding", "order_of_interleaved_layers", "use_embedding_sharing",
+     "transformers.js_config", "generation_config", "rms_norm",
      // multi-token prediction, which is priced only where a scenario asks for it
      "num_nextn_predict_layers", "num_mtp_modules", "use_mtp", "mtp_transformer_layers", "num_mtp_layers",
      "mtp_loss_weight"});
 
 constexpr auto kStructureWords = std::to_array<std::string_view>(
-    {"adapter",     "adapters",     "altup",     "audio",      "bias",       "block",       "blocks",
-     "blocksparse", "bottleneck",   "cla",       "compress",   "compressed", "compression", "conv",
-     "conv1d",      "convolution",  "cross",     "decoder",    "dense",      "depthwise",   "dim",
-     "dims",        "dt",           "embedding", "embeddings", "encoder",    "engram",      "expand",
-     "expert",      "experts",      "ffn",       "gate",       "gated",      "gates",       "gating",
-     "head",        "heads",        "hidden",    "hybrid",     "image",      "index",       "indexer",
-     "inner",       "intermediate", "kernel",    "latent",     "laurel",     "layer",       "layernorm",
-     "layers",      "lightning",    "linear",    "lora",       "lru",        "mamba",       "memory",
-     "mixer",       "mlp",          "mm",        "moba",       "moe",        "mtp",         "multimodal",
-     "nextn",       "norm",         "norms",     "projector",  "rank",       "recurrent",   "retention",
-     "rwkv",        "share",        "shared",    "sink",       "sinks",      "sparse",      "speech",
-     "ssm",         "state",        "tower",     "video",      "vision",     "visual",      "vit",
-     "width",       "pattern",      "period"});
+    {"adapter",     "adapters",    "altup",        "audio",      "bias",       "block",       "blocks",
+     "blocksparse", "bottleneck",  "cla",          "compress",   "compressed", "compression", "conv",
+     "conv1d",      "convolution", "cross",        "decoder",    "dense",      "depthwise",   "dim",
+     "dims",        "dt",          "embedding",    "embeddings", "encoder",    "engram",      "expand",
+     "expert",      "experts",     "ffn",          "gate",       "gated",      "gates",       "gating",
+     "head",        "heads",       "hidden",       "hybrid",     "image",      "images",      "index",
+     "indexer",     "inner",       "intermediate", "kernel",     "latent",     "laurel",      "layer",
+     "layernorm",   "layers",      "lightning",    "linear",     "lora",       "lru",         "mamba",
+     "memory",      "mixer",       "mlp",          "mm",         "moba",       "moe",         "mtp",
+     "multimodal",  "nextn",       "norm",         "norms",      "patch",      "projector",   "rank",
+     "recurrent",   "retention",   "rwkv",         "share",      "shared",     "sink",        "sinks",
+     "sparse",      "speech",      "ssm",          "state",      "tower",      "video",       "vision",
+     "visual",      "vit",         "width",        "pattern",    "period"});
 
 template <std::size_t count>
 bool holds(const std::array<std::string_view, count>& words, std::string_view word) {

@@ -36,14 +36,20 @@ struct Reading {
 
 // --- sizes ----------------------------------------------------------------------------------------------
 
+/// A size that some configurations leave out where it is the family's own.
+std::int64_t required_or(Reading& reading, const KeyNames& names, std::int64_t of_family) {
+  const bool is_left_out = of_family > 0 && reading.config.find(names) == nullptr;
+  return is_left_out ? of_family : reading.config.required(names, kSize);
+}
+
 void read_sizes(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
   model.hidden = config.required({"hidden_size", "n_embd", "n_embed"}, kSize);
   model.layers.resize(
       static_cast<std::size_t>(config.required({"num_hidden_layers", "n_layer", "num_layers"}, kLayers)));
-  model.heads = config.required({"num_attention_heads", "n_head"}, kSize);
-  model.vocabulary = config.required({"vocab_size"}, kSize);
+  model.heads = required_or(reading, {"num_attention_heads", "n_head"}, reading.family.heads);
+  model.vocabulary = required_or(reading, {"vocab_size"}, reading.family.vocabulary);
   if (reading.family.learned_positions) {
     model.positions =
         config.required({"n_positions", "max_position_embeddings"}, kSize) + reading.family.further_positions;
@@ -56,7 +62,8 @@ std::int64_t kv_heads_of(Reading& reading) {
   const auto heads = config.size_if_any({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, kSize);
   const bool is_single = config.flag({"multi_query"}).value_or(false);
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
-  return is_single && !is_new ? 1 : heads.value_or(reading.model.heads);
+  const std::int64_t of_family = reading.family.kv_heads > 0 ? reading.family.kv_heads : reading.model.heads;
+  return is_single && !is_new ? 1 : heads.value_or(of_family);
 }
 
 void read_heads(Reading& reading) {
@@ -72,14 +79,14 @@ void read_heads(Reading& reading) {
     model.head_dim = model.hidden / model.heads;
   } else {
     config.complain(
-        config.root(), "",
-        fmt::format("expected num_attention_heads that divides hidden_size, {}, or head_dim, got {}",
+        {"num_attention_heads", "n_head"},
+        fmt::format("expected a number that divides hidden_size, {}, or head_dim beside it, got {}",
                     model.hidden, model.heads));
   }
   if (model.heads % model.kv_heads != 0) {
-    config.complain(config.root(), "",
-                    fmt::format("expected num_key_value_heads that divides num_attention_heads, {}, got {}",
-                                model.heads, model.kv_heads));
+    config.complain({"num_key_value_heads", "num_kv_heads"},
+                    fmt::format("expected a number that divides num_attention_heads, {}, got {}", model.heads,
+                                model.kv_heads));
   }
 }
 
@@ -118,20 +125,21 @@ void read_groups(HuggingFaceConfig& config, Experts& experts) {
   experts.groups_per_token = config.size_if_any({"topk_group"}, kExperts).value_or(experts.groups);
   if (experts.count % experts.groups != 0 || experts.groups_per_token > experts.groups) {
     config.complain(
-        config.root(), "",
-        fmt::format("expected n_group that divides the {} experts and topk_group of at most that, got "
-                    "{} and {}",
-                    experts.count, experts.groups, experts.groups_per_token));
+        {"n_group"},
+        fmt::format(
+            "expected a number that divides the {} experts, and topk_group of at most that, got {} and {}",
+            experts.count, experts.groups, experts.groups_per_token));
   }
 }
+
+const KeyNames kPerToken = {"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k"};
 
 /// The experts, and the width of dense layers where theirs has the usual name.
 std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int64_t>& width) {
   HuggingFaceConfig& config = reading.config;
   const auto count = config.size_if_any(
       {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, kExperts);
-  const auto per_token = config.size_if_any(
-      {"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k"}, kExperts);
+  const auto per_token = config.size_if_any(kPerToken, kExperts);
   const auto own_width = config.size_if_any({"moe_intermediate_size", "expert_intermediate_size"}, kSize);
   const std::int64_t inner = own_width.value_or(width.value_or(1));
   const std::int64_t shared_inner = shared_inner_of(reading, inner);
@@ -149,15 +157,15 @@ std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int
                   .biases = reading.family.expert_bias,
                   .shared_gate = reading.family.shared_gate && shared_inner > 0};
   if (experts.per_token > experts.count) {
-    config.complain(config.root(), "",
-                    fmt::format("expected a token to use at most the {} experts that there are, got {}",
-                                experts.count, experts.per_token));
+    config.complain(kPerToken, fmt::format("expected at most the {} experts that there are, got {}",
+                                           experts.count, experts.per_token));
   }
   read_groups(config, experts);
   return experts;
 }
 
 /// Llama 4 calls the width of its dense layers otherwise, and has one shared expert that no key speaks of.
+/// Width 0: none is said.
 void read_feed_forward(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
@@ -166,13 +174,8 @@ void read_feed_forward(Reading& reading) {
   const auto dense_width = config.size_if_any({"intermediate_size_mlp"}, kSize);
   model.experts = experts_of(reading, width);
   if (model.experts && dense_width) model.experts->shared_inner = model.experts->inner;
-  if (width || dense_width) {
-    model.feed_forward = dense_width.value_or(*width);
-  } else if (!model.gated) {
-    model.feed_forward = 4 * model.hidden;
-  } else if (!model.experts) {
-    config.required({"intermediate_size", "n_inner"}, kSize);
-  }
+  const std::int64_t of_family = model.gated ? 0 : 4 * model.hidden;
+  model.feed_forward = dense_width ? *dense_width : width.value_or(of_family);
 }
 
 // --- norms, biases, the head ----------------------------------------------------------------------------
@@ -182,15 +185,19 @@ std::int64_t norms_of(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
   const auto parallel = config.flag({"parallel_attn"});
+  const auto residual = config.flag({"use_parallel_residual"});
   const std::int64_t of_parallel = config.size({"num_ln_in_parallel_attn"}, kSize).value_or(is_new ? 2 : 1);
+  if (residual.value_or(false) && reading.family.one_norm_beside) return 1;
   return parallel.value_or(false) || is_new ? of_parallel : reading.family.norms;
 }
 
 void read_norms(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
-  const std::string kind = config.word({"norm_type", "normalization_type"});
-  model.layer_norm = kind.empty() ? reading.family.layer_norm : kind.find("rms") == std::string::npos;
+  const std::string kind = config.word({"norm_type"});
+  model.layer_norm = kind.empty() ? reading.family.layer_norm : kind.starts_with("layer");
+  if (!kind.empty() && !kind.starts_with("layer") && !kind.starts_with("rms"))
+    config.add_unpriced(*config.find({"norm_type"}), "norm_type", kind);
   model.norms_per_layer = norms_of(reading);
   const bool has_norm = config.flag({"use_qk_norm", "qk_norm"}).value_or(reading.family.query_key_norm);
   const std::string reach = config.word({"qk_norm_type"});
@@ -221,20 +228,24 @@ void read_biases(Reading& reading) {
   model.head_bias = config.flag({"lm_head_bias"}).value_or(family.head_bias);
 }
 
+const KeyNames kActivation = {"hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act",
+                              "activation"};
+
 /// Three projections or two: by the family, but squared and plain ReLUs have no gate beside them.
 void read_activation(Reading& reading) {
   static constexpr std::array<std::string_view, 14> kKnown = {
       "silu",    "swish", "swiglu",     "gelu",      "gelu_new",          "gelu_fast", "gelu_python",
       "gelu_10", "geglu", "quick_gelu", "gelu_tanh", "gelu_pytorch_tanh", "relu",      "relu2"};
-  const KeyNames names = {"hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act",
-                          "activation"};
-  const std::string activation = reading.config.word(names);
-  reading.config.know({"mlp_type"});
+  HuggingFaceConfig& config = reading.config;
+  const std::string activation = config.word(kActivation);
   reading.model.gated = reading.family.gated && activation != "relu" && activation != "relu2";
-  if (activation.empty() || std::ranges::find(kKnown, activation) != kKnown.end()) return;
-  const Node& node = *reading.config.find(names);
-  const bool by_newer_name = node.source && reading.config.find({"hidden_activation"}) == &node;
-  reading.config.add_unpriced(node, by_newer_name ? "hidden_activation" : "hidden_act", activation);
+  const bool is_known = std::ranges::find(kKnown, activation) != kKnown.end();
+  for (const std::string_view name : kActivation) {
+    const Node* value = config.find({name});
+    if (value == nullptr || activation.empty() || is_known) continue;
+    config.add_unpriced(*value, name, activation);
+    return;
+  }
 }
 
 /// What is an error where it is switched on, although it has a name that says little.
@@ -249,20 +260,29 @@ void note_structures(Reading& reading) {
     if (!std::ranges::all_of(types->items, is_full))
       config.add_unpriced(*types, "attn_type_list", "linear attention");
   }
-  const Node* before = config.find({"do_layer_norm_before"});
-  if (before != nullptr && is_off(*before)) config.add_unpriced(*before, "do_layer_norm_before", "false");
+  for (const std::string_view key : {"do_layer_norm_before", "layer_norm_elementwise_affine"}) {
+    const Node* value = config.find({key});
+    if (value != nullptr && is_off(*value)) config.add_unpriced(*value, key, "false");
+  }
+  const std::string parts = config.word({"mlp_type"});
+  if (!parts.empty() && parts != "default")
+    config.add_unpriced(*config.find({"mlp_type"}), "mlp_type", parts);
   const auto width = config.size_if_any({"word_embed_proj_dim"}, kSize);
-  if (width && *width != reading.model.hidden)
+  if (width && *width != reading.model.hidden) {
     config.add_unpriced(*config.find({"word_embed_proj_dim"}), "word_embed_proj_dim",
                         fmt::format("{}", *width));
+  }
 }
 
-/// Layers by their kinds; without a layer of experts there are none.
+/// Layers by their kinds. Without a layer of experts there are none, with one that is dense it has a width.
 void read_layers(Reading& reading) {
   Architecture& model = reading.model;
   model.layers =
       layer_kinds_of(reading.config, reading.family, model.layers.size(), model.experts.has_value());
   if (!std::ranges::any_of(model.layers, &LayerKind::has_experts)) model.experts.reset();
+  if (model.feed_forward > 0) return;
+  const bool is_needed = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
+  model.feed_forward = is_needed ? reading.config.required({"intermediate_size", "n_inner"}, kSize) : 1;
 }
 
 }  // namespace

@@ -31,8 +31,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kMostParameters = std::int64_t{1} << 62;
-
 // --- the family -----------------------------------------------------------------------------------------
 
 /// "Qwen3MoeForCausalLM" as "Qwen3Moe".
@@ -45,27 +43,54 @@ std::string type_of_class(std::string name) {
 
 /// By `model_type`, or else by `architectures`; empty: neither is there.
 std::string type_of(HuggingFaceConfig& config) {
-  const std::string type = config.word({"model_type"});
+  std::string type = config.word({"model_type"});
   const Node* classes = config.find({"architectures"});
   const bool has_class = classes != nullptr && !classes->items.empty();
-  if (find_family(type) != nullptr || !has_class) return type;
-  const std::string name = type_of_class(classes->items.front().text);
-  return type.empty() || find_family(name) != nullptr ? name : type;
+  std::string name = has_class ? type_of_class(classes->items.front().text) : "";
+  const bool is_by_class = find_family(type) == nullptr && (type.empty() || find_family(name) != nullptr);
+  return is_by_class ? name : type;
 }
 
-/// Of a type that is not known, by keys alone.
-const HuggingFaceFamily& family_by_keys(HuggingFaceConfig& config) {
-  static constexpr HuggingFaceFamily kLlamaLike{.names = ""};
-  const bool is_gpt = config.find({"n_embd"}) != nullptr && config.find({"rotary_dim"}) == nullptr &&
-                      config.find({"intermediate_size"}) == nullptr;
-  return is_gpt ? *find_family("gpt2") : kLlamaLike;
+/// Keys that only one family has, for types that are not known. All of them have a value; the first row that
+/// fits is the family.
+struct TellingKeys {
+  std::array<std::string_view, 2> keys;
+  std::string_view family;
+};
+
+constexpr auto kTellingKeys = std::to_array<TellingKeys>({
+    {{"n_embd", "rotary_dim"}, "gptj"},
+    {{"n_embd", "multi_query"}, "gpt_bigcode"},
+    {{"n_embd", "n_positions"}, "gpt2"},
+    {{"ffn_dim", "do_layer_norm_before"}, "opt"},
+    {{"rotary_pct", "intermediate_size"}, "gpt_neox"},
+    {{"new_decoder_architecture", "parallel_attn"}, "falcon"},
+    {{"swiglu_limit", "num_local_experts"}, "gpt_oss"},
+    {{"interleave_moe_layer_step", "attention_chunk_size"}, "llama4"},
+    {{"rope_local_base_freq", "query_pre_attn_scalar"}, "gemma3"},
+    {{"attn_logit_softcapping", "query_pre_attn_scalar"}, "gemma2"},
+    {{"shared_expert_intermediate_size", "decoder_sparse_step"}, "qwen2_moe"},
+    {{"decoder_sparse_step", "head_dim"}, "qwen3_moe"},
+    {{"max_window_layers", "head_dim"}, "qwen3"},
+    {{"max_window_layers", "use_sliding_window"}, "qwen2"},
+    {{"scoring_func", "kv_lora_rank"}, "deepseek_v2"},
+});
+
+/// Of a type that is not known, by keys alone; a Llama where none of them tells.
+std::string_view family_by_keys(HuggingFaceConfig& config) {
+  const auto fits = [&](const TellingKeys& row) {
+    return std::ranges::all_of(row.keys, [&](std::string_view key) { return config.has(key); });
+  };
+  const auto found = std::ranges::find_if(kTellingKeys, fits);
+  return found == kTellingKeys.end() ? "llama" : found->family;
 }
 
 // --- the configuration ----------------------------------------------------------------------------------
 
 void ignore(HuggingFaceConfig& config, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
-    if (config.ignore(key)) continue;
+    if (key == "model_type") config.ignore("architectures");  // which says the same
+    if (config.ignore(key) || config.keys().empty()) continue;
     config.complain(config.root(), "ignore",
                     fmt::format("expected a key of this file, got \"{}\"; did you mean {}?", key,
                                 nearest_name(key, config.keys())));
@@ -92,20 +117,23 @@ void refuse_unpriced(const HuggingFaceConfig& config, Problem& problem) {
   }
   problem.note(
       *unpriced.front().place, "",
-      fmt::format("structure that is not priced: {}; for the rest of the model without it write "
-                  "`ignore: [{}]` under `model:`, or --ignore {}",
+      fmt::format("structure that is not priced: {}; to price the model as if it had none of these "
+                  "keys write `ignore: [{}]` under `model:`, or --ignore {}",
                   fmt::join(descriptions, ", "), fmt::join(keys, ", "), fmt::join(keys, " --ignore ")));
 }
 
-std::vector<std::string> notes_of(const HuggingFaceConfig& config, const ArchitecturePart& part) {
+std::vector<std::string> notes_of(const HuggingFaceConfig& config, const ArchitecturePart& part,
+                                  std::string_view by_keys) {
   const std::string& name = config.root().source->name;
   const std::string& type = part.architecture.family;
   std::vector<std::string> notes;
-  if (!part.ignored.empty())
-    notes.push_back(fmt::format("{} is priced without {} (ignore)", name, fmt::join(part.ignored, ", ")));
+  if (!part.ignored.empty()) {
+    notes.push_back(
+        fmt::format("{} is priced as if it had no {} (ignore)", name, fmt::join(part.ignored, ", ")));
+  }
   if (!type.empty() && find_family(type) == nullptr) {
-    notes.push_back(fmt::format("{}: the model type {} is not known: read by its keys, as a model like Llama",
-                                name, type));
+    notes.push_back(fmt::format("{}: the model type {} is not known: read by its keys, as a model like {}",
+                                name, type, by_keys));
   }
   if (const std::vector<std::string> unknown = config.unknown(); !unknown.empty()) {
     notes.push_back(fmt::format("{}: unknown keys, taken to change neither sizes nor work: {}", name,
@@ -121,15 +149,15 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
   ignore(config, ignored);
   const std::string type = type_of(config);
   const HuggingFaceFamily* known = find_family(type);
-  const HuggingFaceFamily& family = known != nullptr ? *known : family_by_keys(config);
+  const std::string_view by_keys = family_by_keys(config);
+  const HuggingFaceFamily& family = known != nullptr ? *known : *find_family(by_keys);
   note_family(config, family, type);
   ArchitecturePart part{.architecture = architecture_of(config, family), .ignored = std::move(ignored)};
   part.architecture.family = type;
-  if (!of_config.found() && parameters(part.architecture) > kMostParameters)
-    config.complain(config.root(), "", "expected sizes that make at most 2^62 parameters, got more");
+  if (!of_config.found()) refuse_too_large(part.architecture, config.root(), "", of_config);
   refuse_unpriced(config, problem);
   problem.note(of_config);
-  part.notes = notes_of(config, part);
+  part.notes = notes_of(config, part, by_keys);
   return part;
 }
 
@@ -150,13 +178,19 @@ std::optional<Node> parse_config(std::string_view text, const NamedFile& file, P
 
 // --- what a scenario or flags want of it ------------------------------------------------------------------
 
+/// One key or a list of them.
+std::vector<std::string> ignored_keys(const MappingReader& wishes) {
+  const Node* value = wishes.find("ignore");
+  if (value != nullptr && value->kind == Node::Kind::scalar) return {value->text};
+  return wishes.words("ignore").value_or(std::vector<std::string>{});
+}
+
 std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& file,
                                         const MappingReader& wishes, Problem& problem) {
   const std::size_t before = problem.count();
   std::optional<Node> config = parse_config(text, file, problem);
   if (!config) return std::nullopt;
-  ArchitecturePart part =
-      read_config(*std::move(config), wishes.words("ignore").value_or(std::vector<std::string>{}), problem);
+  ArchitecturePart part = read_config(*std::move(config), ignored_keys(wishes), problem);
   if (problem.count() > before) return std::nullopt;
   Architecture& model = part.architecture;
   const auto most_layers = static_cast<std::int64_t>(model.layers.size());
@@ -236,6 +270,12 @@ tl::expected<ArchitecturePart, std::string> load_architecture(const Architecture
   auto part = part_of(*text, file, MappingReader(wishes, "model", kKeys, problem), problem);
   if (!part) return tl::unexpected(problem.message());
   return *std::move(part);
+}
+
+void refuse_too_large(const Architecture& model, const Node& node, std::string_view path, Problem& problem) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 58;  // leaves room for their bytes
+  if (parameters(model) > kMost)
+    problem.note(node, path, "expected sizes that make at most 2^58 parameters, got more");
 }
 
 bool is_plain_gpt(const Architecture& model) {

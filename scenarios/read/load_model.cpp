@@ -253,7 +253,8 @@ std::vector<std::string_view> keys_of(const Node& model) {
 std::optional<std::string_view> form_of(const MappingReader& model, Problem& problem) {
   std::optional<std::string_view> form;
   for (const std::string_view key : kForms) {
-    if (!model.has(key)) continue;
+    const bool is_count = key == "layers" && model.has("huggingface");
+    if (!model.has(key) || is_count) continue;
     if (form) model.complain(key, fmt::format("expected one form of the model, got {} and {}", *form, key));
     form = key;
   }

@@ -3,10 +3,11 @@
 
 #include "scenarios/read/load_transformer.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <memory>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,13 +18,14 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/transformer.hpp"
+#include "scenarios/read/architecture_sizes.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/parts.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "topology/cluster.hpp"
@@ -37,9 +39,15 @@ constexpr Range kBlocks{.least = 1, .most = 1 << 16};
 constexpr Range kDevices{.least = 1, .most = 1 << 16};
 constexpr Range kValueBytes{.least = 1, .most = 8};
 
-constexpr std::array<std::string_view, 7> kLayoutKeys = {
-    "sequence",          "efficiency",       "bytes_per_value", "tensor_parallel",
-    "sequence_parallel", "tensor_bandwidth", "recompute"};
+constexpr std::string_view kTakesDevice =
+    "takes `cluster.device` to be priced, such as cluster: {device: h100-sxm, nodes: 1}";
+
+/// What a model does on devices of which only the peak rate is known.
+constexpr std::array<std::string_view, 6> kKeysWithoutDevice = {
+    "efficiency", "bytes_per_value", "tensor_parallel", "sequence_parallel", "tensor_bandwidth", "recompute"};
+
+constexpr std::array<std::string_view, 6> kSizeKeys = {"layers",   "hidden",     "heads",
+                                                       "sequence", "vocabulary", "feed_forward"};
 
 /// The keys of a transformer, and the value that is the form as a whole.
 struct Form {
@@ -157,83 +165,20 @@ TransformerShape sizes_of(const MappingReader& reader) {
 
 // --- Hugging Face ---------------------------------------------------------------------------------------
 
-/// The names that one size has in newer and in GPT-2's configurations.
-using SizeNames = std::vector<std::string_view>;
-
-/// The size under one of its names; nothing where it is missing or null.
-std::optional<std::int64_t> size_of(const Node& config, const SizeNames& names, Range range,
-                                    Problem& problem) {
-  for (const std::string_view name : names) {
-    const Node* node = config.find(name);
-    if (node == nullptr || node->kind == Node::Kind::nothing || node->text == "null") continue;
-    const auto size = integer_of(*node, range);
-    if (!size) problem.note(*node, name, size.error());
-    return size.value_or(1);
-  }
-  return std::nullopt;
-}
-
-std::int64_t required(const Node& config, const SizeNames& names, Range range, Problem& problem) {
-  const auto size = size_of(config, names, range, problem);
-  if (!size) problem.note(config, "", fmt::format("expected {}, got nothing", fmt::join(names, " or ")));
-  return size.value_or(1);
-}
-
-std::optional<Node> config_of(const MappingReader& model, Problem& problem) {
-  const Node& node = *model.find("huggingface");
-  if (node.kind != Node::Kind::scalar) {
-    model.complain("huggingface", "expected the name of a config.json, got " + describe(node));
+/// A GPT of any size has all that the formulas know; nothing, with a problem noted, for every other model.
+std::optional<TransformerShape> plain_shape(const ArchitecturePart& part, const MappingReader& model) {
+  const Architecture& gpt = part.architecture;
+  if (!is_plain_gpt(gpt) || gpt.multi_token > 0) {
+    model.complain("huggingface",
+                   fmt::format("{}; without one only a GPT-2 of any size is priced", kTakesDevice));
     return std::nullopt;
   }
-  const NamedFile file = named_file(node);
-  const auto text = read_text_file(file.path, file.name);
-  if (!text) {
-    model.complain("huggingface", text.error());
-    return std::nullopt;
-  }
-  auto config = parse_document(*text, std::make_shared<const Source>(Source{
-                                          .name = file.name,
-                                          .directory = file.path.parent_path(),
-                                          .override_key = "",
-                                      }));
-  if (!config) {
-    problem.note(config.error());
-    return std::nullopt;
-  }
-  if (config->kind == Node::Kind::mapping) return *std::move(config);
-  problem.note(*config, "", "expected a model's configuration {...}, got " + describe(*config));
-  return std::nullopt;
-}
-
-TransformerShape sizes_of(const Node& config, const MappingReader& model, Problem& problem) {
-  TransformerShape shape{
-      .layers = required(config, {"num_hidden_layers", "n_layer"}, kBlocks, problem),
-      .hidden = required(config, {"hidden_size", "n_embd"}, kSize, problem),
-      .heads = required(config, {"num_attention_heads", "n_head"}, kSize, problem),
-      .sequence = model.has("sequence")
-                      ? model.integer("sequence", kSize).value_or(1)
-                      : required(config, {"max_position_embeddings", "n_positions"}, kSize, problem),
-      .vocabulary = required(config, {"vocab_size"}, kSize, problem)};
-  shape.feed_forward =
-      size_of(config, {"intermediate_size", "n_inner"}, kSize, problem).value_or(4 * shape.hidden);
-  return shape;
-}
-
-/// Parts of a configuration that the formulas do not know.
-std::vector<std::string> unpriced_parts(const Node& config) {
-  std::vector<std::string> parts;
-  const auto text_of = [&](std::string_view key) {
-    const Node* node = config.find(key);
-    return node == nullptr ? std::string() : node->text;
-  };
-  const std::string key_heads = text_of("num_key_value_heads");
-  if (!key_heads.empty() && key_heads != text_of("num_attention_heads"))
-    parts.push_back(fmt::format("num_key_value_heads {}", key_heads));
-  for (const std::string_view key : {"num_local_experts", "num_experts", "n_routed_experts"}) {
-    if (config.find(key) != nullptr) parts.push_back(fmt::format("{} {}", key, text_of(key)));
-  }
-  if (text_of("hidden_act") == "silu") parts.emplace_back("hidden_act silu (a gated feed-forward)");
-  return parts;
+  return TransformerShape{.layers = static_cast<std::int64_t>(gpt.layers.size()),
+                          .hidden = gpt.hidden,
+                          .heads = gpt.heads,
+                          .sequence = part.sequence.value_or(gpt.positions),
+                          .vocabulary = gpt.vocabulary,
+                          .feed_forward = gpt.feed_forward};
 }
 
 // --- both -----------------------------------------------------------------------------------------------
@@ -288,31 +233,56 @@ TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const
 
 }  // namespace
 
-std::span<const std::string_view> keys_beside_huggingface() { return kLayoutKeys; }
+std::span<const std::string_view> keys_beside_huggingface() {
+  static const std::vector<std::string_view> keys = [] {
+    std::vector<std::string_view> all = {"sequence"};
+    all.insert(all.end(), kKeysWithoutDevice.begin(), kKeysWithoutDevice.end());
+    all.insert(all.end(), {"layers", "multi_token", "ignore"});
+    return all;
+  }();
+  return keys;
+}
+
+std::span<const std::string_view> keys_of_transformer() {
+  static const std::vector<std::string_view> keys = [] {
+    std::vector<std::string_view> all(kSizeKeys.begin(), kSizeKeys.end());
+    all.insert(all.end(), kKeysWithoutDevice.begin(), kKeysWithoutDevice.end());
+    std::ranges::copy(keys_of_architecture_sizes(), std::back_inserter(all));
+    return all;
+  }();
+  return keys;
+}
+
+void refuse_keys_without_device(const MappingReader& model) {
+  for (const std::string_view key : kKeysWithoutDevice) {
+    if (!model.has(key)) continue;
+    model.complain(
+        key,
+        "belongs to a cluster that has no `device`; with one, `parallel` and `training` say how a model "
+        "lies on its devices, and its time follows from the device: leave it out");
+  }
+}
 
 TransformerPart read_transformer(const Node& node, const ClusterSpec& cluster, Problem& problem) {
-  static constexpr std::array<std::string_view, 12> kKeys = {
-      "layers",           "hidden",     "heads",           "sequence",        "vocabulary",
-      "feed_forward",     "efficiency", "bytes_per_value", "tensor_parallel", "sequence_parallel",
-      "tensor_bandwidth", "recompute"};
-  const MappingReader reader(node, "model.transformer", kKeys, problem);
+  const MappingReader reader(node, "model.transformer", keys_of_transformer(), problem);
   if (problem.found()) return {};
+  for (const std::string_view key : keys_of_architecture_sizes()) {
+    if (reader.has(key)) reader.complain(key, kTakesDevice);
+  }
   const TransformerShape sizes = sizes_of(reader);
   return priced(sizes, cluster,
                 {.keys = reader, .node = node, .path = "model.transformer", .problem = problem});
 }
 
 TransformerPart read_huggingface(const MappingReader& model, const ClusterSpec& cluster, Problem& problem) {
-  const auto config = config_of(model, problem);
-  if (!config) return {};
-  const TransformerShape sizes = sizes_of(*config, model, problem);
+  auto read = read_architecture(model, problem);
+  if (!read) return {};
+  const auto sizes = plain_shape(*read, model);
+  if (!sizes) return {};
   TransformerPart part = priced(
-      sizes, cluster,
+      *sizes, cluster,
       {.keys = model, .node = *model.find("huggingface"), .path = "model.huggingface", .problem = problem});
-  if (const auto parts = unpriced_parts(*config); !parts.empty()) {
-    part.notes.push_back(fmt::format("{} is priced as a plain transformer of the same sizes, without {}",
-                                     model.find("huggingface")->text, fmt::join(parts, ", ")));
-  }
+  std::ranges::move(read->notes, std::back_inserter(part.notes));
   return part;
 }
 

@@ -110,8 +110,10 @@ class Architectures {
   tl::expected<Architecture, std::string> of(const std::string& model, std::int64_t layers) {
     const auto key = std::pair(model, layers);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
-    const auto part = load_architecture(
-        {.config = (directory_ / model).string(), .ignore = {}, .sequence = {}, .layers = layers});
+    ArchitectureRequest request;
+    request.config = (directory_ / model).string();
+    request.layers = layers;
+    const auto part = load_architecture(request);
     if (!part) return tl::unexpected(part.error());
     return known_.emplace(key, part->architecture).first->second;
   }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <utility>
@@ -19,9 +20,14 @@
 namespace penstock {
 namespace {
 
+/// A configuration of this folder or of the library.
+std::string file_of(const std::string& name) {
+  const std::string here = source_path("tests/scenarios/configs/" + name + ".json");
+  return std::filesystem::exists(here) ? here : source_path("scenarios/library/models/" + name + ".json");
+}
+
 ArchitecturePart read(const std::string& name, std::vector<std::string> ignore = {}) {
-  const auto part = load_architecture(
-      {.config = source_path("tests/scenarios/configs/" + name + ".json"), .ignore = std::move(ignore)});
+  const auto part = load_architecture({.config = file_of(name), .ignore = std::move(ignore)});
   EXPECT_TRUE(part) << part.error();
   return part.value_or(ArchitecturePart{.architecture = {.layers = {{}}}});
 }
@@ -37,7 +43,7 @@ class PublishedModel : public testing::TestWithParam<Published> {};
 
 TEST_P(PublishedModel, HasItsParameters) {
   std::vector<std::string> ignore;
-  if (GetParam().name == "llama-4-scout") ignore = {"vision_config"};
+  if (GetParam().name == "llama-4-scout" || GetParam().name == "gemma-3-4b") ignore = {"vision_config"};
   const ArchitecturePart part = read(GetParam().name, ignore);
   EXPECT_EQ(parameters(part.architecture), GetParam().parameters);
   EXPECT_EQ(part.notes.size(), ignore.size()) << part.notes.back();
@@ -55,11 +61,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Published{"llama-7b", 6'738'415'616}, Published{"llama-2-70b", 68'976'648'192},
                     Published{"llama-3.1-8b", 8'030'261'248}, Published{"llama-3.1-70b", 70'553'706'496},
                     Published{"llama-3.1-405b", 405'853'388'800}, Published{"llama-3.2-1b", 1'235'814'400},
-                    Published{"llama-3.2-3b", 3'212'749'824}, Published{"llama-4-scout", 107'769'861'120},
-                    Published{"mistral-7b", 7'241'732'096}, Published{"mistral-nemo", 12'247'782'400},
-                    Published{"mixtral-8x7b", 46'702'792'704}, Published{"mixtral-8x22b", 140'620'634'112},
-                    Published{"qwen2.5-0.5b", 494'032'768}, Published{"qwen2.5-7b", 7'615'616'512},
-                    Published{"qwen1.5-moe-a2.7b", 14'315'784'192},
+                    Published{"llama-3.2-3b", 3'212'749'824}, Published{"llama-4-maverick", 400'711'848'960},
+                    Published{"llama-4-scout", 107'769'861'120}, Published{"mistral-7b", 7'241'732'096},
+                    Published{"mistral-nemo", 12'247'782'400}, Published{"mixtral-8x7b", 46'702'792'704},
+                    Published{"mixtral-8x22b", 140'620'634'112}, Published{"qwen2.5-0.5b", 494'032'768},
+                    Published{"qwen2.5-7b", 7'615'616'512}, Published{"qwen1.5-moe-a2.7b", 14'315'784'192},
                     Published{"qwen3-8b", 8'190'735'360}, Published{"qwen3-30b-a3b", 30'532'122'624},
                     Published{"qwen3-235b-a22b", 235'093'634'560}, Published{"gpt-oss-20b", 20'914'757'184},
                     Published{"gpt-oss-120b", 116'829'156'672}, Published{"deepseek-moe-16b", 16'375'728'128},
@@ -77,6 +83,145 @@ INSTANTIATE_TEST_SUITE_P(
       std::ranges::replace_if(name, [](char c) { return c == '-' || c == '.'; }, '_');
       return name;
     });
+
+// GLM-4.5-Air's checkpoint has 110 468 824 832: its multi-token layer has an embedding and a head of its own.
+TEST(PublishedModel, WithAMultiTokenLayerHasThoseOfItsCheckpoint) {
+  const Architecture model = read("glm-4.5-air").architecture;
+  const std::int64_t copies = 2 * model.vocabulary * model.hidden;
+  EXPECT_EQ(parameters(model) + multi_token_parameters(model) + copies, 110'468'824'832);
+}
+
+TEST(MultiTokenLayer, OfDeepSeekV3Has11_6BillionAndIsInNoCount) {
+  Architecture model = read("deepseek-v3").architecture;
+  EXPECT_EQ(model.multi_token, 0) << "although the configuration speaks of one";
+  const std::int64_t hidden = model.hidden;
+  EXPECT_EQ(multi_token_parameters(model),
+            layer_parameters(model, {.has_experts = true}) + 2 * hidden * hidden + 3 * hidden);
+  EXPECT_NEAR(static_cast<double>(multi_token_parameters(model)), 11.6e9, 0.02e9);
+  model.multi_token = 1;
+  EXPECT_EQ(parameters(model), 671'026'419'200);
+}
+
+// --- hand counts ----------------------------------------------------------------------------------------
+
+TEST(LayerParameters, OfLlamaAreThoseOfItsMatrices) {
+  const Architecture model = read("llama-3.1-8b").architecture;
+  const std::int64_t attention = 4096 * (32 + 2 * 8) * 128 + 32 * 128 * 4096;
+  EXPECT_EQ(attention + 3 * 4096 * 14336 + 2 * 4096, 218'112'000);
+  EXPECT_EQ(layer_parameters(model, {}), 218'112'000);
+}
+
+TEST(LayerParameters, OfAGptHaveAllBiases) {
+  const Architecture model = read("gpt2").architecture;
+  EXPECT_EQ(layer_parameters(model, {}), 12 * 768 * 768 + 13 * 768);
+  EXPECT_EQ(embedding_parameters(model), (50257 + 1024) * 768);
+  EXPECT_EQ(head_parameters(model), 2 * 768) << "tied: the last norm alone";
+}
+
+TEST(LayerParameters, OfLatentAttentionGoThroughTheRanks) {
+  const Architecture model = read("deepseek-v2").architecture;
+  const std::int64_t query = 5120 * 1536 + 1536 + 1536 * 128 * (128 + 64);
+  const std::int64_t keys_and_values = 5120 * (512 + 64) + 512 + 512 * 128 * (128 + 128);
+  const std::int64_t attention = query + keys_and_values + 128 * 128 * 5120;
+  EXPECT_EQ(layer_parameters(model, {}), attention + 3 * 5120 * 12288 + 2 * 5120);
+  EXPECT_EQ(layer_parameters(model, {.has_experts = true}),
+            attention + 5120 * 160 + (160LL + 2) * 3 * 5120 * 1536 + 2 * 5120);
+  EXPECT_EQ(expert_parameters(model, {.has_experts = true}), 160LL * 3 * 5120 * 1536);
+  EXPECT_EQ(expert_parameters(model, {}), 0);
+}
+
+TEST(ActiveParameters, LeaveOutTheExpertsThatATokenDoesNotMeet) {
+  EXPECT_EQ(active_parameters(read("mixtral-8x7b").architecture), 12'879'925'248);
+  const Architecture dense = read("llama-3.1-70b").architecture;
+  EXPECT_EQ(active_parameters(dense), parameters(dense));
+}
+
+// --- what must hold between models ----------------------------------------------------------------------
+
+Architecture with_experts(std::int64_t count) {
+  Architecture model = read("qwen3-30b-a3b").architecture;
+  model.experts->count = count;
+  return model;
+}
+
+TEST(Architecture, HasMoreExpertsWithTheSameActiveParametersButTheRouters) {
+  const Architecture few = with_experts(128);
+  const Architecture many = with_experts(256);
+  EXPECT_EQ(active_parameters(many) - active_parameters(few), 48 * 2048 * 128);
+  EXPECT_EQ(parameters(many) - parameters(few),
+            48 * 2048 * 128 + 48 * expert_parameters(few, {.has_experts = true}));
+}
+
+TEST(Architecture, TiedHasTheEmbeddingLess) {
+  Architecture model = read("qwen3-8b").architecture;
+  const std::int64_t untied = parameters(model);
+  model.tied = true;
+  EXPECT_EQ(untied - parameters(model), model.vocabulary * model.hidden);
+}
+
+TEST(Architecture, IsTheSumOfItsParts) {
+  for (const std::string name :
+       {"gpt2", "llama-3.2-3b", "deepseek-v3", "gpt-oss-20b", "bloom", "phi-3.5-moe"}) {
+    const Architecture model = read(name).architecture;
+    std::int64_t sum = embedding_parameters(model) + head_parameters(model);
+    for (const LayerKind& kind : model.layers) sum += layer_parameters(model, kind);
+    EXPECT_EQ(parameters(model), sum) << name;
+  }
+}
+
+TEST(Architecture, GroupsLayersInTheOrderInWhichTheirKindsAppear) {
+  const std::vector<LayerGroup> of_gemma = {{.kind = {.window = 512}, .count = 22}, {.kind = {}, .count = 4}};
+  EXPECT_EQ(layer_groups(read("gemma-3-1b").architecture), of_gemma);
+  const std::vector<LayerGroup> of_deepseek = {{.kind = {}, .count = 3},
+                                               {.kind = {.has_experts = true}, .count = 58}};
+  EXPECT_EQ(layer_groups(read("deepseek-v3").architecture), of_deepseek);
+}
+
+TEST(Architecture, OfHugeSizesIsCountedToTheEndOfNumbers) {
+  const std::int64_t huge = 1 << 24;
+  Architecture model{.hidden = huge, .heads = huge, .kv_heads = huge, .head_dim = huge, .feed_forward = huge};
+  model.layers.resize(1 << 16);
+  EXPECT_EQ(parameters(model), std::numeric_limits<std::int64_t>::max());
+}
+
+// --- operations -----------------------------------------------------------------------------------------
+
+TEST(AttentionScores, AreHalfOfAllOrTwiceTheWindow) {
+  EXPECT_EQ(attention_scores({}, 1000), 500'000);
+  EXPECT_EQ(attention_scores({.window = 100}, 1000), 100'000);
+  EXPECT_EQ(attention_scores({.window = 500}, 1000), attention_scores({}, 1000));
+}
+
+TEST(FlopsPerSample, AreSixAWeightAndTokenAndAttention) {
+  const Architecture model = read("llama-3.1-8b").architecture;
+  const double matrices = 32.0 * (218'112'000 - 2 * 4096) + 128256.0 * 4096;
+  const double attention = 32.0 * 2 * 32 * 128 * 8192.0 * 8192;
+  EXPECT_DOUBLE_EQ(flops_per_sample(model, 8192), 6 * matrices * 8192 + 3 * attention);
+}
+
+TEST(FlopsPerSample, OfExpertsAreThoseThatATokenMeets) {
+  const Architecture model = read("mixtral-8x7b").architecture;
+  const double attention = 32.0 * 2 * 32 * 128 * 4096.0 * 4096;
+  const double vectors = 32.0 * 2 * 4096 + 4096 + 32000.0 * 4096;  // norms, and the embedding
+  EXPECT_DOUBLE_EQ(flops_per_sample(model, 4096), 6 * (12'879'925'248 - vectors) * 4096 + 3 * attention);
+}
+
+TEST(FlopsPerSample, OfLatentAttentionHaveTwoWidthsOfHeads) {
+  Architecture model = read("deepseek-v2-lite").architecture;
+  const double once = flops_per_sample(model, 1);
+  const double scores = 16.0 * (128 + 64 + 128) * 27;
+  EXPECT_DOUBLE_EQ(flops_per_sample(model, 1024) - 1024 * once, 3 * scores * (1024.0 * 1024 - 1024));
+}
+
+TEST(FlopsPerSample, CountMultiTokenLayersWhereTheyAreTrained) {
+  Architecture model = read("deepseek-v3").architecture;
+  const double without = flops_per_sample(model, 4096);
+  model.multi_token = 1;
+  const double one = flops_per_sample(model, 4096) - without;
+  model.multi_token = 2;
+  EXPECT_DOUBLE_EQ(flops_per_sample(model, 4096) - without, 2 * one);
+  EXPECT_GT(one, 6 * 4096.0 * (129280.0 + 2 * 7168) * 7168) << "a head and a projection are in it";
+}
 
 }  // namespace
 }  // namespace penstock

@@ -423,14 +423,19 @@ TEST(HuggingFaceModel, TakesTheOtherKeysFromTheScenario) {
             layers_of(gpt2, {.flops_per_second = 2e9, .efficiency = 0.5, .tensor_bytes_per_second = 1e9}));
 }
 
-TEST(HuggingFaceModel, SaysWhatOfAConfigurationItDoesNotPrice) {
+TEST(HuggingFaceModel, KeepsItsFirstLayers) {
   const Scenario scenario =
-      read_scenario("model: {huggingface: parts/config_gated.json, efficiency: 0.5}\n" + kRest);
+      read_scenario("model: {huggingface: parts/config.json, efficiency: 0.5, layers: 3}\n" + kRest);
+  const auto& graph = std::get<LayerGraph>(scenario.model);
+  ASSERT_EQ(graph.layers.size(), 5) << "embedding, three blocks, head";
+  EXPECT_EQ(graph.layers[3].name, "block2");
+}
+
+TEST(HuggingFaceModel, IsPricedWithoutWhatIsIgnoredAndSaysSo) {
+  const Scenario scenario = read_scenario(
+      "model: {huggingface: parts/config.json, efficiency: 0.5, ignore: task_specific_params}\n" + kRest);
   ASSERT_EQ(scenario.notes.size(), 2);
-  EXPECT_EQ(scenario.notes[1],
-            "parts/config_gated.json is priced as a plain transformer of the same sizes, without "
-            "num_key_value_heads 2, hidden_act silu (a gated feed-forward)");
-  EXPECT_EQ(std::get<LayerGraph>(scenario.model).layers.size(), 6);
+  EXPECT_EQ(scenario.notes[1], "parts/config.json is priced as if it had no task_specific_params (ignore)");
 }
 
 }  // namespace

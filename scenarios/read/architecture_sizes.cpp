@@ -1,0 +1,131 @@
+// Without further keys it is a GPT: two projections, biases, LayerNorm, learned positions, a tied head.
+// `gated: true` makes it a Llama: three projections, RMSNorm, rotary positions, no biases, a head of its own.
+// Each of these can be said otherwise, and experts, shared key heads and windows come to either.
+
+#include "scenarios/read/architecture_sizes.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/load_architecture.hpp"
+#include "scenarios/read/load_transformer.hpp"
+#include "scenarios/read/reader.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr Range kSize{.least = 1, .most = 1 << 24};
+constexpr Range kCount{.least = 1, .most = 1 << 16};
+
+constexpr std::array<std::string_view, 15> kKeys = {"kv_heads",
+                                                    "head_dim",
+                                                    "gated",
+                                                    "norm",
+                                                    "biases",
+                                                    "positions",
+                                                    "tied",
+                                                    "query_key_norm",
+                                                    "experts",
+                                                    "experts_per_token",
+                                                    "expert_feed_forward",
+                                                    "shared_experts",
+                                                    "dense_layers",
+                                                    "window",
+                                                    "multi_token"};
+
+std::int64_t required(const MappingReader& reader, std::string_view key, Range range) {
+  if (!reader.has(key)) reader.complain(key, "expected a whole number, got nothing");
+  return reader.integer(key, range).value_or(1);
+}
+
+void read_heads(const MappingReader& reader, Architecture& model) {
+  model.heads = required(reader, "heads", kSize);
+  model.kv_heads = reader.integer("kv_heads", kSize).value_or(model.heads);
+  if (model.heads % model.kv_heads != 0) {
+    reader.complain("kv_heads", fmt::format("expected a number that divides heads, {}, got {}", model.heads,
+                                            model.kv_heads));
+  }
+  if (!reader.has("head_dim") && model.hidden % model.heads != 0) {
+    reader.complain("heads", fmt::format("expected a number that divides hidden, {}, or head_dim, got {}",
+                                         model.hidden, model.heads));
+  }
+  model.head_dim = reader.integer("head_dim", kSize).value_or(model.hidden / model.heads);
+}
+
+/// What a GPT has, or a Llama where it is gated, unless it is said otherwise.
+void read_style(const MappingReader& reader, Architecture& model, std::int64_t sequence) {
+  static constexpr std::array<std::pair<std::string_view, bool>, 2> kNorms = {
+      {{"layer", true}, {"rms", false}}};
+  static constexpr std::array<std::pair<std::string_view, bool>, 2> kPositions = {
+      {{"learned", true}, {"rotary", false}}};
+  model.gated = reader.flag("gated").value_or(false);
+  model.layer_norm = reader.choice("norm", kNorms).value_or(!model.gated);
+  model.positions = reader.choice("positions", kPositions).value_or(!model.gated) ? sequence : 0;
+  model.tied = reader.flag("tied").value_or(!model.gated);
+  const bool has_biases = reader.flag("biases").value_or(!model.gated);
+  model.query_key_value_bias = has_biases;
+  model.output_bias = has_biases;
+  model.feed_forward_bias = has_biases;
+  model.query_key_norm = reader.flag("query_key_norm").value_or(false);
+}
+
+std::optional<Experts> read_experts(const MappingReader& reader, const Architecture& model) {
+  if (!reader.has("experts")) {
+    for (const std::string_view key :
+         {"experts_per_token", "expert_feed_forward", "shared_experts", "dense_layers"}) {
+      if (reader.has(key)) reader.complain(key, "belongs to experts; say how many there are");
+    }
+    return std::nullopt;
+  }
+  Experts experts{.count = reader.integer("experts", kCount).value_or(1),
+                  .inner = reader.integer("expert_feed_forward", kSize).value_or(model.feed_forward),
+                  .biases = model.feed_forward_bias};
+  experts.per_token = required(reader, "experts_per_token", {.least = 1, .most = experts.count});
+  experts.shared_inner =
+      experts.inner * reader.integer("shared_experts", {.least = 0, .most = 1 << 16}).value_or(0);
+  return experts;
+}
+
+void read_layers(const MappingReader& reader, Architecture& model) {
+  const std::int64_t count = required(reader, "layers", kCount);
+  const std::int64_t dense = reader.integer("dense_layers", {.least = 0, .most = count}).value_or(0);
+  const std::int64_t window = reader.integer("window", kSize).value_or(0);
+  for (std::int64_t i = 0; i < count; ++i)
+    model.layers.push_back({.has_experts = model.experts && i >= dense, .window = window});
+  if (dense == count) model.experts.reset();
+}
+
+}  // namespace
+
+std::span<const std::string_view> keys_of_architecture_sizes() { return kKeys; }
+
+std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer, Problem& problem) {
+  const std::size_t before = problem.count();
+  const MappingReader reader(transformer, "model.transformer", keys_of_transformer(), problem);
+  if (problem.count() > before) return std::nullopt;
+  refuse_keys_without_device(reader);
+  Architecture model{.family = "transformer"};
+  const std::int64_t sequence = required(reader, "sequence", kSize);
+  model.hidden = required(reader, "hidden", kSize);
+  model.vocabulary = required(reader, "vocabulary", kSize);
+  model.feed_forward = reader.integer("feed_forward", kSize).value_or(4 * model.hidden);
+  read_heads(reader, model);
+  read_style(reader, model, sequence);
+  model.experts = read_experts(reader, model);
+  read_layers(reader, model);
+  model.multi_token = reader.integer("multi_token", {.least = 0, .most = 64}).value_or(0);
+  refuse_too_large(model, transformer, "model.transformer", problem);
+  if (problem.count() > before) return std::nullopt;
+  return ArchitecturePart{.architecture = std::move(model), .sequence = sequence};
+}
+
+}  // namespace penstock
