@@ -17,6 +17,7 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "cli/model_flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "scenarios/read/quantities.hpp"
@@ -120,7 +121,6 @@ void add_batch_flags(Subcommand app, InputFlags& flags) {
   add_other_names(app, kOtherGlobalBatchSize, flags.global_batch_size);
   add_number(app, "--iterations", flags.iterations, group, "how often the minibatch is repeated (default 1)");
   add_settings_flag(app, flags.settings, group);
-  add_model_flags(app, flags.model);
 }
 
 void add_settings_flag(Subcommand app, std::vector<std::string>& settings, const std::string& group) {
@@ -175,6 +175,7 @@ void add_engine_flag(Subcommand app, std::string& engine) {
 void add_prediction_flags(Subcommand app, PredictionFlags& flags) {
   add_input_file(app, flags.input.file);
   add_shape_flags(app, flags.input);
+  add_model_flags(app, flags.input.model);
   add_channel_flags(app, flags.channels);
   add_transport_flag(app, flags.channels);
   add_engine_flag(app, flags.engine);

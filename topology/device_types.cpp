@@ -132,6 +132,15 @@ std::span<const DeviceType> device_types() {
   return kTypes;
 }
 
+std::string device_type_names() {
+  std::string names;
+  for (const DeviceType& type : device_types()) {
+    if (!names.empty()) names.append(", ");
+    names.append(type.name);
+  }
+  return names;
+}
+
 const DeviceType* find_device_type(std::string_view name) {
   const std::span<const DeviceType> types = device_types();
   const auto found =

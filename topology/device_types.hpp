@@ -44,6 +44,8 @@ struct DeviceType {
 
 /// The devices that are known: a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300.
 std::span<const DeviceType> device_types();
+/// Their names, divided by commas.
+std::string device_type_names();
 /// The device of that name (case, '-' and '_' are ignored, "-sxm" may be left out); null when there is none.
 const DeviceType* find_device_type(std::string_view name);
 

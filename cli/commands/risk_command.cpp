@@ -17,6 +17,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/model_flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
@@ -269,6 +270,7 @@ Command risk_command(CLI::App& root) {
   const auto flags = std::make_shared<RiskFlags>();
   add_input_file(app, flags->input.file);
   add_shape_flags(app, flags->input);
+  add_model_flags(app, flags->input.model);
   add_channel_flags(app, flags->channels);
   add_engine_flag(app, flags->engine);
   add_noise_flags(app, *flags);

@@ -20,6 +20,7 @@
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/model_flags.hpp"
 #include "cli/number_list.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
@@ -250,6 +251,7 @@ Command sweep_command(CLI::App& root) {
       .group(long_ones)
       .type_name("N");
   add_batch_flags(app, flags->input);
+  add_model_flags(app, flags->input.model);
   add_channel_flags(app, flags->channels);
   add_engine_flag(app, flags->engine);
   add_output_flags(app, flags->output, ".csv .json .html .txt");

@@ -162,16 +162,9 @@ DeviceModel model_of(RowReader& row, const DeviceType& device) {
   return model;
 }
 
-std::string unknown_device() {
-  std::string names;
-  for (const DeviceType& type : device_types())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", type.name);
-  return fmt::format("one of {}", names);
-}
-
 tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& architectures) {
   const DeviceType* device = find_device_type(row.text("device"));
-  if (device == nullptr) row.expected("device", unknown_device());
+  if (device == nullptr) row.expected("device", fmt::format("one of {}", device_type_names()));
   if (find_schedule(row.text("schedule")) == nullptr)
     row.expected("schedule", "a schedule's name, as `penstock schedules` lists them");
   if (!row.fault().empty()) return tl::unexpected(row.fault());

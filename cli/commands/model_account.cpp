@@ -1,0 +1,237 @@
+// Layers are priced one by one, as they are in the stages of a pipeline: the same terms, the same bytes.
+
+#include "cli/commands/model_account.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+#include "report/print/table.hpp"
+#include "report/print/units.hpp"
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/pricing/workload_faults.hpp"
+#include "scenarios/read/load_architecture.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kWeightBytes = 2;  // bf16
+constexpr double kNanosecondsPerSecond = 1e9;
+constexpr double kMicrosecondsPerSecond = 1e6;
+
+std::string name_of(const LayerKind& kind) {
+  const std::string_view part = kind.has_experts ? "expert layer" : "dense layer";
+  return kind.window == 0 ? std::string(part) : fmt::format("{}, window {}", part, kind.window);
+}
+
+std::vector<LayerAccount> layers_of(const Architecture& model) {
+  std::vector<LayerAccount> layers;
+  layers.push_back({.name = "embedding", .parameters = embedding_parameters(model)});
+  for (const LayerGroup& group : layer_groups(model)) {
+    layers.push_back({.name = name_of(group.kind),
+                      .count = group.count,
+                      .parameters = layer_parameters(model, group.kind)});
+  }
+  layers.push_back({.name = "head", .parameters = head_parameters(model)});
+  if (model.multi_token > 0) {
+    layers.push_back({.name = "multi-token layer",
+                      .count = model.multi_token,
+                      .parameters = multi_token_parameters(model)});
+  }
+  return layers;
+}
+
+/// Requires the layers of layers_of() for the workload's model.
+void price(std::vector<LayerAccount>& layers, const Workload& work) {
+  const KernelTables& kernels = *built_in_kernels(work.device);
+  layers.front().kept_bytes = 0;
+  std::size_t next = 1;
+  for (const LayerGroup& group : layer_groups(work.model)) {
+    layers[next].kept_bytes = kept_bytes(work, group.kind);
+    layers[next++].terms = layer_terms(work, kernels, group.kind);
+  }
+  layers[next].kept_bytes = 0;
+  layers[next++].terms = head_terms(work, kernels);
+  if (work.model.multi_token == 0) return;
+  layers[next].kept_bytes = kept_bytes(work, work.model.layers.back());
+  layers[next].terms = multi_token_terms(work, kernels);
+}
+
+std::optional<double> flops_of(const ArchitecturePart& part) {
+  if (!part.sequence) return std::nullopt;
+  return flops_per_sample(part.architecture, *part.sequence);
+}
+
+// --- text -----------------------------------------------------------------------------------------------
+
+/// "8 030 261 248": long numbers in groups of three.
+std::string grouped(std::int64_t count) {
+  std::string digits = std::to_string(count);
+  for (std::size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, " ");
+  return digits;
+}
+
+/// "1 layer", "32 layers, 8 of 2 experts a token".
+std::string description_of(const Architecture& model) {
+  std::string text = fmt::format(
+      "{} of width {}", format_count(static_cast<std::int64_t>(model.layers.size()), "layer"), model.hidden);
+  if (model.experts) {
+    text += fmt::format(", {} of {} a token", model.experts->per_token,
+                        format_count(model.experts->count, "expert"));
+  }
+  return model.family.empty() ? text : fmt::format("{}: {}", model.family, text);
+}
+
+std::string summary_of(const ArchitecturePart& part) {
+  const Architecture& model = part.architecture;
+  const std::int64_t count = parameters(model);
+  Table table{.columns = {description_of(model), ""}, .rows = {}};
+  const auto add = [&](std::string name, std::string figure) {
+    table.rows.push_back({{std::move(name), {}}, {std::move(figure), 0.0}});
+  };
+  add("parameters", grouped(count));
+  add("active parameters", grouped(active_parameters(model)));
+  add("weights in bf16", format_bytes(kWeightBytes * count));
+  if (const auto flops = flops_of(part))
+    add(fmt::format("operations of a sample of {} tokens", *part.sequence), fmt::format("{:.6g}", *flops));
+  return table_to_text(table);
+}
+
+Cell microseconds(double seconds) {
+  return {fmt::format("{:.1f}", seconds * kMicrosecondsPerSecond), seconds};
+}
+
+std::string layers_text(const ModelAccount& account) {
+  Table table{.columns = {"layer", "count", "parameters"}, .rows = {}};
+  if (account.work) table.columns.insert(table.columns.end(), {"forward us", "backward us", "kept"});
+  for (const LayerAccount& layer : account.layers) {
+    std::vector<Cell> row = {{layer.name, {}},
+                             {std::to_string(layer.count), static_cast<double>(layer.count)},
+                             {grouped(layer.parameters), static_cast<double>(layer.parameters)}};
+    if (account.work) {
+      const Term sum = total_of(layer.terms);
+      const double kept = layer.kept_bytes.value_or(0);
+      row.push_back(microseconds(sum.forward));
+      row.push_back(microseconds(sum.backward()));
+      row.push_back({format_bytes(static_cast<Bytes>(kept)), kept});
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table_to_text(table);
+}
+
+/// A table of the terms of each kind of layer.
+std::string terms_text(const ModelAccount& account) {
+  std::string text;
+  for (const LayerAccount& layer : account.layers) {
+    if (layer.terms.empty()) continue;
+    Table table{.columns = {layer.name, "kind", "forward us", "backward us"}, .rows = {}};
+    for (const Term& term : layer.terms) {
+      table.rows.push_back({{term.name, {}},
+                            {std::string(to_text(term.kind)), {}},
+                            microseconds(term.forward),
+                            microseconds(term.backward())});
+    }
+    text += fmt::format("\n{}", table_to_text(table));
+  }
+  return text;
+}
+
+std::string work_text(const Workload& work) {
+  return fmt::format(
+      "a microbatch of {} on {} in {}: sequence {}, tensor {} x context {}, expert {}, sustained {}",
+      format_count(work.micro_batch_size, "sample"), work.device.name, to_text(work.precision), work.sequence,
+      work.parallel.tensor, work.parallel.context, work.parallel.expert,
+      work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained);
+}
+
+// --- JSON -----------------------------------------------------------------------------------------------
+
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * kNanosecondsPerSecond); }
+
+Json terms_json(const std::vector<Term>& terms) {
+  Json list = Json::array();
+  for (const Term& term : terms) {
+    list.push_back({{"name", term.name},
+                    {"kind", to_text(term.kind)},
+                    {"forward_ns", nanoseconds(term.forward)},
+                    {"backward_ns", nanoseconds(term.backward())}});
+  }
+  return list;
+}
+
+Json layers_json(const ModelAccount& account) {
+  Json layers = Json::array();
+  for (const LayerAccount& layer : account.layers) {
+    Json object = {{"name", layer.name}, {"count", layer.count}, {"parameters", layer.parameters}};
+    if (account.work) {
+      object["kept_bytes"] = std::llround(layer.kept_bytes.value_or(0));
+      object["terms"] = terms_json(layer.terms);
+    }
+    layers.push_back(std::move(object));
+  }
+  return layers;
+}
+
+}  // namespace
+
+tl::expected<ModelAccount, std::string> account_of(ArchitecturePart part, std::optional<Workload> work) {
+  ModelAccount account{.part = std::move(part), .work = {}, .layers = {}};
+  account.layers = layers_of(account.part.architecture);
+  if (!work) return account;
+  if (!account.part.sequence)
+    return tl::unexpected(std::string("--device: expected --sequence N, the tokens of a sample, beside it"));
+  work->model = account.part.architecture;
+  work->sequence = *account.part.sequence;
+  if (const auto fault = fault_of(*work)) return tl::unexpected(*fault);
+  price(account.layers, *work);
+  account.work = std::move(work);
+  return account;
+}
+
+std::string model_text(const ModelAccount& account) {
+  std::string text = fmt::format("{}\n{}", summary_of(account.part), layers_text(account));
+  if (account.work) {
+    text += terms_text(account);
+    text += fmt::format("\n{}\n", work_text(*account.work));
+  }
+  if (!account.part.notes.empty()) text += '\n';
+  for (const std::string& note : account.part.notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+std::string model_json(const ModelAccount& account) {
+  const ArchitecturePart& part = account.part;
+  const Architecture& model = part.architecture;
+  Json document = {{"schema_version", 1},
+                   {"kind", "model"},
+                   {"family", model.family},
+                   {"parameters", parameters(model)},
+                   {"active_parameters", active_parameters(model)},
+                   {"weight_bytes", kWeightBytes * parameters(model)}};
+  if (const auto flops = flops_of(part)) document["flops_per_sample"] = *flops;
+  if (account.work) document["device"] = account.work->device.name;
+  document["layers"] = layers_json(account);
+  document["ignored"] = part.ignored;
+  document["notes"] = part.notes;
+  return document.dump(2) + '\n';
+}
+
+}  // namespace penstock
