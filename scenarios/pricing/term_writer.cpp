@@ -46,8 +46,8 @@ double TermWriter::peak(GemmPrecision precision) const {
   return work_.device.bf16_flops_per_second;
 }
 
-double TermWriter::sustained(GemmPrecision precision) const {
-  return precision == GemmPrecision::fp4 ? work_.device.sustained_fp4 : work_.device.sustained;
+double TermWriter::sustained() const {
+  return work_.precision == GemmPrecision::fp4 ? work_.device.sustained_fp4 : work_.device.sustained;
 }
 
 double TermWriter::gemm_seconds(GemmPrecision precision, const GemmShape& shape) const {
@@ -61,7 +61,7 @@ double TermWriter::gemm_seconds(GemmPrecision precision, const GemmShape& shape)
 void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecision precision) {
   if (shape.flops() <= 0) return;
   const auto [m, n, k] = shape;
-  const double factor = sustained(precision);
+  const double factor = sustained();
   add({.name = std::string(name),
        .kind = TermKind::gemm,
        .forward = factor * gemm_seconds(precision, shape),

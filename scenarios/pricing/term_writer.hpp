@@ -32,8 +32,8 @@ class TermWriter {
   double memory_seconds(double bytes) const;
   /// Peak operations a second in a precision.
   double peak(GemmPrecision precision) const;
-  /// Of the device in a precision.
-  double sustained(GemmPrecision precision) const;
+  /// Of the device in a run of the workload's precision, for products of any: it is power that slows them.
+  double sustained() const;
 
   const Workload& work() const { return work_; }
   const KernelTables& kernels() const { return kernels_; }

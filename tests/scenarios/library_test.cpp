@@ -61,9 +61,9 @@ INSTANTIATE_TEST_SUITE_P(Files, Library, testing::ValuesIn(library_files()),
 TEST(LibraryFiles, AreThese) {
   EXPECT_EQ(library_files(),
             (std::vector<std::string>{"gnmt-cluster-a", "gpipe-transformer-k2", "gpipe-transformer-k4",
-                                      "gpipe-transformer-k8", "pipedream-fig2-naive", "pipedream-fig3-gpipe",
-                                      "pipedream-fig4-1f1b", "pipedream-fig8-1f1b-rr", "vgg16-cluster-a",
-                                      "vgg16-cluster-a-15-1"}));
+                                      "gpipe-transformer-k8", "llama-70b-h100", "pipedream-fig2-naive",
+                                      "pipedream-fig3-gpipe", "pipedream-fig4-1f1b", "pipedream-fig8-1f1b-rr",
+                                      "vgg16-cluster-a", "vgg16-cluster-a-15-1"}));
 }
 
 TEST(LibraryModels, AreThePublishedProfilesLayerByLayer) {

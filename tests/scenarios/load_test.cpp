@@ -423,10 +423,10 @@ TEST(LoadOverride, NamesTheFlagAsThePlace) {
       refusal("cluster: uniform", {{"cluster.latancy", "4us"}}),
       "--set cluster.latancy: unknown key; did you mean latency? Known: preset, devices, bandwidth, latency, "
       "memory, flops, price");
-  EXPECT_EQ(
-      refusal("cluster: uniform", {{"clutser.latency", "4us"}}),
-      "--set clutser.latency: clutser: unknown key; did you mean cluster? Known: model, cluster, schedule, "
-      "partition, training");
+  EXPECT_EQ(refusal("cluster: uniform", {{"clutser.latency", "4us"}}),
+            "--set clutser.latency: clutser: unknown key; did you mean cluster? Known: model, cluster, "
+            "parallel, schedule, "
+            "partition, training");
   EXPECT_EQ(refusal("cluster: uniform", {{"training.iterations", "none"}}),
             "--set training.iterations: expected a whole number from 1 to 2147483647, got \"none\"");
 }

@@ -1,0 +1,113 @@
+// Transformers on named devices, from a scenario's text to an experiment.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/load.hpp"
+#include "schedules/ir/action.hpp"
+#include "tests/source_path.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kLlama = R"(
+model: {huggingface: llama-3.1-70b.json, sequence: 8192}
+cluster: {device: h100-sxm, nodes: 8}
+parallel: {tensor: 8}
+schedule: {name: 1f1b, stages: 4}
+training: {global_batch_size: 128}
+)";
+
+Experiment experiment_of(std::string_view text, const std::vector<Override>& overrides = {}) {
+  const auto scenario = parse_scenario(text, "a.yaml", source_path("scenarios/library/models"), overrides);
+  EXPECT_TRUE(scenario) << scenario.error();
+  const auto experiment = prepare(scenario.value());
+  EXPECT_TRUE(experiment) << experiment.error().message;
+  return experiment.value();
+}
+
+std::string fault_of(std::string_view text, const std::vector<Override>& overrides) {
+  const auto scenario = parse_scenario(text, "a.yaml", source_path("scenarios/library/models"), overrides);
+  if (!scenario) return scenario.error();
+  const auto experiment = prepare(*scenario);
+  return experiment ? "no fault" : experiment.error().message;
+}
+
+// 64 devices = 8 tensor x 4 stages x 2 copies; of 128 samples each copy has 64 microbatches of one.
+TEST(DeviceScenario, CopiesFillTheClusterAndShareTheBatch) {
+  const Experiment experiment = experiment_of(kLlama);
+  EXPECT_EQ(experiment.program.rank_count(), 4);
+  EXPECT_EQ(experiment.program.microbatches, 64);
+  EXPECT_EQ(experiment.samples_per_microbatch, 2);
+  ASSERT_TRUE(experiment.trained);
+  EXPECT_EQ(experiment.trained->devices, 64);
+  EXPECT_EQ(experiment.trained->copies, 2);
+  EXPECT_EQ(experiment.trained->parameters, 70553706496);
+}
+
+TEST(DeviceScenario, StagesAreEvenButForTheEnds) {
+  const Experiment experiment = experiment_of(kLlama);
+  const std::vector<StageCost>& stages = experiment.costs.stages;
+  ASSERT_EQ(stages.size(), 4);
+  EXPECT_EQ(stages[0].forward_ns, stages[1].forward_ns);
+  EXPECT_EQ(stages[1].forward_ns, stages[2].forward_ns);
+  EXPECT_GT(stages[3].forward_ns, stages[2].forward_ns) << "the head is behind the last layer";
+  EXPECT_EQ(stages[1].backward_ns, stages[1].backward_input_ns + stages[1].backward_weight_ns);
+  // An edge carries 2 T h / t bytes.
+  EXPECT_EQ(experiment.costs.edges.front().activation, 2 * 8192 * 8192 / 8);
+  for (const StageCost& stage : stages) EXPECT_EQ(stage.step_ns, stages.front().step_ns) << "in lock-step";
+}
+
+TEST(DeviceScenario, AMicrobatchIsPricedNotScaled) {
+  const Experiment one = experiment_of(kLlama);
+  const Experiment two = experiment_of(kLlama, {{.key = "training.micro_batch_size", .value = "2"}});
+  EXPECT_EQ(two.program.microbatches, 32);
+  EXPECT_LT(two.costs.stages[0].forward_ns, 2 * one.costs.stages[0].forward_ns);
+  EXPECT_EQ(two.costs.stages[0].kept, 2 * one.costs.stages[0].kept);
+}
+
+TEST(DeviceScenario, AConstantThatIsGivenReplacesTheDevices) {
+  const Experiment sustained = experiment_of(kLlama);
+  const Experiment burst = experiment_of(kLlama, {{.key = "cluster.sustained", .value = "1"}});
+  EXPECT_LT(burst.costs.stages[0].forward_ns, sustained.costs.stages[0].forward_ns);
+  const Experiment slow = experiment_of(kLlama, {{.key = "cluster.network", .value = "5 GB/s"}});
+  EXPECT_EQ(slow.cluster.links().front().bytes_per_second, 0.8 * 5e9);
+  EXPECT_EQ(sustained.cluster.links().front().bytes_per_second, 0.8 * 50e9);
+}
+
+// Copies cost what they tell each other and nothing else: without reduction one copy takes as long as four.
+TEST(DeviceScenario, CopiesThatReduceOnNothingAreAlike) {
+  const std::vector<Override> one = {{.key = "cluster.nodes", .value = "4"},
+                                     {.key = "training.global_batch_size", .value = "64"}};
+  const Experiment alone = experiment_of(kLlama, one);
+  const Experiment both = experiment_of(kLlama);
+  EXPECT_EQ(alone.program, both.program);
+  EXPECT_EQ(alone.costs.stages[0].forward_ns, both.costs.stages[0].forward_ns);
+  EXPECT_LT(alone.costs.stages[0].step_ns, both.costs.stages[0].step_ns);
+}
+
+TEST(DeviceScenario, MessagesNameTheFlag) {
+  EXPECT_EQ(fault_of(kLlama, {{.key = "cluster.device", .value = "h100-sxn", .flag = "--device"}}),
+            "--device: expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, got "
+            "\"h100-sxn\"; did you "
+            "mean h100-sxm?");
+}
+
+TEST(DeviceScenario, RunsUnderEverySchedule) {
+  for (const char* name :
+       {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe", "looped-bfs"}) {
+    SCOPED_TRACE(name);
+    std::vector<Override> overrides = {{.key = "schedule.name", .value = name}};
+    if (std::string_view(name) == "interleaved" || std::string_view(name) == "looped-bfs")
+      overrides.push_back({.key = "schedule.virtual_stages", .value = "2"});
+    EXPECT_EQ(fault_of(kLlama, overrides), "no fault");
+  }
+}
+
+}  // namespace
+}  // namespace penstock

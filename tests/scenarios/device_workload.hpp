@@ -1,0 +1,29 @@
+#pragma once
+// Models of the library on devices, as tests of prices ask for them.
+
+#include <string>
+
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/load_architecture.hpp"
+#include "tests/source_path.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+
+/// The configuration scenarios/library/models/NAME.json.
+inline Architecture library_architecture(const std::string& name) {
+  ArchitectureRequest request;
+  request.config = source_path("scenarios/library/models/" + name + ".json");
+  return load_architecture(request).value().architecture;
+}
+
+/// One microbatch of one sample on the device, nothing shared out.
+inline Workload workload_on(const std::string& device, const std::string& model, std::int64_t sequence) {
+  Workload work;
+  work.model = library_architecture(model);
+  work.sequence = sequence;
+  work.device = *find_device_type(device);
+  return work;
+}
+
+}  // namespace penstock

@@ -1,0 +1,108 @@
+// Tables of kernels: what they say at their own points, between them, beyond them, and without a table.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/log_grid.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+namespace {
+
+DeviceRates rates_of(const DeviceType& device) {
+  return {.flops_per_second = device.bf16_flops_per_second,
+          .memory_bytes_per_second = device.memory_bytes_per_second,
+          .multiprocessors = static_cast<double>(device.multiprocessors)};
+}
+
+TEST(LogGrid, IsStraightInLogarithmsAndConstantBeyondItsEdges) {
+  const LogGrid<2> grid({{{1, 1}, 1}, {{4, 1}, 16}, {{1, 100}, 10}, {{4, 100}, 160}});
+  EXPECT_NEAR(grid.at({4, 100}), 160, 1e-9);
+  EXPECT_NEAR(grid.at({2, 1}), 4, 1e-9);
+  EXPECT_NEAR(grid.at({2, 10}), 4 * 3.16227766, 1e-6);
+  EXPECT_NEAR(grid.at({0.1, 1}), 1, 1e-9);
+  EXPECT_NEAR(grid.at({50, 1000}), 160, 1e-9);
+}
+
+TEST(LogGrid, AHoleHasTheFigureOfTheNearestPoint) {
+  const LogGrid<2> grid({{{1, 1}, 2}, {{8, 1}, 3}, {{1, 2}, 5}});  // none at 8, 2
+  EXPECT_NEAR(grid.at({8, 2}), 3, 1e-9);
+}
+
+TEST(KernelTables, AProductOfTheTableTakesItsTime) {
+  KernelTables tables;
+  ASSERT_TRUE(tables.read_gemms("dtype,m,n,k,us\nbf16,1024,1024,1024,10\nbf16,2048,1024,1024,16\n", {}));
+  EXPECT_NEAR(*tables.gemm_seconds(GemmPrecision::bf16, {.m = 1024, .n = 1024, .k = 1024}, {}), 10e-6, 1e-12);
+  // Beyond the edge the rate stays: twice the rows, twice the time.
+  EXPECT_NEAR(*tables.gemm_seconds(GemmPrecision::bf16, {.m = 4096, .n = 1024, .k = 1024}, {}), 32e-6, 1e-12);
+  EXPECT_FALSE(tables.gemm_seconds(GemmPrecision::fp8, {.m = 1, .n = 1, .k = 1}, {}));
+}
+
+TEST(KernelTables, SayWhichLineIsWrong) {
+  KernelTables tables;
+  EXPECT_EQ(tables.read_gemms("dtype,m,n,k,us\nbf16,1024,0,1024,10\n", {}).error(),
+            "2: n: expected a number above 0, got \"0\"");
+  EXPECT_EQ(tables.read_gemms("dtype,m,n,k\n", {}).error(),
+            "1: expected a column \"us\", got dtype, m, n, k");
+  EXPECT_EQ(tables.read_attention("").error(),
+            "1: expected a first row with the names of the columns, dtype, head_dim, heads, kv_heads, batch, "
+            "seq, us, "
+            "got nothing");
+}
+
+// H100, fp8, (8192, 1024, 8192): the table's row reads 515 TFLOP/s with quantisation, 1367 without.
+TEST(BuiltInKernels, AnEightBitProductIsWithoutItsQuantisation) {
+  const DeviceType& h100 = *find_device_type("h100");
+  const GemmShape shape{.m = 8192, .n = 1024, .k = 8192};
+  const double seconds = *built_in_kernels(h100)->gemm_seconds(GemmPrecision::fp8, shape, rates_of(h100));
+  EXPECT_NEAR(shape.flops() / seconds / 1e12, 1367, 1);
+}
+
+// An all-gather of 128 MiB (64 Mi values) over eight H100.
+TEST(BuiltInKernels, ACollectiveOfTheTable) {
+  const auto kernels = built_in_kernels(*find_device_type("h100"));
+  EXPECT_NEAR(*kernels->collective_seconds(GroupOperation::all_gather, 8, 134217728), 393e-6, 1e-6);
+  EXPECT_EQ(*kernels->collective_seconds(GroupOperation::all_gather, 1, 134217728), 0);
+  // Of six devices the table of four, by the parts that are not a device's own.
+  const double four = *kernels->collective_seconds(GroupOperation::all_gather, 4, 134217728);
+  EXPECT_NEAR(*kernels->collective_seconds(GroupOperation::all_gather, 6, 134217728),
+              four * (5.0 / 6) / (3.0 / 4), 1e-9);
+}
+
+TEST(BuiltInKernels, EveryDeviceHasTables) {
+  for (const DeviceType& device : device_types()) {
+    SCOPED_TRACE(device.name);
+    const auto kernels = built_in_kernels(device);
+    EXPECT_TRUE(kernels->has_gemms(GemmPrecision::bf16));
+    EXPECT_EQ(kernels->has_gemms(GemmPrecision::fp8), device.fp8_flops_per_second > 0);
+    EXPECT_EQ(kernels->has_gemms(GemmPrecision::fp4), device.fp4_flops_per_second > 0);
+    EXPECT_TRUE(kernels->attention_rate({.heads = 32, .kv_heads = 8, .sequence = 4096}));
+    EXPECT_TRUE(kernels->collective_seconds(GroupOperation::all_to_all, 4, 1 << 20));
+  }
+}
+
+// The compact model against the table that it was fitted to: large products agree within a few percent.
+TEST(GemmModel, IsNearTheTableOnLargeProducts) {
+  const DeviceType& h100 = *find_device_type("h100");
+  const GemmConstants constants{.tile_efficiency = 0.8177,
+                                .extra_depth = 125.7,
+                                .small_tiles = 0.002414,
+                                .memory_efficiency = 0.8397,
+                                .launch_us = 2.389,
+                                .tail = 0.8959,
+                                .quantise = 0};
+  for (const auto& [m, n, k] : {std::array{4096.0, 10240.0, 8192.0}, std::array{8192.0, 8192.0, 8192.0},
+                                std::array{8192.0, 16384.0, 16384.0}}) {
+    const double table =
+        *built_in_kernels(h100)->gemm_seconds(GemmPrecision::bf16, {.m = m, .n = n, .k = k}, rates_of(h100));
+    const double model = modelled_gemm_seconds(m, n, k, 2, constants, rates_of(h100));
+    EXPECT_NEAR(model / table, 1, 0.12) << m << " " << n << " " << k;
+  }
+}
+
+}  // namespace
+}  // namespace penstock

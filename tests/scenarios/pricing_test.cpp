@@ -1,0 +1,221 @@
+// Prices of layers on devices: counts by hand, and how figures must move with degrees, sequences and
+// precision.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "tests/scenarios/device_workload.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kGibibyte = 1 << 30;
+
+const KernelTables& kernels_of(const Workload& work) { return *built_in_kernels(work.device); }
+
+Term layer_total(const Workload& work) {
+  return total_of(layer_terms(work, kernels_of(work), work.model.layers.back()));
+}
+
+/// The sum of the terms of a kind, forward.
+double forward_of(const Workload& work, TermKind kind) {
+  double sum = 0;
+  for (const Term& term : layer_terms(work, kernels_of(work), work.model.layers.back()))
+    sum += term.kind == kind ? term.forward : 0;
+  return sum;
+}
+
+// --- by hand ----------------------------------------------------------------------------------------------
+
+// Llama 3.1 70B, one sequence of 4096 on one device: 8h + 4ad + 4gd + 4a + 6f bytes a token.
+TEST(LayerMemory, KeptBytesByHand) {
+  const Workload work = workload_on("h100", "llama-3.1-70b", 4096);
+  EXPECT_NEAR(kept_bytes(work, {}) / kGibibyte, 1.0479, 1e-4);
+}
+
+TEST(LayerMemory, PlaceholdersOfGradientsByHand) {
+  const Workload llama70 = workload_on("h100", "llama-3.1-70b", 4096);
+  EXPECT_NEAR(placeholder_bytes(weight_shapes(llama70, {})) / kGibibyte, 1.594, 1e-3);
+  const Workload llama405 = workload_on("h100", "llama-3.1-405b", 4096);
+  EXPECT_NEAR(placeholder_bytes(weight_shapes(llama405, {})) / kGibibyte, 5.94, 1e-2);
+}
+
+TEST(LayerMemory, OneDeviceHoldsAllParametersOfAnUnsharedModel) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 4096);
+  double sum = embedding_device_parameters(work).total() + head_device_parameters(work, false).total();
+  for (const LayerKind& kind : work.model.layers) sum += layer_device_parameters(work, kind).total();
+  EXPECT_EQ(std::llround(sum), 8030261248);
+}
+
+TEST(LayerMemory, SharesOfAllDevicesHoldEveryExpertOnce) {
+  Workload work = workload_on("h100", "mixtral-8x7b", 4096);
+  const LayerKind kind = work.model.layers.front();
+  const double whole = layer_device_parameters(work, kind).expert;
+  work.parallel.expert = 8;
+  EXPECT_EQ(layer_device_parameters(work, kind).expert, whole / 8);
+}
+
+// --- how figures move -------------------------------------------------------------------------------------
+
+TEST(LayerTerms, TimeFallsWithTensorParallelism) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 8192);
+  double before = layer_total(work).forward + layer_total(work).backward();
+  for (const std::int32_t tensor : {2, 4, 8}) {
+    work.parallel.tensor = tensor;
+    const double now = layer_total(work).forward + layer_total(work).backward();
+    EXPECT_LT(now, before) << tensor;
+    EXPECT_GT(now, 0.49 * before) << tensor
+                                  << ": but for the scatter of kernels no device is faster than alone";
+    before = now;
+  }
+}
+
+TEST(LayerTerms, TwiceTheSequenceDoublesProductsAndQuadruplesAttention) {
+  const Workload once = workload_on("h100", "llama-3.1-70b", 4096);
+  const Workload twice = workload_on("h100", "llama-3.1-70b", 8192);
+  EXPECT_NEAR(forward_of(twice, TermKind::gemm) / forward_of(once, TermKind::gemm), 2, 0.1);
+  // Four times the operations, at a rate that still grows with the sequence.
+  const double attention = forward_of(twice, TermKind::attention) / forward_of(once, TermKind::attention);
+  EXPECT_GT(attention, 3);
+  EXPECT_LT(attention, 4.1);
+}
+
+TEST(LayerTerms, KeptBytesAreSharedOutUnderSequenceParallelism) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 8192);
+  const double whole = kept_bytes(work, {});
+  for (const std::int32_t tensor : {2, 4, 8}) {
+    work.parallel.tensor = tensor;
+    EXPECT_DOUBLE_EQ(kept_bytes(work, {}), whole / tensor);
+  }
+}
+
+TEST(LayerTerms, EightBitsAreSlowerByNoMoreThanTheirCasts) {
+  const Workload wide = workload_on("h100", "llama-3.1-70b", 8192);
+  Workload narrow = wide;
+  narrow.precision = GemmPrecision::fp8;
+  const Term casts = [&] {
+    std::vector<Term> of_kind;
+    for (const Term& term : layer_terms(narrow, kernels_of(narrow), {}))
+      if (term.kind == TermKind::cast) of_kind.push_back(term);
+    return total_of(of_kind);
+  }();
+  EXPECT_LE(layer_total(narrow).forward, layer_total(wide).forward + casts.forward);
+  EXPECT_LT(layer_total(narrow).forward, layer_total(wide).forward);
+}
+
+TEST(LayerTerms, OverlapHidesAllButOnePart) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 8192);
+  work.parallel.tensor = 4;
+  const double exposed = forward_of(work, TermKind::collective);
+  work.parallel.tensor_overlap = false;
+  EXPECT_NEAR(forward_of(work, TermKind::collective) / exposed, 4 * work.device.collectives, 1e-9);
+}
+
+TEST(LayerTerms, RecomputationIsInTheBackwardPassAlone) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 8192);
+  const Term kept = layer_total(work);
+  work.recompute = LayerRecompute::full;
+  const Term again = layer_total(work);
+  EXPECT_DOUBLE_EQ(again.forward, kept.forward);
+  EXPECT_NEAR(again.backward(), kept.backward() + kept.forward, 1e-12);
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), 2.0 * 8192 * 8192);
+  work.recompute = LayerRecompute::selective;  // a fused kernel keeps nothing of the attention core
+  EXPECT_DOUBLE_EQ(layer_total(work).backward(), kept.backward());
+}
+
+TEST(LayerTerms, TheHostIsNeverFasterThanItsFloor) {
+  Workload work = workload_on("a100", "llama-3.1-8b", 256);
+  work.host_layer_seconds = 3.6e-3;
+  EXPECT_NEAR(layer_total(work).forward, 1.2e-3, 1e-12);
+  EXPECT_NEAR(layer_total(work).backward(), 2.4e-3, 1e-12);
+}
+
+// --- where groups are -------------------------------------------------------------------------------------
+
+// GB200, tensor 4, context 2, eight stages: with stages next to each other 64 of 72 devices on one NVLink
+// hold the whole pipeline, and its copies are over the network; in the other order it is the other way round.
+TEST(Placement, DecidesWhatCrossesTheNetwork) {
+  Parallel parallel{.tensor = 4, .context = 2, .data = 4};
+  const DeviceType& gb200 = *find_device_type("gb200");
+  EXPECT_TRUE(is_on_nvlink(parallel, 8, DeviceGroup::pipeline, gb200));
+  EXPECT_FALSE(is_on_nvlink(parallel, 8, DeviceGroup::data, gb200));
+  parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
+  EXPECT_FALSE(is_on_nvlink(parallel, 8, DeviceGroup::pipeline, gb200));
+  EXPECT_TRUE(is_on_nvlink(parallel, 8, DeviceGroup::data, gb200));
+  EXPECT_FALSE(is_on_nvlink(parallel, 8, DeviceGroup::pipeline, *find_device_type("h100")));
+}
+
+// Llama 405B, tensor 8, eight stages, context 2, four copies: 512 devices, 16 a rank.
+TEST(Placement, CountsDevices) {
+  const Parallel parallel{.tensor = 8, .context = 2, .data = 4};
+  EXPECT_EQ(device_count(parallel, 8), 512);
+  EXPECT_EQ(parallel.devices_per_rank(), 16);
+}
+
+TEST(Placement, ExpertsShareTheDevicesOfCopies) {
+  Parallel parallel{.expert = 8, .data = 8};
+  EXPECT_EQ(parallel.expert_copies(), 1);
+  EXPECT_EQ(group_span(parallel, 1, DeviceGroup::expert), 8);
+  EXPECT_EQ(group_span(parallel, 4, DeviceGroup::expert), 32);  // with the stages between copies
+}
+
+// --- steps ------------------------------------------------------------------------------------------------
+
+TEST(Step, ChunksHideAllButTheFirst) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 8192);
+  work.parallel.data = 8;
+  const DeviceParameters parameters{.dense = 1e9};
+  const double alone = price_step(work, kernels_of(work), parameters, 1).reduction_s;
+  EXPECT_NEAR(price_step(work, kernels_of(work), parameters, 4).reduction_s, alone / 4,
+              1e-12);  // on one NVLink
+  work.parallel.data_overlap = false;
+  EXPECT_NEAR(price_step(work, kernels_of(work), parameters, 4).reduction_s, alone, 1e-12);
+}
+
+TEST(Step, OneCopyReducesNothing) {
+  const Workload work = workload_on("h100", "llama-3.1-70b", 8192);
+  EXPECT_EQ(price_step(work, kernels_of(work), {.dense = 1e9}, 1).reduction_s, 0);
+}
+
+// --- layouts ----------------------------------------------------------------------------------------------
+
+std::vector<std::int64_t> layers_of(std::string_view rule, std::int64_t layers, std::int32_t stages) {
+  return split_layers(parse_layer_split(rule).value(), layers, stages).value();
+}
+
+TEST(LayerSplit, Rules) {
+  EXPECT_EQ(layers_of("even", 8, 4), (std::vector<std::int64_t>{2, 2, 2, 2}));
+  EXPECT_EQ(layers_of("ends-one-less", 6, 4), (std::vector<std::int64_t>{1, 2, 2, 1}));
+  EXPECT_EQ(layers_of("ends-one-less", 126, 128).front(), 0);  // embedding and head alone
+  EXPECT_EQ(layers_of("Et*3|(tt|)*2,|tmL", 8, 5), (std::vector<std::int64_t>{3, 2, 2, 0, 1}));
+}
+
+TEST(LayerSplit, WhatDoesNotDivideOrIsNoLayoutIsAnError) {
+  EXPECT_EQ(split_layers({}, 7, 4).error(),
+            "7 layers do not divide over 4 stages (layer_split: even); choose other stages or virtual "
+            "stages, or list "
+            "the layers of each stage");
+  EXPECT_EQ(split_layers(parse_layer_split("Ett|tL").value(), 4, 2).error(),
+            "layer_split lists 3 layers, the model has 4");
+  EXPECT_EQ(parse_layer_split("Ett|t").error().substr(0, 30), "expected even, ends-one-less, ");
+  EXPECT_EQ(parse_layer_split("E(tt|L").error(),
+            "layout \"E(tt|L\", character 7: expected a closing bracket, got nothing");
+  EXPECT_EQ(parse_layer_split("tE|L").error(),
+            "layout \"tE|L\": expected E once, at the front of the first stage");
+  EXPECT_EQ(parse_layer_split("E*99999999|L").error(),
+            "layout \"E*99999999|L\", character 3: expected a number behind *, got \"99999999\"");
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,175 @@
+// Measured training steps beside predictions: the file of the library, constants that are found again,
+// constants that rows do not tell.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/measured/fit_constants.hpp"
+#include "sim/measured/measured_runs.hpp"
+#include "sim/measured/predicted_runs.hpp"
+#include "sim/measured/run_prices.hpp"
+#include "sim/runs/simulate.hpp"
+#include "tests/source_path.hpp"
+
+namespace penstock {
+namespace {
+
+const MeasuredRuns& library_runs() {
+  static const MeasuredRuns kRuns =
+      read_measured_runs(source_path("scenarios/library/runs/training_steps.csv")).value();
+  return kRuns;
+}
+
+MeasuredRuns those_of(const std::string& part_of_id) {
+  MeasuredRuns part{.header = library_runs().header, .runs = {}};
+  for (const MeasuredRun& run : library_runs().runs)
+    if (run.id.find(part_of_id) != std::string::npos) part.runs.push_back(run);
+  return part;
+}
+
+double mape_of(const RunsReport& report, const std::string& part_of_name) {
+  double sum = 0;
+  double rows = 0;
+  for (const RunGroup& group : report.groups) {
+    if (group.name.find(part_of_name) == std::string::npos) continue;
+    sum += group.mape * static_cast<double>(group.rows);
+    rows += static_cast<double>(group.rows);
+  }
+  return sum / rows;
+}
+
+// Nothing fitted: every constant is the device's own.
+TEST(MeasuredRuns, DevicesOwnConstantsPredictStepsAndMemory) {
+  const RunsReport report = predict_runs(library_runs(), nullptr, {}).value();
+  ASSERT_EQ(report.rows.size(), 32);
+  EXPECT_LT(report.all->mape, 0.05);
+  for (const GroupConstants& constants : report.constants) EXPECT_EQ(constants.rows, 0);
+  for (const PredictedRun& row : report.rows) {
+    SCOPED_TRACE(row.id);
+    EXPECT_FALSE(row.fitted);
+    if (!row.memory_error) continue;
+    const bool is_dense = row.id.find("llama") != std::string::npos;
+    EXPECT_LT(std::abs(*row.memory_error), is_dense ? 0.004 : 0.008);
+  }
+}
+
+TEST(MeasuredRuns, FittedConstantsPredictTheirOwnRows) {
+  const RunsReport report = predict_runs(library_runs(), &library_runs(), {}).value();
+  EXPECT_LT(report.all->mape, 0.035);
+  EXPECT_LT(mape_of(report, "mlperf"), 0.015);
+  EXPECT_LT(mape_of(report, "bridge"), 0.045);
+  for (const PredictedRun& row : report.rows) EXPECT_TRUE(row.fitted);
+}
+
+// Judged on rows that the constants did not see.
+TEST(MeasuredRuns, ConstantsOfOneModelPredictAnother) {
+  const MeasuredRuns gpt = those_of("v3.1");
+  const MeasuredRuns llama = those_of("v5.0:eos");
+  EXPECT_LT(predict_runs(llama, &gpt, {}).value().all->mape, 0.04);
+}
+
+TEST(MeasuredRuns, ConstantsOfOneReleasePredictTheNext) {
+  EXPECT_LT(predict_runs(those_of("26.04"), &library_runs(), {}).value().all->mape, 0.06);
+  EXPECT_LT(predict_runs(those_of("26.04"), nullptr, {}).value().all->mape, 0.08);
+  const MeasuredRuns before = those_of("26.02");
+  EXPECT_LT(predict_runs(those_of("26.04"), &before, {}).value().all->mape, 0.065);
+}
+
+// --- fitting ----------------------------------------------------------------------------------------------
+
+/// Runs whose "measured" steps are predictions with constants that the fit does not know.
+struct Invented {
+  std::vector<RunPrices> prices;
+  std::vector<TimedRun> runs;
+};
+Invented invented(const MeasuredRuns& configurations, const DeviceConstants& constants) {
+  Invented made;
+  made.prices.reserve(configurations.runs.size());
+  for (const MeasuredRun& run : configurations.runs)
+    made.prices.push_back(RunPrices::make(run.scenario).value());
+  for (const RunPrices& prices : made.prices)
+    made.runs.push_back({.prices = &prices, .measured_seconds = prices.step_seconds(constants)});
+  return made;
+}
+
+TEST(FitConstants, FindsThemAgain) {
+  const DeviceConstants hidden{.sustained = 1.22, .collectives = 1.8, .step_fraction = 0.3};
+  const Invented made = invented(those_of("simumax:llama"), hidden);
+  const FittedConstants fit =
+      fit_constants(made.runs, {.sustained = 1.38, .collectives = 1.35, .step_fraction = 0.3});
+  EXPECT_EQ(fit.fitted, (std::vector<std::string>{"sustained", "collectives"}));
+  EXPECT_NEAR(fit.constants.sustained, 1.22, 2e-3);
+  EXPECT_NEAR(fit.constants.collectives, 1.8, 2e-2);
+  EXPECT_EQ(fit.constants.step_fraction, 0.3) << "on one node nothing depends on it";
+}
+
+// Two rows of one configuration tell one constant, whatever else their times depend on.
+TEST(FitConstants, RowsThatDifferInNothingTellOneConstant) {
+  MeasuredRuns twins = those_of("26.04:LLAMA3_70B:H100");
+  twins.runs.push_back(twins.runs.front());
+  const Invented made = invented(twins, {.sustained = 1.1, .collectives = 2, .step_fraction = 0.1});
+  const DeviceConstants prior{.sustained = 1.35, .collectives = 1.35, .step_fraction = 0.3};
+  const FittedConstants fit = fit_constants(made.runs, prior);
+  EXPECT_EQ(fit.fitted, std::vector<std::string>{"sustained"});
+  EXPECT_EQ(fit.constants.collectives, prior.collectives);
+  EXPECT_EQ(fit.constants.step_fraction, prior.step_fraction);
+}
+
+TEST(FitConstants, StayWithinTheirBoundsAndKeepThePriorWithoutRows) {
+  const DeviceConstants prior{.sustained = 1.35, .collectives = 1.35, .step_fraction = 0.3};
+  EXPECT_EQ(fit_constants({}, prior).constants, prior);
+  Invented made = invented(those_of("26.04:LLAMA3_70B:H100"), prior);
+  made.runs.front().measured_seconds *= 10;
+  EXPECT_EQ(fit_constants(made.runs, prior).constants.sustained, 1.6);
+}
+
+// The tape with repriced stages is the simulator.
+TEST(RunPrices, AgreeWithTheSimulator) {
+  for (const MeasuredRun& run : library_runs().runs) {
+    SCOPED_TRACE(run.id);
+    const RunPrices prices = RunPrices::make(run.scenario).value();
+    const Result result = simulate_scenario(run.scenario, {}).value();
+    EXPECT_DOUBLE_EQ(prices.step_seconds(own_constants(run.scenario)),
+                     static_cast<double>(result.makespan_ns) * 1e-9);
+  }
+}
+
+// --- files ------------------------------------------------------------------------------------------------
+
+std::string fault_of(const std::string& row) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / "penstock_measured_runs_test.csv";
+  std::ofstream(file)
+      << "id,source,model,device,precision,devices,tensor,stages,virtual_stages,context,"
+         "context_exchange,expert,data,micro_batch_size,microbatches,sequence,layers,layer_split,"
+         "schedule,recompute,tensor_overlap,data_overlap,gradient_bytes,step_seconds,peak_gib\n"
+      << row << "\n";
+  const auto runs = read_measured_runs(file.string());
+  std::filesystem::remove(file);
+  if (runs) return "no fault";
+  const std::string& text = runs.error();
+  return text.substr(text.find(".csv") + 4);
+}
+
+TEST(MeasuredRunsFile, SaysWhichCellIsWrong) {
+  EXPECT_EQ(
+      fault_of("a,s,m.json,h800,fp8,8,1,1,1,1,,1,8,1,4,4096,4,even,1f1b,none,no,no,4,1.5,"),
+      ":2: device: expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, got \"h800\"");
+  EXPECT_EQ(fault_of("a,s,m.json,h100,fp8,8,1,0,1,1,,1,8,1,4,4096,4,even,1f1b,none,no,no,4,1.5,"),
+            ":2: stages: expected a whole number from 1 to 1073741824, got \"0\"");
+  EXPECT_EQ(fault_of("a,s,m.json,h100,fp8,8,1,1,1,1,,1,8,1,4,4096,4,even,1f1b,none,no,maybe,4,1.5,"),
+            ":2: data_overlap: expected yes or no, got \"maybe\"");
+  EXPECT_EQ(fault_of("a,s,m.json,h100,fp8,8,1,1,1,1,,1,8,1,4,4096,4,even,1f1b,none,no,no,4,nan,"),
+            ":2: step_seconds: expected a number above 0, got \"nan\"");
+  EXPECT_EQ(fault_of("a,s"), ":2: expected 25 cells as in the first row, got 2");
+}
+
+}  // namespace
+}  // namespace penstock
