@@ -16,8 +16,10 @@
 #include <fmt/format.h>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/read/architecture_sizes.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/load_transformer.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/pipedream_profile.hpp"
@@ -266,6 +268,14 @@ std::optional<std::string_view> form_of(const MappingReader& model, Problem& pro
   return form;
 }
 
+/// A model for named devices, in one of the two forms of a transformer.
+std::optional<ArchitecturePart> architecture_of(const MappingReader& model, std::string_view form,
+                                                Problem& problem) {
+  if (form == "transformer") return read_architecture_sizes(*model.find(form), problem);
+  refuse_keys_without_device(model);
+  return read_architecture(model, problem);
+}
+
 }  // namespace
 
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem) {
@@ -283,8 +293,8 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
   if (*form == "stages")
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
-  if (*form == "huggingface" && cluster.named) {
-    part.architecture = read_architecture(model, problem);
+  if (is_transformer(*form) && cluster.named) {
+    part.architecture = architecture_of(model, *form, problem);
     part.batch = 1;
     return part;
   }

@@ -4,15 +4,21 @@
 #include "scenarios/read/architecture_sizes.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "read_scenario.hpp"
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/reader.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "tests/source_path.hpp"
 
 namespace penstock {
@@ -88,6 +94,23 @@ TEST(ArchitectureSizes, SayEverythingOtherwise) {
 }
 
 TEST(ArchitectureSizes, HaveTheSequenceThatTheySay) { EXPECT_EQ(read(kSizes).part->sequence, 32); }
+
+TEST(ArchitectureSizes, ArePricedOnADeviceAsTheirConfigurationIs) {
+  const auto on_device = [](const std::string& model) {
+    const Scenario scenario = read_scenario(
+        "model: {" + model + "}\ncluster: {device: h100-sxm, nodes: 1}\nschedule: {name: 1f1b, stages: 2}\n");
+    const auto* priced = std::get_if<DeviceModel>(&scenario.model);
+    EXPECT_NE(priced, nullptr);
+    return priced != nullptr ? priced->work : Workload{};
+  };
+  Workload by_file =
+      on_device("huggingface: parts/config_gated.json, sequence: 32, layers: 2, multi_token: 1");
+  by_file.model = renamed(by_file.model);
+  EXPECT_EQ(
+      on_device("transformer: {layers: 2, hidden: 64, heads: 8, kv_heads: 2, feed_forward: 172, gated: true, "
+                "vocabulary: 100, sequence: 32, multi_token: 1}"),
+      by_file);
+}
 
 TEST(ArchitectureSizes, ThatAreWrongAreNamed) {
   using testing::HasSubstr;
