@@ -11,7 +11,6 @@
 #include <optional>
 #include <utility>
 
-#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -74,8 +73,8 @@ std::optional<Experiment> shortest_stream(const Scenario& scenario, const Experi
   }
 }
 
-std::optional<double> rate_of(const Timeline& timeline, const Experiment& stream) {
-  const auto period = period_of_stream(timeline, stream.program);
+std::optional<double> rate_of(const EngineRun& run, const Experiment& stream) {
+  const auto period = period_of_stream(run, stream.program);
   if (!period || period->period_ns == 0) return std::nullopt;
   return samples_per_second(*period, stream.samples_per_microbatch);
 }
@@ -91,10 +90,10 @@ std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Expe
   std::optional<EndlessStream> found;
   auto stream = shortest_stream(*planned, experiment);
   for (int attempt = 0; stream && attempt < kAttempts; ++attempt) {
-    const auto timeline = run_engine(*stream, engine);
-    if (!timeline) break;
-    found = EndlessStream{.samples_per_second = rate_of(*timeline, *stream),
-                          .memories = memory_of(*timeline, *stream, {.samples = false})};
+    const auto run = run_engine(*stream, engine);
+    if (!run) break;
+    found = EndlessStream{.samples_per_second = rate_of(*run, *stream),
+                          .memories = memory_of(*run, *stream, {.samples = false})};
     if (found->samples_per_second) break;
     stream = stream_of(*planned, experiment, 4 * std::int64_t{stream->program.microbatches});
   }

@@ -23,11 +23,15 @@ enum class SteadyState : std::uint8_t { find, skip };
 /// Whether a note says how sure the makespan is where links are shared (sharing_band.hpp): two more runs.
 enum class SharingBand : std::uint8_t { skip, find };
 
+/// Whether the result holds the span of every action; no figure needs it.
+enum class TimelineKept : std::uint8_t { all, none };
+
 struct SimulateOptions {
   Engine engine = Engine::automatic;
   MemoryOptions memory;
   SteadyState steady = SteadyState::find;
   SharingBand band = SharingBand::skip;
+  TimelineKept timeline = TimelineKept::all;
 };
 
 /// Predicts time, memory and traffic. Error: the program hangs under experiment.channels.
