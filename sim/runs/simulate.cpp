@@ -224,7 +224,7 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
   std::optional<EndlessStream> stream;
   auto result = simulate_at_rate(*experiment, options, [&](Engine engine, const EngineRun& run) {
     if (experiment->program.update == UpdateRule::microbatch)
-      stream = endless_stream(scenario, *experiment, options.engine);
+      stream = options.stream_of(scenario, *experiment, options.engine);
     const bool is_known = stream && stream->samples_per_second;
     return is_known ? stream->samples_per_second : steady_rate(*experiment, engine, run);
   });

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -26,12 +27,17 @@ enum class SharingBand : std::uint8_t { skip, find };
 /// Whether the result holds the span of every action; no figure needs it.
 enum class TimelineKept : std::uint8_t { all, none };
 
+/// Where the steady state of an asynchronous scenario comes from: endless_stream() or what remembers it.
+using StreamOf =
+    std::function<std::optional<EndlessStream>(const Scenario&, const Experiment&, Engine engine)>;
+
 struct SimulateOptions {
   Engine engine = Engine::automatic;
   MemoryOptions memory;
   SteadyState steady = SteadyState::find;
   SharingBand band = SharingBand::skip;
   TimelineKept timeline = TimelineKept::all;
+  StreamOf stream_of = endless_stream;
 };
 
 /// Predicts time, memory and traffic. Error: the program hangs under experiment.channels.
