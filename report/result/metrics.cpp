@@ -120,9 +120,10 @@ std::int32_t peak_weight_versions(Spans spans) {
 }
 
 void add_traffic(RankReport& report, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
+  TransferSizes sizes(facts.costs, edges);
   for (const Span& span : spans) {
-    if (is_send(span.action.kind)) report.sent_bytes += transfer_bytes(facts.costs, edges, span.action);
-    if (is_recv(span.action.kind)) report.received_bytes += transfer_bytes(facts.costs, edges, span.action);
+    if (is_send(span.action.kind)) report.sent_bytes += sizes.of(span.action);
+    if (is_recv(span.action.kind)) report.received_bytes += sizes.of(span.action);
     if (is_collective(span.action.kind)) {
       const Bytes bytes = ring_bytes(facts.program, facts.costs, span.action);
       report.sent_bytes += bytes;
@@ -185,21 +186,27 @@ std::int32_t pipeline_size_of(const Program& program) {
   return static_cast<std::int32_t>(ranks.size());
 }
 
-ProgramReport program_report(const Program& program) {
+ProgramReport program_report(const RunFacts& facts) {
+  const Program& program = facts.program;
   return {.schedule = program.schedule,
           .ranks = program.rank_count(),
           .stages = program.stage_count(),
           .pipeline_size = pipeline_size_of(program),
           .microbatches = program.microbatches,
           .iterations = program.iterations,
-          .digest = digest(program)};
+          .digest = facts.has_digest ? digest(program) : std::string()};
 }
 
 }  // namespace
 
-RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
+RankFigures compute_times_of(Spans spans) {
   RankFigures figures;
   add_activity(figures, spans);
+  return figures;
+}
+
+RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
+  RankFigures figures = compute_times_of(spans);
   add_traffic(figures.report, spans, facts, edges);
   figures.report.exposed_communication_ns = exposed_communication(spans, facts.program.recompute);
   figures.report.peak_live_activations = peak_live_activations(spans);
@@ -224,7 +231,7 @@ Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts)
                               .eager_bytes = facts.channels.eager_bytes},
                 .link_sharing = facts.link_sharing,
                 .makespan_ns = makespan_ns,
-                .program = program_report(facts.program),
+                .program = program_report(facts),
                 .bubble = bubble_of(ranks, makespan_ns),
                 .throughput = throughput_of(facts, makespan_ns),
                 .ranks = {},

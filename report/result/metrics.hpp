@@ -33,6 +33,7 @@ struct RunFacts {
   std::vector<RankMemory> memories{};  ///< by rank; empty: unknown
   std::vector<LinkTraffic> links{};
   std::vector<std::string> notes{};
+  bool has_digest = true;
 };
 
 /// What the spans of one rank show.
@@ -43,6 +44,9 @@ struct RankFigures {
 };
 /// `edges` are those of the program. Definitions: RankReport.
 RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges);
+
+/// Its busy time alone, and from when to when.
+RankFigures compute_times_of(Spans spans);
 
 /// The whole result but for its timeline, of the figures of all ranks. Definitions: BubbleReport and
 /// ThroughputReport.

@@ -52,6 +52,7 @@ class RankHoldings {
         program_(experiment.program),
         costs_(experiment.costs),
         edges_(edges),
+        sizes_(experiment.costs, edges),
         neighbours_(neighbours) {
     holdings_.reserve(spans.size());
     find_passages();
@@ -234,7 +235,7 @@ class RankHoldings {
 
   void hold_buffer(std::int32_t position) {
     const Span& here = span(position);
-    const Bytes bytes = transfer_bytes(costs_, edges_, here.action);
+    const Bytes bytes = sizes_.of(here.action);
     if (bytes == 0) return;
     const Passage& passage = passage_of(here.action);
     const bool activation = flow_of(here.action.kind) == Flow::activation;
@@ -252,6 +253,7 @@ class RankHoldings {
   const Program& program_;
   const CostTable& costs_;
   const EdgeNumbers& edges_;
+  TransferSizes sizes_;
   const StageNeighbours& neighbours_;
   std::vector<std::int32_t> by_stage_;  // positions, but for messages, as positions_of() has them
   StageUnitTable<Passage> passages_;

@@ -49,14 +49,17 @@ class LinkBytes {
  public:
   /// The experiment must outlive it.
   explicit LinkBytes(const Experiment& experiment)
-      : experiment_(experiment), edges_(experiment.program), rings_(experiment) {}
+      : experiment_(experiment),
+        edges_(experiment.program),
+        sizes_(experiment.costs, edges_),
+        rings_(experiment) {}
 
   void add(Spans of_rank) {
     for (const Span& span : of_rank) {
       if (is_send(span.action.kind)) {
         const std::int32_t to =
             experiment_.program.placement.rank_of(span.action.peer, span.action.microbatch);
-        bytes_to(to) += transfer_bytes(experiment_.costs, edges_, span.action);
+        bytes_to(to) += sizes_.of(span.action);
       } else if (is_collective(span.action.kind)) {
         const CollectiveRing& ring = rings_.of(span.action);
         const auto here = std::ranges::find(ring.ranks, span.rank) - ring.ranks.begin();
@@ -87,6 +90,7 @@ class LinkBytes {
 
   const Experiment& experiment_;
   EdgeNumbers edges_;
+  TransferSizes sizes_;
   CollectiveRings rings_;
   std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;  // from the rank at hand
   std::map<std::int32_t, Bytes> bytes_of_link_;
@@ -132,8 +136,12 @@ Readings readings_of(const EngineRun& run, const Experiment& experiment, const S
   RankSpans spans(run.flat, experiment.program.placement, run.times);
   for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
     const Spans of_rank = spans.of(rank);
-    found.ranks.push_back(figures_of(of_rank, facts, edges));
     found.memories.push_back(memory.of(rank, of_rank));
+    if (options.figures == WantedFigures::of_rows) {
+      found.ranks.push_back(compute_times_of(of_rank));
+      continue;
+    }
+    found.ranks.push_back(figures_of(of_rank, facts, edges));
     links.add(of_rank);
     if (options.timeline == TimelineKept::all)
       found.spans.insert(found.spans.end(), of_rank.begin(), of_rank.end());
@@ -169,7 +177,8 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
        .devices = rank_devices(experiment),
        .memories = std::move(found.memories),
        .links = std::move(found.links),
-       .notes = notes_of(experiment, options, sharing, makespan_ns)});
+       .notes = notes_of(experiment, options, sharing, makespan_ns),
+       .has_digest = options.figures == WantedFigures::all});
   if (options.timeline == TimelineKept::all) {
     result.timeline = {.rank_count = run->flat.rank_count,
                        .makespan_ns = makespan_ns,

@@ -24,6 +24,10 @@ enum class SteadyState : std::uint8_t { find, skip };
 /// Whether a note says how sure the makespan is where links are shared (sharing_band.hpp): two more runs.
 enum class SharingBand : std::uint8_t { skip, find };
 
+/// Which figures are wanted. Those of a sweep's rows: neither exposed communication, live activations, weight
+/// versions and traffic of ranks and links, which stay 0, nor the digest.
+enum class WantedFigures : std::uint8_t { all, of_rows };
+
 /// Whether the result holds the span of every action; no figure needs it.
 enum class TimelineKept : std::uint8_t { all, none };
 
@@ -36,7 +40,8 @@ struct SimulateOptions {
   MemoryOptions memory;
   SteadyState steady = SteadyState::find;
   SharingBand band = SharingBand::skip;
-  TimelineKept timeline = TimelineKept::all;
+  TimelineKept timeline = TimelineKept::all;  ///< `none` with WantedFigures::of_rows
+  WantedFigures figures = WantedFigures::all;
   StreamOf stream_of = endless_stream;
 };
 

@@ -215,6 +215,7 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
         scenario, {.engine = engine,
                    .memory = {.samples = false},
                    .timeline = TimelineKept::none,
+                   .figures = WantedFigures::of_rows,
                    .stream_of = std::bind_front(&SharedStreams::of, &streams)});
     if (prediction) {
       add_figures(row, scenario, *prediction);
