@@ -31,9 +31,9 @@ const SimulateOptions kFigures{.memory = {.samples = false}, .timeline = Timelin
 Result figures_of_timeline(const Experiment& experiment) {
   Timeline timeline = *critical_path(experiment);
   auto memories = memory_of(timeline, experiment, {.samples = false});
-  return summarize(std::move(timeline), {.program = experiment.program,
-                                         .costs = experiment.costs,
-                                         .memories = std::move(memories)});
+  return summarize(
+      std::move(timeline),
+      {.program = experiment.program, .costs = experiment.costs, .memories = std::move(memories)});
 }
 
 bool equal_figures(const Result& a, const Result& b) {
@@ -63,11 +63,11 @@ BENCHMARK(figures_of_program)->Name("figures/1f1b")->Apply(pipeline_sizes);
 
 /// Name, K and M to all figures: made, proven, lowered, priced, run.
 void figures_of_name(benchmark::State& state, const std::string& schedule) {
-  const Scenario scenario = parse_scenario(
-                                fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}}}\n", schedule,
-                                            state.range(0), state.range(1)),
-                                "bench", ".")
-                                .value();
+  const Scenario scenario =
+      parse_scenario(fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}}}\n", schedule,
+                                 state.range(0), state.range(1)),
+                     "bench", ".")
+          .value();
   const Experiment experiment = prepare(scenario).value();
   ActionClock clock(state);
   for (auto _ : state) benchmark::DoNotOptimize(simulate_scenario(scenario, kFigures));

@@ -2,8 +2,8 @@
 // What each compute action of one rank waited for, and what the rank's idle time before it was: read off the
 // spans. Used by metrics.hpp, compare.hpp and the backend's calibration.
 
-#include <cstddef>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>

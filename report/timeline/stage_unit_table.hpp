@@ -21,22 +21,27 @@ class StageUnitTable {
 
   /// Requires stage >= 0 and unit >= 0. The reference holds until another stage or unit is asked for.
   Value& at(std::int32_t stage, std::int32_t unit) {
-    std::vector<Value>& row = row_of(stage);
-    if (index(unit) >= row.size()) row.resize(index(unit) + 1, unknown_);
-    return row[index(unit)];
+    if (index(stage) < row_of_stage_.size() && row_of_stage_[index(stage)] != kNoRow) {
+      std::vector<Value>& row = rows_[index(row_of_stage_[index(stage)])];
+      if (index(unit) < row.size()) [[likely]]
+        return row[index(unit)];
+    }
+    return made_at(stage, unit);
   }
 
  private:
   static constexpr std::int32_t kNoRow = -1;
 
-  std::vector<Value>& row_of(std::int32_t stage) {
+  Value& made_at(std::int32_t stage, std::int32_t unit) {
     if (index(stage) >= row_of_stage_.size()) row_of_stage_.resize(index(stage) + 1, kNoRow);
-    std::int32_t& row = row_of_stage_[index(stage)];
-    if (row == kNoRow) {
-      row = static_cast<std::int32_t>(rows_.size());
+    std::int32_t& number = row_of_stage_[index(stage)];
+    if (number == kNoRow) {
+      number = static_cast<std::int32_t>(rows_.size());
       rows_.emplace_back();
     }
-    return rows_[index(row)];
+    std::vector<Value>& row = rows_[index(number)];
+    if (index(unit) >= row.size()) row.resize(index(unit) + 1, unknown_);
+    return row[index(unit)];
   }
 
   Value unknown_;

@@ -88,8 +88,8 @@ class TransferSizes {
   TransferSizes(const CostTable& costs, const EdgeNumbers& edges) : costs_(costs), edges_(edges) {}
 
   Bytes of(const Action& transfer) {
-    Last& last = last_[static_cast<std::size_t>(transfer.kind) -
-                       static_cast<std::size_t>(ActionKind::send_forward)];
+    Last& last =
+        last_[static_cast<std::size_t>(transfer.kind) - static_cast<std::size_t>(ActionKind::send_forward)];
     const bool same = last.stage == transfer.stage && last.peer == transfer.peer;
     if (!same || costs_.microbatches_differ())
       last = {transfer.stage, transfer.peer, transfer_bytes(costs_, edges_, transfer)};

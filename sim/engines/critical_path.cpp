@@ -20,9 +20,8 @@
 namespace penstock {
 
 tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment) {
-  FlatProgram flat =
-      flatten(experiment.program, experiment.costs,
-              {.channels = experiment.channels, .iterations = experiment.program.iterations});
+  FlatProgram flat = flatten(experiment.program, experiment.costs,
+                             {.channels = experiment.channels, .iterations = experiment.program.iterations});
   std::optional<Tape> tape = compile(flat, experiment.channels, microbatch_groups(experiment.costs));
   if (!tape) {
     const WalkState stalled = walk(flat, {}, experiment.channels).error();

@@ -138,13 +138,15 @@ tl::expected<EngineRun, Hang> run_engine(const Experiment& experiment, Engine en
 }
 
 tl::expected<Timeline, Hang> critical_path(const Experiment& experiment) {
-  return critical_path_run(experiment).map(
-      [&](const EngineRun& run) { return timeline_of(run.flat, experiment.program.placement, run.times); });
+  return critical_path_run(experiment).map([&](const EngineRun& run) {
+    return timeline_of(run.flat, experiment.program.placement, run.times);
+  });
 }
 
 tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment) {
-  return event_run(experiment).map(
-      [&](const EngineRun& run) { return timeline_of(run.flat, experiment.program.placement, run.times); });
+  return event_run(experiment).map([&](const EngineRun& run) {
+    return timeline_of(run.flat, experiment.program.placement, run.times);
+  });
 }
 
 }  // namespace penstock

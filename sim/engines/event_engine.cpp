@@ -262,9 +262,8 @@ ProgramTimes event_walk(const Experiment& experiment, const FlatProgram& flat,
 }
 
 tl::expected<EngineRun, Hang> event_run(const Experiment& experiment) {
-  FlatProgram flat =
-      flatten(experiment.program, experiment.costs,
-              {.channels = experiment.channels, .iterations = experiment.program.iterations});
+  FlatProgram flat = flatten(experiment.program, experiment.costs,
+                             {.channels = experiment.channels, .iterations = experiment.program.iterations});
   auto times = EventSimulator(experiment, flat, walk_durations(experiment, flat)).run();
   if (!times)
     return tl::unexpected(find_hang(experiment.program, experiment.channels, experiment.costs).value());

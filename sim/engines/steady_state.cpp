@@ -116,7 +116,8 @@ std::optional<Period> period_of_iterations(const Experiment& experiment, Engine 
   });
 }
 
-// --- a stream -----------------------------------------------------------------------------------------------
+// --- a stream
+// -----------------------------------------------------------------------------------------------
 
 /// What one microbatch does, rank by rank in program order.
 struct MicrobatchRow {

@@ -162,27 +162,25 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
   Readings found = readings_of(*run, experiment, options);
   const bool wants_rate = options.steady == SteadyState::find;
   const LinkSharing sharing = link_sharing(experiment, options.engine, engine);
-  Result result = summarize(
-      std::move(found.ranks), makespan_ns,
-      {.program = experiment.program,
-       .costs = experiment.costs,
-       .samples_per_microbatch = experiment.samples_per_microbatch,
-       .kind = ResultKind::predicted,
-       .scenario = experiment.name,
-       .engine = std::string(to_text(engine)),
-       .channels = experiment.channels,
-       .link_sharing = sharing,
-       .steady_samples_per_second = wants_rate ? rate_of(engine, *run) : std::nullopt,
-       .price_per_device_hour = experiment.price_per_device_hour,
-       .devices = rank_devices(experiment),
-       .memories = std::move(found.memories),
-       .links = std::move(found.links),
-       .notes = notes_of(experiment, options, sharing, makespan_ns),
-       .has_digest = options.figures == WantedFigures::all});
+  Result result = summarize(std::move(found.ranks), makespan_ns,
+                            {.program = experiment.program,
+                             .costs = experiment.costs,
+                             .samples_per_microbatch = experiment.samples_per_microbatch,
+                             .kind = ResultKind::predicted,
+                             .scenario = experiment.name,
+                             .engine = std::string(to_text(engine)),
+                             .channels = experiment.channels,
+                             .link_sharing = sharing,
+                             .steady_samples_per_second = wants_rate ? rate_of(engine, *run) : std::nullopt,
+                             .price_per_device_hour = experiment.price_per_device_hour,
+                             .devices = rank_devices(experiment),
+                             .memories = std::move(found.memories),
+                             .links = std::move(found.links),
+                             .notes = notes_of(experiment, options, sharing, makespan_ns),
+                             .has_digest = options.figures == WantedFigures::all});
   if (options.timeline == TimelineKept::all) {
-    result.timeline = {.rank_count = run->flat.rank_count,
-                       .makespan_ns = makespan_ns,
-                       .spans = std::move(found.spans)};
+    result.timeline = {
+        .rank_count = run->flat.rank_count, .makespan_ns = makespan_ns, .spans = std::move(found.spans)};
   }
   return result;
 }

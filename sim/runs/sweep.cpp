@@ -211,12 +211,11 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
   row.virtual_stages = chunks_at(scenario);
   row.microbatches = static_cast<std::int32_t>(scenario.batch.microbatches.value_or(1));
   try {
-    const auto prediction = predict(
-        scenario, {.engine = engine,
-                   .memory = {.samples = false},
-                   .timeline = TimelineKept::none,
-                   .figures = WantedFigures::of_rows,
-                   .stream_of = std::bind_front(&SharedStreams::of, &streams)});
+    const auto prediction = predict(scenario, {.engine = engine,
+                                               .memory = {.samples = false},
+                                               .timeline = TimelineKept::none,
+                                               .figures = WantedFigures::of_rows,
+                                               .stream_of = std::bind_front(&SharedStreams::of, &streams)});
     if (prediction) {
       add_figures(row, scenario, *prediction);
       return {row, prediction->result.notes};

@@ -22,8 +22,7 @@ namespace penstock {
 namespace {
 
 SimulateOptions figures_by(Engine engine) {
-  return {
-      .engine = engine, .memory = {}, .steady = SteadyState::skip, .timeline = TimelineKept::none};
+  return {.engine = engine, .memory = {}, .steady = SteadyState::skip, .timeline = TimelineKept::none};
 }
 
 /// The figures of a timeline, with the names that `named` has.
@@ -61,8 +60,9 @@ void expect_figures(const Experiment& experiment, Engine engine) {
   const auto found = simulate(experiment, figures_by(engine));
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->timeline.spans.empty());
-  Result expected = of_timeline(
-      engine == Engine::event ? *event_simulation(experiment) : *critical_path(experiment), experiment, *found);
+  Result expected =
+      of_timeline(engine == Engine::event ? *event_simulation(experiment) : *critical_path(experiment),
+                  experiment, *found);
   SimulateOptions with_timeline = figures_by(engine);
   with_timeline.timeline = TimelineKept::all;
   EXPECT_EQ(*simulate(experiment, with_timeline), expected);

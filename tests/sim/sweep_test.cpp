@@ -125,8 +125,8 @@ TEST(Sweep, EveryRowIsThatOfItsPointAlone) {
   for (const std::string& schedule : grid.schedules) {
     for (const std::int32_t stages : grid.stages) {
       for (const std::int32_t microbatches : grid.microbatches) {
-        const Sweep alone = sweep(
-            base, {.schedules = {schedule}, .stages = {stages}, .microbatches = {microbatches}});
+        const Sweep alone =
+            sweep(base, {.schedules = {schedule}, .stages = {stages}, .microbatches = {microbatches}});
         EXPECT_EQ(swept.rows[row++], alone.rows[0]) << schedule << " " << stages << " " << microbatches;
       }
     }
