@@ -13,7 +13,6 @@
 #include "report/timeline/holdings.hpp"
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>

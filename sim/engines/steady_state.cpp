@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "scenarios/prepare/experiment.hpp"

@@ -323,6 +323,7 @@ std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experi
   const MemoryOfRanks memory(experiment, options);
   RankSpans spans(run.flat, experiment.program.placement, run.times);
   std::vector<RankMemory> memories;
+  memories.reserve(index(run.flat.rank_count));
   for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank)
     memories.push_back(memory.of(rank, spans.of(rank)));
   return memories;
