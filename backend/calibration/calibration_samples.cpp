@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -48,7 +49,7 @@ bool counts(const Span& span, std::int32_t steps_before, const CountedMicrobatch
 
 /// The message that the action at `before` got while its rank waited for it.
 void add_hop(CalibrationSamples& samples, Spans spans, const IdleBefore& before,
-             const std::vector<const Span*>& waited, const std::map<Product, const Span*>& producers,
+             std::span<const Span* const> waited, const std::map<Product, const Span*>& producers,
              const std::function<Bytes(const Action&)>& bytes_of) {
   if (waited.size() != 1 || !is_recv(waited.front()->action.kind)) return;
   const Action& receive = waited.front()->action;

@@ -69,6 +69,15 @@ bool wants_memory_samples(const std::vector<std::string>& files) {
   });
 }
 
+bool wants_timeline(const ResultFlags& flags) {
+  const auto has_figures_alone = [](const std::string& file) {
+    const bool is_trace = has_suffix(file, ".trace.json");
+    return (has_suffix(file, ".json") && !is_trace) || has_suffix(file, ".ranks.csv") ||
+           has_suffix(file, ".txt");
+  };
+  return flags.timeline || !std::ranges::all_of(flags.output.files, has_figures_alone);
+}
+
 tl::expected<void, Failure> write_result(const Result& result, const ResultFlags& flags,
                                          const ResultTexts& texts) {
   const ResultJsonOptions json = {.timeline = flags.timeline};

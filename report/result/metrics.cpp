@@ -18,13 +18,13 @@
 #include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "report/result/result.hpp"
 #include "report/timeline/arrivals.hpp"
 #include "report/timeline/holdings.hpp"
+#include "report/timeline/stage_unit_table.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -38,29 +38,16 @@
 namespace penstock {
 namespace {
 
-struct Activity {
-  Ns busy_ns = 0;
-  Ns first_ns = 0;
-  Ns last_ns = 0;
-};
-
-/// Busy time, and the span from the first to the last compute action.
-Activity activity(Spans spans) {
-  Activity found;
+/// Busy time, and from when to when there are compute actions.
+void add_activity(RankFigures& figures, Spans spans) {
   bool any = false;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     if (!opens_compute(spans, i)) continue;
-    found.busy_ns += spans[i].end_ns - spans[i].start_ns;
-    found.first_ns = any ? std::min(found.first_ns, spans[i].start_ns) : spans[i].start_ns;
-    found.last_ns = std::max(found.last_ns, spans[i].end_ns);
+    figures.report.busy_ns += spans[i].end_ns - spans[i].start_ns;
+    figures.first_ns = any ? std::min(figures.first_ns, spans[i].start_ns) : spans[i].start_ns;
+    figures.last_ns = std::max(figures.last_ns, spans[i].end_ns);
     any = true;
   }
-  return found;
-}
-
-std::uint64_t key_of(const Action& action) {
-  const auto number = static_cast<std::uint32_t>(action.stage);
-  return std::uint64_t{number} << 32U | static_cast<std::uint32_t>(action.microbatch);
 }
 
 Ns exposed_communication(Spans spans, RecomputeTiming recompute) {
@@ -83,17 +70,17 @@ std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
 /// Activations alive: from the start of F to the end of B, or of W where the backward is split.
 std::int64_t peak_live_activations(Spans spans) {
   std::vector<Holding> alive;
-  std::unordered_map<std::uint64_t, std::size_t> opened;
+  StageUnitTable<std::int32_t> opened(kNoPosition);
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const Span& span = spans[i];
     if (span.action.kind == ActionKind::forward) {
-      opened[key_of(span.action)] = alive.size();
+      opened.at(span.action.stage, span.action.microbatch) = position_of(alive.size());
       alive.push_back({.from_ns = span.start_ns, .charged_by = position_of(i)});
     } else if (makes_weight_gradient(span.action.kind)) {
-      if (const auto found = opened.find(key_of(span.action)); found != opened.end()) {
-        alive[found->second].until_ns = span.end_ns;
-        alive[found->second].released_by = position_of(i);
-      }
+      const std::int32_t forward = opened.at(span.action.stage, span.action.microbatch);
+      if (forward == kNoPosition) continue;
+      alive[index(forward)].until_ns = span.end_ns;
+      alive[index(forward)].released_by = position_of(i);
     }
   }
   return peak_amount(alive);
@@ -119,8 +106,13 @@ std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
 
 std::int32_t peak_weight_versions(Spans spans) {
   std::map<std::int32_t, VersionLives> stages;
+  auto newest = stages.end();  // neighbours in a list are mostly of one stage
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    stages[spans[i].action.stage].note(spans[i].action, position_of(i));
+    const Action& action = spans[i].action;
+    if (!is_compute(action.kind)) continue;
+    if (newest == stages.end() || newest->first != action.stage)
+      newest = stages.try_emplace(action.stage).first;
+    newest->second.note(action, position_of(i));
   }
   std::int64_t most = 1;
   for (const auto& [stage, versions] : stages) most = std::max(most, peak_of_versions(versions, spans));
@@ -128,9 +120,10 @@ std::int32_t peak_weight_versions(Spans spans) {
 }
 
 void add_traffic(RankReport& report, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
+  TransferSizes sizes(facts.costs, edges);
   for (const Span& span : spans) {
-    if (is_send(span.action.kind)) report.sent_bytes += transfer_bytes(facts.costs, edges, span.action);
-    if (is_recv(span.action.kind)) report.received_bytes += transfer_bytes(facts.costs, edges, span.action);
+    if (is_send(span.action.kind)) report.sent_bytes += sizes.of(span.action);
+    if (is_recv(span.action.kind)) report.received_bytes += sizes.of(span.action);
     if (is_collective(span.action.kind)) {
       const Bytes bytes = ring_bytes(facts.program, facts.costs, span.action);
       report.sent_bytes += bytes;
@@ -139,33 +132,19 @@ void add_traffic(RankReport& report, Spans spans, const RunFacts& facts, const E
   }
 }
 
-RankReport rank_report(std::int32_t rank, Spans spans, Ns busy_ns, Ns makespan_ns, const RunFacts& facts) {
-  const std::size_t r = index(rank);
-  RankReport report{.rank = rank,
-                    .device = r < facts.devices.size() ? facts.devices[r] : std::string(),
-                    .memory = r < facts.memories.size() ? facts.memories[r] : RankMemory{}};
-  report.busy_ns = busy_ns;
-  report.idle_ns = makespan_ns - busy_ns;
-  report.exposed_communication_ns = exposed_communication(spans, facts.program.recompute);
-  report.peak_live_activations = peak_live_activations(spans);
-  report.weight_versions = peak_weight_versions(spans);
-  return report;
-}
-
-BubbleReport bubble_of(const std::vector<RankReport>& ranks, std::span<const Activity> activities,
-                       Ns makespan_ns) {
+BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
   double idle = 0;
   double busy = 0;
   Ns longest = -1;
   BubbleReport bubble;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    idle += static_cast<double>(ranks[rank].idle_ns);
-    busy += static_cast<double>(ranks[rank].busy_ns);
-    const Ns span = activities[rank].last_ns - activities[rank].first_ns;
+  for (const RankFigures& rank : ranks) {
+    idle += static_cast<double>(rank.report.idle_ns);
+    busy += static_cast<double>(rank.report.busy_ns);
+    const Ns span = rank.last_ns - rank.first_ns;
     if (span <= longest) continue;
     longest = span;
     bubble.longest_span_rate =
-        span == 0 ? 0 : static_cast<double>(span - activities[rank].busy_ns) / static_cast<double>(span);
+        span == 0 ? 0 : static_cast<double>(span - rank.report.busy_ns) / static_cast<double>(span);
   }
   const double total = static_cast<double>(ranks.size()) * static_cast<double>(makespan_ns);
   bubble.idle_over_total = total > 0 ? idle / total : 0;
@@ -207,19 +186,42 @@ std::int32_t pipeline_size_of(const Program& program) {
   return static_cast<std::int32_t>(ranks.size());
 }
 
-ProgramReport program_report(const Program& program) {
+ProgramReport program_report(const RunFacts& facts) {
+  const Program& program = facts.program;
   return {.schedule = program.schedule,
           .ranks = program.rank_count(),
           .stages = program.stage_count(),
           .pipeline_size = pipeline_size_of(program),
           .microbatches = program.microbatches,
           .iterations = program.iterations,
-          .digest = digest(program)};
+          .digest = facts.has_digest ? digest(program) : std::string()};
 }
 
 }  // namespace
 
-Result summarize(Timeline timeline, RunFacts facts) {
+RankFigures compute_times_of(Spans spans) {
+  RankFigures figures;
+  add_activity(figures, spans);
+  return figures;
+}
+
+RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
+  RankFigures figures = compute_times_of(spans);
+  add_traffic(figures.report, spans, facts, edges);
+  figures.report.exposed_communication_ns = exposed_communication(spans, facts.program.recompute);
+  figures.report.peak_live_activations = peak_live_activations(spans);
+  figures.report.weight_versions = peak_weight_versions(spans);
+  return figures;
+}
+
+Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    RankReport& report = ranks[rank].report;
+    report.rank = static_cast<std::int32_t>(rank);
+    report.idle_ns = makespan_ns - report.busy_ns;
+    if (rank < facts.devices.size()) report.device = std::move(facts.devices[rank]);
+    if (rank < facts.memories.size()) report.memory = std::move(facts.memories[rank]);
+  }
   Result result{.kind = facts.kind,
                 .scenario = std::move(facts.scenario),
                 .engine = std::move(facts.engine),
@@ -228,24 +230,24 @@ Result summarize(Timeline timeline, RunFacts facts) {
                               .capacity = facts.channels.capacity,
                               .eager_bytes = facts.channels.eager_bytes},
                 .link_sharing = facts.link_sharing,
-                .makespan_ns = timeline.makespan_ns,
-                .program = program_report(facts.program),
-                .bubble = {},
-                .throughput = throughput_of(facts, timeline.makespan_ns),
+                .makespan_ns = makespan_ns,
+                .program = program_report(facts),
+                .bubble = bubble_of(ranks, makespan_ns),
+                .throughput = throughput_of(facts, makespan_ns),
                 .ranks = {},
                 .links = std::move(facts.links),
                 .notes = std::move(facts.notes),
                 .timeline = {}};
-  std::vector<Activity> activities;
+  result.ranks.reserve(ranks.size());
+  for (RankFigures& rank : ranks) result.ranks.push_back(std::move(rank.report));
+  return result;
+}
+
+Result summarize(Timeline timeline, RunFacts facts) {
   const EdgeNumbers edges(facts.program);
-  std::int32_t rank = 0;
-  for (const Spans& spans : spans_by_rank(timeline)) {
-    activities.push_back(activity(spans));
-    result.ranks.push_back(
-        rank_report(rank++, spans, activities.back().busy_ns, timeline.makespan_ns, facts));
-    add_traffic(result.ranks.back(), spans, facts, edges);
-  }
-  result.bubble = bubble_of(result.ranks, activities, timeline.makespan_ns);
+  std::vector<RankFigures> ranks;
+  for (const Spans& spans : spans_by_rank(timeline)) ranks.push_back(figures_of(spans, facts, edges));
+  Result result = summarize(std::move(ranks), timeline.makespan_ns, std::move(facts));
   result.timeline = std::move(timeline);
   return result;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// From a Timeline to a Result: busy and idle time, the three bubbles, exposed communication, live
+// From spans to a Result: busy and idle time, the three bubbles, exposed communication, live
 // activations, weight versions, traffic and throughput. All results are filled here, predictions and
 // measurements.
 
@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "report/result/result.hpp"
+#include "report/timeline/arrivals.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
@@ -31,9 +33,25 @@ struct RunFacts {
   std::vector<RankMemory> memories{};  ///< by rank; empty: unknown
   std::vector<LinkTraffic> links{};
   std::vector<std::string> notes{};
+  bool has_digest = true;
 };
 
-/// The whole result. Definitions: BubbleReport, RankReport and ThroughputReport.
+/// What the spans of one rank show.
+struct RankFigures {
+  RankReport report;  ///< but for its idle time and memory
+  Ns first_ns = 0;    ///< start of the first compute action
+  Ns last_ns = 0;     ///< end of the last one
+};
+/// `edges` are those of the program. Definitions: RankReport.
+RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges);
+
+/// Its busy time alone, and from when to when.
+RankFigures compute_times_of(Spans spans);
+
+/// The whole result but for its timeline, of the figures of all ranks. Definitions: BubbleReport and
+/// ThroughputReport.
+Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts);
+/// The same with the timeline, whose figures these are.
 Result summarize(Timeline timeline, RunFacts facts);
 
 /// What a million samples cost on that many devices at a price for a device's hour, at the steady rate where

@@ -5,27 +5,27 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <span>
 #include <vector>
 
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
 namespace {
 
-std::uint64_t key_of(const Action& action, Flow flow) {
-  const auto number = static_cast<std::uint32_t>(action.stage * 2 + static_cast<std::int32_t>(flow));
-  return std::uint64_t{number} << 32U | static_cast<std::uint32_t>(action.microbatch);
-}
+constexpr std::size_t index_of(Flow flow) { return static_cast<std::size_t>(flow); }
 
 /// A recomputation waits for its gradient only where the program says so, which spans do not tell. One that
 /// had not arrived was not waited for.
-void drop_later(std::vector<const Span*>& waited, const Span& action) {
-  if (action.action.kind != ActionKind::recompute) return;
-  std::erase_if(waited, [&](const Span* span) { return span->end_ns > action.start_ns; });
+std::span<const Span*> without_later(std::span<const Span*> waited, const Span& action) {
+  if (action.action.kind != ActionKind::recompute) return waited;
+  const auto later =
+      std::ranges::remove_if(waited, [&](const Span* span) { return span->end_ns > action.start_ns; });
+  return waited.first(waited.size() - later.size());
 }
 
 }  // namespace
@@ -42,11 +42,7 @@ std::vector<Spans> spans_by_rank(const Timeline& timeline) {
   return ranks;
 }
 
-bool opens_compute(Spans spans, std::size_t i) {
-  return is_compute(spans[i].action.kind) && (i == 0 || !spans[i - 1].action.overlaps_next);
-}
-
-Ns covered_ns(std::vector<const Span*> spans, Ns from, Ns to) {
+Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to) {
   // The union of intervals: transfers that overlap must not be counted twice.
   std::ranges::sort(spans, {}, &Span::start_ns);
   Ns covered = 0;
@@ -61,32 +57,32 @@ Ns covered_ns(std::vector<const Span*> spans, Ns from, Ns to) {
 }
 
 void Arrivals::add(const Span& span) {
-  if (is_recv(span.action.kind)) {
-    transfers_[key_of(span.action, flow_of(span.action.kind))].push_back(&span);
+  const Action& action = span.action;
+  if (is_recv(action.kind)) {
+    auto& newest = newest_.at(action.stage, action.microbatch)[index_of(flow_of(action.kind))];
+    received_.push_back({.span = &span, .before = newest});
+    newest = static_cast<std::int32_t>(received_.size()) - 1;
   }
-  if (is_collective(span.action.kind)) collectives_[{span.action.kind, span.action.stage}] = &span;
+  if (is_collective(action.kind)) collectives_[{action.kind, action.stage}] = &span;
 }
 
-std::vector<const Span*> Arrivals::of(const Action& leaf) const {
-  std::vector<const Span*> found;
-  if (const auto collective = collective_before(leaf.kind)) {
+void Arrivals::gather(const Action& leaf) {
+  if (const auto collective = collective_before(leaf.kind); collective && !collectives_.empty()) {
     const auto group = collectives_.find({*collective, leaf.stage});
-    if (group != collectives_.end()) found.push_back(group->second);
+    if (group != collectives_.end()) waited_.push_back(group->second);
   }
-  if (const auto flow = input_of(leaf.kind, recompute_)) {
-    const auto list = transfers_.find(key_of(leaf, *flow));
-    if (list != transfers_.end()) found.insert(found.end(), list->second.begin(), list->second.end());
-  }
-  return found;
+  const auto flow = input_of(leaf.kind, recompute_);
+  if (!flow) return;
+  std::int32_t received = newest_.at(leaf.stage, leaf.microbatch)[index_of(*flow)];
+  for (; received >= 0; received = received_[index(received)].before)
+    waited_.push_back(received_[index(received)].span);
 }
 
-std::vector<const Span*> Arrivals::of_group(Spans spans, std::size_t i) const {
-  std::vector<const Span*> waited = of(spans[i].action);
-  for (std::size_t leaf = i; spans[leaf].action.overlaps_next; ++leaf) {
-    const std::vector<const Span*> more = of(spans[leaf + 1].action);
-    waited.insert(waited.end(), more.begin(), more.end());
-  }
-  return waited;
+std::span<const Span*> Arrivals::of_group(Spans spans, std::size_t i) {
+  waited_.clear();
+  gather(spans[i].action);
+  for (std::size_t leaf = i; spans[leaf].action.overlaps_next; ++leaf) gather(spans[leaf + 1].action);
+  return waited_;
 }
 
 std::vector<IdleBefore> idle_before_actions(Spans spans) {
@@ -100,14 +96,13 @@ std::vector<IdleBefore> idle_before_actions(Spans spans) {
     const Ns start = spans[i].start_ns;
     IdleBefore before{.position = i};
     if (start > idle_since) {
-      std::vector<const Span*> waited = arrivals.of_group(spans, i);
-      drop_later(waited, spans[i]);
+      const std::span<const Span*> waited = without_later(arrivals.of_group(spans, i), spans[i]);
       Ns ready = idle_since;
       // Idle time in three parts: until the last thing it needs starts to move, while it moves, and from its
       // arrival to the start, which only a measured run has.
       for (const Span* span : waited) ready = std::max(ready, std::min(span->end_ns, start));
       before.launch_ns = start - ready;
-      before.transfer_ns = covered_ns(std::move(waited), idle_since, ready);
+      before.transfer_ns = covered_ns(waited, idle_since, ready);
       before.waiting_ns = ready - idle_since - before.transfer_ns;
     }
     idle.push_back(before);

@@ -2,14 +2,15 @@
 // What each compute action of one rank waited for, and what the rank's idle time before it was: read off the
 // spans. Used by metrics.hpp, compare.hpp and the backend's calibration.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "report/timeline/stage_unit_table.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
@@ -22,10 +23,12 @@ using Spans = std::span<const Span>;
 std::vector<Spans> spans_by_rank(const Timeline& timeline);
 
 /// A compute action, or the first leaf of an overlapped group.
-bool opens_compute(Spans spans, std::size_t i);
+inline bool opens_compute(Spans spans, std::size_t i) {
+  return is_compute(spans[i].action.kind) && (i == 0 || !spans[i - 1].action.overlaps_next);
+}
 
-/// How much of [from, to) some of the spans cover.
-Ns covered_ns(std::vector<const Span*> spans, Ns from, Ns to);
+/// How much of [from, to) some of the spans cover. Sorts them.
+Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to);
 
 /// What a rank's next compute action waits for, gathered while its spans are read in program order.
 class Arrivals {
@@ -33,15 +36,22 @@ class Arrivals {
   explicit Arrivals(RecomputeTiming recompute) : recompute_(recompute) {}
 
   void add(const Span& span);
-  /// The messages that a compute action waits for.
-  std::vector<const Span*> of(const Action& leaf) const;
-  /// Those of the group whose first leaf is spans[i].
-  std::vector<const Span*> of_group(Spans spans, std::size_t i) const;
+  /// The messages that the group waits for whose first leaf is spans[i]. Good until the next call.
+  std::span<const Span*> of_group(Spans spans, std::size_t i);
 
  private:
+  /// A RECV, and the one before it of the same stage, unit and direction.
+  struct Received {
+    const Span* span = nullptr;
+    std::int32_t before = -1;
+  };
+  void gather(const Action& leaf);
+
   RecomputeTiming recompute_;
-  std::unordered_map<std::uint64_t, std::vector<const Span*>> transfers_;
+  std::vector<Received> received_;
+  StageUnitTable<std::array<std::int32_t, 2>> newest_{{-1, -1}};  // by flow: into received_
   std::map<std::pair<ActionKind, std::int32_t>, const Span*> collectives_;
+  std::vector<const Span*> waited_;
 };
 
 /// The time of one rank before one of its compute actions; the parts add up to the idle time.

@@ -2,6 +2,13 @@
 // rank are sorted by time, and at one instant releases come before charges, so that handing a buffer over is
 // no peak; then program order decides, which makes the answer independent of the order in which they were
 // found.
+//
+// Holdings come in program order, so charges of one kind are nearly sorted, and so are releases:
+//
+//   charges of kind 0 | releases of kind 0 | charges of kind 1 | ...     few long ascending runs
+//
+// Merging neighbouring runs until one is left takes O(n log runs), and no more than sorting where there are
+// many (R. Sedgewick and K. Wayne, Algorithms, 4th edition, 2011, section 2.2: natural merge sort).
 
 #include "report/timeline/holdings.hpp"
 
@@ -9,7 +16,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
+
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
@@ -18,43 +27,105 @@ namespace {
 /// A change with its sort key.
 struct Keyed {
   Ns time_ns = 0;
-  std::int32_t phase = 0;     // 0: release of something charged at an earlier instant
-  std::int32_t position = 0;  // of the action, inside phase 1
-  std::int32_t order = 0;     // at one position: release of earlier positions, charge, release of its own
-  std::int32_t holding = 0;
+  std::uint64_t place = 0;  // at one time
+  std::uint32_t holding = 0;
 
   friend auto operator<=>(const Keyed&, const Keyed&) = default;
 };
 
+constexpr std::uint64_t kCharge = 1;
+
+/// Releases of what was charged at an earlier instant come first; then positions, at each of which what was
+/// charged before it is released, what is its own charged, and released.
+std::uint64_t place_of(bool is_late_release, std::int32_t position, std::uint64_t order) {
+  const std::uint64_t phase = is_late_release ? 0 : 1;
+  return phase << 40U | static_cast<std::uint64_t>(std::int64_t{position} + 1) << 2U | order;
+}
+
+Keyed charge_of(const Holding& held, std::uint32_t number) {
+  return {held.from_ns, place_of(false, held.charged_by, kCharge), number};
+}
+
+Keyed release_of(const Holding& held, std::uint32_t number) {
+  const bool own = held.charged_by == held.released_by;
+  return {held.until_ns, place_of(held.until_ns != held.from_ns, held.released_by, own ? 2 : 0), number};
+}
+
+/// All changes, those of one kind together, first its charges, then its releases.
+std::vector<Keyed> changes_by_kind(std::span<const Holding> holdings) {
+  std::vector<std::size_t> next;  // by kind: where its next charge goes, and its next release
+  const auto counter = [&](const Holding& held, std::size_t release) -> std::size_t& {
+    const std::size_t lane = 2 * static_cast<std::size_t>(held.kind) + release;
+    if (lane >= next.size()) next.resize(lane + 1, 0);
+    return next[lane];
+  };
+  for (const Holding& held : holdings) {
+    ++counter(held, 0);
+    counter(held, 1) += held.until_ns == kHeldForEver ? 0 : 1;
+  }
+  std::size_t total = 0;
+  for (std::size_t& count : next) total += std::exchange(count, total);
+  std::vector<Keyed> keys(total);
+  for (std::uint32_t number = 0; number < holdings.size(); ++number) {
+    const Holding& held = holdings[number];
+    keys[counter(held, 0)++] = charge_of(held, number);
+    if (held.until_ns != kHeldForEver) keys[counter(held, 1)++] = release_of(held, number);
+  }
+  return keys;
+}
+
+/// Where ascending runs begin, and the end.
+std::vector<std::size_t> runs_of(const std::vector<Keyed>& keys) {
+  std::vector<std::size_t> begins{0};
+  for (std::size_t i = 1; i < keys.size(); ++i) {
+    if (keys[i] < keys[i - 1]) begins.push_back(i);
+  }
+  begins.push_back(keys.size());
+  return begins;
+}
+
+void sort_by_runs(std::vector<Keyed>& keys) {
+  std::vector<std::size_t> begins = runs_of(keys);
+  std::vector<Keyed> merged(begins.size() > 2 ? keys.size() : 0);
+  while (begins.size() > 2) {
+    const auto place = [&](std::size_t run) {
+      return keys.begin() + static_cast<std::ptrdiff_t>(begins[std::min(run, begins.size() - 1)]);
+    };
+    std::vector<std::size_t> joined;
+    auto to = merged.begin();
+    for (std::size_t run = 0; run + 1 < begins.size(); run += 2) {
+      joined.push_back(begins[run]);
+      to = std::merge(place(run), place(run + 1), place(run + 1), place(run + 2), to);
+    }
+    joined.push_back(keys.size());
+    begins = std::move(joined);
+    keys.swap(merged);
+  }
+}
+
 }  // namespace
 
 std::vector<HoldingChange> changes_in_order(std::span<const Holding> holdings) {
-  std::vector<Keyed> keys;
-  keys.reserve(2 * holdings.size());
-  for (std::size_t i = 0; i < holdings.size(); ++i) {
-    const Holding& held = holdings[i];
-    const auto number = static_cast<std::int32_t>(i);
-    keys.push_back({held.from_ns, 1, held.charged_by, 1, number});
-    if (held.until_ns == kHeldForEver) continue;
-    const bool at_once = held.until_ns == held.from_ns;
-    const bool own = held.charged_by == held.released_by;
-    keys.push_back({held.until_ns, at_once ? 1 : 0, held.released_by, own ? 2 : 0, number});
-  }
-  std::ranges::sort(keys);
+  std::vector<Keyed> keys = changes_by_kind(holdings);
+  sort_by_runs(keys);
   std::vector<HoldingChange> changes;
   changes.reserve(keys.size());
   for (const Keyed& key : keys) {
-    changes.push_back({.time_ns = key.time_ns, .holding = key.holding, .charge = key.order == 1});
+    changes.push_back({.time_ns = key.time_ns,
+                       .holding = static_cast<std::int32_t>(key.holding),
+                       .charge = (key.place & 3U) == kCharge});
   }
   return changes;
 }
 
 std::int64_t peak_amount(std::span<const Holding> holdings) {
+  std::vector<Keyed> keys = changes_by_kind(holdings);
+  sort_by_runs(keys);
   std::int64_t held = 0;
   std::int64_t peak = 0;
-  for (const HoldingChange& change : changes_in_order(holdings)) {
-    const std::int64_t amount = holdings[static_cast<std::size_t>(change.holding)].amount;
-    held += change.charge ? amount : -amount;
+  for (const Keyed& key : keys) {
+    const std::int64_t amount = holdings[key.holding].amount;
+    held += (key.place & 3U) == kCharge ? amount : -amount;
     peak = std::max(peak, held);
   }
   return peak;

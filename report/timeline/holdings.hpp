@@ -22,7 +22,7 @@ struct Holding {
   Ns until_ns = kHeldForEver;
   std::int32_t charged_by = kBeforeFirst;   ///< position in the rank's program order
   std::int32_t released_by = kBeforeFirst;  ///< position; unused when held for ever
-  std::int32_t kind = 0;                    ///< free for the caller: a category, a stage
+  std::int32_t kind = 0;                    ///< free for the caller: a category; >= 0 and small
   std::int64_t amount = 1;
 };
 

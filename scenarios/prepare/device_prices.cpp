@@ -275,6 +275,7 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   priced.batch = *batch;
   priced.batch.own_micro_batch_size = work->micro_batch_size;
   priced.cluster.shape = links_between_stages(*work);
+  priced.cluster.built.reset();
   if (auto& price = priced.cluster.price_per_device_hour)
     *price *= work->parallel.devices_per_rank() * static_cast<double>(work->parallel.data);
   priced.notes.push_back(devices_note(*work));

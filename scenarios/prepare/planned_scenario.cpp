@@ -304,6 +304,7 @@ tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenari
   auto ordered = std::visit(InRankOrder{planned->plan}, scenario.cluster.shape);
   if (!ordered) return tl::unexpected(ordered.error());
   result.cluster.shape = *std::move(ordered);
+  result.cluster.built.reset();
   if (const auto* cluster = std::get_if<Cluster>(&scenario.cluster.shape))
     result.notes.push_back(to_text(cluster_levels(*cluster)));
   return planned;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include <fmt/format.h>
@@ -33,8 +34,15 @@ struct Build {
 
 }  // namespace
 
+ClusterSpec built_once(ClusterSpec spec) {
+  const auto* uniform = std::get_if<UniformCluster>(&spec.shape);
+  if (uniform != nullptr && uniform->devices == 0) return spec;
+  if (auto cluster = std::visit(Build{0}, spec.shape)) spec.built = *std::move(cluster);
+  return spec;
+}
+
 tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks) {
-  auto cluster = std::visit(Build{ranks}, spec.shape);
+  auto cluster = spec.built ? *spec.built : std::visit(Build{ranks}, spec.shape);
   if (cluster && cluster->device_count() < ranks) {
     return tl::unexpected(
         fmt::format("cluster: the program has {} ranks, the cluster ({}) only {} device{}; one rank "

@@ -30,7 +30,11 @@ struct ClusterSpec {
   std::optional<double> price_per_device_hour{};  ///< >= 0, in whatever money the user counts
   std::optional<DeviceCluster> named{};  ///< given by its devices' name; `shape` is then what follows from it
   std::int32_t devices_per_rank = 1;     ///< what is called a device here is so many, which share each layer
+  std::optional<Cluster> built{};        ///< of `shape`, where it has been built before (built_once())
 };
+
+/// The same, built already where the shape says how many devices there are: sweeps build it once.
+ClusterSpec built_once(ClusterSpec spec);
 
 /// The cluster for a program of `ranks` ranks; device r runs rank r. Errors: fewer devices than ranks (both
 /// numbers are named), and those of the shape.

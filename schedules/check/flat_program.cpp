@@ -11,6 +11,7 @@
 #include "schedules/check/flat_program.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -202,7 +203,7 @@ class Flattener {
 
   void place_transfer(std::int32_t rank, std::int32_t position, const Action& action) {
     const StageMessage what = message_of(action);
-    const std::size_t edge = edges_.of(edge_of(what));
+    const std::size_t edge = edge_number(action, what);
     const std::size_t way = 2 * edge + static_cast<std::size_t>(what.flow);
     std::int32_t& id = transfers_[way * numbers_ + index(action.microbatch)];
     if (id == kNone) id = new_transfer(what, edge, action);
@@ -220,6 +221,15 @@ class Flattener {
     const bool waits_its_turn = sends || !transfer.eager;
     if (waits_its_turn) ++transfer.pending;  // for this end being reached
     enqueue(queue_on(rank, transfer, edge, what.flow), id, sends, waits_its_turn);
+  }
+
+  /// Mostly that of the SEND or RECV of this kind before.
+  std::size_t edge_number(const Action& action, const StageMessage& what) {
+    RecentEdge& recent = recent_edges_[static_cast<std::size_t>(action.kind) -
+                                       static_cast<std::size_t>(ActionKind::send_forward)];
+    if (recent.stage != action.stage || recent.peer != action.peer)
+      recent = {.stage = action.stage, .peer = action.peer, .edge = edges_.of(edge_of(what))};
+    return recent.edge;
   }
 
   static std::size_t group_of(const Action& collective) {
@@ -347,6 +357,12 @@ class Flattener {
 
   static constexpr Bytes kUnknown = -1;
 
+  struct RecentEdge {
+    std::int32_t stage = kNone;
+    std::int32_t peer = kNone;
+    std::size_t edge = 0;
+  };
+
   const Program& program_;
   const CostTable& costs_;
   ChannelOptions channels_;
@@ -361,6 +377,7 @@ class Flattener {
   std::vector<std::int32_t> barriers_;               // messages
   std::vector<std::int32_t> previous_unordered_;     // by message; with an eager size
   std::vector<std::int32_t> consumer_;  // by RECV: the compute position that waits for it; with a capacity
+  std::array<RecentEdge, 4> recent_edges_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
   // Of the rank whose list is scanned:
   std::vector<std::int32_t> steps_;          // by stage, in one pass
   std::vector<CollectiveScan> collectives_;  // by stage and kind

@@ -3,6 +3,8 @@
 // Filled by scenarios/ from times, profiles or calibrations; all figures are for one microbatch, which may be
 // like all others or one of its own (sequences of different lengths, packing, images).
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -78,6 +80,32 @@ Ns group_duration_ns(const CostTable& costs, std::span<const Action> group);
 /// Bytes of a SEND or RECV of the program that the edges are of. Throws std::logic_error where the table has
 /// not one entry an edge.
 Bytes transfer_bytes(const CostTable& costs, const EdgeNumbers& edges, const Action& transfer);
+
+/// transfer_bytes() of many transfers of one rank: what the last one of each kind took, the next mostly does.
+class TransferSizes {
+ public:
+  /// Both must outlive it.
+  TransferSizes(const CostTable& costs, const EdgeNumbers& edges) : costs_(costs), edges_(edges) {}
+
+  Bytes of(const Action& transfer) {
+    Last& last =
+        last_[static_cast<std::size_t>(transfer.kind) - static_cast<std::size_t>(ActionKind::send_forward)];
+    const bool same = last.stage == transfer.stage && last.peer == transfer.peer;
+    if (!same || costs_.microbatches_differ())
+      last = {transfer.stage, transfer.peer, transfer_bytes(costs_, edges_, transfer)};
+    return last.bytes;
+  }
+
+ private:
+  struct Last {
+    std::int32_t stage = -1;
+    std::int32_t peer = -1;
+    Bytes bytes = 0;
+  };
+  const CostTable& costs_;
+  const EdgeNumbers& edges_;
+  std::array<Last, 4> last_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
+};
 
 /// The buffer of an UNSHARD (the stage's weights) or REDUCE_GRAD (its gradients).
 Bytes collective_bytes(const CostTable& costs, const Action& collective);

@@ -145,7 +145,14 @@ struct VersionLife {
 /// The versions of one stage on one rank, gathered from the rank's actions of that stage in their order.
 class VersionLives {
  public:
-  void note(const Action& action, std::int32_t position);
+  void note(const Action& action, std::int32_t position) {
+    if (action.kind == ActionKind::step) {
+      lives_.back().replaced_by = position;
+      lives_.push_back({.made_by = position});
+    } else if (has_weight_version(action.kind) && index(action.weight_version) < lives_.size()) {
+      lives_[index(action.weight_version)].last_used_by = position;
+    }
+  }
   /// By version: as many as STEPs have been noted, and the first one.
   const std::vector<VersionLife>& all() const { return lives_; }
 

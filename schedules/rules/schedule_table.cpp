@@ -370,6 +370,8 @@ std::string plain(std::string_view name) {
 std::span<const ScheduleInfo> schedule_table() { return table(); }
 
 const ScheduleInfo* find_schedule(std::string_view name) {
+  const auto spelled_so = std::ranges::find(table(), name, &ScheduleInfo::name);
+  if (spelled_so != table().end()) return &*spelled_so;
   const std::string wanted = plain(name);
   for (const ScheduleInfo& row : table()) {
     if (plain(row.name) == wanted) return &row;

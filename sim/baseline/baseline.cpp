@@ -152,7 +152,9 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
                               .digest = digest(experiment->program),
                               .forwards = forwards_of(experiment->program)},
                   .problem = {}};
-  const auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});
+  const auto result =
+      simulate(*experiment,
+               {.memory = {.samples = false}, .steady = SteadyState::skip, .timeline = TimelineKept::none});
   if (result) {
     now.figures.run = run_figures(*result);
   } else {

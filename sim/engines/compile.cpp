@@ -14,6 +14,7 @@
 
 #include "sim/engines/compile.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -43,11 +44,11 @@ class Code {
 
   void add(Register a, Register b, Register d, std::uint32_t duration, std::uint32_t link) {
     ++size_;
-    if (!wide_.empty() || !fits(duration | link)) {
+    if (wide_.empty() && fits(duration | link)) [[likely]] {
+      narrow_.emplace_back(a, b, d, static_cast<std::uint16_t>(duration), static_cast<std::uint16_t>(link));
+    } else {
       widen();
       wide_.emplace_back(a, b, d, duration, link);
-    } else {
-      narrow_.emplace_back(a, b, d, static_cast<std::uint16_t>(duration), static_cast<std::uint16_t>(link));
     }
   }
 
@@ -108,6 +109,11 @@ class TapeWriter {
     tape_.both_ends = ways.both_ends;
     way_of_ = std::move(ways.of_message);
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) scan(rank);
+    // An instruction for each position that takes time, and a few where messages wait for more.
+    const auto timed = static_cast<std::size_t>(std::ranges::count_if(
+        flat.ops, [](FlatOp op) { return op == FlatOp::compute || op == FlatOp::collective; }));
+    code_.reserve(timed + timed / 8);
+    tape_.origins.reserve(timed + timed / 8);
   }
 
   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> inputs) {

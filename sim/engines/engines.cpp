@@ -17,6 +17,7 @@
 #include <tl/expected.hpp>
 
 #include "report/timeline/timeline.hpp"
+#include "report/timeline/walk_timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/ir/action.hpp"
@@ -132,9 +133,20 @@ Engine resolve(const Experiment& experiment, Engine engine) {
   return links_are_shared(experiment) ? Engine::event : Engine::critical_path;
 }
 
-tl::expected<Timeline, Hang> run_engine(const Experiment& experiment, Engine engine) {
-  return resolve(experiment, engine) == Engine::event ? event_simulation(experiment)
-                                                      : critical_path(experiment);
+tl::expected<EngineRun, Hang> run_engine(const Experiment& experiment, Engine engine) {
+  return resolve(experiment, engine) == Engine::event ? event_run(experiment) : critical_path_run(experiment);
+}
+
+tl::expected<Timeline, Hang> critical_path(const Experiment& experiment) {
+  return critical_path_run(experiment).map([&](const EngineRun& run) {
+    return timeline_of(run.flat, experiment.program.placement, run.times);
+  });
+}
+
+tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment) {
+  return event_run(experiment).map([&](const EngineRun& run) {
+    return timeline_of(run.flat, experiment.program.placement, run.times);
+  });
 }
 
 }  // namespace penstock

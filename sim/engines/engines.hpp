@@ -1,14 +1,20 @@
 #pragma once
-// The engines: an Experiment in, a Timeline out. Both follow the rules that
-// schedules/check/rendezvous_walk.hpp states; where no link is shared they agree to the nanosecond.
+// The engines: an Experiment in, the times of its program out, or a Timeline for whoever wants to see them.
+// Both follow the rules that schedules/check/rendezvous_walk.hpp states; where no link is shared they agree
+// to the nanosecond.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <tl/expected.hpp>
 
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/tape.hpp"
 
 namespace penstock {
 
@@ -19,21 +25,33 @@ enum class Engine : std::uint8_t {
 };
 std::string_view to_text(Engine engine);
 
-/// Longest paths: every transfer has its route to itself. One pass, no event queue. Error: the program
-/// hangs under the experiment's channel options.
-tl::expected<Timeline, Hang> critical_path(const Experiment& experiment);
+/// How an experiment ran: its program laid out flat, and when everything in it began and ended.
+struct EngineRun {
+  FlatProgram flat;
+  ProgramTimes times;
+  std::optional<PricedTape> tape{};  ///< what the times follow from; none where links are shared
+};
+
+/// Longest paths: every transfer has its route to itself. One pass over a tape, no event queue. Error: the
+/// program hangs under the experiment's channel options.
+tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment);
 
 /// Discrete events: transfers and the flows of collectives that cross the same link at the same time
 /// share its bandwidth max-min fairly. Error: as above.
-tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment);
+tl::expected<EngineRun, Hang> event_run(const Experiment& experiment);
 
 /// True when two different streams of messages (pairs of ranks, collectives) cross one link of limited
 /// bandwidth, so that contention may change times.
 bool links_are_shared(const Experiment& experiment);
 
-/// Runs the engine that is asked for; `automatic` is resolved by links_are_shared().
-tl::expected<Timeline, Hang> run_engine(const Experiment& experiment, Engine engine);
 /// What `automatic` means for this experiment; other engines mean themselves.
 Engine resolve(const Experiment& experiment, Engine engine);
+
+/// Runs the engine that is asked for; `automatic` is resolved by links_are_shared().
+tl::expected<EngineRun, Hang> run_engine(const Experiment& experiment, Engine engine);
+
+/// The timelines of these runs.
+tl::expected<Timeline, Hang> critical_path(const Experiment& experiment);
+tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment);
 
 }  // namespace penstock

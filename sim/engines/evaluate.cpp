@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -66,9 +67,10 @@ void run_loop(const Code& code, const PricedLink* links, const Durations& durati
   }
 }
 
+/// Goes on from the registers `v`, and returns them as they are at the end.
 template <class Durations, class See>
-std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& durations, const See& see) {
-  std::vector<Ns> v = fresh_registers(tape);
+std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& durations, const See& see,
+                    std::vector<Ns> v) {
   std::visit(
       [&](const auto& code) {
         if (tape.both_ends) {
@@ -79,6 +81,11 @@ std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& d
       },
       tape.code);
   return v;
+}
+
+template <class Durations, class See>
+std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& durations, const See& see) {
+  return run(tape, costs, durations, see, fresh_registers(tape));
 }
 
 /// The actions and messages that instructions stand for.
@@ -184,6 +191,25 @@ ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgra
   for (std::int32_t rank = 0; rank < flat.rank_count; ++rank)
     note_passed(flat, rank, channels.blocking, times);
   return times;
+}
+
+RepeatedTape::RepeatedTape(const PricedTape& priced, bool barrier)
+    : priced_(priced), barrier_(barrier), registers_(fresh_registers(priced.tape)) {}
+
+std::vector<Ns> RepeatedTape::next() {
+  const auto& [tape, costs] = priced_;
+  const auto clocks = std::span(registers_).first(index(tape.rank_count));
+  if (barrier_ && !clocks.empty()) std::ranges::fill(clocks, std::ranges::max(clocks));
+  std::vector<Ns> ends;
+  ends.reserve(tape.size());
+  registers_ = run(
+      tape, costs, FromClasses{costs.durations.data()},
+      [&](std::size_t number, Ns x, Ns y, const PricedLink& /*link*/) {
+        if (tape.origins[number].position != kNone) ends.push_back(x);
+        if (tape.origins[number].message != kNone) ends.push_back(y);
+      },
+      std::move(registers_));
+  return ends;
 }
 
 }  // namespace penstock

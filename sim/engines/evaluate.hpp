@@ -28,6 +28,11 @@ struct TapeCosts {
   std::vector<PricedLink> links;  ///< by link class
 };
 
+struct PricedTape {
+  Tape tape;
+  TapeCosts costs;  ///< for it
+};
+
 /// How a tape has to be compiled for these costs: by groups of microbatches that cost the same.
 MicrobatchGroups microbatch_groups(const CostTable& costs);
 
@@ -44,5 +49,22 @@ Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> dur
 /// `channels`.
 ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                       const ChannelOptions& channels);
+
+/// A tape of one pass through a program's lists, run again and again for as long as somebody asks.
+class RepeatedTape {
+ public:
+  /// The tape must outlive it. Requires that nothing but clocks and queues of channels lasts from one pass
+  /// to the next: neither collectives nor a capacity nor an eager size. With `barrier` all ranks wait for
+  /// each other between passes.
+  RepeatedTape(const PricedTape& priced, bool barrier);
+
+  /// When the actions of the next pass end, and the messages of it leave their queues; in a fixed order.
+  std::vector<Ns> next();
+
+ private:
+  const PricedTape& priced_;
+  bool barrier_;
+  std::vector<Ns> registers_;
+};
 
 }  // namespace penstock

@@ -9,12 +9,11 @@
 #include <optional>
 #include <queue>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <tl/expected.hpp>
 
-#include "report/timeline/timeline.hpp"
-#include "report/timeline/walk_timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -262,14 +261,13 @@ ProgramTimes event_walk(const Experiment& experiment, const FlatProgram& flat,
   return EventSimulator(experiment, flat, durations).run().value();
 }
 
-tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment) {
-  const FlatProgram flat =
-      flatten(experiment.program, experiment.costs,
-              {.channels = experiment.channels, .iterations = experiment.program.iterations});
-  const auto times = EventSimulator(experiment, flat, walk_durations(experiment, flat)).run();
+tl::expected<EngineRun, Hang> event_run(const Experiment& experiment) {
+  FlatProgram flat = flatten(experiment.program, experiment.costs,
+                             {.channels = experiment.channels, .iterations = experiment.program.iterations});
+  auto times = EventSimulator(experiment, flat, walk_durations(experiment, flat)).run();
   if (!times)
     return tl::unexpected(find_hang(experiment.program, experiment.channels, experiment.costs).value());
-  return timeline_of(flat, experiment.program.placement, *times);
+  return EngineRun{.flat = std::move(flat), .times = *std::move(times)};
 }
 
 }  // namespace penstock

@@ -1,88 +1,152 @@
-// Runs a few repetitions and compares all start and end times of one with those of an earlier one. A
-// deterministic program is a max-plus linear system, x(i + 1) = A (x) x(i), so that once two repetitions
-// differ by one constant in all times, every later pair does (Baccelli, Cohen, Olsder and Quadrat,
-// Synchronization and Linearity, 1992, chapter 3); that constant over the microbatches between them is the
-// period. A single long pass is compared microbatch by microbatch.
+// Runs a few repetitions and compares all times of one with those of an earlier one. A deterministic program
+// is a max-plus linear system, x(i + 1) = A (x) x(i), so that once two repetitions differ by one constant in
+// all times, every later pair does (Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992,
+// chapter 3); that constant over the microbatches between them is the period.
+//
+// The tape of one pass is A: run from the clocks that the pass before has left, it gives the next one. Where
+// more than clocks and queues lasts from pass to pass, or links are shared, the program is laid out with all
+// its repetitions. A single long pass is compared microbatch by microbatch.
 
 #include "sim/engines/steady_state.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/evaluate.hpp"
 
 namespace penstock {
 namespace {
 
-/// The spans of one repetition, or of one microbatch, in a fixed order.
-using Row = std::vector<const Span*>;
+/// The times of one repetition in a fixed order.
+using Row = std::vector<Ns>;
 
-/// By how much `later` runs after `earlier`: one common amount for all starts and ends, or nothing.
+/// By how much `later` runs after `earlier`: one common amount for all times, or nothing.
 std::optional<Ns> shift(const Row& earlier, const Row& later) {
   if (earlier.empty() || earlier.size() != later.size()) return std::nullopt;
-  const Ns amount = later.front()->start_ns - earlier.front()->start_ns;
+  const Ns amount = later.front() - earlier.front();
   for (std::size_t i = 0; i < earlier.size(); ++i) {
-    const Span& a = *earlier[i];
-    const Span& b = *later[i];
-    const bool same_place =
-        a.rank == b.rank && a.action.kind == b.action.kind && a.action.stage == b.action.stage;
-    if (!same_place || b.start_ns - a.start_ns != amount || b.end_ns - a.end_ns != amount)
-      return std::nullopt;
+    if (later[i] - earlier[i] != amount) return std::nullopt;
   }
   return amount;
 }
 
-std::vector<Row> rows_by_iteration(const Timeline& timeline, const Program& program,
-                                   std::int32_t iterations) {
-  std::vector<Row> rows(static_cast<std::size_t>(iterations));
-  std::size_t next = 0;
-  for (const std::vector<Action>& list : program.ranks) {
-    for (Row& row : rows) {
-      for (std::size_t i = 0; i < list.size(); ++i) row.push_back(&timeline.spans[next++]);
-    }
-  }
-  return rows;
-}
+// --- repetitions ------------------------------------------------------------------------------------------
 
-std::optional<Period> period_of_repetitions(const Experiment& experiment, Engine engine) {
-  constexpr std::size_t kMostActions = 1U << 23U;
-  std::size_t actions = 1;
-  for (const auto& list : experiment.program.ranks) actions += list.size();
-  Experiment repeated = experiment;
-  for (std::int32_t iterations = 2; iterations <= 64; iterations *= 2) {
-    if (iterations > 2 && actions * static_cast<std::size_t>(iterations) > kMostActions) return std::nullopt;
-    repeated.program.iterations = iterations;
-    const auto timeline = run_engine(repeated, engine);
-    if (!timeline) return std::nullopt;
-    const std::vector<Row> rows = rows_by_iteration(*timeline, repeated.program, iterations);
-    for (std::size_t back = 1; back <= rows.size() / 2; ++back) {
-      const auto amount = shift(rows[rows.size() - 1 - back], rows.back());
-      if (amount) return Period{*amount, static_cast<std::int64_t>(back) * experiment.program.microbatches};
-    }
+/// The period that the last of some repetitions shows.
+std::optional<Period> period_of_last(std::span<const Row> rows, std::int64_t microbatches) {
+  for (std::size_t back = 1; back <= rows.size() / 2; ++back) {
+    const auto amount = shift(rows[rows.size() - 1 - back], rows.back());
+    if (amount) return Period{*amount, static_cast<std::int64_t>(back) * microbatches};
   }
   return std::nullopt;
 }
 
-std::vector<Row> rows_by_microbatch(const Timeline& timeline, const Program& program) {
-  std::vector<Row> rows(index(program.microbatches));
-  for (const Span& span : timeline.spans) {
-    if (span.action.microbatch == kNoMicrobatch) continue;
-    rows[index(span.action.microbatch / program.slices)].push_back(&span);
+/// `first_rows(n)` are the rows of the first n repetitions, or none when the program hangs.
+template <class FirstRows>
+std::optional<Period> period_of_repetitions(const Program& program, const FirstRows& first_rows) {
+  constexpr std::size_t kMostActions = 1U << 23U;
+  std::size_t actions = 1;
+  for (const auto& list : program.ranks) actions += list.size();
+  for (std::int32_t repetitions = 2; repetitions <= 64; repetitions *= 2) {
+    if (repetitions > 2 && actions * index(repetitions) > kMostActions) return std::nullopt;
+    if (const auto period = period_of_last(first_rows(repetitions), program.microbatches)) return period;
+  }
+  return std::nullopt;
+}
+
+/// True where the tape of one pass says all that matters to the next one.
+bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pass) {
+  const bool has_collectives = !one_pass.next_member.empty();
+  return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
+}
+
+std::optional<Period> period_of_tape(const Program& program, const PricedTape& one_pass) {
+  RepeatedTape tape(one_pass, program.barrier);
+  std::vector<Row> rows;
+  return period_of_repetitions(program, [&](std::int32_t repetitions) {
+    while (rows.size() < index(repetitions)) rows.push_back(tape.next());
+    return std::span<const Row>(rows);
+  });
+}
+
+/// When the action at a position starts and ends.
+std::array<Ns, 2> times_at(const EngineRun& run, std::size_t position) {
+  const std::int32_t message = run.flat.message[position];
+  if (message == kNone) return {run.times.start[position], run.times.end[position]};
+  return {run.times.message_start[index(message)], run.times.message_end[index(message)]};
+}
+
+std::vector<Row> rows_by_iteration(const EngineRun& run, const Program& program) {
+  std::vector<Row> rows(index(program.iterations));
+  std::size_t position = 0;
+  for (const std::vector<Action>& list : program.ranks) {
+    for (Row& row : rows) {
+      for (std::size_t i = 0; i < list.size(); ++position) {
+        if (run.flat.ops[position] == FlatOp::barrier) continue;
+        const std::array<Ns, 2> times = times_at(run, position);
+        row.insert(row.end(), times.begin(), times.end());
+        ++i;
+      }
+    }
   }
   return rows;
 }
 
+std::optional<Period> period_of_iterations(const Experiment& experiment, Engine engine) {
+  Experiment repeated = experiment;
+  return period_of_repetitions(experiment.program, [&](std::int32_t repetitions) {
+    repeated.program.iterations = repetitions;
+    const auto run = run_engine(repeated, engine);
+    return run ? rows_by_iteration(*run, repeated.program) : std::vector<Row>{};
+  });
+}
+
+// --- a stream
+// -----------------------------------------------------------------------------------------------
+
+/// What one microbatch does, rank by rank in program order.
+struct MicrobatchRow {
+  std::vector<std::array<std::int32_t, 3>> actions;  // rank, kind and stage
+  Row times;
+};
+
+std::vector<MicrobatchRow> rows_by_microbatch(const EngineRun& run, const Program& program) {
+  std::vector<MicrobatchRow> rows(index(program.microbatches));
+  const FlatProgram& flat = run.flat;
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+    const std::size_t end = index(flat.rank_begin[index(rank) + 1]);
+    for (std::size_t p = index(flat.rank_begin[index(rank)]); p < end; ++p) {
+      const Action& action = flat.actions[p];
+      if (action.microbatch == kNoMicrobatch) continue;
+      MicrobatchRow& row = rows[index(action.microbatch / program.slices)];
+      row.actions.push_back({rank, static_cast<std::int32_t>(action.kind), action.stage});
+      const std::array<Ns, 2> times = times_at(run, p);
+      row.times.insert(row.times.end(), times.begin(), times.end());
+    }
+  }
+  return rows;
+}
+
+std::optional<Ns> shift(const MicrobatchRow& earlier, const MicrobatchRow& later) {
+  return earlier.actions == later.actions ? shift(earlier.times, later.times) : std::nullopt;
+}
+
 /// The period of the rows that are neither among the first nor the last `depth`.
-std::optional<Period> period_of_rows(const std::vector<Row>& rows, std::size_t depth) {
+std::optional<Period> period_of_rows(const std::vector<MicrobatchRow>& rows, std::size_t depth) {
   for (std::size_t back = 1; 3 * depth + 2 * back <= rows.size() && back <= 4 * depth; ++back) {
     std::optional<Ns> common;
     std::size_t run = 0;
@@ -96,12 +160,12 @@ std::optional<Period> period_of_rows(const std::vector<Row>& rows, std::size_t d
   return std::nullopt;
 }
 
-std::optional<Period> period_of_single_pass(const Experiment& experiment, Engine engine) {
-  Experiment once = experiment;
-  once.program.iterations = 1;
-  const auto timeline = run_engine(once, engine);
-  if (!timeline) return std::nullopt;
-  return period_of_stream(*timeline, once.program);
+/// Of an experiment of one iteration.
+std::optional<Period> period_of_one_pass(const Experiment& experiment, Engine engine, const EngineRun& run) {
+  if (experiment.program.update == UpdateRule::microbatch) return period_of_stream(run, experiment.program);
+  if (run.tape && is_repeated_by_tape(experiment, run.flat))
+    return period_of_tape(experiment.program, *run.tape);
+  return period_of_iterations(experiment, engine);
 }
 
 }  // namespace
@@ -124,14 +188,23 @@ std::int32_t dependency_depth(const Program& program) {
   return depth;
 }
 
-std::optional<Period> period_of_stream(const Timeline& timeline, const Program& program) {
-  return period_of_rows(rows_by_microbatch(timeline, program),
-                        static_cast<std::size_t>(dependency_depth(program)));
+std::optional<Period> period_of_stream(const EngineRun& run, const Program& program) {
+  return period_of_rows(rows_by_microbatch(run, program), index(dependency_depth(program)));
+}
+
+std::optional<Period> steady_period(const Experiment& experiment, Engine engine, const EngineRun& run) {
+  if (experiment.program.iterations == 1) return period_of_one_pass(experiment, engine, run);
+  return steady_period(experiment, engine);
 }
 
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine) {
-  if (experiment.program.update == UpdateRule::microbatch) return period_of_single_pass(experiment, engine);
-  return period_of_repetitions(experiment, engine);
+  if (experiment.program.iterations > 1) {
+    Experiment once = experiment;
+    once.program.iterations = 1;
+    return steady_period(once, engine);
+  }
+  const auto run = run_engine(experiment, engine);
+  return run ? period_of_one_pass(experiment, engine, *run) : std::nullopt;
 }
 
 }  // namespace penstock

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 
@@ -29,9 +29,11 @@ double samples_per_second(const Period& period, double samples_per_microbatch);
 /// of an asynchronous stream (UpdateRule::microbatch). Empty where no period shows: the stream is too short,
 /// or repetitions have not settled after 64.
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine);
+/// The same where the experiment has run on the engine already, which spares another run.
+std::optional<Period> steady_period(const Experiment& experiment, Engine engine, const EngineRun& run);
 
-/// The same of an asynchronous stream that ran already: `timeline` is one iteration of `program`.
-std::optional<Period> period_of_stream(const Timeline& timeline, const Program& program);
+/// The same of an asynchronous stream that ran already as one iteration of `program`.
+std::optional<Period> period_of_stream(const EngineRun& run, const Program& program);
 
 /// How many consecutive microbatches of a stream can depend on each other directly; a stream shows its
 /// period when it is several times as long.

@@ -10,15 +10,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
+#include "report/timeline/arrivals.hpp"
 #include "report/timeline/holdings.hpp"
+#include "report/timeline/stage_unit_table.hpp"
 #include "report/timeline/timeline.hpp"
+#include "report/timeline/walk_timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -26,6 +28,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "sim/engines/engines.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
@@ -39,31 +42,30 @@ struct Passage {
   std::int32_t last = kNoPosition;      // B or W
 };
 
+using Positions = std::span<const std::int32_t>;
+
 class RankHoldings {
  public:
-  RankHoldings(std::int32_t rank, std::span<const Span> spans, const Experiment& experiment)
-      : rank_(rank),
-        spans_(spans),
+  RankHoldings(std::span<const Span> spans, const Experiment& experiment, const EdgeNumbers& edges,
+               const StageNeighbours& neighbours)
+      : spans_(spans),
         program_(experiment.program),
         costs_(experiment.costs),
-        edges_(experiment.program),
-        neighbours_(stage_neighbours(experiment.program)),
-        of_stage_(index(experiment.program.stage_count())) {
-    for (std::size_t i = 0; i < spans_.size(); ++i)
-      of_stage_[index(spans_[i].action.stage)].push_back(static_cast<std::int32_t>(i));
+        edges_(edges),
+        sizes_(experiment.costs, edges),
+        neighbours_(neighbours) {
+    holdings_.reserve(spans.size());
     find_passages();
   }
 
-  std::vector<Holding> all() {
-    hold_stage_state();
+  /// `stages`: those that the rank holds.
+  std::vector<Holding> all(std::span<const std::int32_t> stages) {
+    for (const std::int32_t stage : stages) hold_stage_state(stage);
     for (std::size_t i = 0; i < spans_.size(); ++i) hold_for_action(static_cast<std::int32_t>(i));
     return std::move(holdings_);
   }
 
  private:
-  static std::uint64_t key(std::int32_t stage, std::int32_t microbatch) {
-    return std::uint64_t{static_cast<std::uint32_t>(stage)} << 32U | static_cast<std::uint32_t>(microbatch);
-  }
   const Span& span(std::int32_t position) const { return spans_[index(position)]; }
   const StageCost& cost(std::int32_t stage) const { return costs_.stages[index(stage)]; }
 
@@ -71,7 +73,7 @@ class RankHoldings {
     for (std::size_t i = 0; i < spans_.size(); ++i) {
       const Action& action = spans_[i].action;
       if (!is_compute(action.kind) || !has_microbatch(action.kind)) continue;
-      Passage& passage = passages_[key(action.stage, action.microbatch)];
+      Passage& passage = passage_of(action);
       const auto position = static_cast<std::int32_t>(i);
       if (action.kind == ActionKind::forward) passage.forward = position;
       if (action.kind == ActionKind::recompute) passage.recompute = position;
@@ -79,6 +81,8 @@ class RankHoldings {
       if (makes_weight_gradient(action.kind)) passage.last = position;
     }
   }
+
+  Passage& passage_of(const Action& action) { return passages_.at(action.stage, action.microbatch); }
 
   void hold(MemoryCategory category, Bytes bytes, Ns from, std::int32_t charged_by, Ns until,
             std::int32_t released_by) {
@@ -103,22 +107,35 @@ class RankHoldings {
 
   // --- weights, versions, gradients, optimizer state ------------------------------------------------
 
-  void hold_stage_state() {
-    for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) {
-      if (program_.placement.replica_on(stage, rank_) < 0) continue;
-      hold(MemoryCategory::weights, share(stage, cost(stage).weights, 3), 0, kBeforeFirst, kHeldForEver,
-           kBeforeFirst);
-      hold(MemoryCategory::optimizer_state, share(stage, cost(stage).optimizer_state, 1), 0, kBeforeFirst,
-           kHeldForEver, kBeforeFirst);
-      hold_versions(stage);
-      hold_gradients(stage);
-      if (program_.sharding == 3) hold_gathered_weights(stage);
-    }
+  void hold_stage_state(std::int32_t stage) {
+    const StageCost& figures = cost(stage);
+    hold(MemoryCategory::weights, share(stage, figures.weights, 3), 0, kBeforeFirst, kHeldForEver,
+         kBeforeFirst);
+    hold(MemoryCategory::optimizer_state, share(stage, figures.optimizer_state, 1), 0, kBeforeFirst,
+         kHeldForEver, kBeforeFirst);
+    if (figures.weights == 0 && figures.gradients == 0) return;  // nothing below holds anything
+    const Positions positions = positions_of(stage);
+    hold_versions(stage, positions);
+    hold_gradients(stage, positions);
+    if (program_.sharding == 3) hold_gathered_weights(stage, positions);
   }
 
-  void hold_gathered_weights(std::int32_t stage) {
+  /// Of all that a stage does but moving messages, ascending.
+  Positions positions_of(std::int32_t stage) {
+    const auto of = [this](std::int32_t position) { return span(position).action.stage; };
+    if (by_stage_.empty()) {
+      for (std::size_t i = 0; i < spans_.size(); ++i) {
+        if (!is_transfer(spans_[i].action.kind)) by_stage_.push_back(static_cast<std::int32_t>(i));
+      }
+      std::ranges::stable_sort(by_stage_, {}, of);
+    }
+    const auto found = std::ranges::equal_range(by_stage_, stage, {}, of);
+    return {found.begin(), found.end()};
+  }
+
+  void hold_gathered_weights(std::int32_t stage, Positions positions) {
     std::int32_t gathered = kNoPosition;
-    for (const std::int32_t position : of_stage_[index(stage)]) {
+    for (const std::int32_t position : positions) {
       const ActionKind kind = span(position).action.kind;
       if (kind == ActionKind::unshard) gathered = position;
       if (kind != ActionKind::reshard || gathered == kNoPosition) continue;
@@ -129,10 +146,9 @@ class RankHoldings {
       hold_between(MemoryCategory::weights, cost(stage).weights, gathered, kNoPosition);
   }
 
-  void hold_versions(std::int32_t stage) {
+  void hold_versions(std::int32_t stage, Positions positions) {
     VersionLives versions;
-    for (const std::int32_t position : of_stage_[index(stage)])
-      versions.note(span(position).action, position);
+    for (const std::int32_t position : positions) versions.note(span(position).action, position);
     for (const VersionLife& version : versions.all()) {
       // Used for the last time before the STEP: the new version takes its place, nothing is kept beside it.
       if (!version.is_used_after_its_replacement()) continue;
@@ -149,9 +165,9 @@ class RankHoldings {
     std::int32_t step = kNoPosition;
   };
 
-  void hold_gradients(std::int32_t stage) {
+  void hold_gradients(std::int32_t stage, Positions positions) {
     GradientLife life;
-    for (const std::int32_t position : of_stage_[index(stage)]) {
+    for (const std::int32_t position : positions) {
       const ActionKind kind = span(position).action.kind;
       const bool reduces = kind == ActionKind::reduce_grad;
       if ((reduces || makes_weight_gradient(kind)) && life.first == kNoPosition) life.first = position;
@@ -212,18 +228,18 @@ class RankHoldings {
     } else if (is_compute(here.action.kind) && has_microbatch(here.action.kind)) {
       hold_between(MemoryCategory::transient, costs_.stage_of(here.action).transient, position, position);
       if (here.action.kind == ActionKind::forward) {
-        hold_activations(passages_.at(key(here.action.stage, here.action.microbatch)));
+        hold_activations(passage_of(here.action));
       }
     }
   }
 
   void hold_buffer(std::int32_t position) {
     const Span& here = span(position);
-    const auto found = passages_.find(key(here.action.stage, here.action.microbatch));
-    const Passage passage = found == passages_.end() ? Passage{} : found->second;
+    const Bytes bytes = sizes_.of(here.action);
+    if (bytes == 0) return;
+    const Passage& passage = passage_of(here.action);
     const bool activation = flow_of(here.action.kind) == Flow::activation;
     const std::int32_t user = activation ? passage.forward : passage.backward;
-    const Bytes bytes = transfer_bytes(costs_, edges_, here.action);
     if (is_send(here.action.kind)) {
       const Ns produced = user == kNoPosition ? here.start_ns : span(user).end_ns;
       hold(MemoryCategory::send_buffers, bytes, produced, position, here.end_ns, position);
@@ -233,14 +249,14 @@ class RankHoldings {
     }
   }
 
-  std::int32_t rank_;
   std::span<const Span> spans_;
   const Program& program_;
   const CostTable& costs_;
-  EdgeNumbers edges_;
-  StageNeighbours neighbours_;
-  std::vector<std::vector<std::int32_t>> of_stage_;  // positions, ascending
-  std::unordered_map<std::uint64_t, Passage> passages_;
+  const EdgeNumbers& edges_;
+  TransferSizes sizes_;
+  const StageNeighbours& neighbours_;
+  std::vector<std::int32_t> by_stage_;  // positions, but for messages, as positions_of() has them
+  StageUnitTable<Passage> passages_;
   std::vector<Holding> holdings_;
 };
 
@@ -249,6 +265,7 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
   RankMemory memory;
   MemoryByCategory held{};
   Bytes total = 0;
+  std::int32_t peak_by = kBeforeFirst;
   for (const HoldingChange& change : changes_in_order(holdings)) {
     const Holding& holding = holdings[index(change.holding)];
     const auto category = index(holding.kind);
@@ -260,7 +277,7 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
     if (total > memory.peak_bytes) {
       memory.peak_bytes = total;
       memory.peak_time_ns = change.time_ns;
-      memory.peak_action = holding.charged_by < 0 ? "" : to_text(spans[index(holding.charged_by)].action);
+      peak_by = holding.charged_by;
       memory.at_peak = held;
     }
     if (!options.samples) continue;
@@ -269,26 +286,55 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
     }
     memory.samples.back().bytes = held;
   }
+  if (peak_by != kBeforeFirst) memory.peak_action = to_text(spans[index(peak_by)].action);
   return memory;
+}
+
+std::vector<std::vector<std::int32_t>> stages_by_rank(const Program& program) {
+  std::vector<std::vector<std::int32_t>> stages(index(program.rank_count()));
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    for (const std::int32_t rank : program.placement.stages[index(stage)].ranks)
+      stages[index(rank)].push_back(stage);
+  }
+  return stages;
 }
 
 }  // namespace
 
+MemoryOfRanks::MemoryOfRanks(const Experiment& experiment, const MemoryOptions& options)
+    : experiment_(experiment),
+      options_(options),
+      edges_(experiment.program),
+      neighbours_(stage_neighbours(experiment.program)),
+      stages_of_rank_(stages_by_rank(experiment.program)) {}
+
+RankMemory MemoryOfRanks::of(std::int32_t rank, std::span<const Span> spans) const {
+  const auto holdings =
+      RankHoldings(spans, experiment_, edges_, neighbours_).all(stages_of_rank_[index(rank)]);
+  RankMemory memory = run_through(holdings, spans, options_);
+  if (experiment_.counts_activations) memory.unit = MemoryUnit::activations;
+  if (rank < experiment_.cluster.device_count())
+    memory.capacity = experiment_.cluster.devices()[index(rank)].memory_bytes;
+  return memory;
+}
+
+std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experiment,
+                                  const MemoryOptions& options) {
+  const MemoryOfRanks memory(experiment, options);
+  RankSpans spans(run.flat, experiment.program.placement, run.times);
+  std::vector<RankMemory> memories;
+  memories.reserve(index(run.flat.rank_count));
+  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank)
+    memories.push_back(memory.of(rank, spans.of(rank)));
+  return memories;
+}
+
 std::vector<RankMemory> memory_of(const Timeline& timeline, const Experiment& experiment,
                                   const MemoryOptions& options) {
+  const MemoryOfRanks memory(experiment, options);
   std::vector<RankMemory> memories;
-  std::size_t begin = 0;
-  for (std::int32_t rank = 0; rank < timeline.rank_count; ++rank) {
-    std::size_t end = begin;
-    while (end < timeline.spans.size() && timeline.spans[end].rank == rank) ++end;
-    const auto spans = std::span(timeline.spans).subspan(begin, end - begin);
-    memories.push_back(run_through(RankHoldings(rank, spans, experiment).all(), spans, options));
-    if (experiment.counts_activations) memories.back().unit = MemoryUnit::activations;
-    if (rank < experiment.cluster.device_count()) {
-      memories.back().capacity = experiment.cluster.devices()[index(rank)].memory_bytes;
-    }
-    begin = end;
-  }
+  std::int32_t rank = 0;
+  for (const Spans& spans : spans_by_rank(timeline)) memories.push_back(memory.of(rank++, spans));
   return memories;
 }
 

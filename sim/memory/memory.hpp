@@ -2,11 +2,15 @@
 // What every rank holds over time, by category, from the times of a Timeline.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/engines/engines.hpp"
 
 namespace penstock {
 
@@ -14,7 +18,7 @@ struct MemoryOptions {
   bool samples = true;  ///< keep the whole curve, not only the peaks
 };
 
-/// Memory of each rank. Charged at the start and released at the end of actions:
+/// The memory of single ranks. Charged at the start and released at the end of actions:
 ///   weights            from the start to the end; sharding 3: 1/n of a group of n, and the whole beside it
 ///                      from UNSHARD to RESHARD
 ///   weight_versions    an older version from the STEP that replaced it to the end of its last use
@@ -27,6 +31,25 @@ struct MemoryOptions {
 ///   receive_buffers    from the transfer's start to the consumer's end
 ///   transient          while F, B, I, W or R runs
 /// At one instant releases come before charges, then program order (holdings.hpp).
+class MemoryOfRanks {
+ public:
+  /// The experiment must outlive it.
+  MemoryOfRanks(const Experiment& experiment, const MemoryOptions& options);
+
+  /// Of the rank whose spans these are, in program order.
+  RankMemory of(std::int32_t rank, std::span<const Span> spans) const;
+
+ private:
+  const Experiment& experiment_;
+  MemoryOptions options_;
+  EdgeNumbers edges_;
+  StageNeighbours neighbours_;
+  std::vector<std::vector<std::int32_t>> stages_of_rank_;  // ascending
+};
+
+/// The memory of all ranks.
+std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experiment,
+                                  const MemoryOptions& options);
 std::vector<RankMemory> memory_of(const Timeline& timeline, const Experiment& experiment,
                                   const MemoryOptions& options);
 

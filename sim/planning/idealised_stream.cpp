@@ -15,14 +15,13 @@
 
 #include <tl/expected.hpp>
 
-#include "report/timeline/timeline.hpp"
-#include "report/timeline/walk_timeline.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/stalled_walk.hpp"
 #include "schedules/ir/action.hpp"
@@ -157,13 +156,17 @@ Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_
   return scenario;
 }
 
-using Simulated = tl::expected<Timeline, std::string>;
+struct Times {
+  FlatProgram flat;
+  ProgramTimes times;
+};
+using Simulated = tl::expected<Times, std::string>;
 
 Simulated walked(FactorSet on, const Experiment& experiment, const PipelinePlan& plan) {
-  const FlatProgram flat =
+  FlatProgram flat =
       flatten(experiment.program, experiment.costs, {.channels = experiment.channels, .iterations = 1});
-  const auto times = walk(flat, durations_with(on, experiment, flat, plan), experiment.channels);
-  if (times) return timeline_of(flat, experiment.program.placement, *times);
+  auto times = walk(flat, durations_with(on, experiment, flat, plan), experiment.channels);
+  if (times) return Times{.flat = std::move(flat), .times = *std::move(times)};
   return tl::unexpected(hang_of(flat, times.error(), experiment.channels).message);
 }
 
@@ -173,19 +176,20 @@ Simulated simulated(FactorSet on, const PlannedScenario& planned, std::int64_t m
   const bool overlaps = !on.has(PlanFactor::overlap) && planned.objective == PlanObjective::maximum;
   if (overlaps) experiment->program = with_updates_one_minibatch_later(std::move(experiment->program));
   if (!on.has(PlanFactor::contention)) return walked(on, *experiment, planned.plan);
-  auto timeline = run_engine(*experiment, Engine::automatic);
-  if (!timeline) return tl::unexpected(std::move(timeline.error().message));
-  return *std::move(timeline);
+  auto run = run_engine(*experiment, Engine::automatic);
+  if (!run) return tl::unexpected(std::move(run.error().message));
+  return Times{.flat = std::move(run->flat), .times = std::move(run->times)};
 }
 
 // --- its period -----------------------------------------------------------------------------------------
 
 /// When each minibatch has left the pipeline.
-std::vector<Ns> completions(const Timeline& timeline, std::int64_t minibatches) {
+std::vector<Ns> completions(const Times& stream, std::int64_t minibatches) {
   std::vector<Ns> ends(static_cast<std::size_t>(minibatches), 0);
-  for (const Span& span : timeline.spans) {
-    if (span.action.stage == 0 && span.action.kind == ActionKind::backward)
-      ends[static_cast<std::size_t>(span.action.microbatch)] = span.end_ns;
+  for (std::size_t position = 0; position < stream.flat.actions.size(); ++position) {
+    const Action& action = stream.flat.actions[position];
+    if (action.stage == 0 && action.kind == ActionKind::backward)
+      ends[static_cast<std::size_t>(action.microbatch)] = stream.times.end[position];
   }
   return ends;
 }
@@ -229,12 +233,12 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
   constexpr std::int64_t kLongest = 1 << 15;
   std::int64_t length = (4 * in_flight + 64 + 16 * multiple) / multiple * multiple;
   while (true) {
-    const auto timeline = simulated(on, planned, length);
-    if (!timeline) return tl::unexpected(timeline.error());
+    const auto stream = simulated(on, planned, length);
+    if (!stream) return tl::unexpected(stream.error());
     const Stretch stretch{.begin = static_cast<std::size_t>(length / 3),
                           .end = static_cast<std::size_t>(length - in_flight - multiple)};
     const StreamPeriod period =
-        period_of(completions(*timeline, length), stretch, static_cast<std::size_t>(multiple));
+        period_of(completions(*stream, length), stretch, static_cast<std::size_t>(multiple));
     if (period.is_exact || 4 * length > kLongest) return period;
     length *= 4;
   }
@@ -252,10 +256,10 @@ FactorSet FactorSet::with(PlanFactor factor) const {
 tl::expected<StreamPeriod, std::string> simulated_period(const PlannedScenario& planned, FactorSet on) {
   if (!on.has(PlanFactor::ends)) return steady_period(on, planned);
   const std::int64_t minibatches = *planned.scenario.batch.microbatches;
-  const auto timeline = simulated(on, planned, minibatches);
-  if (!timeline) return tl::unexpected(timeline.error());
+  const auto run = simulated(on, planned, minibatches);
+  if (!run) return tl::unexpected(run.error());
   return StreamPeriod{
-      .period_ns = static_cast<double>(timeline->makespan_ns) / static_cast<double>(minibatches),
+      .period_ns = static_cast<double>(last_end(run->times)) / static_cast<double>(minibatches),
       .is_exact = true};
 }
 

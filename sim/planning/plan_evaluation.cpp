@@ -68,7 +68,8 @@ using Simulated = tl::expected<Result, std::string>;
 
 Simulated simulated(Scenario scenario, std::int32_t iterations, SteadyState steady) {
   scenario.shape.iterations = iterations;
-  auto result = simulate_scenario(scenario, {.memory = {.samples = false}, .steady = steady});
+  auto result = simulate_scenario(
+      scenario, {.memory = {.samples = false}, .steady = steady, .timeline = TimelineKept::none});
   if (!result) return tl::unexpected(result.error().message);
   return *std::move(result);
 }
@@ -98,6 +99,7 @@ tl::expected<Stream, std::string> simulated_stream(const Scenario& scenario, dou
 template <typename Shape>
 ClusterSpec part_of(ClusterSpec whole, Shape shape) {
   whole.shape = std::move(shape);
+  whole.built.reset();
   return whole;
 }
 

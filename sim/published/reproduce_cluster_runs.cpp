@@ -39,7 +39,7 @@ constexpr std::int64_t kMinibatches = 120;  // shared evenly by 1 to 6, 8, 10, 1
 double gib(Bytes bytes) { return static_cast<double>(bytes) / kGiB; }
 
 Prediction prediction_of(const Scenario& scenario) {
-  auto prediction = predict(scenario, {.memory = {.samples = false}});
+  auto prediction = predict(scenario, {.memory = {.samples = false}, .timeline = TimelineKept::none});
   if (!prediction) throw std::logic_error(prediction.error().message);
   return *std::move(prediction);
 }

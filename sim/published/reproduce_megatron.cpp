@@ -64,8 +64,8 @@ double seconds_at_peak(const TransformerShape& shape, const Pipeline& pipeline) 
   scenario.shape.virtual_stages = pipeline.virtual_stages;
   scenario.batch.microbatches = pipeline.microbatches;
   scenario.partition.rule = Partition::Rule::balanced;
-  const auto result =
-      simulate_scenario(scenario, {.memory = {.samples = false}, .steady = SteadyState::skip});
+  const auto result = simulate_scenario(
+      scenario, {.memory = {.samples = false}, .steady = SteadyState::skip, .timeline = TimelineKept::none});
   if (!result) throw std::logic_error(result.error().message);
   return static_cast<double>(result->makespan_ns) / 1e9;
 }

@@ -11,7 +11,6 @@
 #include <optional>
 #include <utility>
 
-#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -41,10 +40,14 @@ std::int64_t common_multiple_of_replicas(const Program& program) {
   return multiple;
 }
 
+struct Stream {
+  Experiment experiment;
+  bool is_of_any_length = true;  ///< its length does not follow from the scenario's
+};
+
 /// The scenario with a stream of at least `least` microbatches of the same size; nothing when that is beyond
 /// what is worth the time.
-std::optional<Experiment> stream_of(const Scenario& scenario, const Experiment& experiment,
-                                    std::int64_t least) {
+std::optional<Stream> stream_of(const Scenario& scenario, const Experiment& experiment, std::int64_t least) {
   constexpr std::int64_t kMostActions = 1 << 23;
   const std::int64_t microbatches = experiment.program.microbatches;
   const std::int64_t most = kMostActions * microbatches / action_count(experiment.program);
@@ -53,29 +56,31 @@ std::optional<Experiment> stream_of(const Scenario& scenario, const Experiment& 
   longer.batch.micro_batch_size = static_cast<std::int64_t>(experiment.samples_per_microbatch);
   longer.batch.global_batch_size.reset();
   // Some routings share fewer numbers than the common multiples; the scenario's own one they do share.
-  for (const std::int64_t multiple : {common_multiple_of_replicas(experiment.program), microbatches}) {
+  const std::int64_t shared_evenly = common_multiple_of_replicas(experiment.program);
+  for (const std::int64_t multiple : {shared_evenly, microbatches}) {
     const std::int64_t length = (least + multiple - 1) / multiple * multiple;
     if (length > most) continue;
     longer.batch.microbatches = length;
-    if (auto prepared = prepare(longer)) return *std::move(prepared);
+    if (auto prepared = prepare(longer)) return Stream{*std::move(prepared), multiple == shared_evenly};
   }
   return std::nullopt;
 }
 
 /// The shortest stream that is long enough for its own depth, which a short one does not reach.
-std::optional<Experiment> shortest_stream(const Scenario& scenario, const Experiment& experiment) {
+std::optional<Stream> shortest_stream(const Scenario& scenario, const Experiment& experiment) {
   std::int64_t least = length_for(1);
   while (true) {
     auto stream = stream_of(scenario, experiment, least);
     if (!stream) return std::nullopt;
-    const std::int64_t wanted = length_for(dependency_depth(stream->program));
-    if (wanted <= stream->program.microbatches) return stream;
+    const Program& program = stream->experiment.program;
+    const std::int64_t wanted = length_for(dependency_depth(program));
+    if (wanted <= program.microbatches) return stream;
     least = wanted;
   }
 }
 
-std::optional<double> rate_of(const Timeline& timeline, const Experiment& stream) {
-  const auto period = period_of_stream(timeline, stream.program);
+std::optional<double> rate_of(const EngineRun& run, const Experiment& stream) {
+  const auto period = period_of_stream(run, stream.program);
   if (!period || period->period_ns == 0) return std::nullopt;
   return samples_per_second(*period, stream.samples_per_microbatch);
 }
@@ -91,12 +96,14 @@ std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Expe
   std::optional<EndlessStream> found;
   auto stream = shortest_stream(*planned, experiment);
   for (int attempt = 0; stream && attempt < kAttempts; ++attempt) {
-    const auto timeline = run_engine(*stream, engine);
-    if (!timeline) break;
-    found = EndlessStream{.samples_per_second = rate_of(*timeline, *stream),
-                          .memories = memory_of(*timeline, *stream, {.samples = false})};
+    const Experiment& longer = stream->experiment;
+    const auto run = run_engine(longer, engine);
+    if (!run) break;
+    found = EndlessStream{.samples_per_second = rate_of(*run, longer),
+                          .memories = memory_of(*run, longer, {.samples = false}),
+                          .is_of_any_length = stream->is_of_any_length};
     if (found->samples_per_second) break;
-    stream = stream_of(*planned, experiment, 4 * std::int64_t{stream->program.microbatches});
+    stream = stream_of(*planned, experiment, 4 * std::int64_t{longer.program.microbatches});
   }
   return found;
 }

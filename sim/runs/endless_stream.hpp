@@ -16,6 +16,7 @@ namespace penstock {
 struct EndlessStream {
   std::optional<double> samples_per_second;  ///< absent: no period showed
   std::vector<RankMemory> memories;          ///< one a rank; peaks, no curve
+  bool is_of_any_length = true;              ///< the scenario's number of microbatches was not asked for
 };
 
 /// The stream of `scenario`, from which `experiment` was prepared. Neither the scenario's number of

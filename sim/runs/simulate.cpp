@@ -20,14 +20,18 @@
 #include "report/print/units.hpp"
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
+#include "report/timeline/arrivals.hpp"
 #include "report/timeline/timeline.hpp"
+#include "report/timeline/walk_timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/rank_devices.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/program_times.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/steady_state.hpp"
@@ -40,38 +44,60 @@
 namespace penstock {
 namespace {
 
-/// Bytes over every link, from the messages of the timeline.
-std::vector<LinkTraffic> link_traffic(const Timeline& timeline, const Experiment& experiment) {
-  std::map<std::int32_t, Bytes> bytes_of_link;
-  const auto add = [&](std::int32_t from, std::int32_t to, Bytes bytes) {
-    for (const std::int32_t link : experiment.cluster.route(from, to).links) bytes_of_link[link] += bytes;
-  };
-  std::map<std::pair<std::int32_t, std::int32_t>, Bytes> bytes_of_pair;
-  const Placement& placement = experiment.program.placement;
-  const EdgeNumbers edges(experiment.program);
-  CollectiveRings rings(experiment);
-  for (const Span& span : timeline.spans) {
-    if (is_send(span.action.kind)) {
-      const std::int32_t to = placement.rank_of(span.action.peer, span.action.microbatch);
-      bytes_of_pair[{span.rank, to}] += transfer_bytes(experiment.costs, edges, span.action);
-    } else if (is_collective(span.action.kind)) {
-      const CollectiveRing& ring = rings.of(span.action);
-      const auto here = std::ranges::find(ring.ranks, span.rank) - ring.ranks.begin();
-      const auto next = (static_cast<std::size_t>(here) + 1) % ring.ranks.size();
-      bytes_of_pair[{span.rank, ring.ranks[next]}] += ring.cost.bytes_per_link;
-    }
-  }
-  for (const auto& [pair, bytes] : bytes_of_pair) add(pair.first, pair.second, bytes);
-  std::vector<LinkTraffic> traffic;
-  for (const auto& [link, bytes] : bytes_of_link) {
-    if (bytes > 0)
-      traffic.push_back({experiment.cluster.links()[static_cast<std::size_t>(link)].name, bytes});
-  }
-  return traffic;
-}
+/// Bytes over every link, from the messages of one rank after the other.
+class LinkBytes {
+ public:
+  /// The experiment must outlive it.
+  explicit LinkBytes(const Experiment& experiment)
+      : experiment_(experiment),
+        edges_(experiment.program),
+        sizes_(experiment.costs, edges_),
+        rings_(experiment) {}
 
-std::optional<double> steady_rate(const Experiment& experiment, Engine engine) {
-  const std::optional<Period> period = steady_period(experiment, engine);
+  void add(Spans of_rank) {
+    for (const Span& span : of_rank) {
+      if (is_send(span.action.kind)) {
+        const std::int32_t to =
+            experiment_.program.placement.rank_of(span.action.peer, span.action.microbatch);
+        bytes_to(to) += sizes_.of(span.action);
+      } else if (is_collective(span.action.kind)) {
+        const CollectiveRing& ring = rings_.of(span.action);
+        const auto here = std::ranges::find(ring.ranks, span.rank) - ring.ranks.begin();
+        bytes_to(ring.ranks[(index(here) + 1) % ring.ranks.size()]) += ring.cost.bytes_per_link;
+      }
+    }
+    for (const auto& [to, bytes] : bytes_to_) {
+      for (const std::int32_t link : experiment_.cluster.route(of_rank.front().rank, to).links)
+        bytes_of_link_[link] += bytes;
+    }
+    bytes_to_.clear();
+  }
+
+  std::vector<LinkTraffic> traffic() const {
+    std::vector<LinkTraffic> traffic;
+    for (const auto& [link, bytes] : bytes_of_link_) {
+      if (bytes > 0) traffic.push_back({experiment_.cluster.links()[index(link)].name, bytes});
+    }
+    return traffic;
+  }
+
+ private:
+  /// Few ranks are neighbours of one.
+  Bytes& bytes_to(std::int32_t rank) {
+    const auto known = std::ranges::find(bytes_to_, rank, &std::pair<std::int32_t, Bytes>::first);
+    return known != bytes_to_.end() ? known->second : bytes_to_.emplace_back(rank, 0).second;
+  }
+
+  const Experiment& experiment_;
+  EdgeNumbers edges_;
+  TransferSizes sizes_;
+  CollectiveRings rings_;
+  std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;  // from the rank at hand
+  std::map<std::int32_t, Bytes> bytes_of_link_;
+};
+
+std::optional<double> steady_rate(const Experiment& experiment, Engine engine, const EngineRun& run) {
+  const std::optional<Period> period = steady_period(experiment, engine, run);
   if (!period || period->period_ns == 0) return std::nullopt;
   return samples_per_second(*period, experiment.samples_per_microbatch);
 }
@@ -111,18 +137,51 @@ Result with_model_rates(Result result, const Experiment& experiment) {
   return result;
 }
 
+/// What is read off the spans of all ranks, one rank after the other.
+struct Readings {
+  std::vector<RankFigures> ranks;
+  std::vector<RankMemory> memories;
+  std::vector<LinkTraffic> links;
+  std::vector<Span> spans;  ///< as many as are kept
+};
+
+Readings readings_of(const EngineRun& run, const Experiment& experiment, const SimulateOptions& options) {
+  Readings found;
+  if (options.timeline == TimelineKept::all) found.spans.reserve(run.flat.ops.size());
+  const EdgeNumbers edges(experiment.program);
+  const RunFacts facts{.program = experiment.program, .costs = experiment.costs};
+  const MemoryOfRanks memory(experiment, options.memory);
+  LinkBytes links(experiment);
+  RankSpans spans(run.flat, experiment.program.placement, run.times);
+  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
+    const Spans of_rank = spans.of(rank);
+    found.memories.push_back(memory.of(rank, of_rank));
+    if (options.figures == WantedFigures::of_rows) {
+      found.ranks.push_back(compute_times_of(of_rank));
+      continue;
+    }
+    found.ranks.push_back(figures_of(of_rank, facts, edges));
+    links.add(of_rank);
+    if (options.timeline == TimelineKept::all)
+      found.spans.insert(found.spans.end(), of_rank.begin(), of_rank.end());
+  }
+  found.links = links.traffic();
+  return found;
+}
+
 /// `rate_of` is asked for the steady rate by the engine that ran, where `options` wants one.
+using RateOf = std::function<std::optional<double>(Engine, const EngineRun&)>;
+
 tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const SimulateOptions& options,
-                                            const std::function<std::optional<double>(Engine)>& rate_of) {
+                                            const RateOf& rate_of) {
   const Engine engine = resolve(experiment, options.engine);
-  auto timeline = run_engine(experiment, engine);
-  if (!timeline) return tl::unexpected(std::move(timeline.error()));
-  const Ns makespan_ns = timeline->makespan_ns;
-  auto memories = memory_of(*timeline, experiment, options.memory);
-  auto links = link_traffic(*timeline, experiment);
+  const auto run = run_engine(experiment, engine);
+  if (!run) return tl::unexpected(run.error());
+  const Ns makespan_ns = last_end(run->times);
+  Readings found = readings_of(*run, experiment, options);
   const bool wants_rate = options.steady == SteadyState::find;
   const LinkSharing sharing = link_sharing(experiment, options.engine, engine);
-  Result result = summarize(*std::move(timeline),
+  Result result = summarize(std::move(found.ranks), makespan_ns,
                             {.program = experiment.program,
                              .costs = experiment.costs,
                              .samples_per_microbatch = experiment.samples_per_microbatch,
@@ -131,20 +190,26 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
                              .engine = std::string(to_text(engine)),
                              .channels = experiment.channels,
                              .link_sharing = sharing,
-                             .steady_samples_per_second = wants_rate ? rate_of(engine) : std::nullopt,
+                             .steady_samples_per_second = wants_rate ? rate_of(engine, *run) : std::nullopt,
                              .price_per_device_hour = experiment.price_per_device_hour,
                              .devices = rank_devices(experiment),
-                             .memories = std::move(memories),
-                             .links = std::move(links),
-                             .notes = notes_of(experiment, options, sharing, makespan_ns)});
+                             .memories = std::move(found.memories),
+                             .links = std::move(found.links),
+                             .notes = notes_of(experiment, options, sharing, makespan_ns),
+                             .has_digest = options.figures == WantedFigures::all});
+  if (options.timeline == TimelineKept::all) {
+    result.timeline = {
+        .rank_count = run->flat.rank_count, .makespan_ns = makespan_ns, .spans = std::move(found.spans)};
+  }
   return with_model_rates(std::move(result), experiment);
 }
 
 }  // namespace
 
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options) {
-  return simulate_at_rate(experiment, options,
-                          [&](Engine engine) { return steady_rate(experiment, engine); });
+  return simulate_at_rate(experiment, options, [&](Engine engine, const EngineRun& run) {
+    return steady_rate(experiment, engine, run);
+  });
 }
 
 namespace {
@@ -183,11 +248,11 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
         SimulateError{experiment.error().message, experiment.error().invalid, std::nullopt});
   }
   std::optional<EndlessStream> stream;
-  auto result = simulate_at_rate(*experiment, options, [&](Engine engine) {
+  auto result = simulate_at_rate(*experiment, options, [&](Engine engine, const EngineRun& run) {
     if (experiment->program.update == UpdateRule::microbatch)
-      stream = endless_stream(scenario, *experiment, options.engine);
+      stream = options.stream_of(scenario, *experiment, options.engine);
     const bool is_known = stream && stream->samples_per_second;
-    return is_known ? stream->samples_per_second : steady_rate(*experiment, engine);
+    return is_known ? stream->samples_per_second : steady_rate(*experiment, engine, run);
   });
   if (!result) return tl::unexpected(SimulateError{result.error().message, true, result.error()});
   return Prediction{.result = *std::move(result), .stream = std::move(stream)};

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -23,11 +24,25 @@ enum class SteadyState : std::uint8_t { find, skip };
 /// Whether a note says how sure the makespan is where links are shared (sharing_band.hpp): two more runs.
 enum class SharingBand : std::uint8_t { skip, find };
 
+/// Which figures are wanted. Those of a sweep's rows: neither exposed communication, live activations, weight
+/// versions and traffic of ranks and links, which stay 0, nor the digest.
+enum class WantedFigures : std::uint8_t { all, of_rows };
+
+/// Whether the result holds the span of every action; no figure needs it.
+enum class TimelineKept : std::uint8_t { all, none };
+
+/// Where the steady state of an asynchronous scenario comes from: endless_stream() or what remembers it.
+using StreamOf =
+    std::function<std::optional<EndlessStream>(const Scenario&, const Experiment&, Engine engine)>;
+
 struct SimulateOptions {
   Engine engine = Engine::automatic;
   MemoryOptions memory;
   SteadyState steady = SteadyState::find;
   SharingBand band = SharingBand::skip;
+  TimelineKept timeline = TimelineKept::all;  ///< `none` with WantedFigures::of_rows
+  WantedFigures figures = WantedFigures::all;
+  StreamOf stream_of = endless_stream;
 };
 
 /// Predicts time, memory and traffic. Error: the program hangs under experiment.channels.

@@ -9,10 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -25,12 +29,15 @@
 #include "report/result/result.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/model/model.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/batch.hpp"
+#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/closed_forms.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/runs/endless_stream.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -173,14 +180,42 @@ std::int32_t chunks_at(const Scenario& scenario) {
   return schedule == nullptr ? scenario.shape.virtual_stages : chunks_of(*schedule, scenario.shape);
 }
 
-SweepPoint point_at(const Scenario& scenario, Engine engine) {
+/// The steady states of a sweep's asynchronous schedules, for whose number of microbatches nobody asks.
+class SharedStreams {
+ public:
+  /// As endless_stream() has it. From any thread: two that ask at once find the same.
+  std::optional<EndlessStream> of(const Scenario& scenario, const Experiment& experiment, Engine engine) {
+    const Key key{scenario.schedule, scenario.shape.stages, scenario.shape.virtual_stages,
+                  experiment.samples_per_microbatch};
+    {
+      const std::scoped_lock lock(mutex_);
+      if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    }
+    auto stream = endless_stream(scenario, experiment, engine);
+    if (!stream || !stream->is_of_any_length) return stream;
+    const std::scoped_lock lock(mutex_);
+    return known_.try_emplace(key, *std::move(stream)).first->second;
+  }
+
+ private:
+  /// What one sweep's scenarios differ in: schedule, K, v and samples of a microbatch.
+  using Key = std::tuple<std::string, std::int32_t, std::int32_t, double>;
+  std::mutex mutex_;
+  std::map<Key, EndlessStream> known_;
+};
+
+SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& streams) {
   SweepRow row;
   row.schedule = scenario.schedule;
   row.stages = scenario.shape.stages;
   row.virtual_stages = chunks_at(scenario);
   row.microbatches = static_cast<std::int32_t>(scenario.batch.microbatches.value_or(1));
   try {
-    const auto prediction = predict(scenario, {.engine = engine, .memory = {.samples = false}});
+    const auto prediction = predict(scenario, {.engine = engine,
+                                               .memory = {.samples = false},
+                                               .timeline = TimelineKept::none,
+                                               .figures = WantedFigures::of_rows,
+                                               .stream_of = std::bind_front(&SharedStreams::of, &streams)});
     if (prediction) {
       add_figures(row, scenario, *prediction);
       return {row, prediction->result.notes};
@@ -248,10 +283,11 @@ tl::expected<void, std::string> check_known(const Scenario& scenario, const Swee
   }
   // A changed model or another release would show in nearly every point: a few are enough.
   constexpr std::size_t kTried = 3;
+  SharedStreams streams;
   for (std::size_t i = 0; i < kTried && !grid.known.empty(); ++i) {
     const std::size_t at = i * (grid.known.size() - 1) / (kTried - 1);
     const auto& [number, point] = *std::next(grid.known.begin(), static_cast<std::ptrdiff_t>(at));
-    if (point_at(scenario_at(scenario, grid.batch, points[number]), grid.engine) == point) continue;
+    if (point_at(scenario_at(scenario, grid.batch, points[number]), grid.engine, streams) == point) continue;
     return tl::unexpected(name_of(number, point.row) +
                           " has other figures now: the scenario, the flags or penstock have changed");
   }
@@ -260,13 +296,16 @@ tl::expected<void, std::string> check_known(const Scenario& scenario, const Swee
 
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   const std::vector<Point> points = points_of(scenario, grid);
+  Scenario base = scenario;
+  base.cluster = built_once(std::move(base.cluster));
+  SharedStreams streams;
   std::vector<std::optional<SweepPoint>> rows(points.size());
   for (const auto& [number, point] : grid.known) rows[number] = point;
   std::atomic<std::size_t> done = grid.known.size();
   tbb::parallel_for(std::size_t{0}, points.size(), [&](std::size_t i) {
     if (rows[i] || (grid.stopped && grid.stopped())) return;
     // Each writes its own row, so that nothing is locked and the order is that of the grid.
-    rows[i] = point_at(scenario_at(scenario, grid.batch, points[i]), grid.engine);
+    rows[i] = point_at(scenario_at(base, grid.batch, points[i]), grid.engine, streams);
     if (grid.finished) grid.finished(i, *rows[i]);
     if (grid.progress) grid.progress(++done, points.size());
   });

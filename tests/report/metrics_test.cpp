@@ -1,6 +1,14 @@
 // Bubble, exposed communication, live activations, versions and throughput, on timelines small enough to
 // check by hand.
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "report/result/metrics.hpp"
@@ -135,6 +143,44 @@ TEST(Holdings, WhatComesAndGoesAtOneInstantIsCountedInProgramOrder) {
   const std::vector<Holding> nested = {{.from_ns = 5, .until_ns = 5, .charged_by = 0, .released_by = 3},
                                        {.from_ns = 5, .until_ns = 5, .charged_by = 1, .released_by = 2}};
   EXPECT_EQ(peak_amount(nested), 2);
+}
+
+/// Every change in the order that holdings.hpp states, sorted as it stands.
+std::vector<std::pair<Ns, bool>> sorted_changes(const std::vector<Holding>& holdings) {
+  using Key = std::tuple<Ns, int, std::int32_t, int, std::size_t>;  // time, phase, position, order, holding
+  std::vector<Key> keys;
+  for (std::size_t i = 0; i < holdings.size(); ++i) {
+    const Holding& held = holdings[i];
+    keys.emplace_back(held.from_ns, 1, held.charged_by, 1, i);
+    if (held.until_ns == kHeldForEver) continue;
+    const bool own = held.charged_by == held.released_by;
+    keys.emplace_back(held.until_ns, held.until_ns == held.from_ns ? 1 : 0, held.released_by, own ? 2 : 0, i);
+  }
+  std::ranges::sort(keys);
+  std::vector<std::pair<Ns, bool>> changes;
+  for (const Key& key : keys) changes.emplace_back(std::get<0>(key), std::get<3>(key) == 1);
+  return changes;
+}
+
+TEST(Holdings, AreMergedIntoTheOrderThatSortingGives) {
+  std::mt19937 random(7);
+  const auto pick = [&](int most) { return std::uniform_int_distribution(0, most)(random); };
+  for (int round = 0; round < 500; ++round) {
+    std::vector<Holding> holdings;
+    for (int i = pick(30); i > 0; --i) {
+      const Ns from = pick(8);
+      holdings.push_back({.from_ns = from,
+                          .until_ns = pick(5) == 0 ? kHeldForEver : from + pick(4),
+                          .charged_by = pick(9) - 1,
+                          .released_by = pick(9),
+                          .kind = pick(3),
+                          .amount = 1});
+    }
+    std::vector<std::pair<Ns, bool>> changes;
+    for (const HoldingChange& change : changes_in_order(holdings))
+      changes.emplace_back(change.time_ns, change.charge);
+    ASSERT_EQ(changes, sorted_changes(holdings)) << "round " << round;
+  }
 }
 
 TEST(Metrics, KCountsTheRanksOfOnePipelineWhateverCopiesAndChunksThereAre) {

@@ -1,12 +1,17 @@
 // The extrapolated rate is the simulated one.
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "report/timeline/timeline.hpp"
+#include "schedules/check/channel_check.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
@@ -15,6 +20,7 @@
 #include "sim/engines/engines.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "tests/sim/experiments.hpp"
+#include "tests/sim/random_experiment.hpp"
 
 namespace penstock {
 namespace {
@@ -32,6 +38,80 @@ Experiment uneven(const std::string& schedule, const Shape& shape) {
   }
   costs.edges.assign(stage_edges(program).size(), {.activation = 60, .gradient = 40});
   return experiment_of(program, costs, uniform_links(program.rank_count(), 1e9, 9));
+}
+
+/// The obvious way: all passes one after the other, as long as it takes until the last one repeats an earlier
+/// one.
+std::optional<Period> period_of_timelines(Experiment experiment) {
+  for (const std::int32_t passes : {2, 4, 8, 16, 32, 64}) {
+    experiment.program.iterations = passes;
+    const Timeline timeline = *critical_path(experiment);
+    std::vector<std::vector<Ns>> rows(static_cast<std::size_t>(passes));
+    auto span = timeline.spans.begin();
+    for (const auto& list : experiment.program.ranks) {
+      for (auto& row : rows) {
+        for (std::size_t i = 0; i < list.size(); ++i, ++span) {
+          row.push_back(span->start_ns);
+          row.push_back(span->end_ns);
+        }
+      }
+    }
+    for (std::size_t back = 1; back <= rows.size() / 2; ++back) {
+      std::vector<Ns> moved = rows[rows.size() - 1 - back];
+      const Ns amount = rows.back().front() - moved.front();
+      for (Ns& time : moved) time += amount;
+      if (moved == rows.back())
+        return Period{amount, static_cast<std::int64_t>(back) * experiment.program.microbatches};
+    }
+  }
+  return std::nullopt;
+}
+
+TEST(SteadyState, TheTapeOfOnePassSaysWhatManyPassesSay) {
+  int found = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const Shape& shape : {Shape{.stages = 2, .microbatches = 4},
+                               Shape{.stages = 4, .microbatches = 8, .virtual_stages = 2}}) {
+      if (!generate(schedule.name, shape)) continue;
+      Experiment experiment = uneven(std::string(schedule.name), shape);
+      if (experiment.program.update == UpdateRule::microbatch) continue;
+      for (const ChannelModel model : kChannelModels) {
+        for (const bool blocking : {false, true}) {
+          experiment.channels = {.model = model, .blocking = blocking};
+          if (find_hang(experiment.program, experiment.channels, experiment.costs)) continue;
+          for (const bool barrier : {false, true}) {
+            SCOPED_TRACE(testing::Message() << schedule.name << " K=" << shape.stages << " " << to_text(model)
+                                            << (blocking ? " blocking" : "") << (barrier ? " barrier" : ""));
+            experiment.program.barrier = barrier;
+            const auto expected = period_of_timelines(experiment);
+            EXPECT_EQ(steady_period(experiment, Engine::critical_path), expected);
+            if (!links_are_shared(experiment)) {
+              EXPECT_EQ(steady_period(experiment, Engine::event), expected);
+            }
+            found += expected ? 1 : 0;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(found, 300);
+}
+
+TEST(SteadyState, TheTapeOfOnePassSaysWhatManyPassesSayOfRandomPrograms) {
+  int found = 0;
+  for (std::uint32_t seed = 1; seed <= 1500; ++seed) {
+    Experiment experiment = random_experiment(seed);
+    experiment.program.iterations = 1;
+    if (experiment.program.update == UpdateRule::microbatch) continue;
+    const auto expected = period_of_timelines(experiment);
+    ASSERT_EQ(steady_period(experiment, Engine::critical_path), expected) << "seed " << seed;
+    experiment.channels = {};
+    if (find_hang(experiment.program, {}, experiment.costs)) continue;
+    ASSERT_EQ(steady_period(experiment, Engine::critical_path), period_of_timelines(experiment))
+        << "seed " << seed;
+    found += expected ? 1 : 0;
+  }
+  EXPECT_GT(found, 500);
 }
 
 TEST(SteadyState, MorePassesTakeAMultipleOfThePeriodLonger) {

@@ -114,6 +114,25 @@ TEST(Sweep, GivesEqualRowsOnAnyNumberOfThreads) {
   EXPECT_EQ(sweep(base, grid), parallel);
 }
 
+// Clusters and endless streams are shared between points; nobody sees it.
+TEST(Sweep, EveryRowIsThatOfItsPointAlone) {
+  const Scenario base =
+      scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, devices: 4, memory: 30 MB}\n");
+  const SweepGrid grid{
+      .schedules = {"1f1b", "naive", "1f1b-rr"}, .stages = {2, 4}, .microbatches = {1, 2, 8, 16}};
+  std::size_t row = 0;
+  const Sweep swept = sweep(base, grid);
+  for (const std::string& schedule : grid.schedules) {
+    for (const std::int32_t stages : grid.stages) {
+      for (const std::int32_t microbatches : grid.microbatches) {
+        const Sweep alone =
+            sweep(base, {.schedules = {schedule}, .stages = {stages}, .microbatches = {microbatches}});
+        EXPECT_EQ(swept.rows[row++], alone.rows[0]) << schedule << " " << stages << " " << microbatches;
+      }
+    }
+  }
+}
+
 TEST(Sweep, ReportsItsProgress) {
   std::atomic<std::size_t> calls = 0;
   sweep(scenario(kOverheadBound),

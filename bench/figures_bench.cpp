@@ -1,0 +1,115 @@
+// From a scenario to all figures, without a timeline. The stated baseline takes everything from timelines of
+// all spans: the figures from that of one pass, the steady rate from those of two passes, four, and so on.
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "bench/mean_seconds.hpp"
+#include "bench/sizes.hpp"
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+const SimulateOptions kFigures{.memory = {.samples = false}, .timeline = TimelineKept::none};
+
+/// The starts and ends of each pass, in the order of the lists.
+std::vector<std::vector<Ns>> rows_of_passes(const Timeline& timeline, const Program& program) {
+  std::vector<std::vector<Ns>> rows(static_cast<std::size_t>(program.iterations));
+  auto span = timeline.spans.begin();
+  for (const auto& list : program.ranks) {
+    for (auto& row : rows) {
+      for (std::size_t i = 0; i < list.size(); ++i, ++span)
+        row.insert(row.end(), {span->start_ns, span->end_ns});
+    }
+  }
+  return rows;
+}
+
+/// By how much the last of some passes runs after the one before; nothing while that differs from action to
+/// action.
+std::optional<Ns> period_of_passes(Experiment experiment) {
+  for (const std::int32_t passes : {2, 4, 8, 16, 32, 64}) {
+    experiment.program.iterations = passes;
+    const auto rows = rows_of_passes(*critical_path(experiment), experiment.program);
+    const auto& before = rows[rows.size() - 2];
+    const Ns period = rows.back().front() - before.front();
+    const bool is_one = std::ranges::equal(before, rows.back(),
+                                           [period](Ns early, Ns late) { return late - early == period; });
+    if (is_one) return period;
+  }
+  return std::nullopt;
+}
+
+Result figures_of_timelines(const Experiment& experiment) {
+  Timeline timeline = *critical_path(experiment);
+  std::vector<RankMemory> memories = memory_of(timeline, experiment, {.samples = false});
+  const std::optional<Ns> period = period_of_passes(experiment);
+  std::optional<double> rate;
+  if (period) rate = experiment.program.microbatches * 1e9 / static_cast<double>(*period);
+  return summarize(std::move(timeline), {.program = experiment.program,
+                                         .costs = experiment.costs,
+                                         .steady_samples_per_second = rate,
+                                         .memories = std::move(memories)});
+}
+
+bool equal_figures(const Result& a, const Result& b) {
+  const auto equal_rank = [](RankReport x, RankReport y) {
+    x.device = y.device = "";
+    return x == y;
+  };
+  return a.makespan_ns == b.makespan_ns && a.bubble == b.bubble && a.throughput == b.throughput &&
+         std::ranges::equal(a.ranks, b.ranks, equal_rank);
+}
+
+/// What `penstock simulate` computes after its program is made.
+void figures_of_program(benchmark::State& state) {
+  const Experiment experiment = experiment_of(state);
+  if (!equal_figures(*simulate(experiment, kFigures), figures_of_timelines(experiment)))
+    return state.SkipWithError("a timeline has other figures");
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(simulate(experiment, kFigures));
+  clock.report(experiment.program);
+  const int runs = std::max(1, 200'000 / static_cast<int>(experiment.program.ranks.size() * state.range(1)));
+  state.counters["timeline_x"] = mean_seconds(runs, [&] { return figures_of_timelines(experiment); }) /
+                                 mean_seconds(runs, [&] { return simulate(experiment, kFigures); });
+}
+BENCHMARK(figures_of_program)->Name("figures/1f1b")->Apply(pipeline_sizes);
+
+/// Name, K and M to all figures: made, proven, lowered, priced, run.
+void figures_of_name(benchmark::State& state, const std::string& schedule) {
+  const Scenario scenario =
+      parse_scenario(fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}}}\n", schedule,
+                                 state.range(0), state.range(1)),
+                     "bench", ".")
+          .value();
+  const Experiment experiment = prepare(scenario).value();
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(simulate_scenario(scenario, kFigures));
+  clock.report(experiment.program);
+}
+BENCHMARK_CAPTURE(figures_of_name, gpipe, "gpipe")->Name("figures/whole/gpipe")->Apply(pipeline_sizes);
+BENCHMARK_CAPTURE(figures_of_name, one_f_one_b, "1f1b")->Name("figures/whole/1f1b")->Apply(pipeline_sizes);
+BENCHMARK_CAPTURE(figures_of_name, zbh1, "zb-h1")->Name("figures/whole/zb-h1")->Apply(pipeline_sizes);
+
+}  // namespace
+}  // namespace penstock
