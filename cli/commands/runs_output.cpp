@@ -1,4 +1,6 @@
-// A row's error is predicted / measured - 1: below 0 the prediction is too fast.
+// A row of measured runs is one configuration: what its step took, what is predicted for it, and the error,
+// predicted over measured - 1, which is below 0 where the prediction is too fast. Text, JSON and CSV hold the
+// same figures.
 
 #include "cli/commands/runs_output.hpp"
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -38,28 +39,43 @@ Json finite_or_null(std::optional<double> value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
-std::vector<Field> fields_of(const SweepRow& row) {
+/// Rates that follow from the model's size, in the order of their fields.
+constexpr std::array<std::pair<std::string_view, double ModelRates::*>, 4> kModelRates = {
+    {{"tokens_per_second", &ModelRates::tokens_per_second},
+     {"tokens_per_second_per_device", &ModelRates::tokens_per_second_per_device},
+     {"model_flops_per_second_per_device", &ModelRates::model_flops_per_second_per_device},
+     {"mfu", &ModelRates::mfu}}};
+
+bool has_model(const SweepRow& row) { return row.model.has_value(); }
+
+/// `with_model` where some row of the sweep has the model's rates.
+std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   const bool simulated = was_simulated(row);
   const auto figure = [&](const Json& value) { return simulated ? value : Json(nullptr); };
-  return {{"schedule", row.schedule},
-          {"stages", row.stages},
-          {"virtual_stages", row.virtual_stages},
-          {"microbatches", row.microbatches},
-          {"micro_batch_size", finite_or_null(row.micro_batch_size)},
-          {"global_batch_size", finite_or_null(row.global_batch_size)},
-          {"status", to_text(row.status)},
-          {"reason", row.reason},
-          {"makespan_ns", figure(row.makespan_ns)},
-          {"idle_over_total", figure(finite_or_null(row.bubble.idle_over_total))},
-          {"idle_over_ideal", figure(finite_or_null(row.bubble.idle_over_ideal))},
-          {"longest_span_rate", figure(finite_or_null(row.bubble.longest_span_rate))},
-          {"closed_form_bubble", figure(finite_or_null(row.closed_form_bubble))},
-          {"samples_per_second", figure(finite_or_null(row.samples_per_second))},
-          {"steady_samples_per_second", figure(finite_or_null(row.steady_samples_per_second))},
-          {"samples_per_update", figure(finite_or_null(row.samples_per_update))},
-          {"peak_bytes", figure(row.peak_bytes)},
-          {"peak_rank", figure(row.peak_rank)},
-          {"cost_per_million_samples", figure(finite_or_null(row.cost_per_million_samples))}};
+  std::vector<Field> fields = {
+      {"schedule", row.schedule},
+      {"stages", row.stages},
+      {"virtual_stages", row.virtual_stages},
+      {"microbatches", row.microbatches},
+      {"micro_batch_size", finite_or_null(row.micro_batch_size)},
+      {"global_batch_size", finite_or_null(row.global_batch_size)},
+      {"status", to_text(row.status)},
+      {"reason", row.reason},
+      {"makespan_ns", figure(row.makespan_ns)},
+      {"idle_over_total", figure(finite_or_null(row.bubble.idle_over_total))},
+      {"idle_over_ideal", figure(finite_or_null(row.bubble.idle_over_ideal))},
+      {"longest_span_rate", figure(finite_or_null(row.bubble.longest_span_rate))},
+      {"closed_form_bubble", figure(finite_or_null(row.closed_form_bubble))},
+      {"samples_per_second", figure(finite_or_null(row.samples_per_second))},
+      {"steady_samples_per_second", figure(finite_or_null(row.steady_samples_per_second))},
+      {"samples_per_update", figure(finite_or_null(row.samples_per_update))},
+      {"peak_bytes", figure(row.peak_bytes)},
+      {"peak_rank", figure(row.peak_rank)},
+      {"cost_per_million_samples", figure(finite_or_null(row.cost_per_million_samples))}};
+  if (!with_model) return fields;
+  for (const auto& [name, rate] : kModelRates)
+    fields.emplace_back(name, row.model ? finite_or_null(*row.model.*rate) : Json(nullptr));
+  return fields;
 }
 
 std::string csv_value(const Json& value) {
@@ -81,7 +97,7 @@ std::string csv_line(const std::vector<Field>& fields, Text text) {
 
 Json row_json(const SweepRow& row) {
   Json object = Json::object();
-  for (const auto& [key, value] : fields_of(row)) object[std::string(key)] = value;
+  for (const auto& [key, value] : fields_of(row, has_model(row))) object[std::string(key)] = value;
   return object;
 }
 
@@ -123,6 +139,9 @@ SweepRow row_of(const Json& object) {
   row.peak_bytes = object.at("peak_bytes").get<Bytes>();
   row.peak_rank = object.at("peak_rank").get<std::int32_t>();
   row.cost_per_million_samples = number_or_nothing(object.at("cost_per_million_samples"));
+  if (!object.contains("mfu")) return row;
+  row.model.emplace();
+  for (const auto& [name, rate] : kModelRates) *row.model.*rate = object.at(std::string(name)).get<double>();
   return row;
 }
 
@@ -219,7 +238,9 @@ Table sweep_rows(const std::vector<SweepRow>& rows) {
                    "makespan", "bubble", "closed form", "samples/s", "steady /s",   "peak memory"};
   const bool priced =
       std::ranges::any_of(rows, [](const SweepRow& row) { return row.cost_per_million_samples.has_value(); });
+  const bool modelled = std::ranges::any_of(rows, has_model);
   if (priced) table.columns.emplace_back("cost/M samples");
+  if (modelled) table.columns.insert(table.columns.end(), {"tokens/s/device", "MFU"});
   table.columns.emplace_back("status");
   for (const SweepRow& row : rows) {
     std::vector<Cell> cells = {{row.schedule, std::nullopt},        count_cell(row.stages),
@@ -228,6 +249,10 @@ Table sweep_rows(const std::vector<SweepRow>& rows) {
     std::ranges::move(figure_cells(row), std::back_inserter(cells));
     if (priced)
       cells.push_back(row.cost_per_million_samples ? rate_cell(*row.cost_per_million_samples) : Cell{});
+    if (modelled) {
+      cells.push_back(row.model ? rate_cell(row.model->tokens_per_second_per_device) : Cell{});
+      cells.push_back(row.model ? ratio_cell(row.model->mfu) : Cell{});
+    }
     cells.push_back({status_text(row), std::nullopt});
     table.rows.push_back(std::move(cells));
   }
@@ -252,10 +277,11 @@ std::string sweep_table(const Sweep& sweep, std::size_t width) {
 }
 
 std::string sweep_csv(const Sweep& sweep) {
+  const bool modelled = std::ranges::any_of(sweep.rows, has_model);
   std::string csv =
-      csv_line(fields_of(SweepRow{}), [](const Field& field) { return std::string(field.first); });
+      csv_line(fields_of(SweepRow{}, modelled), [](const Field& field) { return std::string(field.first); });
   for (const SweepRow& row : sweep.rows) {
-    csv += csv_line(fields_of(row), [](const Field& field) { return csv_value(field.second); });
+    csv += csv_line(fields_of(row, modelled), [](const Field& field) { return csv_value(field.second); });
   }
   return csv;
 }

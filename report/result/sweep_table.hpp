@@ -45,6 +45,7 @@ struct SweepRow {
   std::optional<double> steady_samples_per_second;
   double samples_per_update = 0;
   std::optional<double> cost_per_million_samples{};
+  std::optional<ModelRates> model{};  ///< where the model's size is known
   Bytes peak_bytes = 0;
   std::int32_t peak_rank = 0;
   MemoryUnit memory_unit = MemoryUnit::bytes;

@@ -255,7 +255,8 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
     return is_known ? stream->samples_per_second : steady_rate(*experiment, engine, run);
   });
   if (!result) return tl::unexpected(SimulateError{result.error().message, true, result.error()});
-  return Prediction{.result = *std::move(result), .stream = std::move(stream)};
+  const std::int32_t copies = experiment->trained ? experiment->trained->copies : 1;
+  return Prediction{.result = *std::move(result), .stream = std::move(stream), .copies = copies};
 }
 
 tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,

@@ -59,6 +59,7 @@ struct SimulateError {
 struct Prediction {
   Result result;
   std::optional<EndlessStream> stream;
+  std::int32_t copies = 1;  ///< of the pipeline, of which the program is one (TrainedModel)
 };
 
 /// prepare(), simulate() and endless_stream(). The steady rate of an asynchronous schedule is that of its

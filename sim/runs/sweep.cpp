@@ -28,6 +28,7 @@
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/result/sweep_table.hpp"
+#include "scenarios/model/device_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/batch.hpp"
@@ -153,7 +154,8 @@ std::int32_t microbatches_of_iteration(const ProgramReport& program, const Shape
 void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& prediction) {
   const Result& result = prediction.result;
   row.microbatches = microbatches_of_iteration(result.program, scenario.shape);
-  row.micro_batch_size = result.throughput.samples / result.program.microbatches / result.program.iterations;
+  row.micro_batch_size =
+      result.throughput.samples / result.program.microbatches / result.program.iterations / prediction.copies;
   row.global_batch_size = result.throughput.samples_per_update;
   row.makespan_ns = result.makespan_ns;
   row.bubble = result.bubble;
@@ -162,6 +164,7 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
   row.steady_samples_per_second = result.throughput.steady_samples_per_second;
   row.samples_per_update = result.throughput.samples_per_update;
   row.cost_per_million_samples = result.throughput.cost_per_million_samples;
+  row.model = result.throughput.model;
   add_memory_verdict(row, prediction);
 }
 
@@ -297,7 +300,8 @@ tl::expected<void, std::string> check_known(const Scenario& scenario, const Swee
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   const std::vector<Point> points = points_of(scenario, grid);
   Scenario base = scenario;
-  base.cluster = built_once(std::move(base.cluster));
+  // The links of a model on named devices follow from each point's degrees.
+  if (!std::holds_alternative<DeviceModel>(base.model)) base.cluster = built_once(std::move(base.cluster));
   SharedStreams streams;
   std::vector<std::optional<SweepPoint>> rows(points.size());
   for (const auto& [number, point] : grid.known) rows[number] = point;
