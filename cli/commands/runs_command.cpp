@@ -30,7 +30,7 @@ struct RunsFlags {
 };
 
 Outcome predict(const RunsFlags& flags) {
-  static const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".txt"};
+  static const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".html", ".txt"};
   if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
     return tl::unexpected(known.error());
   const auto runs = read_measured_runs(flags.runs);
@@ -47,6 +47,7 @@ Outcome predict(const RunsFlags& flags) {
   if (!report) return bad_input(report.error());
   const std::vector<OutputForm> forms = {{".json", [&] { return runs_json(*report); }},
                                          {".csv", [&] { return runs_csv(*runs, *report); }},
+                                         {".html", [&] { return runs_html(*runs, *report); }},
                                          {".txt", [&] { return runs_text(*report, 0); }}};
   const std::string text = flags.output.json ? runs_json(*report) : runs_text(*report, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
@@ -70,11 +71,12 @@ Command runs_command(CLI::App& root) {
          "devices' own: sustained rate of products, collectives that nothing hides, exposed part of the "
          "reduction")
       .type_name("FILE");
-  add_output_flags(app, flags->output, ".json .csv .txt");
+  add_output_flags(app, flags->output, ".json .csv .html .txt");
   app.footer(
       "Examples:\n"
-      "  penstock runs runs.csv\n"
-      "  penstock runs new.csv --fit runs.csv -o predicted.csv");
+      "  penstock runs scenarios/library/runs/training_steps.csv\n"
+      "  penstock runs scenarios/library/runs/training_steps.csv -o runs.html\n"
+      "  penstock runs new.csv --fit scenarios/library/runs/training_steps.csv -o predicted.csv");
   return {app, [flags] { return predict(*flags); }};
 }
 

@@ -4,16 +4,22 @@
 
 #include "cli/commands/runs_output.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "report/print/chart_svg.hpp"
 #include "report/print/escaping.hpp"
+#include "report/print/html_page.hpp"
+#include "report/print/palette.hpp"
 #include "report/print/table.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
@@ -98,7 +104,55 @@ Json group_json(const RunGroup& group) {
           {"worst", group.worst}};
 }
 
+/// Sources beyond these share colours.
+constexpr std::size_t kMostSources = 6;
+
+/// A dot a row, in the colour of its source, beside the line on which predictions equal measurements.
+Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
+  Chart chart;
+  chart.title = "Seconds of a step";
+  chart.x_label = "measured";
+  chart.y_label = "predicted";
+  chart.width = 760;
+  chart.height = 420;
+  double longest = 0;
+  std::vector<std::string> sources;
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    const PredictedRun& row = report.rows[i];
+    const std::string& source = runs.runs[i].source;
+    auto place = std::ranges::find(sources, source);
+    const bool is_first = place == sources.end();
+    if (is_first) place = sources.insert(sources.end(), source);
+    ChartCurve dot{.label = is_first ? source : std::string()};
+    dot.colour = curve_colour(static_cast<std::size_t>(place - sources.begin()) % kMostSources, kMostSources);
+    dot.dots = true;
+    dot.points = {{.x = row.measured_seconds, .y = row.predicted_seconds}};
+    chart.curves.push_back(std::move(dot));
+    longest = std::max({longest, row.measured_seconds, row.predicted_seconds});
+  }
+  ChartCurve equal{.label = "equal"};
+  equal.dashed = true;
+  equal.points = {{.x = 0, .y = 0}, {.x = longest, .y = longest}};
+  chart.curves.push_back(std::move(equal));
+  return chart;
+}
+
+std::string section(std::string_view heading, const Table& table) {
+  return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
+}
+
 }  // namespace
+
+std::string runs_html(const MeasuredRuns& runs, const RunsReport& report) {
+  HtmlPage page;
+  page.title = "Measured training steps beside predictions";
+  page.body = fmt::format("<p class=\"note\">Errors are predicted / measured - 1.</p>\n{}\n",
+                          chart_to_svg(scatter(runs, report)));
+  page.body += section("Groups", groups_table(report));
+  page.body += section("Constants", constants_table(report));
+  page.body += section("Rows", rows_table(report));
+  return html_page(page);
+}
 
 std::string runs_text(const RunsReport& report, std::size_t width) {
   return fmt::format("{}\nerrors are predicted / measured - 1\n\n{}\n{}",

@@ -1,5 +1,5 @@
 #pragma once
-// Measured runs beside their predictions, as text, JSON and CSV.
+// Measured runs beside their predictions, as text, JSON, CSV and HTML.
 
 #include <cstddef>
 #include <string>
@@ -15,5 +15,8 @@ std::string runs_text(const RunsReport& report, std::size_t width);
 std::string runs_json(const RunsReport& report);
 /// The file's own columns, with predicted_seconds, error, predicted_gib, memory_error and fitted behind them.
 std::string runs_csv(const MeasuredRuns& runs, const RunsReport& report);
+
+/// A page: predicted over measured seconds as a picture, and the tables, which sort.
+std::string runs_html(const MeasuredRuns& runs, const RunsReport& report);
 
 }  // namespace penstock
