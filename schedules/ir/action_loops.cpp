@@ -144,6 +144,13 @@ RunLoop loop_of(std::span<const ActionRun> runs, const Repetition& repeated) {
   return loop;
 }
 
+/// Of one repetition.
+std::int64_t actions_of_one(const RunLoop& loop) {
+  std::int64_t actions = 0;
+  for (const ActionRun& run : loop.runs) actions += std::int64_t{run.count} * std::ssize(run.pattern);
+  return actions;
+}
+
 }  // namespace
 
 void ActionLoops::repeat(std::vector<PatternAction> pattern, std::int32_t count, std::int32_t step) {
@@ -161,10 +168,7 @@ void ActionLoops::repeat(std::initializer_list<Action> pattern, std::int32_t cou
 
 std::int64_t ActionLoops::size() const {
   std::int64_t actions = 0;
-  for (const RunLoop& loop : loops_) {
-    for (const ActionRun& run : loop.runs)
-      actions += std::int64_t{loop.count} * run.count * std::ssize(run.pattern);
-  }
+  for (const RunLoop& loop : loops_) actions += loop.count * actions_of_one(loop);
   return actions;
 }
 
@@ -174,6 +178,17 @@ std::int64_t ActionLoops::stored() const {
     for (const ActionRun& run : loop.runs) actions += std::ssize(run.pattern);
   }
   return actions;
+}
+
+std::int64_t LoopCursor::passed() const {
+  std::int64_t actions = 0;
+  for (std::int32_t i = 0; i < place_.loop; ++i)
+    actions += (*list_)[index(i)].count * actions_of_one((*list_)[index(i)]);
+  if (at_end()) return actions;
+  actions += outer_ * actions_of_one(loop());
+  for (std::int32_t i = 0; i < place_.run; ++i)
+    actions += loop().runs[index(i)].count * std::ssize(loop().runs[index(i)].pattern);
+  return actions + inner_ * std::ssize(run().pattern) + place_.action;
 }
 
 bool operator==(const ActionLoops& a, const ActionLoops& b) {

@@ -129,6 +129,9 @@ class LoopCursor {
     return before;
   }
 
+  /// How many actions it has behind it. O(stored actions).
+  std::int64_t passed() const;
+
   const Place& place() const { return place_; }
   /// How many repetitions of its run, and of the loop around it, it has behind it.
   std::int32_t inner() const { return inner_; }

@@ -113,6 +113,7 @@ TEST(ActionLoops, ACursorSkipsRepetitions) {
   LoopCursor cursor = list.begin();
   cursor.skip(2, 1);
   EXPECT_EQ(*cursor, forward(0, 6, 12));
+  EXPECT_EQ(cursor.passed(), 6);
   EXPECT_EQ(list.size(), 12);
 }
 
