@@ -38,12 +38,6 @@
 namespace penstock {
 namespace {
 
-struct Activity {
-  Ns busy_ns = 0;
-  Ns first_ns = 0;
-  Ns last_ns = 0;
-};
-
 /// Busy time, and the span from the first to the last compute action.
 Activity activity(Spans spans) {
   Activity found;
@@ -214,12 +208,13 @@ ProgramReport program_report(const Program& program) {
           .pipeline_size = pipeline_size_of(program),
           .microbatches = program.microbatches,
           .iterations = program.iterations,
-          .digest = digest(program)};
+          .digest = {}};
 }
 
 }  // namespace
 
-Result summarize(Timeline timeline, RunFacts facts) {
+Result summarize(std::vector<RankReport> ranks, const std::vector<Activity>& activities, Ns makespan_ns,
+                 RunFacts facts) {
   Result result{.kind = facts.kind,
                 .scenario = std::move(facts.scenario),
                 .engine = std::move(facts.engine),
@@ -228,24 +223,30 @@ Result summarize(Timeline timeline, RunFacts facts) {
                               .capacity = facts.channels.capacity,
                               .eager_bytes = facts.channels.eager_bytes},
                 .link_sharing = facts.link_sharing,
-                .makespan_ns = timeline.makespan_ns,
+                .makespan_ns = makespan_ns,
                 .program = program_report(facts.program),
-                .bubble = {},
-                .throughput = throughput_of(facts, timeline.makespan_ns),
-                .ranks = {},
+                .bubble = bubble_of(ranks, activities, makespan_ns),
+                .throughput = throughput_of(facts, makespan_ns),
+                .ranks = std::move(ranks),
                 .links = std::move(facts.links),
                 .notes = std::move(facts.notes),
                 .timeline = {}};
+  return result;
+}
+
+Result summarize(Timeline timeline, RunFacts facts) {
+  std::vector<RankReport> ranks;
   std::vector<Activity> activities;
   const EdgeNumbers edges(facts.program);
-  std::int32_t rank = 0;
   for (const Spans& spans : spans_by_rank(timeline)) {
     activities.push_back(activity(spans));
-    result.ranks.push_back(
-        rank_report(rank++, spans, activities.back().busy_ns, timeline.makespan_ns, facts));
-    add_traffic(result.ranks.back(), spans, facts, edges);
+    const auto rank = static_cast<std::int32_t>(ranks.size());
+    ranks.push_back(rank_report(rank, spans, activities.back().busy_ns, timeline.makespan_ns, facts));
+    add_traffic(ranks.back(), spans, facts, edges);
   }
-  result.bubble = bubble_of(result.ranks, activities, timeline.makespan_ns);
+  std::string named = digest(facts.program);
+  Result result = summarize(std::move(ranks), activities, timeline.makespan_ns, std::move(facts));
+  result.program.digest = std::move(named);
   result.timeline = std::move(timeline);
   return result;
 }

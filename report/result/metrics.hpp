@@ -33,8 +33,19 @@ struct RunFacts {
   std::vector<std::string> notes{};
 };
 
+/// A rank's compute actions: how long they take, and from when to when they run. All 0 where there is none.
+struct Activity {
+  Ns busy_ns = 0;
+  Ns first_ns = 0;
+  Ns last_ns = 0;
+};
+
 /// The whole result. Definitions: BubbleReport, RankReport and ThroughputReport.
 Result summarize(Timeline timeline, RunFacts facts);
+/// The same of a run without a timeline, from its ranks. The program's lists are not read, so that the result
+/// has no digest, and one update covers all microbatches.
+Result summarize(std::vector<RankReport> ranks, const std::vector<Activity>& activities, Ns makespan_ns,
+                 RunFacts facts);
 
 /// What a million samples cost on that many devices at a price for a device's hour, at the steady rate where
 /// there is one. Nothing without a price or a rate.

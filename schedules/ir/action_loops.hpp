@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -129,6 +130,14 @@ class LoopCursor {
     return before;
   }
 
+  /// True where the other, in the same list, has more actions behind it.
+  bool is_before(const LoopCursor& other) const {
+    const auto key = [](const LoopCursor& cursor) {
+      return std::tuple(cursor.place_.loop, cursor.outer_, cursor.place_.run, cursor.inner_,
+                        cursor.place_.action);
+    };
+    return key(*this) < key(other);
+  }
   /// How many actions it has behind it. O(stored actions).
   std::int64_t passed() const;
 
