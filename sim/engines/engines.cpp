@@ -41,7 +41,7 @@ class LinkUsers {
   bool add(const Stream& stream, std::int32_t from, std::int32_t to) {
     bool shared = false;
     for (const std::int32_t link : cluster_.route(from, to).links) {
-      if (!std::isfinite(cluster_.links()[static_cast<std::size_t>(link)].bytes_per_second)) continue;
+      if (!std::isfinite(cluster_.link_bytes_per_second(link))) continue;
       const auto [entry, first] = first_user_.try_emplace(link, stream);
       shared |= !first && entry->second != stream;
     }

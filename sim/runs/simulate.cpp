@@ -64,8 +64,7 @@ std::vector<LinkTraffic> link_traffic(const Timeline& timeline, const Experiment
   for (const auto& [pair, bytes] : bytes_of_pair) add(pair.first, pair.second, bytes);
   std::vector<LinkTraffic> traffic;
   for (const auto& [link, bytes] : bytes_of_link) {
-    if (bytes > 0)
-      traffic.push_back({experiment.cluster.links()[static_cast<std::size_t>(link)].name, bytes});
+    if (bytes > 0) traffic.push_back({experiment.cluster.link(link).name, bytes});
   }
   return traffic;
 }
