@@ -69,6 +69,14 @@ bool wants_memory_samples(const std::vector<std::string>& files) {
   });
 }
 
+bool wants_timeline(const ResultFlags& flags) {
+  return flags.timeline || std::ranges::any_of(flags.output.files, [](const std::string& file) {
+           const bool is_of_figures = has_suffix(file, ".txt") || has_suffix(file, ".ranks.csv") ||
+                                      (has_suffix(file, ".json") && !has_suffix(file, ".trace.json"));
+           return !is_of_figures;
+         });
+}
+
 tl::expected<void, Failure> write_result(const Result& result, const ResultFlags& flags,
                                          const ResultTexts& texts) {
   const ResultJsonOptions json = {.timeline = flags.timeline};

@@ -29,6 +29,9 @@ tl::expected<void, Failure> check_result_files(const ResultFlags& flags);
 /// True when some file's form draws memory over time (.html, .trace.json).
 bool wants_memory_samples(const std::vector<std::string>& files);
 
+/// True when JSON holds every action, or some file's form draws them.
+bool wants_timeline(const ResultFlags& flags);
+
 /// A Result as text: on standard output, unless JSON is asked for, and in a .txt file.
 struct ResultTexts {
   std::string printed;

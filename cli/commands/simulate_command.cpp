@@ -34,9 +34,11 @@ struct SimulateFlags {
 tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
   auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  const SimulateOptions options = {.engine = engine_of(flags.prediction.engine),
-                                   .memory = {.samples = wants_memory_samples(flags.result.output.files)},
-                                   .band = SharingBand::find};
+  const SimulateOptions options = {
+      .engine = engine_of(flags.prediction.engine),
+      .memory = {.samples = wants_memory_samples(flags.result.output.files)},
+      .band = SharingBand::find,
+      .spans = wants_timeline(flags.result) ? SpansKept::always : SpansKept::unless_long};
   auto result = simulate_scenario(*scenario, options);
   if (result) return *std::move(result);
   return tl::unexpected(

@@ -137,7 +137,7 @@ tl::expected<void, std::string> check_stored_size(const Shape& shape) {
   if (actions <= kMostNumberedActions) return {};
   return tl::unexpected(fmt::format(
       "a shape of {:.3g} compute actions is too large: the engines number at most 2^29 of them; take fewer "
-      "stages, microbatches or iterations",
+      "stages, microbatches or iterations, or simulate it without a timeline",
       actions));
 }
 

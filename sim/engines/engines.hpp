@@ -30,6 +30,8 @@ tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment);
 /// True when two different streams of messages (pairs of ranks, collectives) cross one link of limited
 /// bandwidth, so that contention may change times.
 bool links_are_shared(const Experiment& experiment);
+/// The same of what the stages of a program may send each other, whatever its lists, which are not read.
+bool stages_share_links(const Experiment& experiment);
 
 /// Runs the engine that is asked for; `automatic` is resolved by links_are_shared().
 tl::expected<Timeline, Hang> run_engine(const Experiment& experiment, Engine engine);

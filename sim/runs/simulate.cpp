@@ -35,6 +35,7 @@
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/sharing_band.hpp"
+#include "sim/runs/streamed_run.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
@@ -156,6 +157,12 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
 }
 
 tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options) {
+  if (options.spans == SpansKept::unless_long && is_long(scenario)) {
+    if (auto streamed = streamed_result(scenario, options)) {
+      return std::move(*streamed).map(
+          [](Result result) { return Prediction{.result = std::move(result), .stream = std::nullopt}; });
+    }
+  }
   const auto experiment = prepare(scenario);
   if (!experiment) {
     return tl::unexpected(

@@ -23,11 +23,15 @@ enum class SteadyState : std::uint8_t { find, skip };
 /// Whether a note says how sure the makespan is where links are shared (sharing_band.hpp): two more runs.
 enum class SharingBand : std::uint8_t { skip, find };
 
+/// Whether a result holds its timeline. A run that is too long to be stored has none.
+enum class SpansKept : std::uint8_t { always, unless_long };
+
 struct SimulateOptions {
   Engine engine = Engine::automatic;
   MemoryOptions memory;
   SteadyState steady = SteadyState::find;
   SharingBand band = SharingBand::skip;
+  SpansKept spans = SpansKept::always;
 };
 
 /// Predicts time, memory and traffic. Error: the program hangs under experiment.channels.
