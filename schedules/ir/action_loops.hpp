@@ -98,30 +98,22 @@ class LoopCursor {
   };
 
   LoopCursor() = default;
-  explicit LoopCursor(const ActionLoops& list) : list_(&list.loops()) {}
+  explicit LoopCursor(const ActionLoops& list) : list_(&list.loops()) { enter(); }
 
-  bool at_end() const { return index(place_.loop) == list_->size(); }
+  bool at_end() const { return run_ == nullptr; }
   Action operator*() const {
-    const RunLoop& loop = (*list_)[index(place_.loop)];
-    const ActionRun& run = loop.runs[index(place_.run)];
-    const PatternAction& here = run.pattern[index(place_.action)];
+    const PatternAction& here = run_->pattern[index(place_.action)];
     Action action = here.action;
-    if (action.microbatch != kNoMicrobatch) action.microbatch += inner_ * run.step + outer_ * loop.step;
+    if (action.microbatch != kNoMicrobatch) action.microbatch += inner_ * run_->step + moved_;
     action.weight_version += inner_ * here.version_step + outer_ * here.outer_version_step;
     return action;
   }
   LoopCursor& operator++() {
-    const RunLoop& loop = (*list_)[index(place_.loop)];
-    const ActionRun& run = loop.runs[index(place_.run)];
-    if (index(++place_.action) < run.pattern.size()) return *this;
+    if (index(++place_.action) < run_->pattern.size()) return *this;
     place_.action = 0;
-    if (++inner_ < run.count) return *this;
+    if (++inner_ < run_->count) return *this;
     inner_ = 0;
-    if (index(++place_.run) < loop.runs.size()) return *this;
-    place_.run = 0;
-    if (++outer_ < loop.count) return *this;
-    outer_ = 0;
-    ++place_.loop;
+    leave_run();
     return *this;
   }
   LoopCursor operator++(int) {
@@ -147,18 +139,37 @@ class LoopCursor {
   std::int32_t outer() const { return outer_; }
   /// The run and the loop that it is in. Requires that it is not at the end.
   const RunLoop& loop() const { return (*list_)[index(place_.loop)]; }
-  const ActionRun& run() const { return loop().runs[index(place_.run)]; }
+  const ActionRun& run() const { return *run_; }
   /// Passes so many repetitions of the run and of the loop. Requires that some of each are left then.
   void skip(std::int32_t inner, std::int32_t outer) {
     inner_ += inner;
     outer_ += outer;
+    enter();
   }
 
   friend bool operator==(const LoopCursor& cursor, std::default_sentinel_t) { return cursor.at_end(); }
   friend bool operator==(const LoopCursor&, const LoopCursor&) = default;
 
  private:
+  void enter() {
+    const bool ends = index(place_.loop) == list_->size();
+    run_ = ends ? nullptr : &loop().runs[index(place_.run)];
+    moved_ = ends ? 0 : outer_ * loop().step;
+  }
+  void leave_run() {
+    if (index(++place_.run) == loop().runs.size()) {
+      place_.run = 0;
+      if (++outer_ == loop().count) {
+        outer_ = 0;
+        ++place_.loop;
+      }
+    }
+    enter();
+  }
+
   const std::vector<RunLoop>* list_ = nullptr;
+  const ActionRun* run_ = nullptr;  // that it is in; null at the end
+  std::int32_t moved_ = 0;          // by the repetitions of the loop around the run
   Place place_;
   std::int32_t inner_ = 0;
   std::int32_t outer_ = 0;

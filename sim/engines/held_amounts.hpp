@@ -29,7 +29,7 @@ constexpr Charged charged_at(Ns since_ns, Ns now_ns) {
 /// Amounts of several kinds. The first kMemoryCategoryCount are memory and add up; others are counted alone.
 class HeldAmounts {
  public:
-  HeldAmounts(std::size_t kinds, TellingOrder order) : order_(order), held_(kinds, 0), peaks_(kinds, 0) {}
+  HeldAmounts(std::size_t kinds, TellingOrder order) : order_(order), amounts_(kinds) {}
 
   /// The action at that place of the rank's list charges an amount.
   void charge(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position, const Action& by) {
@@ -61,14 +61,14 @@ class HeldAmounts {
   /// No change will be told any more that is before this time.
   void settle(Ns before_ns);
 
-  std::int64_t peak(std::size_t kind) const { return peaks_[kind]; }
+  std::int64_t peak(std::size_t kind) const { return amounts_[kind].peak; }
   /// Requires that all has been settled.
   RankMemory memory() const;
 
   template <class State>
   void show(State& state) {
     state.same(std::ssize(waiting_));
-    for (std::int64_t& amount : held_) state.count(amount);
+    for (Amount& amount : amounts_) state.count(amount.held);
     state.count(total_);
     for (Change& change : waiting_) {
       if (!state.goes_on()) return;
@@ -77,6 +77,10 @@ class HeldAmounts {
   }
 
  private:
+  struct Amount {
+    std::int64_t held = 0;
+    std::int64_t peak = 0;
+  };
   struct Change {
     Ns time_ns = 0;
     std::int32_t phase = 0;  ///< 0: release of something charged at an earlier instant
@@ -105,8 +109,9 @@ class HeldAmounts {
     }
   }
   void apply(const Change& change) {
-    std::int64_t& held = held_[change.kind] += change.amount;
-    peaks_[change.kind] = std::max(peaks_[change.kind], held);
+    Amount& amount = amounts_[change.kind];
+    amount.held += change.amount;
+    amount.peak = std::max(amount.peak, amount.held);
     if (change.kind >= kMemoryCategoryCount) return;
     total_ += change.amount;
     if (total_ > peak_total_) reach_peak(change);
@@ -128,8 +133,7 @@ class HeldAmounts {
   }
 
   TellingOrder order_;
-  std::vector<std::int64_t> held_;   // by kind
-  std::vector<std::int64_t> peaks_;  // by kind
+  std::vector<Amount> amounts_;  // by kind
   std::int64_t total_ = 0;
   std::int64_t peak_total_ = 0;
   Change at_peak_;

@@ -63,7 +63,7 @@ void RankAccount::start(StageAccount& stage, const PlacedAction& placed) {
   const Action& action = placed.action;
   held_.charge(kind_of(MemoryCategory::transient), cost(action).transient, placed.start_ns, placed.position,
                action);
-  if (action.kind == ActionKind::forward) forward(stage, placed);
+  if (action.kind == ActionKind::forward) forward(placed);
   if (makes_weight_gradient(action.kind)) open_gradients(stage, placed);
 }
 
@@ -72,13 +72,12 @@ void RankAccount::release_transient(const PlacedAction& placed) {
                     placed.position, charged_at(placed.start_ns, placed.end_ns));
 }
 
-void RankAccount::forward(StageAccount& stage, const PlacedAction& placed) {
+void RankAccount::forward(const PlacedAction& placed) {
   const Action& action = placed.action;
   held_.charge(kind_of(MemoryCategory::activations), cost(action).kept, placed.start_ns, placed.position,
                action);
   held_.charge(kLive, 1, placed.start_ns, placed.position, action);
   note_fresh({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.start_ns);
-  if (stage.versions.has(action.weight_version)) stage.versions.forward(action.weight_version);
 }
 
 void RankAccount::release_activations(const PlacedAction& placed) {

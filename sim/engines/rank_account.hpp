@@ -29,7 +29,6 @@ struct PlacedAction {
 class LiveVersions {
  public:
   std::int32_t newest() const { return oldest_ + static_cast<std::int32_t>(open_.size()) - 1; }
-  bool has(std::int32_t version) const { return version >= oldest_ && version <= newest(); }
   void forward(std::int32_t version) { ++at(version); }
   void backward(std::int32_t version) { --at(version); }
   bool is_open(std::int32_t version) { return at(version) > 0; }
@@ -69,7 +68,7 @@ class RankAccount {
   /// `later` knows the F that follow in the rank's list, behind the actions that run now:
   ///   next_has(stage, version)   whether the next one of a stage runs with that version
   ///   some_has(stage, version)   whether any does; asked for ever newer versions of a stage
-  ///   versions_are_mixed()       whether a backward may use another version than its F: none is kept then
+  ///   keep_old_versions()        whether any may be used behind the STEP that replaces it
   template <class LaterForwards>
   void compute(const PlacedAction& placed, const LaterForwards& later) {
     StageAccount& stage = account_of(placed.action.stage);
@@ -78,6 +77,8 @@ class RankAccount {
       return;
     }
     start(stage, placed);
+    if (placed.action.kind == ActionKind::forward && later.keep_old_versions())
+      stage.versions.forward(placed.action.weight_version);
     release_transient(placed);
     if (is_backward(placed.action.kind)) backward(stage, placed, later);
   }
@@ -138,7 +139,7 @@ class RankAccount {
   /// All that is charged when an F, B, I or W starts.
   void start(StageAccount& stage, const PlacedAction& placed);
   void release_transient(const PlacedAction& placed);
-  void forward(StageAccount& stage, const PlacedAction& placed);
+  void forward(const PlacedAction& placed);
   void release_activations(const PlacedAction& placed);
   void open_gradients(StageAccount& stage, const PlacedAction& placed);
   void close_gradients(StageAccount& stage, const PlacedAction& placed);
@@ -150,7 +151,7 @@ class RankAccount {
     release_activations(placed);
     if (!makes_weight_gradient(placed.action.kind)) return;
     const std::int32_t version = placed.action.weight_version;
-    if (later.versions_are_mixed()) return;
+    if (!later.keep_old_versions()) return;
     stage.versions.backward(version);
     if (version == stage.versions.newest() || stage.versions.is_open(version)) return;
     if (!later.next_has(stage.stage, version)) drop_old_version(stage, placed);
@@ -160,7 +161,7 @@ class RankAccount {
   void step(StageAccount& stage, const PlacedAction& placed, const LaterForwards& later) {
     close_gradients(stage, placed);
     const std::int32_t version = stage.versions.newest();
-    const bool is_used_later = !later.versions_are_mixed() &&
+    const bool is_used_later = later.keep_old_versions() &&
                                (stage.versions.is_open(version) || later.some_has(stage.stage, version));
     replace_version(stage, placed, is_used_later);
   }

@@ -358,7 +358,9 @@ class StreamedWalk {
     std::int32_t rank;
     std::size_t running;
 
-    bool versions_are_mixed() const { return walk.program_.mixed_versions; }
+    bool keep_old_versions() const {
+      return walk.program_.update != UpdateRule::minibatch && !walk.program_.mixed_versions;
+    }
     bool next_has(std::int32_t stage, std::int32_t version) const {
       return has(walk.held_stage(stage, rank).next, stage, 0, version);
     }

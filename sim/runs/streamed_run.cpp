@@ -147,7 +147,10 @@ std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenari
         false, std::nullopt});
   };
   const auto rolled = prepare_rolled(scenario);
-  if (!rolled) return refusal(rolled.error().message);
+  if (!rolled) {
+    if (can_be_stored) return std::nullopt;
+    return tl::unexpected(SimulateError{rolled.error().message, rolled.error().invalid, std::nullopt});
+  }
   if (const auto reason = reason_against(*rolled, options)) return refusal(*reason);
   const bool shares_links = stages_share_links(rolled->experiment);
   if (shares_links && options.engine == Engine::automatic && can_be_stored) return std::nullopt;
