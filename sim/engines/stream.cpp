@@ -435,14 +435,12 @@ class StreamedWalk {
   }
 
   void add_traffic(StreamedRun& run) {
-    for (const std::vector<TransferWay>& ways : ways_.all()) {
-      for (const TransferWay& way : ways) {
-        const Bytes bytes = way.messages * way.bytes;
-        run.ranks[index(way.from_rank)].sent_bytes += bytes;
-        run.ranks[index(way.to_rank)].received_bytes += bytes;
-        run.traffic.push_back({.from_rank = way.from_rank, .to_rank = way.to_rank, .bytes = bytes});
-      }
-    }
+    ways_.for_each([&](const TransferWay& way) {
+      const Bytes bytes = way.messages * way.bytes;
+      run.ranks[index(way.from_rank)].sent_bytes += bytes;
+      run.ranks[index(way.to_rank)].received_bytes += bytes;
+      run.traffic.push_back({.from_rank = way.from_rank, .to_rank = way.to_rank, .bytes = bytes});
+    });
     for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) {
       for (const HeldStage& held : held_stages_[index(stage)]) {
         if (held.reductions > 0) add_reductions(run, stage, held);

@@ -38,11 +38,15 @@ class TransferWays {
 
   TransferWay& way_of(const StageMessage& message, std::uint32_t edge, std::int32_t from_rank,
                       std::int32_t to_rank) {
-    std::vector<TransferWay>& ways = ways_[2 * std::size_t{edge} + static_cast<std::size_t>(message.flow)];
-    for (TransferWay& way : ways) {
-      if (way.from_rank == from_rank && way.to_rank == to_rank) return way;
-    }
-    return ways.emplace_back(new_way(message, edge, from_rank, to_rank));
+    EdgeWays& ways = ways_[2 * std::size_t{edge} + static_cast<std::size_t>(message.flow)];
+    const auto leads = [&](const TransferWay& way) {
+      return way.from_rank == from_rank && way.to_rank == to_rank;
+    };
+    if (leads(ways.first)) return ways.first;
+    if (ways.first.from_rank == kNoRank) return ways.first = new_way(message, edge, from_rank, to_rank);
+    const auto known = std::ranges::find_if(ways.others, leads);
+    if (known != ways.others.end()) return *known;
+    return ways.others.emplace_back(new_way(message, edge, from_rank, to_rank));
   }
 
   /// When a message that is there at `ready_ns` starts: behind what is before it in its queues.
@@ -54,7 +58,14 @@ class TransferWays {
     return start_ns;
   }
 
-  const std::vector<std::vector<TransferWay>>& all() const { return ways_; }
+  /// Shows every way to `see`.
+  template <class See>
+  void for_each(const See& see) {
+    for (EdgeWays& ways : ways_) {
+      if (ways.first.from_rank != kNoRank) see(ways.first);
+      for (TransferWay& way : ways.others) see(way);
+    }
+  }
 
   /// `clock_of(rank)`: a queue that is free before all that will be sent through it does not matter.
   template <class State, class ClockOf>
@@ -64,13 +75,20 @@ class TransferWays {
       const auto matters = [&](std::int32_t sender) { return queue.free_ns > clock_of(sender); };
       if (state.flag(std::ranges::any_of(queue.senders, matters))) state.time(queue.free_ns);
     }
-    for (std::vector<TransferWay>& ways : ways_) {
-      state.same(std::ssize(ways));
-      for (TransferWay& way : ways) state.count(way.messages);
-    }
+    for_each([&](TransferWay& way) {
+      state.same(way.to_rank);
+      state.count(way.messages);
+    });
   }
 
  private:
+  static constexpr std::int32_t kNoRank = -1;
+
+  /// The first way lies with those of other edges, since mostly there is no other.
+  struct EdgeWays {
+    TransferWay first{.from_rank = kNoRank};
+    std::vector<TransferWay> others;
+  };
   struct Queue {
     Ns free_ns = 0;
     std::vector<std::int32_t> senders;  // of what passes it
@@ -83,7 +101,7 @@ class TransferWays {
   const Experiment& experiment_;
   const EdgeNumbers& edges_;
   TransferPrices prices_;
-  std::vector<std::vector<TransferWay>> ways_;  // by edge and flow
+  std::vector<EdgeWays> ways_;  // by edge and flow
   std::vector<Queue> queues_;
   std::map<std::pair<std::int32_t, std::size_t>, std::size_t> queue_numbers_;  // by rank and number there
 };
