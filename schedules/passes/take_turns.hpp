@@ -58,7 +58,10 @@ class TurnTaking {
         collectives_(program.placement),
         now_(program.ranks.size()),
         later_(program.ranks.size()),
-        at_collective_(program.ranks.size()) {}
+        at_collective_(program.ranks.size()) {
+    for (const StagePlacement& stage : program.placement.stages)
+      only_rank_.push_back(stage.ranks.size() == 1 ? stage.ranks.front() : kSeveral);
+  }
 
   /// O(actions), and O(log members) more for each member of a collective.
   TurnsTaken run() && {
@@ -122,7 +125,8 @@ class TurnTaking {
   }
 
   void send(std::int32_t rank, const StageMessage& message) {
-    const std::int32_t to_rank = program_.placement.rank_of(message.to, message.microbatch);
+    std::int32_t to_rank = only_rank_[index(message.to)];
+    if (to_rank == kSeveral) to_rank = program_.placement.rank_of(message.to, message.microbatch);
     if (to_rank == rank) return;
     sink_.message(message, rank, to_rank);
     wake(to_rank);
@@ -189,7 +193,10 @@ class TurnTaking {
     return "nothing";
   }
 
+  static constexpr std::int32_t kSeveral = -1;
+
   const Program& program_;
+  std::vector<std::int32_t> only_rank_;  // by stage
   Lists& lists_;
   Inputs& inputs_;
   Sink& sink_;

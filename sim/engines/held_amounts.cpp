@@ -33,7 +33,7 @@ void HeldAmounts::settle(Ns before_ns) {
 void HeldAmounts::reach_peak(const Change& change) {
   peak_total_ = total_;
   at_peak_ = change;
-  for (std::size_t kind = 0; kind < kMemoryCategoryCount; ++kind) held_at_peak_[kind] = amounts_[kind].held;
+  for (std::size_t kind = 0; kind < kMemoryCategoryCount; ++kind) held_at_peak_[kind] = first_[kind].held;
 }
 
 RankMemory HeldAmounts::memory() const {
@@ -42,7 +42,7 @@ RankMemory HeldAmounts::memory() const {
   memory.peak_time_ns = at_peak_.time_ns;
   if (peak_total_ > 0 && at_peak_.position >= 0) memory.peak_action = to_text(at_peak_.by);
   memory.at_peak = held_at_peak_;
-  for (std::size_t kind = 0; kind < kMemoryCategoryCount; ++kind) memory.peaks[kind] = amounts_[kind].peak;
+  for (std::size_t kind = 0; kind < kMemoryCategoryCount; ++kind) memory.peaks[kind] = first_[kind].peak;
   return memory;
 }
 

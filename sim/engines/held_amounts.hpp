@@ -3,6 +3,7 @@
 // report/timeline/holdings.hpp for a walk that stores nothing. Used by rank_account.hpp.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -29,7 +30,8 @@ constexpr Charged charged_at(Ns since_ns, Ns now_ns) {
 /// Amounts of several kinds. The first kMemoryCategoryCount are memory and add up; others are counted alone.
 class HeldAmounts {
  public:
-  HeldAmounts(std::size_t kinds, TellingOrder order) : order_(order), amounts_(kinds) {}
+  HeldAmounts(std::size_t kinds, TellingOrder order)
+      : order_(order), further_(kinds > kFirst ? kinds - kFirst : 0) {}
 
   /// The action at that place of the rank's list charges an amount.
   void charge(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position, const Action& by) {
@@ -61,14 +63,17 @@ class HeldAmounts {
   /// No change will be told any more that is before this time.
   void settle(Ns before_ns);
 
-  std::int64_t peak(std::size_t kind) const { return amounts_[kind].peak; }
+  std::int64_t peak(std::size_t kind) const {
+    return (kind < kFirst ? first_[kind] : further_[kind - kFirst]).peak;
+  }
   /// Requires that all has been settled.
   RankMemory memory() const;
 
   template <class State>
   void show(State& state) {
     state.same(std::ssize(waiting_));
-    for (Amount& amount : amounts_) state.count(amount.held);
+    for (Amount& amount : first_) state.count(amount.held);
+    for (Amount& amount : further_) state.count(amount.held);
     state.count(total_);
     for (Change& change : waiting_) {
       if (!state.goes_on()) return;
@@ -81,6 +86,8 @@ class HeldAmounts {
     std::int64_t held = 0;
     std::int64_t peak = 0;
   };
+  static constexpr std::size_t kFirst = kMemoryCategoryCount + 2;
+  Amount& amount_of(std::size_t kind) { return kind < kFirst ? first_[kind] : further_[kind - kFirst]; }
   struct Change {
     Ns time_ns = 0;
     std::int32_t phase = 0;  ///< 0: release of something charged at an earlier instant
@@ -109,7 +116,7 @@ class HeldAmounts {
     }
   }
   void apply(const Change& change) {
-    Amount& amount = amounts_[change.kind];
+    Amount& amount = amount_of(change.kind);
     amount.held += change.amount;
     amount.peak = std::max(amount.peak, amount.held);
     if (change.kind >= kMemoryCategoryCount) return;
@@ -133,7 +140,8 @@ class HeldAmounts {
   }
 
   TellingOrder order_;
-  std::vector<Amount> amounts_;  // by kind
+  std::array<Amount, kFirst> first_{};  // by kind: what every rank has lies here
+  std::vector<Amount> further_;         // by kind, from kFirst on
   std::int64_t total_ = 0;
   std::int64_t peak_total_ = 0;
   Change at_peak_;

@@ -3,9 +3,11 @@
 // stores of messages. The inputs of TurnTaking.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -32,7 +34,8 @@ struct MessageInFlight {
 class FlightTable {
  public:
   const MessageInFlight* find(std::int32_t unit) const {
-    const MessageInFlight& place = places_[index(unit) & (places_.size() - 1)];
+    const std::size_t at = index(unit) & (size_ - 1);
+    const MessageInFlight& place = size_ == few_.size() ? few_[at] : places_[at];
     return place.unit == unit ? &place : nullptr;
   }
   MessageInFlight& put(const MessageInFlight& message) {
@@ -63,12 +66,15 @@ class FlightTable {
   }
 
  private:
-  MessageInFlight& place_of(std::int32_t unit) { return places_[index(unit) & (places_.size() - 1)]; }
+  std::span<MessageInFlight> places() {
+    return size_ == few_.size() ? std::span<MessageInFlight>(few_) : std::span<MessageInFlight>(places_);
+  }
+  MessageInFlight& place_of(std::int32_t unit) { return places()[index(unit) & (size_ - 1)]; }
 
   /// By microbatch, whatever the size of the table.
   std::vector<MessageInFlight> take_all() {
     std::vector<MessageInFlight> messages;
-    for (MessageInFlight& place : places_) {
+    for (MessageInFlight& place : places()) {
       if (place.unit != MessageInFlight::kNoUnit) messages.push_back(place);
       place.unit = MessageInFlight::kNoUnit;
     }
@@ -78,11 +84,14 @@ class FlightTable {
 
   void grow() {
     const std::vector<MessageInFlight> messages = take_all();
-    places_.assign(2 * places_.size(), {});
+    size_ *= 2;
+    places_.assign(size_, {});
     for (const MessageInFlight& message : messages) put(message);
   }
 
-  std::vector<MessageInFlight> places_{2};
+  std::size_t size_ = 2;  // a power of two
+  std::array<MessageInFlight, 2> few_{};
+  std::vector<MessageInFlight> places_;  // where it has more than a few
 };
 
 class MessagesInFlight {
