@@ -84,8 +84,9 @@ Link Cluster::link(std::int32_t number) const {
 std::vector<Link> Cluster::links() const {
   if (!data_->direct) return data_->links;
   std::vector<Link> links;
-  for (std::int32_t number = 0; number < device_count() * (device_count() - 1); ++number)
-    links.push_back(link(number));
+  const std::int32_t count = device_count() * (device_count() - 1);
+  links.reserve(static_cast<std::size_t>(count));
+  for (std::int32_t number = 0; number < count; ++number) links.push_back(link(number));
   return links;
 }
 

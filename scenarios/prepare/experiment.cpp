@@ -238,10 +238,11 @@ tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
 tl::expected<RolledExperiment, PrepareError> prepare_rolled(const Scenario& stated) {
   const auto scenario = with_planned_partition(stated);
   if (!scenario) return bad_input(stated.file, scenario.error());
-  if (const std::string reason = not_rolled(*scenario); !reason.empty())
+  if (const std::string reason = not_rolled(*scenario); !reason.empty()) {
     return bad_input(stated.file, fmt::format("{} cannot be streamed, and at most 2^29 compute actions are "
                                               "stored; take fewer stages, microbatches or iterations",
                                               reason));
+  }
   const auto batch = stated_batch(*scenario);
   if (!batch) return bad_input(stated.file, batch.error());
   auto rolled = generate_loops(batch->schedule.name, batch->schedule.shape);

@@ -18,7 +18,9 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/nearest_name.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/buckets.hpp"
 #include "schedules/passes/pipeline_replicas.hpp"

@@ -16,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <span>
@@ -34,10 +35,14 @@
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/take_turns.hpp"
+#include "schedules/passes/turn_state.hpp"
+#include "sim/engines/held_amounts.hpp"
 #include "sim/engines/kept_state.hpp"
 #include "sim/engines/messages_in_flight.hpp"
 #include "sim/engines/rank_account.hpp"
 #include "sim/engines/repeat.hpp"
+#include "sim/engines/stream_state.hpp"
+#include "sim/engines/streamable.hpp"
 #include "sim/engines/transfer_ways.hpp"
 #include "sim/network/message_costs.hpp"
 
@@ -46,64 +51,6 @@ namespace {
 
 constexpr Ns kNever = std::numeric_limits<Ns>::max();
 constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
-
-/// From when to when something that an action waited for was under way.
-struct Interval {
-  Ns start_ns = 0;
-  Ns end_ns = 0;
-};
-
-/// How much of [from, to) some of the intervals cover.
-Ns covered(std::vector<Interval>& intervals, Ns from, Ns to) {
-  if (intervals.size() > 1) std::ranges::sort(intervals, {}, &Interval::start_ns);
-  Ns sum = 0;
-  for (const Interval& interval : intervals) {
-    const Ns start = std::max(from, interval.start_ns);
-    const Ns end = std::min(to, interval.end_ns);
-    if (end <= start) continue;
-    sum += end - start;
-    from = end;
-  }
-  return sum;
-}
-
-struct RankState {
-  Ns clock_ns = 0;
-  Ns collectives_ns = 0;      ///< its last collective has ended
-  std::int64_t position = 0;  ///< of its list with all messages, how much is placed
-  Ns busy_ns = 0;
-  Ns exposed_ns = 0;
-  std::int64_t actions = 0;  ///< compute actions
-  std::optional<Ns> first_ns;
-  std::vector<std::int32_t> senders;  ///< ranks that may send to it
-};
-
-/// A stage on one of the ranks that hold it.
-struct HeldStage {
-  std::int32_t rank = 0;
-  Interval reduction;  ///< the last one of its gradients
-  std::int64_t reductions = 0;
-  LoopCursor next;    ///< at the first F behind what has run, or before that
-  LoopCursor newest;  ///< at the first one of the newest version that has been asked for, or before that
-};
-
-/// A collective whose members come one after the other.
-struct Gathering {
-  std::vector<std::int32_t> members;
-  Ns start_ns = 0;
-};
-
-/// True where some action of the lists is such.
-template <class Is>
-bool any_action(std::span<const ActionLoops> lists, const Is& is) {
-  const auto in_run = [&](const ActionRun& run) {
-    return std::ranges::any_of(run.pattern, [&](const PatternAction& here) { return is(here.action); });
-  };
-  return std::ranges::any_of(lists, [&](const ActionLoops& list) {
-    return std::ranges::any_of(list.loops(),
-                               [&](const RunLoop& loop) { return std::ranges::any_of(loop.runs, in_run); });
-  });
-}
 
 class StreamedWalk {
  public:
@@ -117,11 +64,10 @@ class StreamedWalk {
         durations_(program_.placement.stages.size()),
         ranks_(lists.size()),
         held_stages_(program_.placement.stages.size()),
-        overlaps_(any_action(lists, [](const Action& action) { return action.overlaps_next; })),
         jumps_(jumps) {
     for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) price(stage);
     find_senders();
-    open_accounts();
+    open_accounts(lists);
   }
 
   tl::expected<StreamedRun, std::string> run() && {
@@ -251,12 +197,13 @@ class StreamedWalk {
       durations_[index(stage)][kind] =
           is_compute(here) ? duration_ns(experiment_.costs.stages[index(stage)], here) : 0;
     }
-    for (const std::int32_t rank : program_.placement.stages[index(stage)].ranks)
+    for (const std::int32_t rank : program_.placement.stages[index(stage)].ranks) {
       held_stages_[index(stage)].push_back({.rank = rank,
                                             .reduction = {},
                                             .reductions = 0,
                                             .next = heads_.cursor(rank),
                                             .newest = heads_.cursor(rank)});
+    }
   }
 
   void find_senders() {
@@ -275,34 +222,12 @@ class StreamedWalk {
     }
   }
 
-  void open_accounts() {
-    std::vector<std::vector<std::int32_t>> stages(ranks_.size());
-    for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) {
-      for (const std::int32_t rank : program_.placement.stages[index(stage)].ranks)
-        stages[index(rank)].push_back(stage);
-    }
-    for (const std::vector<std::int32_t>& held : stages)
-      accounts_.emplace_back(held, experiment_.costs, telling_order(held));
-  }
-
-  /// Changes of a rank come in order where no message has a buffer, where actions run one by one and take
-  /// time, and where its STEPs are not at one instant.
-  TellingOrder telling_order(const std::vector<std::int32_t>& stages) const {
-    const bool buffers = std::ranges::any_of(experiment_.costs.edges, [](const EdgeCost& edge) {
-      return edge.activation > 0 || edge.gradient > 0;
-    });
-    const bool takes_time = std::ranges::all_of(stages, [&](std::int32_t stage) {
-      const StageCost& cost = experiment_.costs.stages[index(stage)];
-      return std::min({cost.forward_ns, cost.backward_ns, cost.backward_input_ns, cost.backward_weight_ns}) >
-             0;
-    });
-    const bool alone = std::ranges::all_of(stages, [&](std::int32_t stage) {
-      return program_.placement.stages[index(stage)].ranks.size() == 1;
-    });
-    const bool one_by_one = !overlaps_;
-    const bool steps_apart = stages.size() == 1 || program_.update == UpdateRule::minibatch;
-    return !buffers && one_by_one && takes_time && alone && steps_apart ? TellingOrder::in_order
-                                                                        : TellingOrder::delayed;
+  void open_accounts(std::span<const ActionLoops> lists) {
+    const std::vector<std::vector<std::int32_t>> stages = stages_by_rank(program_.placement, ranks_.size());
+    const std::vector<TellingOrder> orders = telling_orders(experiment_, lists);
+    accounts_.reserve(stages.size());
+    for (std::size_t rank = 0; rank < stages.size(); ++rank)
+      accounts_.emplace_back(stages[rank], experiment_.costs, orders[rank]);
   }
 
   // --- computing --------------------------------------------------------------------------------------
@@ -480,7 +405,6 @@ class StreamedWalk {
   Ns last_end_ns_ = 0;             // of messages and collectives
   std::vector<Interval> awaited_;  // by the group at hand
   std::vector<Taken> taken_;
-  bool overlaps_;  // some actions run as one
   Jumps jumps_;
   RepeatSearch repeat_;
   std::optional<StateShift> period_;
@@ -488,24 +412,6 @@ class StreamedWalk {
 };
 
 }  // namespace
-
-std::optional<std::string> not_streamed(const Experiment& experiment, std::span<const ActionLoops> lists) {
-  const Program& program = experiment.program;
-  const ChannelOptions& channels = experiment.channels;
-  if (channels.blocking) return "blocking channels";
-  if (channels.capacity > 0) return "channels of a capacity";
-  if (channels.eager_bytes > 0) return "eager messages";
-  if (program.sharding > 0) return "sharded stages";
-  if (program.iterations > 1) return "iterations of a pass";
-  if (experiment.costs.microbatches_differ()) return "microbatches that differ";
-  if (any_action(lists, [](const Action& action) { return action.kind == ActionKind::recompute; }))
-    return "recomputation";
-  if (any_action(lists, [](const Action& action) {
-        return action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
-      }))
-    return "gathered weights";
-  return std::nullopt;
-}
 
 tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
                                               std::span<const ActionLoops> lists, Jumps jumps) {

@@ -43,12 +43,10 @@ enum class Jumps : std::uint8_t {
   left_out,  // every action is walked
 };
 
-/// What a streamed walk does not know of; nothing where it can be taken. `lists` are compute actions.
-std::optional<std::string> not_streamed(const Experiment& experiment, std::span<const ActionLoops> lists);
-
 /// Walks through the lists, whose program is the experiment's but for its own lists, which are not read.
 /// Every transfer has its route to itself. Memory is of the order of the stored loops and of the messages
-/// under way. Requires that nothing is not_streamed(). Error: the order cannot be executed, or collectives
+/// under way. Requires that nothing is not_streamed()
+/// (streamable.hpp). Error: the order cannot be executed, or collectives
 /// have none.
 tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
                                               std::span<const ActionLoops> lists, Jumps jumps = Jumps::taken);

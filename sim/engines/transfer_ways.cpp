@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/needs.hpp"

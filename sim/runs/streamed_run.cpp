@@ -18,10 +18,12 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "report/print/units.hpp"
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/rank_devices.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/index.hpp"
@@ -29,6 +31,7 @@
 #include "sim/engines/engines.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/engines/stream.hpp"
+#include "sim/engines/streamable.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"
 

@@ -25,6 +25,7 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/streamable.hpp"
 #include "sim/memory/memory.hpp"
 #include "tests/sim/experiments.hpp"
 
