@@ -63,7 +63,7 @@ class StreamedWalk {
         rings_(experiment),
         durations_(program_.placement.stages.size()),
         ranks_(lists.size()),
-        held_stages_(program_.placement.stages.size()),
+        held_stages_(program_, heads_),
         jumps_(jumps) {
     for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) price(stage);
     find_senders();
@@ -170,14 +170,12 @@ class StreamedWalk {
       accounts_[rank].show(state, here.clock_ns);
       show_unless_past(state, here.collectives_ns, here.clock_ns);
     }
-    for (std::vector<HeldStage>& stage : held_stages_) {
-      for (HeldStage& held : stage) {
-        state.count(held.reductions);
-        if (!state.flag(held.reduction.end_ns > clock_ns(held.rank))) continue;
-        state.time(held.reduction.start_ns);
-        state.time(held.reduction.end_ns);
-      }
-    }
+    held_stages_.for_each([&](std::int32_t /*stage*/, HeldStage& held) {
+      state.count(held.reductions);
+      if (!state.flag(held.reduction.end_ns > clock_ns(held.rank))) return;
+      state.time(held.reduction.start_ns);
+      state.time(held.reduction.end_ns);
+    });
     in_flight_.show(state);
     for (RankState& here : ranks_) {
       state.time(here.clock_ns);
@@ -196,13 +194,6 @@ class StreamedWalk {
       const auto here = static_cast<ActionKind>(kind);
       durations_[index(stage)][kind] =
           is_compute(here) ? duration_ns(experiment_.costs.stages[index(stage)], here) : 0;
-    }
-    for (const std::int32_t rank : program_.placement.stages[index(stage)].ranks) {
-      held_stages_[index(stage)].push_back({.rank = rank,
-                                            .reduction = {},
-                                            .reductions = 0,
-                                            .next = heads_.cursor(rank),
-                                            .newest = heads_.cursor(rank)});
     }
   }
 
@@ -242,13 +233,13 @@ class StreamedWalk {
         awaited_.push_back({.start_ns = message.start_ns, .end_ns = message.arrival_ns});
         if (message.bytes > 0) taken_.push_back({.leaf = leaf, .message = message});
       });
-      if (action.kind == ActionKind::step) awaited_.push_back(held_stage(action.stage, rank).reduction);
+      if (action.kind == ActionKind::step) awaited_.push_back(held_stages_.at(action.stage, rank).reduction);
     }
   }
 
   void account(std::int32_t rank, std::span<const Action> group, Ns start) {
     RankState& here = ranks_[index(rank)];
-    const LaterForwards later{*this, rank, group.size()};
+    const LaterForwards later{program_, heads_, held_stages_, rank, group.size()};
     for (std::size_t leaf = 0; leaf < group.size(); ++leaf) {
       const PlacedAction placed{
           .action = group[leaf], .start_ns = start, .end_ns = here.clock_ns, .position = here.position++};
@@ -264,7 +255,7 @@ class StreamedWalk {
   void join(std::int32_t rank, const Action& action, const Interval& interval) {
     RankState& here = ranks_[index(rank)];
     here.collectives_ns = interval.end_ns;
-    HeldStage& stage = held_stage(action.stage, rank);
+    HeldStage& stage = held_stages_.at(action.stage, rank);
     stage.reduction = interval;
     ++stage.reductions;
     accounts_[index(rank)].reduce({.action = action,
@@ -272,41 +263,6 @@ class StreamedWalk {
                                    .end_ns = interval.end_ns,
                                    .position = here.position++});
   }
-
-  HeldStage& held_stage(std::int32_t stage, std::int32_t rank) {
-    return *std::ranges::find(held_stages_[index(stage)], rank, &HeldStage::rank);
-  }
-
-  /// The F of a rank behind what runs now; versions do not fall from one of a stage to the next.
-  struct LaterForwards {
-    StreamedWalk& walk;
-    std::int32_t rank;
-    std::size_t running;
-
-    bool keep_old_versions() const {
-      return walk.program_.update != UpdateRule::minibatch && !walk.program_.mixed_versions;
-    }
-    bool next_has(std::int32_t stage, std::int32_t version) const {
-      return has(walk.held_stage(stage, rank).next, stage, 0, version);
-    }
-    bool some_has(std::int32_t stage, std::int32_t version) const {
-      return has(walk.held_stage(stage, rank).newest, stage, version, version);
-    }
-
-   private:
-    /// Takes `cursor` to the first F of at least that version.
-    bool has(LoopCursor& cursor, std::int32_t stage, std::int32_t least, std::int32_t version) const {
-      LoopCursor behind = walk.heads_.cursor(rank);
-      for (std::size_t i = 0; i < running; ++i) ++behind;
-      if (cursor.is_before(behind)) cursor = behind;
-      for (; !cursor.at_end(); ++cursor) {
-        const Action action = *cursor;
-        const bool is_forward = action.kind == ActionKind::forward && action.stage == stage;
-        if (is_forward && action.weight_version >= least) return action.weight_version == version;
-      }
-      return false;
-    }
-  };
 
   // --- what is held -----------------------------------------------------------------------------------
 
@@ -366,11 +322,9 @@ class StreamedWalk {
       run.ranks[index(way.to_rank)].received_bytes += bytes;
       run.traffic.push_back({.from_rank = way.from_rank, .to_rank = way.to_rank, .bytes = bytes});
     });
-    for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) {
-      for (const HeldStage& held : held_stages_[index(stage)]) {
-        if (held.reductions > 0) add_reductions(run, stage, held);
-      }
-    }
+    held_stages_.for_each([&](std::int32_t stage, const HeldStage& held) {
+      if (held.reductions > 0) add_reductions(run, stage, held);
+    });
   }
 
   void add_reductions(StreamedRun& run, std::int32_t stage, const HeldStage& held) {
@@ -399,8 +353,8 @@ class StreamedWalk {
   CollectiveRings rings_;
   std::vector<std::array<Ns, kKindCount>> durations_;  // by stage and kind
   std::vector<RankState> ranks_;
-  std::vector<RankAccount> accounts_;                // by rank
-  std::vector<std::vector<HeldStage>> held_stages_;  // by stage and replica
+  std::vector<RankAccount> accounts_;  // by rank
+  HeldStages held_stages_;
   Gathering gathering_;
   Ns last_end_ns_ = 0;             // of messages and collectives
   std::vector<Interval> awaited_;  // by the group at hand

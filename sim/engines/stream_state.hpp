@@ -2,12 +2,16 @@
 // What a streamed walk (stream.cpp) knows of each rank and stage while it goes.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/turn_state.hpp"
 
 namespace penstock {
 
@@ -55,6 +59,71 @@ struct HeldStage {
 struct Gathering {
   std::vector<std::int32_t> members;
   Ns start_ns = 0;
+};
+
+class HeldStages {
+ public:
+  HeldStages(const Program& program, const LoopHeads& heads) {
+    for (const StagePlacement& stage : program.placement.stages) {
+      std::vector<HeldStage>& held = stages_.emplace_back();
+      for (const std::int32_t rank : stage.ranks) {
+        held.push_back({.rank = rank,
+                        .reduction = {},
+                        .reductions = 0,
+                        .next = heads.cursor(rank),
+                        .newest = heads.cursor(rank)});
+      }
+    }
+  }
+
+  /// Requires that the rank holds the stage.
+  HeldStage& at(std::int32_t stage, std::int32_t rank) {
+    return *std::ranges::find(stages_[index(stage)], rank, &HeldStage::rank);
+  }
+  /// Shows all to see(stage, held).
+  template <class See>
+  void for_each(const See& see) {
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      for (HeldStage& held : stages_[stage]) see(static_cast<std::int32_t>(stage), held);
+    }
+  }
+
+ private:
+  std::vector<std::vector<HeldStage>> stages_;  // by stage and replica
+};
+
+/// The F of a rank behind the actions that run now, for RankAccount: versions do not fall from one of a stage
+/// to the next.
+struct LaterForwards {
+  const Program& program;
+  const LoopHeads& heads;
+  HeldStages& stages;
+  std::int32_t rank = 0;
+  std::size_t running = 0;  ///< actions
+
+  bool keep_old_versions() const {
+    return program.update != UpdateRule::minibatch && !program.mixed_versions;
+  }
+  bool next_has(std::int32_t stage, std::int32_t version) const {
+    return has(stages.at(stage, rank).next, stage, 0, version);
+  }
+  bool some_has(std::int32_t stage, std::int32_t version) const {
+    return has(stages.at(stage, rank).newest, stage, version, version);
+  }
+
+ private:
+  /// Takes `cursor` to the first F of at least that version.
+  bool has(LoopCursor& cursor, std::int32_t stage, std::int32_t least, std::int32_t version) const {
+    LoopCursor behind = heads.cursor(rank);
+    for (std::size_t i = 0; i < running; ++i) ++behind;
+    if (cursor.is_before(behind)) cursor = behind;
+    for (; !cursor.at_end(); ++cursor) {
+      const Action action = *cursor;
+      const bool is_forward = action.kind == ActionKind::forward && action.stage == stage;
+      if (is_forward && action.weight_version >= least) return action.weight_version == version;
+    }
+    return false;
+  }
 };
 
 }  // namespace penstock
