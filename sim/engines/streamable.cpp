@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +37,44 @@ bool any_action(std::span<const ActionLoops> lists, const Is& is) {
   });
 }
 
+/// The first two and the last two of so many repetitions: what is linear in between rises if it does there.
+std::vector<std::int32_t> ends_of(std::int32_t count) {
+  if (count <= 4) {
+    std::vector<std::int32_t> all(index(count));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  return {0, 1, count - 2, count - 1};
+}
+
+/// The newest versions that F of each stage have had so far.
+using NewestVersions = std::map<std::int32_t, std::int32_t>;
+
+/// Goes on through one repetition of the loop around a run; false where a version falls.
+bool versions_rise(const ActionRun& run, std::int32_t outer, NewestVersions& newest) {
+  for (const std::int32_t inner : ends_of(run.count)) {
+    for (const PatternAction& here : run.pattern) {
+      if (here.action.kind != ActionKind::forward) continue;
+      const std::int32_t moved = inner * here.version_step + outer * here.outer_version_step;
+      std::int32_t& known = newest[here.action.stage];
+      if (here.action.weight_version + moved < known) return false;
+      known = here.action.weight_version + moved;
+    }
+  }
+  return true;
+}
+
+/// True where the F of each stage of a list have versions that never fall.
+bool all_versions_rise(const ActionLoops& list) {
+  NewestVersions newest;
+  return std::ranges::all_of(list.loops(), [&](const RunLoop& loop) {
+    return std::ranges::all_of(ends_of(loop.count), [&](std::int32_t outer) {
+      return std::ranges::all_of(loop.runs,
+                                 [&](const ActionRun& run) { return versions_rise(run, outer, newest); });
+    });
+  });
+}
+
 bool takes_time(const StageCost& cost) {
   return std::min({cost.forward_ns, cost.backward_ns, cost.backward_input_ns, cost.backward_weight_ns}) > 0;
 }
@@ -58,6 +98,9 @@ std::optional<std::string> not_streamed(const Experiment& experiment, std::span<
         return action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
       }))
     return "gathered weights";
+  const bool keeps_versions = program.update != UpdateRule::minibatch && !program.mixed_versions;
+  if (keeps_versions && !std::ranges::all_of(lists, all_versions_rise))
+    return "weight versions that fall from one microbatch to the next";
   return std::nullopt;
 }
 

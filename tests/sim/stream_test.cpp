@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -108,7 +109,10 @@ bool same_as_stored(const Program& program, const CostTable& costs, Ns latency_n
   const Result expected = stored(experiment);
   const RolledProgram loops = rolled(program);
   experiment.program = loops.program;
-  EXPECT_EQ(not_streamed(experiment, loops.lists), std::nullopt);
+  if (const auto reason = not_streamed(experiment, loops.lists)) {
+    EXPECT_EQ(*reason, "weight versions that fall from one microbatch to the next");
+    return false;
+  }
   const auto walked = stream(experiment, loops.lists, Jumps::left_out);
   const auto jumped = stream(experiment, loops.lists);
   if (!walked || !jumped) {
@@ -173,6 +177,23 @@ TEST(Stream, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(refusal(shape, {.eager_bytes = 2}), "eager messages");
   EXPECT_EQ(refusal(recomputed, {}), "recomputation");
   EXPECT_EQ(refusal(repeated, {}), "iterations of a pass");
+}
+
+// Vertical sync over replicas that take their minibatches out of order.
+TEST(Stream, RefusesVersionsThatFall) {
+  Program program = *generate("1f1b-rr", {.stages = 1, .microbatches = 8});
+  for (Action& action : program.ranks[0]) {
+    if (action.microbatch == 5) action.weight_version = 3;
+  }
+  const RolledProgram loops = rolled(program);
+  const Experiment experiment{.name = "falling",
+                              .program = loops.program,
+                              .costs = unit_costs(program),
+                              .cluster = uniform_links(1, 1e9, 0),
+                              .channels = {},
+                              .notes = {}};
+  EXPECT_EQ(not_streamed(experiment, loops.lists),
+            "weight versions that fall from one microbatch to the next");
 }
 
 TEST(Stream, SaysWhereAnOrderCannotBeExecuted) {
