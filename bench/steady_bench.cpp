@@ -12,7 +12,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/engines/stream.hpp"
+#include "sim/engines/streamed_walk.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {

@@ -1,6 +1,6 @@
 #pragma once
-// The state of a streamed walk at one moment, to be held against a later one (stream.cpp). Whoever has state
-// shows it field by field to one of three visitors, always in the same order:
+// The state of a streamed walk at one moment, to be held against a later one (streamed_walk.cpp). Whoever has
+// state shows it field by field to one of three visitors, always in the same order:
 //
 //   same    what must be equal: places, numbers of messages        time    a live time
 //   unit    a microbatch                                           count   what grows evenly: busy time,

@@ -1,6 +1,6 @@
 #pragma once
-// What stages have handed each other and nobody has taken in yet: all that a streamed walk (stream.cpp)
-// stores of messages. The inputs of TurnTaking.
+// What stages have handed each other and nobody has taken in yet: all that a streamed walk
+// (streamed_walk.cpp) stores of messages. The inputs of TurnTaking.
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #pragma once
 // The account of one rank in a streamed walk: what its actions hold, by the rules of sim/memory/memory.hpp,
-// and its live activations and weight versions. Used by stream.cpp.
+// and its live activations and weight versions. Used by streamed_walk.cpp.
 
 #include <cstddef>
 #include <cstdint>

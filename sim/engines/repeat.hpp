@@ -1,5 +1,5 @@
 #pragma once
-// Looks for two moments of a streamed walk after which the same happens. Used by stream.cpp.
+// Looks for two moments of a streamed walk after which the same happens. Used by streamed_walk.cpp.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// What a streamed walk (stream.cpp) knows of each rank and stage while it goes.
+// What a streamed walk (streamed_walk.cpp) knows of each rank and stage while it goes.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 #pragma once
-// What a streamed walk (stream.cpp) asks of a program before it starts.
+// What a streamed walk (streamed_walk.cpp) asks of a program before it starts.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// The ways that messages of a streamed walk (stream.cpp) take from rank to rank: prices, and the queues that
-// they pass, each found when the first message takes it.
+// The ways that messages of a streamed walk (streamed_walk.cpp) take from rank to rank: prices, and the
+// queues that they pass, each found when the first message takes it.
 
 #include <algorithm>
 #include <cstddef>

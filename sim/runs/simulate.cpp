@@ -157,6 +157,10 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
 }
 
 tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options) {
+  if (options.spans == SpansKept::always) {
+    if (auto refusal = timeline_refusal(scenario))
+      return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
+  }
   if (options.spans == SpansKept::unless_long && is_long(scenario)) {
     if (auto streamed = streamed_result(scenario, options)) {
       return std::move(*streamed).map(

@@ -1,5 +1,5 @@
-// What a stored run reads from its spans, a streamed one gathers on its way (stream.cpp); here names of
-// devices, traffic over links and the headline figures are put around that.
+// What a stored run reads from its spans, a streamed one gathers on its way (streamed_walk.cpp); here names
+// of devices, traffic over links and the headline figures are put around that.
 //
 //   2^24 compute actions        2^29                          2^40
 //   ---- stored ----|---- streamed, or else stored ----|---- streamed, or refused ----|
@@ -30,16 +30,18 @@
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/steady_state.hpp"
-#include "sim/engines/stream.hpp"
 #include "sim/engines/streamable.hpp"
+#include "sim/engines/streamed_walk.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr double kMostStored = 1 << 24;    // without a need
+constexpr double kMostStored = 1 << 24;  // without a need
+constexpr double kMostOnTimeline = 1 << 27;
 constexpr double kMostNumbered = 1 << 29;  // by any engine that stores them
+constexpr double kMostGenerated = 1LL << 40;
 
 std::vector<LinkTraffic> link_traffic(const StreamedRun& run, const Cluster& cluster) {
   std::map<std::int32_t, Bytes> bytes_of_link;
@@ -136,6 +138,16 @@ std::optional<std::string> reason_against(const RolledExperiment& rolled, const 
 }  // namespace
 
 bool is_long(const Scenario& scenario) { return compute_actions(scenario) > kMostStored; }
+
+std::optional<std::string> timeline_refusal(const Scenario& scenario) {
+  const double actions = compute_actions(scenario);
+  if (actions <= kMostOnTimeline || actions > kMostGenerated) return std::nullopt;
+  return fmt::format(
+      "a timeline of {:.3g} compute actions is too long: at most 2^27 are kept; leave out --timeline and "
+      "files that "
+      "draw it, or take fewer stages, microbatches or iterations",
+      actions);
+}
 
 std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenario& scenario,
                                                                    const SimulateOptions& options) {

@@ -60,7 +60,7 @@ TEST(StreamedRun, SaysWhyALongPassIsRefused) {
     return result ? "not refused" : result.error().message;
   };
   EXPECT_THAT(refusal(", blocking: true", kFigures), testing::HasSubstr("blocking channels"));
-  EXPECT_THAT(refusal("", {}), testing::HasSubstr("simulate it without a timeline"));
+  EXPECT_THAT(refusal("", {}), testing::HasSubstr("leave out --timeline"));
   const auto weighing =
       simulate_scenario(parsed("schedule: {name: zb-v, stages: 4096, microbatches: 131072}"), kFigures);
   ASSERT_FALSE(weighing);

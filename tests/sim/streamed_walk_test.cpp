@@ -1,7 +1,7 @@
 // A streamed walk says what a stored run says, to the nanosecond and the byte, whether it jumps or not: for
 // every generator over random costs, small ones (they repeat early) and unequal ones (they do not).
 
-#include "sim/engines/stream.hpp"
+#include "sim/engines/streamed_walk.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -10,7 +10,7 @@
 // 3), so once these have all moved by one amount between two such moments, everything repeats. repeat.hpp
 // looks for that and jumps.
 
-#include "sim/engines/stream.hpp"
+#include "sim/engines/streamed_walk.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #pragma once
 // A program too long to be stored, timed while its lists are spelled out from loops (action_loops.hpp). Where
-// its state repeats, it jumps. Held against the other engines by tests/sim/stream_test.cpp.
+// its state repeats, it jumps. Held against the other engines by tests/sim/streamed_walk_test.cpp.
 
 #include <cstdint>
 #include <optional>
