@@ -17,6 +17,7 @@
 #include <tl/expected.hpp>
 
 #include "cli/flags.hpp"
+#include "cli/model_flags.hpp"
 #include "cli/outcome.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/prepare/experiment.hpp"

@@ -50,6 +50,12 @@ std::vector<Link> with_distinct_names(std::vector<Link> links) {
 Route Cluster::route(std::int32_t from, std::int32_t to) const {
   assert(from >= 0 && from < device_count() && "routes begin at a device of the cluster");
   assert(to >= 0 && to < device_count() && "routes end at a device of the cluster");
+  if (data_->direct) {
+    if (from == to) return {};
+    return {.links = {from * (device_count() - 1) + to - (to > from ? 1 : 0)},
+            .bytes_per_second = data_->direct->bytes_per_second,
+            .latency_ns = data_->direct->latency_ns};
+  }
   // A row of the table is one tree towards `to`, so that no search is needed and routes never go in circles.
   const auto row = static_cast<std::size_t>(to) * static_cast<std::size_t>(data_->node_count);
   Route route;
@@ -64,10 +70,51 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
   return route;
 }
 
+Link Cluster::link(std::int32_t number) const {
+  if (!data_->direct) return data_->links[static_cast<std::size_t>(number)];
+  Link link = *data_->direct;
+  link.from = number / (device_count() - 1);
+  const std::int32_t other = number % (device_count() - 1);
+  link.to = other + (other >= link.from ? 1 : 0);
+  link.name = devices()[static_cast<std::size_t>(link.from)].name + ">" +
+              devices()[static_cast<std::size_t>(link.to)].name;
+  return link;
+}
+
+std::vector<Link> Cluster::links() const {
+  if (!data_->direct) return data_->links;
+  std::vector<Link> links;
+  const std::int32_t count = device_count() * (device_count() - 1);
+  links.reserve(static_cast<std::size_t>(count));
+  for (std::int32_t number = 0; number < count; ++number) links.push_back(link(number));
+  return links;
+}
+
+double Cluster::most_bytes_per_second() const {
+  if (data_->direct) return data_->direct->bytes_per_second;
+  if (data_->links.empty()) return kUnlimitedBandwidth;
+  return std::ranges::max(data_->links, {}, &Link::bytes_per_second).bytes_per_second;
+}
+
+Cluster Cluster::fully_joined(std::string name, std::vector<Device> devices, double bytes_per_second,
+                              std::int64_t latency_ns) {
+  const auto nodes = static_cast<std::int32_t>(devices.size());
+  return Cluster(
+      {.name = std::move(name),
+       .devices = std::move(devices),
+       .links = {},
+       .node_count = nodes,
+       .next_links = {},
+       .direct = Link{.name = {}, .bytes_per_second = bytes_per_second, .latency_ns = latency_ns}});
+}
+
 bool operator==(const Cluster& a, const Cluster& b) {
   // Copies share their data and are equal at a glance; routes follow from the links and need no look.
-  return a.data_ == b.data_ ||
-         std::tie(a.name(), a.devices(), a.links()) == std::tie(b.name(), b.devices(), b.links());
+  if (a.data_ == b.data_) return true;
+  if (a.name() != b.name() || a.devices() != b.devices()) return false;
+  const bool alike = a.data_->direct.has_value() == b.data_->direct.has_value();
+  if (!alike) return a.links() == b.links();
+  return a.data_->direct == b.data_->direct && a.data_->links == b.data_->links;
 }
 
 std::int32_t ClusterBuilder::add_device(Device device) {
@@ -195,7 +242,11 @@ tl::expected<Cluster, std::string> ClusterBuilder::build() const {
                       devices_[from].name, devices_[to].name));
     }
   }
-  return Cluster({name_, devices_, std::move(links), node_count, std::move(table)});
+  return Cluster({.name = name_,
+                  .devices = devices_,
+                  .links = std::move(links),
+                  .node_count = node_count,
+                  .next_links = std::move(table)});
 }
 
 std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second) {

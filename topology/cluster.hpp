@@ -18,6 +18,7 @@ inline constexpr double kUnlimitedBandwidth = std::numeric_limits<double>::infin
 /// The largest clusters that are built, so that a slip of the pen is refused and does not fill the
 /// memory: 2^22 links take 256 MiB, and so do 2^26 entries (devices * nodes) of the table of routes.
 inline constexpr std::int64_t kMostLinks = std::int64_t{1} << 22;
+inline constexpr std::int32_t kMostJoinedDevices = 46'340;  // n(n-1) links have numbers of 32 bits
 inline constexpr std::int64_t kMostRouteEntries = std::int64_t{1} << 26;
 
 /// One accelerator.
@@ -61,7 +62,17 @@ class Cluster {
 
   const std::string& name() const { return data_->name; }
   const std::vector<Device>& devices() const { return data_->devices; }
-  const std::vector<Link>& links() const { return data_->links; }
+  /// All links, in the order of their numbers. O(links); of devices that are all joined directly they are
+  /// n(n-1).
+  std::vector<Link> links() const;
+  /// The link of that number, as routes have it.
+  Link link(std::int32_t number) const;
+  double link_bytes_per_second(std::int32_t number) const {
+    return data_->direct ? data_->direct->bytes_per_second
+                         : data_->links[static_cast<std::size_t>(number)].bytes_per_second;
+  }
+  /// Of the widest link; unlimited where there is none.
+  double most_bytes_per_second() const;
   std::int32_t device_count() const { return static_cast<std::int32_t>(data_->devices.size()); }
 
   /// The route with the least latency, then the fewest links, then the most bandwidth (of its narrowest
@@ -69,6 +80,12 @@ class Cluster {
   /// that begins one of them, so that the routes to one device form a tree. Devices forward like
   /// switches. Empty (unlimited, 0 ns) from a device to itself. Requires valid indices.
   Route route(std::int32_t from, std::int32_t to) const;
+
+  /// Devices with an equal link for every ordered pair: no two pairs share one, and every route is a link.
+  /// They are not listed anywhere, so that thousands of devices take no more than their names. At most
+  /// kMostJoinedDevices.
+  static Cluster fully_joined(std::string name, std::vector<Device> devices, double bytes_per_second,
+                              std::int64_t latency_ns);
 
   /// Equal name, devices and links; equal routes follow from these.
   friend bool operator==(const Cluster& a, const Cluster& b);
@@ -81,6 +98,7 @@ class Cluster {
     std::vector<Link> links;
     std::int32_t node_count = 0;
     std::vector<std::int32_t> next_links;  // as next_links.hpp has it
+    std::optional<Link> direct{};          // every ordered pair's, and then the two above are empty
   };
   explicit Cluster(Data data) : data_(std::make_shared<const Data>(std::move(data))) {}
 

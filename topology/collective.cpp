@@ -65,7 +65,7 @@ double busiest_link(const Cluster& cluster, std::span<const std::int32_t> ring) 
   for (std::size_t i = 0; i < ring.size(); ++i) {
     for (const std::int32_t link : cluster.route(ring[i], ring[(i + 1) % ring.size()]).links) {
       double& seconds = load[link];
-      seconds += 1 / cluster.links()[static_cast<std::size_t>(link)].bytes_per_second;
+      seconds += 1 / cluster.link_bytes_per_second(link);
       most = std::max(most, seconds);
     }
   }
@@ -98,8 +98,7 @@ std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std
   std::vector<std::int32_t> given(devices.begin(), devices.end());
   if (devices.size() < 3) return given;
   const double busiest = busiest_link(cluster, given);
-  if (busiest <= 1 / std::ranges::max(cluster.links(), {}, &Link::bytes_per_second).bytes_per_second)
-    return given;  // no ring has less on a link
+  if (busiest <= 1 / cluster.most_bytes_per_second()) return given;  // no ring has less on a link
   std::vector<std::int32_t> nearest = from_nearest_to_nearest(cluster, devices);
   return busiest_link(cluster, nearest) < busiest ? nearest : given;
 }

@@ -128,8 +128,8 @@ std::string plain(std::string_view name) {
 }  // namespace
 
 std::span<const DeviceType> device_types() {
-  static const std::array<DeviceType, 7> kTypes = {a100(), h100(), h200(), b200(), gb200(), b300(), gb300()};
-  return kTypes;
+  static const std::array<DeviceType, 7> types = {a100(), h100(), h200(), b200(), gb200(), b300(), gb300()};
+  return types;
 }
 
 std::string device_type_names() {

@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "topology/cluster.hpp"
@@ -146,12 +147,11 @@ FieldError first_of(std::initializer_list<FieldError> errors) {
   return found == errors.end() ? std::nullopt : *found;
 }
 
-FieldError uniform_size_error(std::int64_t devices) {
-  if (devices * (devices - 1) <= kMostLinks) return std::nullopt;
+FieldError uniform_size_error(std::int32_t devices) {
+  if (devices <= kMostJoinedDevices) return std::nullopt;
   return fmt::format(
-      "devices must be at most 2048 in a uniform cluster, which has a link for each ordered pair, found {}; "
-      "take a two-level cluster",
-      devices);
+      "devices must be at most {} in a uniform cluster, which has a link for each ordered pair, found {}",
+      kMostJoinedDevices, devices);
 }
 
 FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_node) {
@@ -210,16 +210,11 @@ std::string key(std::string_view name) {
 
 tl::expected<Cluster, std::string> uniform_cluster(const UniformCluster& shape) {
   if (const auto error = error_of(shape)) return tl::unexpected("uniform cluster: " + *error);
-  ClusterBuilder builder("uniform");
-  for (std::int32_t i = 0; i < shape.devices; ++i) {
-    builder.add_device({fmt::format("gpu{}", i), shape.memory_bytes, shape.flops_per_second});
-  }
-  for (std::int32_t from = 0; from < shape.devices; ++from) {
-    for (std::int32_t to = 0; to < shape.devices; ++to) {
-      if (from != to) builder.add_link(from, to, shape.bytes_per_second, shape.latency_ns);
-    }
-  }
-  return builder.build();
+  std::vector<Device> devices;
+  devices.reserve(static_cast<std::size_t>(shape.devices));
+  for (std::int32_t i = 0; i < shape.devices; ++i)
+    devices.push_back({fmt::format("gpu{}", i), shape.memory_bytes, shape.flops_per_second});
+  return Cluster::fully_joined("uniform", std::move(devices), shape.bytes_per_second, shape.latency_ns);
 }
 
 tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shape) {

@@ -15,7 +15,7 @@ namespace penstock {
 
 /// `devices` equal devices "gpu0", "gpu1", ..., a dedicated link for every ordered pair: nothing is shared.
 struct UniformCluster {
-  std::int32_t devices = 1;                                 ///< 1..2048 (kMostLinks)
+  std::int32_t devices = 1;                                 ///< 1..kMostJoinedDevices
   double bytes_per_second = kUnlimitedBandwidth;            ///< > 0
   std::int64_t latency_ns = 0;                              ///< >= 0
   std::optional<std::int64_t> memory_bytes = std::nullopt;  ///< > 0; absent: unlimited

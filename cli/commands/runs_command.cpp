@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -29,8 +30,9 @@ struct RunsFlags {
   std::string fit;
 };
 
+const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".html", ".txt"};
+
 Outcome predict(const RunsFlags& flags) {
-  static const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".html", ".txt"};
   if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
     return tl::unexpected(known.error());
   const auto runs = read_measured_runs(flags.runs);

@@ -23,6 +23,7 @@
 #include "report/print/table.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
+#include "sim/measured/run_prices.hpp"
 
 namespace penstock {
 namespace {

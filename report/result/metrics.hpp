@@ -53,7 +53,6 @@ RankFigures compute_times_of(Spans spans);
 Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts);
 /// The same with the timeline, whose figures these are.
 Result summarize(Timeline timeline, RunFacts facts);
-
 /// What a million samples cost on that many devices at a price for a device's hour, at the steady rate where
 /// there is one. Nothing without a price or a rate.
 std::optional<double> cost_per_million_samples(const ThroughputReport& throughput, std::int32_t devices,

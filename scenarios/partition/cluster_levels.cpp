@@ -75,9 +75,10 @@ std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
   std::map<std::int32_t, std::string> names;
   for (std::int32_t device = 0; device < cluster.device_count(); ++device)
     names[device] = cluster.devices()[static_cast<std::size_t>(device)].name;
-  for (std::size_t round = 0; round < cluster.links().size(); ++round) {
+  const std::vector<Link> links = cluster.links();
+  for (std::size_t round = 0; round < links.size(); ++round) {
     const std::size_t known = names.size();
-    for (const Link& link : cluster.links()) {
+    for (const Link& link : links) {
       const auto from = names.find(link.from);
       const auto to = names.find(link.to);
       if (from != names.end() && to == names.end()) {

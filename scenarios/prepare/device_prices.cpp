@@ -14,7 +14,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,7 +37,9 @@
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 
@@ -119,6 +120,7 @@ Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes))
 
 std::vector<std::int32_t> ranks_of_stages(const Program& program) {
   std::vector<std::int32_t> ranks;
+  ranks.reserve(static_cast<std::size_t>(program.stage_count()));
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
     ranks.push_back(program.placement.rank_of(stage, 0));
   return ranks;

@@ -34,6 +34,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
 namespace {
@@ -74,25 +75,41 @@ struct Resolved {
   StageCut cut;
 };
 
-OrError<Resolved> resolve(const Scenario& scenario) {
+/// The schedule that a scenario states, with its microbatches in force.
+struct StatedBatch {
+  ResolvedBatch batch;
+  StatedSchedule schedule;
+};
+
+OrError<StatedBatch> stated_batch(const Scenario& scenario) {
   StatedSchedule schedule{.program = scenario.program ? &*scenario.program : nullptr,
                           .name = scenario.schedule,
                           .shape = scenario.shape};
   const auto batch = batch_in_force(scenario.batch, schedule.name, schedule.program);
   if (!batch) return tl::unexpected(batch.error());
   schedule.shape.microbatches = batch->microbatches;
-  auto placed = placed_program(schedule);
-  if (!placed) return tl::unexpected(placed.error());
-  auto cut = cut_model(scenario.model, scenario.partition, placed->stage_count(), scenario.shape.buckets);
+  return StatedBatch{.batch = *batch, .schedule = std::move(schedule)};
+}
+
+OrError<Resolved> resolve(const Scenario& scenario, const StatedBatch& stated, Program placed) {
+  auto cut = cut_model(scenario.model, scenario.partition, placed.stage_count(), scenario.shape.buckets);
   if (!cut) return tl::unexpected(cut.error());
   const Pricing pricing{
-      .samples = {.own = scenario.batch.own_micro_batch_size, .wanted = batch->micro_batch_size},
+      .samples = {.own = scenario.batch.own_micro_batch_size, .wanted = stated.batch.micro_batch_size},
       .beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision)};
-  auto program = compute_program(schedule, *std::move(placed), *cut,
+  auto program = compute_program(stated.schedule, std::move(placed), *cut,
                                  {.model = scenario.model, .pricing = pricing, .cluster = scenario.cluster});
   if (!program) return tl::unexpected(program.error());
   return Resolved{
-      .batch = *batch, .pricing = pricing, .program = *std::move(program), .cut = *std::move(cut)};
+      .batch = stated.batch, .pricing = pricing, .program = *std::move(program), .cut = *std::move(cut)};
+}
+
+OrError<Resolved> resolve(const Scenario& scenario) {
+  auto stated = stated_batch(scenario);
+  if (!stated) return tl::unexpected(stated.error());
+  auto placed = placed_program(stated->schedule);
+  if (!placed) return tl::unexpected(placed.error());
+  return resolve(scenario, *stated, *std::move(placed));
 }
 
 // --- the program ------------------------------------------------------------------------------------------
@@ -176,6 +193,38 @@ std::optional<StagedNetwork> staged_network(const Scenario& scenario, const Stag
   return network;
 }
 
+/// Prices a program on its cluster. `file` is for messages.
+tl::expected<Experiment, PrepareError> priced(const Scenario& scenario, const Resolved& resolved,
+                                              Program program, const std::string& file) {
+  auto costs = cost_table(scenario.model, resolved.cut, resolved.pricing, program);
+  if (!costs) return bad_input(file, costs.error());
+  auto cluster = build_cluster(scenario.cluster, program.rank_count());
+  if (!cluster) return bad_input(file, cluster.error());
+  std::vector<std::string> notes =
+      with_microbatch_notes(scenario.notes, scenario.model, program.microbatches);
+  const std::string name = file.empty() ? program.schedule : file;
+  return Experiment{.name = name,
+                    .program = std::move(program),
+                    .costs = *std::move(costs),
+                    .cluster = *std::move(cluster),
+                    .channels = scenario.channels,
+                    .samples_per_microbatch = static_cast<double>(resolved.batch.micro_batch_size),
+                    .notes = with_scaling_note(std::move(notes), scenario.model, resolved.pricing.samples),
+                    .price_per_device_hour = scenario.cluster.price_per_device_hour,
+                    .counts_activations = std::holds_alternative<UnitCosts>(scenario.model),
+                    .network = staged_network(scenario, resolved.cut)};
+}
+
+/// What keeps a scenario from being prepared as loops; empty: nothing.
+std::string not_rolled(const Scenario& scenario) {
+  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  const auto* figures = std::get_if<StageFigures>(&scenario.model);
+  if (scenario.program || schedule == nullptr) return "a program file";
+  if (schedule->weighs_costs) return "a schedule that weighs what stages cost";
+  if (!scenario.shape.buckets.empty()) return "stages in buckets";
+  return figures != nullptr && !figures->edges.empty() ? "stage edges of the model" : "";
+}
+
 }  // namespace
 
 namespace {
@@ -200,23 +249,33 @@ tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
   if (!resolved) return bad_input(stated.file, resolved.error());
   auto program = lowered_program(std::move(resolved->program), scenario->model, stated.file);
   if (!program) return tl::unexpected(program.error());
-  auto costs = cost_table(scenario->model, resolved->cut, resolved->pricing, *program);
-  if (!costs) return bad_input(stated.file, costs.error());
-  auto cluster = build_cluster(scenario->cluster, program->rank_count());
-  if (!cluster) return bad_input(stated.file, cluster.error());
-  std::vector<std::string> notes =
-      with_microbatch_notes(scenario->notes, scenario->model, program->microbatches);
-  const std::string name = stated.file.empty() ? program->schedule : stated.file;
-  return Experiment{.name = name,
-                    .program = *std::move(program),
-                    .costs = *std::move(costs),
-                    .cluster = *std::move(cluster),
-                    .channels = scenario->channels,
-                    .samples_per_microbatch = static_cast<double>(resolved->batch.micro_batch_size),
-                    .notes = with_scaling_note(std::move(notes), scenario->model, resolved->pricing.samples),
-                    .price_per_device_hour = scenario->cluster.price_per_device_hour,
-                    .counts_activations = std::holds_alternative<UnitCosts>(scenario->model),
-                    .network = staged_network(*scenario, resolved->cut)};
+  return priced(*scenario, *resolved, *std::move(program), stated.file);
+}
+
+tl::expected<RolledExperiment, PrepareError> prepare_rolled(const Scenario& stated) {
+  const auto scenario = with_planned_partition(stated);
+  if (!scenario) return bad_input(stated.file, scenario.error());
+  if (const std::string reason = not_rolled(*scenario); !reason.empty()) {
+    return bad_input(stated.file, fmt::format("{} cannot be streamed, and at most 2^29 compute actions are "
+                                              "stored; take fewer stages, microbatches or iterations",
+                                              reason));
+  }
+  const auto batch = stated_batch(*scenario);
+  if (!batch) return bad_input(stated.file, batch.error());
+  auto rolled = generate_loops(batch->schedule.name, batch->schedule.shape);
+  if (!rolled) return bad_input(stated.file, rolled.error());
+  auto resolved = resolve(*scenario, *batch, std::move(rolled->program));
+  if (!resolved) return bad_input(stated.file, resolved.error());
+  auto experiment = priced(*scenario, *resolved, std::move(resolved->program), stated.file);
+  if (!experiment) return tl::unexpected(experiment.error());
+  return RolledExperiment{.experiment = *std::move(experiment), .lists = std::move(rolled->lists)};
+}
+
+double compute_actions(const Scenario& scenario) {
+  // A model on named devices says its microbatches only when its copies are known; its runs are stored.
+  if (scenario.program || std::holds_alternative<DeviceModel>(scenario.model)) return 0;
+  const auto stated = stated_batch(scenario);
+  return stated ? compute_actions(stated->schedule.name, stated->schedule.shape) : 0;
 }
 
 }  // namespace penstock

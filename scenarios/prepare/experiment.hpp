@@ -9,6 +9,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 
@@ -59,5 +60,20 @@ struct PrepareError {
 
 /// Generates, validates, partitions, prices and lowers. Pure: equal scenarios give equal experiments.
 tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario);
+
+/// An experiment whose lists are loops, for programs that are too long to be stored.
+struct RolledExperiment {
+  Experiment experiment;           ///< its program has empty lists
+  std::vector<ActionLoops> lists;  ///< by rank: compute actions and collectives, not lowered
+};
+
+/// prepare() without the checks and the lowering of a stored program: rules are trusted to declare valid
+/// loops. Error: as above; a program file, a schedule that weighs costs, stages in buckets, stage edges of
+/// the model.
+tl::expected<RolledExperiment, PrepareError> prepare_rolled(const Scenario& scenario);
+
+/// About how many compute actions a scenario's schedule has. 0 where it is not a schedule by name, or where
+/// prepare() refuses its numbers.
+double compute_actions(const Scenario& scenario);
 
 }  // namespace penstock

@@ -23,6 +23,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/model/device_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/prepare/scaling.hpp"

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,10 +36,10 @@ void must_be_read(const tl::expected<void, std::string>& read, const std::string
 }
 
 void set_models(KernelTables& tables, std::string_view device) {
-  static const nlohmann::json kConstants = nlohmann::json::parse(text_of("gemm_constants.json"));
+  static const nlohmann::json constants = nlohmann::json::parse(text_of("gemm_constants.json"));
   for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
-    const auto found = kConstants.find(fmt::format("{}/{}", device, to_text(precision)));
-    if (found == kConstants.end()) continue;
+    const auto found = constants.find(fmt::format("{}/{}", device, to_text(precision)));
+    if (found == constants.end()) continue;
     const auto c = found->get<std::array<double, 7>>();
     tables.set_gemm_model(precision, {.tile_efficiency = c[0],
                                       .extra_depth = c[1],

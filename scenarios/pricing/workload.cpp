@@ -8,6 +8,7 @@
 
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/parallel.hpp"
+#include "topology/device_types.hpp"
 
 namespace penstock {
 namespace {

@@ -189,19 +189,47 @@ void refuse_without_devices(const Node& document, const SchedulePart& schedule, 
   constexpr std::string_view kWhy =
       "belongs to a model that is priced on named devices: model.huggingface with cluster.device, such as "
       "h100-sxm";
-  const auto refuse = [&](Word part, Word key) {
-    const Node* node = document.find(part);
-    if (node != nullptr)
-      problem.note(key.empty() ? *node : *node->find(key),
-                   fmt::format("{}{}{}", part, key.empty() ? "" : ".", key), kWhy);
+  if (const Node* node = document.find("parallel")) problem.note(*node, "parallel", kWhy);
+  const auto refuse = [&](bool is_given, Word part, Word key) {
+    if (is_given) problem.note(*document.find(part)->find(key), fmt::format("{}.{}", part, key), kWhy);
   };
-  if (document.find("parallel") != nullptr) refuse("parallel", "");
-  if (schedule.layer_split) refuse("schedule", "layer_split");
-  if (training.device_precision) refuse("training", "precision");
-  if (training.recompute) refuse("training", "recompute");
-  if (training.gradient_bytes) refuse("training", "gradient_bytes");
-  if (training.host_layer_ns) refuse("training", "host_layer");
-  if (training.expert_layer_ns) refuse("training", "expert_layer");
+  refuse(schedule.layer_split.has_value(), "schedule", "layer_split");
+  refuse(training.device_precision.has_value(), "training", "precision");
+  refuse(training.recompute.has_value(), "training", "recompute");
+  refuse(training.gradient_bytes.has_value(), "training", "gradient_bytes");
+  refuse(training.host_layer_ns.has_value(), "training", "host_layer");
+  refuse(training.expert_layer_ns.has_value(), "training", "expert_layer");
+}
+
+/// What is missing or does not go with a model on named devices.
+void check_parts(const Node& document, const ModelPart& model, const TrainingPart& training,
+                 Problem& problem) {
+  if (!model.architecture->sequence) {
+    problem.note(*document.find("model"), "model.sequence",
+                 "expected the tokens of a sample, such as 8192, got nothing");
+  }
+  if (training.precision) {
+    problem.note(*document.find("training")->find("precision"), "training.precision",
+                 "expected bf16, fp8 or fp4 for a model on named devices");
+  }
+}
+
+Workload workload_of(const ArchitecturePart& architecture, const DeviceType& device, const Parallel& degrees,
+                     const TrainingPart& training) {
+  constexpr double kNano = 1e-9;
+  Workload work;
+  work.model = architecture.architecture;
+  work.sequence = architecture.sequence.value_or(1);
+  work.parallel = degrees;
+  work.device = device;
+  work.precision = training.device_precision.value_or(GemmPrecision::bf16);
+  work.recompute = training.recompute.value_or(LayerRecompute::none);
+  work.gradient_bytes = training.gradient_bytes.value_or(4);
+  work.optimizer_bytes = optimizer_bytes(training.optimizer.value_or(Optimizer::adam));
+  work.host_layer_seconds = static_cast<double>(training.host_layer_ns.value_or(0)) * kNano;
+  if (training.expert_layer_ns)
+    work.unexplained_expert_seconds = static_cast<double>(*training.expert_layer_ns) * kNano;
+  return work;
 }
 
 }  // namespace
@@ -214,36 +242,15 @@ std::optional<DeviceModel> device_model_of(const Node& document, const ModelPart
     refuse_without_devices(document, schedule, training, problem);
     return std::nullopt;
   }
-  const ArchitecturePart& architecture = *model.architecture;
-  const Node& model_node = *document.find("model");
-  if (!architecture.sequence) {
-    problem.note(model_node, "model.sequence", "expected the tokens of a sample, such as 8192, got nothing");
-    return std::nullopt;
-  }
-  if (training.precision) {
-    problem.note(*document.find("training")->find("precision"), "training.precision",
-                 "expected bf16, fp8 or fp4 for a model on named devices");
-    return std::nullopt;
-  }
-  constexpr double kNano = 1e-9;
+  check_parts(document, model, training, problem);
+  if (problem.found()) return std::nullopt;
   DeviceModel on_devices;
-  Workload& work = on_devices.work;
-  work.model = architecture.architecture;
-  work.sequence = *architecture.sequence;
-  work.parallel = parallel.degrees;
-  work.device = cluster.named->type;
-  work.precision = training.device_precision.value_or(GemmPrecision::bf16);
-  work.recompute = training.recompute.value_or(LayerRecompute::none);
-  work.gradient_bytes = training.gradient_bytes.value_or(4);
-  work.optimizer_bytes = optimizer_bytes(training.optimizer.value_or(Optimizer::adam));
-  work.host_layer_seconds = static_cast<double>(training.host_layer_ns.value_or(0)) * kNano;
-  if (training.expert_layer_ns)
-    work.unexplained_expert_seconds = static_cast<double>(*training.expert_layer_ns) * kNano;
+  on_devices.work = workload_of(*model.architecture, cluster.named->type, parallel.degrees, training);
   on_devices.split = schedule.layer_split.value_or(LayerSplit{});
-  on_devices.kernels = built_in_kernels(work.device);
+  on_devices.kernels = built_in_kernels(on_devices.work.device);
   on_devices.devices = cluster.named->device_count();
   on_devices.copies = parallel.data;
-  on_devices.place = fmt::format("{}: model", place_of(model_node));
+  on_devices.place = fmt::format("{}: model", place_of(*document.find("model")));
   return on_devices;
 }
 

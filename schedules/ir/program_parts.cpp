@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 
@@ -29,6 +30,15 @@ Program program_of(std::string schedule, const Shape& shape) {
                   .barrier = shape.barrier};
   program.ranks.resize(static_cast<std::size_t>(shape.stages));
   return program;
+}
+
+/// Tells `add(rank, step)` of every rank's STEPs, in ascending order of stages.
+template <class Add>
+void for_each_step(const Program& program, const Add& add) {
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    for (const std::int32_t rank : program.placement.stages[static_cast<std::size_t>(stage)].ranks)
+      add(rank, whole_stage(ActionKind::step, stage));
+  }
 }
 
 }  // namespace
@@ -76,11 +86,26 @@ void append_reductions(Program& program) {
 }
 
 void append_steps(Program& program) {
-  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    for (const std::int32_t rank : program.placement.stages[static_cast<std::size_t>(stage)].ranks) {
-      program.ranks[static_cast<std::size_t>(rank)].push_back(whole_stage(ActionKind::step, stage));
-    }
-  }
+  for_each_step(program, [&](std::int32_t rank, const Action& step) {
+    program.ranks[static_cast<std::size_t>(rank)].push_back(step);
+  });
+}
+
+void append_steps(RolledProgram& rolled) {
+  for_each_step(rolled.program, [&](std::int32_t rank, const Action& step) {
+    rolled.lists[static_cast<std::size_t>(rank)].append(step);
+  });
+}
+
+RolledProgram with_empty_loops(Program program) {
+  std::vector<ActionLoops> lists(program.ranks.size());
+  return {.program = std::move(program), .lists = std::move(lists)};
+}
+
+Program spelled_out(RolledProgram rolled, const Shape& shape) {
+  Program program = unrolled(std::move(rolled));
+  insert_recompute(program, shape);
+  return program;
 }
 
 void insert_recompute(Program& program, const Shape& shape) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 
@@ -41,6 +42,13 @@ void append_reductions(Program& program);
 
 /// Puts one STEP for every stage of a rank at the end of its list, in ascending stage order.
 void append_steps(Program& program);
+void append_steps(RolledProgram& rolled);
+
+/// The program with empty loops for its empty lists.
+RolledProgram with_empty_loops(Program program);
+
+/// What declared loops stand for, with the recomputations that `shape` asks for, which loops leave out.
+Program spelled_out(RolledProgram rolled, const Shape& shape);
 
 /// Puts an R before the backward of every microbatch that shape.checkpoint says is recomputed.
 void insert_recompute(Program& program, const Shape& shape);

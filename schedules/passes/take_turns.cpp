@@ -25,36 +25,34 @@
 #include <fmt/format.h>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/turn_state.hpp"
 
 namespace penstock {
-namespace {
 
-std::string missing_input(std::span<const Action> group, const HandedOver& inputs) {
-  for (const Action& action : group) {
-    if (is_collective(action.kind)) return "the other ranks that hold the stage";
-    if (const auto giver = inputs.missing_giver(action)) {
-      const bool forward = action.kind == ActionKind::forward;
-      return fmt::format("{}{}{}", *giver, forward ? "F" : "B", action.microbatch);
-    }
-  }
-  return "nothing";
+std::string input_name(const Action& action, std::int32_t giver) {
+  return fmt::format("{}{}{}", giver, action.kind == ActionKind::forward ? "F" : "B", action.microbatch);
 }
 
-}  // namespace
+std::string stuck_line(std::int32_t rank, std::int64_t position, const Action& group_front,
+                       const std::string& awaited) {
+  return fmt::format("\n  rank {} at position {}: {} waits for {}", rank, position, to_text(group_front),
+                     awaited);
+}
 
-std::string stuck_message(const Program& program, std::span<const std::span<const Action>> rest,
-                          const HandedOver& inputs) {
-  std::string message = "the order of the actions cannot be executed; ranks wait for each other:";
-  for (std::size_t rank = 0; rank < rest.size(); ++rank) {
-    if (rest[rank].empty()) continue;
-    message += fmt::format("\n  rank {} at position {}: {} waits for {}", rank,
-                           program.ranks[rank].size() - rest[rank].size(), to_text(rest[rank].front()),
-                           missing_input(rest[rank].first(group_end(rest[rank], 0)), inputs));
+LoopHeads::LoopHeads(std::span<const ActionLoops> lists) {
+  for (const ActionLoops& list : lists) {
+    Head& head = heads_.emplace_back();
+    head.cursor = list.begin();
+    spell_out(head);
   }
-  return message;
+}
+
+void LoopHeads::spell_out_group(Head& head) {
+  head.group.assign(1, head.first);
+  for (LoopCursor next = head.cursor; head.group.back().overlaps_next;) head.group.push_back(*++next);
 }
 
 HandedOver::HandedOver(const Program& program)

@@ -27,11 +27,14 @@ struct TurnsTaken {
   std::string stuck{};
 };
 
-/// The message of TurnsTaken: `rest` is by rank what it has not placed.
-std::string stuck_message(const Program& program, std::span<const std::span<const Action>> rest,
-                          const HandedOver& inputs);
+/// A line of TurnsTaken::stuck: where a rank stands, and what the group there waits for.
+std::string stuck_line(std::int32_t rank, std::int64_t position, const Action& group_front,
+                       const std::string& awaited);
+/// The name of what an action waits for, made on stage `giver`.
+std::string input_name(const Action& action, std::int32_t giver);
 
-/// One go through a compute program's lists. A sink has these members:
+/// One go through a compute program's lists. `Lists` says what comes next (ListHeads, LoopHeads), `Inputs`
+/// what has been handed over (HandedOver, or what says so in another way). A sink has these members:
 ///
 ///   void compute(std::int32_t rank, std::span<const Action> group);
 ///       The next of the rank's list, an action or an overlapped group, is placed. RESHARDs count as such.
@@ -40,20 +43,25 @@ std::string stuck_message(const Program& program, std::span<const std::span<cons
 ///   void collective(std::int32_t rank, const Action& action);
 ///       The rank joins a collective, the next of its list. All members do so one after the other, but for
 ///       those that had to go on behind it before.
-template <class Sink>
+///   void round(const RankSet& next);
+///       A round has ended, and these may be ready in the next one. Only if the sink has such a member.
+template <class Sink, class Lists, class Inputs>
 class TurnTaking {
  public:
-  /// Both must outlive the turns.
-  TurnTaking(const Program& program, Sink& sink)
+  /// All must outlive the turns; nothing is read of the program's lists.
+  TurnTaking(const Program& program, Lists& lists, Inputs& inputs, Sink& sink)
       : program_(program),
+        lists_(lists),
+        inputs_(inputs),
         sink_(sink),
-        rest_(program.ranks.begin(), program.ranks.end()),
-        unfinished_(rest_.size()),
-        inputs_(program),
+        unfinished_(program.ranks.size()),
         collectives_(program.placement),
-        now_(rest_.size()),
-        later_(rest_.size()),
-        at_collective_(rest_.size()) {}
+        now_(program.ranks.size()),
+        later_(program.ranks.size()),
+        at_collective_(program.ranks.size()) {
+    for (const StagePlacement& stage : program.placement.stages)
+      only_rank_.push_back(stage.ranks.size() == 1 ? stage.ranks.front() : kSeveral);
+  }
 
   /// O(actions), and O(log members) more for each member of a collective.
   TurnsTaken run() && {
@@ -62,7 +70,7 @@ class TurnTaking {
     if (unfinished_ == 0) return {.finished = true};
     // Taken now, while it says where the one order ended; later it would speak of ranks that went on without
     // it.
-    TurnsTaken taken{.stuck = stuck_message(program_, rest_, inputs_)};
+    TurnsTaken taken{.stuck = stuck_message()};
     while (join_early()) go_round();
     taken.finished = unfinished_ == 0;
     return taken;
@@ -80,6 +88,7 @@ class TurnTaking {
       }
       still_to_come_ = 0;
       std::swap(now_, later_);
+      if constexpr (requires { sink_.round(now_); }) sink_.round(now_);
     }
   }
 
@@ -93,13 +102,12 @@ class TurnTaking {
   }
 
   void take_turn(std::int32_t rank) {
-    const std::span<const Action> list = rest_[index(rank)];
-    if (list.empty()) return;
-    if (is_collective(list.front().kind)) {
-      meet(rank, list.front());
+    const std::span<const Action> group = lists_.group(rank);
+    if (group.empty()) return;
+    if (is_collective(group.front().kind)) {
+      meet(rank, group.front());
       return;
     }
-    const std::span<const Action> group = list.first(group_end(list, 0));
     if (!std::ranges::all_of(group, [&](const Action& action) { return is_ready(rank, action); })) return;
     sink_.compute(rank, group);
     // Behind the whole group: a pair ends as one, so nothing leaves between its leaves.
@@ -117,32 +125,33 @@ class TurnTaking {
   }
 
   void send(std::int32_t rank, const StageMessage& message) {
-    const std::int32_t to_rank = program_.placement.rank_of(message.to, message.microbatch);
+    std::int32_t to_rank = only_rank_[index(message.to)];
+    if (to_rank == kSeveral) to_rank = program_.placement.rank_of(message.to, message.microbatch);
     if (to_rank == rank) return;
     sink_.message(message, rank, to_rank);
     wake(to_rank);
   }
 
   void go_on(std::int32_t rank, std::size_t actions) {
-    rest_[index(rank)] = rest_[index(rank)].subspan(actions);
+    lists_.pass(rank, actions);
     arrive(rank);
   }
 
   /// The rank has come to what its list says next.
   void arrive(std::int32_t rank) {
-    const std::span<const Action> list = rest_[index(rank)];
-    if (list.empty()) {
+    const std::span<const Action> group = lists_.group(rank);
+    if (group.empty()) {
       --unfinished_;
-    } else if (!is_collective(list.front().kind)) {
+    } else if (!is_collective(group.front().kind)) {
       wake(rank);
     } else {
       at_collective_.add(rank);
-      if (collectives_.reach(list.front(), rank)) wake_members(list.front().stage);
+      if (collectives_.reach(group.front(), rank)) wake_members(group.front().stage);
     }
   }
 
   /// All members that stand at the collective join it, once all have come to it.
-  void meet(std::int32_t rank, const Action& collective) {
+  void meet(std::int32_t rank, Action collective) {
     const std::size_t number = collectives_.next_of(collective, rank);
     if (!collectives_.all_reached(collective, number)) return;
     for (const std::int32_t member : members_of(collective.stage)) {
@@ -150,7 +159,7 @@ class TurnTaking {
     }
   }
 
-  void join(std::int32_t rank, const Action& collective) {
+  void join(std::int32_t rank, Action collective) {
     at_collective_.remove(rank);
     sink_.collective(rank, collective);
     const bool last = collectives_.join(collective, rank);
@@ -163,15 +172,35 @@ class TurnTaking {
     if (at_collective_.empty()) return false;
     some_joined_early_ = true;
     const std::int32_t rank = at_collective_.lowest();
-    join(rank, rest_[index(rank)].front());
+    join(rank, lists_.group(rank).front());
     return true;
   }
 
+  std::string stuck_message() const {
+    std::string message = "the order of the actions cannot be executed; ranks wait for each other:";
+    for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
+      const std::span<const Action> group = lists_.group(rank);
+      if (!group.empty())
+        message += stuck_line(rank, lists_.position(rank), group.front(), awaited_by(group));
+    }
+    return message;
+  }
+  std::string awaited_by(std::span<const Action> group) const {
+    for (const Action& action : group) {
+      if (is_collective(action.kind)) return "the other ranks that hold the stage";
+      if (const auto giver = inputs_.missing_giver(action)) return input_name(action, *giver);
+    }
+    return "nothing";
+  }
+
+  static constexpr std::int32_t kSeveral = -1;
+
   const Program& program_;
+  std::vector<std::int32_t> only_rank_;  // by stage
+  Lists& lists_;
+  Inputs& inputs_;
   Sink& sink_;
-  std::vector<std::span<const Action>> rest_;  // by rank: what it has not placed
-  std::size_t unfinished_;                     // ranks that have not placed all
-  HandedOver inputs_;
+  std::size_t unfinished_;  // ranks that have not placed all
   CollectiveCounts collectives_;
   RankSet now_;  // those that may be ready, and whose turn in this round is still to come
   RankSet later_;
@@ -180,11 +209,13 @@ class TurnTaking {
   bool some_joined_early_ = false;
 };
 
-/// Goes through the lists of a compute program and tells `sink` what is placed (TurnTaking). Requires
+/// Goes through the plain lists of a compute program and tells `sink` what is placed (TurnTaking). Requires
 /// validate(program).
 template <class Sink>
 TurnsTaken take_turns(const Program& program, Sink& sink) {
-  return TurnTaking<Sink>(program, sink).run();
+  ListHeads lists(program);
+  HandedOver inputs(program);
+  return TurnTaking(program, lists, inputs, sink).run();
 }
 
 }  // namespace penstock

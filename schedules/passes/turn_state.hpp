@@ -6,10 +6,13 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
@@ -41,6 +44,8 @@ class RankSet {
     while (words_[lowest_word_] == 0) ++lowest_word_;
     return static_cast<std::int32_t>(lowest_word_ * 64 + std::countr_zero(words_[lowest_word_]));
   }
+  /// A bit a rank.
+  const std::vector<std::uint64_t>& words() const { return words_; }
 
  private:
   static std::uint64_t bit_of(std::int32_t rank) { return std::uint64_t{1} << (index(rank) % 64); }
@@ -48,6 +53,73 @@ class RankSet {
   std::vector<std::uint64_t> words_;
   std::size_t lowest_word_;  ///< all before it are 0
   std::size_t size_ = 0;
+};
+
+/// What the ranks of a program with plain lists have not placed.
+class ListHeads {
+ public:
+  explicit ListHeads(const Program& program)
+      : program_(program), rest_(program.ranks.begin(), program.ranks.end()) {}
+
+  /// The next of the rank's list, an action or an overlapped group; empty at its end.
+  std::span<const Action> group(std::int32_t rank) const {
+    const std::span<const Action> list = rest_[index(rank)];
+    return list.empty() ? list : list.first(group_end(list, 0));
+  }
+  void pass(std::int32_t rank, std::size_t actions) {
+    rest_[index(rank)] = rest_[index(rank)].subspan(actions);
+  }
+  /// How many actions of its list the rank is past.
+  std::int64_t position(std::int32_t rank) const {
+    return std::ssize(program_.ranks[index(rank)]) - std::ssize(rest_[index(rank)]);
+  }
+
+ private:
+  const Program& program_;
+  std::vector<std::span<const Action>> rest_;  // by rank
+};
+
+/// The same of lists that are loops, which are spelled out a group at a time.
+class LoopHeads {
+ public:
+  /// The lists must outlive the heads.
+  explicit LoopHeads(std::span<const ActionLoops> lists);
+
+  std::span<const Action> group(std::int32_t rank) const {
+    const Head& head = heads_[index(rank)];
+    if (head.cursor.at_end()) return {};
+    if (!head.first.overlaps_next) return {&head.first, 1};
+    return head.group;
+  }
+  void pass(std::int32_t rank, std::size_t actions) {
+    Head& head = heads_[index(rank)];
+    for (; actions > 0; --actions) ++head.cursor;
+    spell_out(head);
+  }
+  std::int64_t position(std::int32_t rank) const { return heads_[index(rank)].cursor.passed(); }
+
+  /// At the first action of the group.
+  const LoopCursor& cursor(std::int32_t rank) const { return heads_[index(rank)].cursor; }
+  /// Passes whole repetitions, as LoopCursor::skip().
+  void skip(std::int32_t rank, std::int32_t inner, std::int32_t outer) {
+    heads_[index(rank)].cursor.skip(inner, outer);
+    spell_out(heads_[index(rank)]);
+  }
+
+ private:
+  struct Head {
+    LoopCursor cursor;
+    Action first;
+    std::vector<Action> group;  // where it has more than one action
+  };
+  static void spell_out(Head& head) {
+    if (head.cursor.at_end()) return;
+    head.first = *head.cursor;
+    if (head.first.overlaps_next) spell_out_group(head);
+  }
+  static void spell_out_group(Head& head);
+
+  std::vector<Head> heads_;  // by rank
 };
 
 /// Which activations and gradients are on the rank that asks for them: made there, or sent to it.

@@ -9,23 +9,30 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
-#include "schedules/ir/program.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
 namespace penstock {
 
-Generated eager_one_f_one_b(const Shape& shape) {
+GeneratedLoops eager_one_f_one_b_loops(const Shape& shape) {
   Shape deeper = shape;
   deeper.warmup.clear();
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     deeper.warmup.push_back(std::min(shape.microbatches, 2 * (shape.stages - 1 - stage)));
   }
-  return one_f_one_b(deeper).map([](Program program) {
-    program.schedule = "eager-1f1b";
-    return program;
+  return one_f_one_b_loops(deeper).map([](RolledProgram rolled) {
+    rolled.program.schedule = "eager-1f1b";
+    return rolled;
   });
+}
+
+Generated eager_one_f_one_b(const Shape& shape) {
+  return eager_one_f_one_b_loops(shape).map(
+      [&](RolledProgram rolled) { return spelled_out(std::move(rolled), shape); });
 }
 
 }  // namespace penstock

@@ -18,7 +18,9 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/nearest_name.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/buckets.hpp"
 #include "schedules/passes/pipeline_replicas.hpp"
@@ -103,15 +105,21 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
   return {};
 }
 
+double stages_of(const Shape& shape) {
+  const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
+  return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
+}
+double units_of(const Shape& shape) {
+  return static_cast<double>(shape.microbatches) * shape.iterations * shape.slices;
+}
+
 /// Refuses what no machine could hold before anything is allocated.
 tl::expected<void, std::string> check_size(const Shape& shape) {
   constexpr double kMostActions = 1LL << 40;
-  constexpr double kMostNumberedActions = 1LL << 29;  // up to four list entries each, in 32 bits
   constexpr double kMostNumber = std::numeric_limits<std::int32_t>::max();
   const double ranks = static_cast<double>(shape.stages) * shape.data_parallel;
-  const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
-  const double model_stages = static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
-  const double microbatches = static_cast<double>(shape.microbatches) * shape.iterations * shape.slices;
+  const double model_stages = stages_of(shape);
+  const double microbatches = units_of(shape);
   const double actions = model_stages * microbatches * 2;
   if (actions > kMostActions || model_stages > kMostNumber || microbatches > kMostNumber ||
       ranks > kMostNumber) {
@@ -121,13 +129,18 @@ tl::expected<void, std::string> check_size(const Shape& shape) {
                     "2^40, or a number above 2^31; take fewer",
                     model_stages, shape.microbatches, shape.iterations, actions));
   }
-  if (actions > kMostNumberedActions) {
-    return tl::unexpected(fmt::format(
-        "a shape of {:.3g} compute actions is too large: the engines number at most 2^29 of them; take fewer "
-        "stages, microbatches or iterations",
-        actions));
-  }
   return {};
+}
+
+/// Refuses what engines that store a program cannot number.
+tl::expected<void, std::string> check_stored_size(const Shape& shape) {
+  constexpr double kMostNumberedActions = 1LL << 29;  // up to four list entries each, in 32 bits
+  const double actions = stages_of(shape) * units_of(shape) * 2;
+  if (actions <= kMostNumberedActions) return {};
+  return tl::unexpected(fmt::format(
+      "a shape of {:.3g} compute actions is too large: the engines number at most 2^29 of them; take fewer "
+      "stages, microbatches or iterations, or simulate it without a timeline",
+      actions));
 }
 
 /// Refuses what the schedule does not take. `replica_sync` and `reduction` also speak of copies of the
@@ -183,7 +196,15 @@ std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std:
   return schedule.peak_activations(of_one_copy(schedule, shape), rank / shape.data_parallel);
 }
 
-Generated generate(std::string_view name, const Shape& shape) {
+namespace {
+
+/// A row of the table, and a shape with the number of chunks that it fixes.
+struct Asked {
+  const ScheduleInfo* schedule = nullptr;
+  Shape shape;
+};
+
+tl::expected<Asked, std::string> checked(std::string_view name, const Shape& shape) {
   const ScheduleInfo* schedule = find_schedule(name);
   if (schedule == nullptr) {
     std::vector<std::string_view> names;
@@ -191,13 +212,27 @@ Generated generate(std::string_view name, const Shape& shape) {
     return tl::unexpected(fmt::format("schedule: unknown schedule '{}'; did you mean '{}'? Known: {}", name,
                                       nearest_name(name, names), fmt::join(names, ", ")));
   }
-  if (auto checked = check_options(*schedule, shape); !checked) return tl::unexpected(checked.error());
-  if (auto checked = check_copies(*schedule, shape); !checked) return tl::unexpected(checked.error());
-  if (auto checked = check_counts(*schedule, shape); !checked) return tl::unexpected(checked.error());
-  Shape complete = shape;
-  complete.virtual_stages = chunks_of(*schedule, shape);
-  if (auto checked = check_size(complete); !checked) return tl::unexpected(checked.error());
-  auto pipeline = schedule->generate(of_one_copy(*schedule, complete));
+  if (auto options = check_options(*schedule, shape); !options) return tl::unexpected(options.error());
+  if (auto copies = check_copies(*schedule, shape); !copies) return tl::unexpected(copies.error());
+  if (auto counts = check_counts(*schedule, shape); !counts) return tl::unexpected(counts.error());
+  Asked asked{.schedule = schedule, .shape = shape};
+  asked.shape.virtual_stages = chunks_of(*schedule, shape);
+  if (auto size = check_size(asked.shape); !size) return tl::unexpected(size.error());
+  return asked;
+}
+
+bool has_passes_over_it(const Shape& shape) {
+  return shape.data_parallel > 1 || !shape.buckets.empty() || shape.sharding > 0 ||
+         shape.checkpoint != Checkpoint::never;
+}
+
+}  // namespace
+
+Generated generate(std::string_view name, const Shape& shape) {
+  const auto asked = checked(name, shape);
+  if (!asked) return tl::unexpected(asked.error());
+  if (auto size = check_stored_size(asked->shape); !size) return tl::unexpected(size.error());
+  auto pipeline = asked->schedule->generate(of_one_copy(*asked->schedule, asked->shape));
   if (pipeline && shape.data_parallel > 1) {
     pipeline = replicate_pipeline(
         *pipeline, {.count = shape.data_parallel, .sync = shape.replica_sync, .reduction = shape.reduction});
@@ -206,6 +241,22 @@ Generated generate(std::string_view name, const Shape& shape) {
     pipeline = split_into_buckets(*pipeline, {.counts = shape.buckets, .reduction = shape.reduction});
   if (!pipeline || shape.sharding == 0) return pipeline;
   return shard_stages(*pipeline, shape.sharding);
+}
+
+GeneratedLoops generate_loops(std::string_view name, const Shape& shape) {
+  const auto asked = checked(name, shape);
+  if (!asked) return tl::unexpected(asked.error());
+  if (asked->schedule->declare != nullptr && !has_passes_over_it(shape))
+    return asked->schedule->declare(asked->shape);
+  return generate(name, shape).map([](Program program) { return rolled(std::move(program)); });
+}
+
+double compute_actions(std::string_view name, const Shape& shape) {
+  const ScheduleInfo* schedule = find_schedule(name);
+  if (schedule == nullptr) return 0;
+  Shape complete = shape;
+  complete.virtual_stages = chunks_of(*schedule, shape);
+  return stages_of(complete) * units_of(complete) * 2;
 }
 
 }  // namespace penstock

@@ -8,9 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/shape.hpp"
 
 namespace penstock {
+
+/// A generator's answer with its lists as loops.
+using GeneratedLoops = tl::expected<RolledProgram, std::string>;
 
 /// One row of the table of schedules.
 struct ScheduleInfo {
@@ -23,6 +27,9 @@ struct ScheduleInfo {
   std::int32_t chunks = 0;                ///< v where the rule fixes it; 0: Shape::virtual_stages says it
   bool weighs_costs = false;              ///< reads Shape::costs and Shape::transfer_ns
   Generated (*generate)(const Shape&) = nullptr;
+  /// The same as loops, made in memory that does not grow with M, without recomputations; null where they are
+  /// found in generate()'s lists.
+  GeneratedLoops (*declare)(const Shape&) = nullptr;
   /// Most live activations that the schedule claims on a rank of one pipeline (an upper bound); see
   /// claimed_peak() for copies of it.
   std::int64_t (*peak_activations)(const Shape&, std::int32_t rank) = nullptr;
@@ -46,6 +53,15 @@ std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std:
 /// more than 2^40 compute actions; microbatches that do not divide among the copies; what cannot be cut into
 /// buckets or sharded.
 Generated generate(std::string_view name, const Shape& shape);
+
+/// The same with loops for lists. Where the schedule declares its loops, nothing is as long as a list, and a
+/// shape may have 2^40 compute actions; recomputations, copies of the pipeline, buckets and sharding are
+/// found in lists. Errors: those of generate().
+GeneratedLoops generate_loops(std::string_view name, const Shape& shape);
+
+/// About how many compute actions a schedule has for a shape: F and B of all stages and microbatches. 0 of
+/// unknown ones.
+double compute_actions(std::string_view name, const Shape& shape);
 
 // The generators themselves; generate() above checks what is common to them. Those with a fixed
 // number of chunks do not look at virtual_stages.
@@ -76,5 +92,15 @@ Generated zb_v(const Shape& shape);
 Generated v_half(const Shape& shape);
 Generated v_min(const Shape& shape);
 Generated one_f_one_b_v(const Shape& shape);
+
+// Those that declare loops.
+GeneratedLoops naive_loops(const Shape& shape);
+GeneratedLoops gpipe_loops(const Shape& shape);
+GeneratedLoops one_f_one_b_loops(const Shape& shape);
+GeneratedLoops eager_one_f_one_b_loops(const Shape& shape);
+GeneratedLoops one_f_one_b_rr_loops(const Shape& shape);
+GeneratedLoops interleaved_loops(const Shape& shape);
+GeneratedLoops zb_h1_loops(const Shape& shape);
+GeneratedLoops zb_h2_loops(const Shape& shape);
 
 }  // namespace penstock

@@ -8,29 +8,34 @@
 // Last-in-first-out runs B3 B2 B1 B0 in the same time, as torchgpipe does. With re-materialisation an R
 // stands before each B: early ones run while the gradient is still on its way.
 
-#include <cstddef>
 #include <cstdint>
-#include "schedules/ir/program.hpp"
+#include <utility>
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
 namespace penstock {
 
-Generated gpipe(const Shape& shape) {
-  Program program = looped_program("gpipe", shape);
-  reserve_actions(program, std::int64_t{2} * shape.microbatches);
-  const std::int32_t last = shape.microbatches - 1;
+GeneratedLoops gpipe_loops(const Shape& shape) {
+  RolledProgram rolled = with_empty_loops(looped_program("gpipe", shape));
+  const bool oldest_first = shape.backward_order == BackwardOrder::fifo;
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
-    auto& list = program.ranks[static_cast<std::size_t>(stage)];
-    for (std::int32_t m = 0; m <= last; ++m) list.push_back(forward(stage, m));
-    for (std::int32_t m = 0; m <= last; ++m) {
-      list.push_back(backward(stage, shape.backward_order == BackwardOrder::fifo ? m : last - m));
+    ActionLoops& list = rolled.lists[index(stage)];
+    list.repeat({forward(stage, 0)}, shape.microbatches);
+    if (oldest_first) {
+      list.repeat({backward(stage, 0)}, shape.microbatches);
+    } else {
+      list.repeat({backward(stage, shape.microbatches - 1)}, shape.microbatches, -1);
     }
   }
-  append_steps(program);
-  insert_recompute(program, shape);
-  return program;
+  append_steps(rolled);
+  return rolled;
+}
+
+Generated gpipe(const Shape& shape) {
+  return gpipe_loops(shape).map([&](RolledProgram rolled) { return spelled_out(std::move(rolled), shape); });
 }
 
 }  // namespace penstock

@@ -14,12 +14,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/program.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -61,26 +64,47 @@ tl::expected<std::int32_t, std::string> group_of(const Shape& shape) {
   return tl::unexpected(small ? too_small_a_group(shape) : too_small_a_remainder(shape));
 }
 
+/// Forwards and backwards are progressions of microbatches, one a group and chunk; where either begins a new
+/// one, a run ends.
+std::vector<ActionRun> runs_of_rank(const VirtualOrder& order, std::int32_t rank, std::int32_t warmup) {
+  std::vector<ActionRun> runs;
+  for (std::int32_t k = 0; k < order.size() + warmup; k += runs.back().count) {
+    ActionRun run{.pattern = {}, .count = order.size() + warmup - k, .step = 1};
+    if (k < order.size()) {
+      run.pattern.push_back({.action = order.kth_forward(rank, k)});
+      run.count = order.rest_of_chunk(k);
+    }
+    if (k < warmup) {
+      run.count = std::min(run.count, warmup - k);
+    } else {
+      run.pattern.push_back({.action = order.kth_backward(ActionKind::backward, rank, k - warmup)});
+      run.count = std::min(run.count, order.rest_of_chunk(k - warmup));
+    }
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
 }  // namespace
 
-Generated interleaved(const Shape& shape) {
+GeneratedLoops interleaved_loops(const Shape& shape) {
   const auto group = group_of(shape);
   if (!group) return tl::unexpected(group.error());
-  Program program = looped_program("interleaved", shape);
+  RolledProgram rolled = with_empty_loops(looped_program("interleaved", shape));
   const VirtualOrder order(shape, *group);
-  reserve_actions(program, std::int64_t{2} * order.size());
+  const std::size_t runs_of_a_group = 4 * index(shape.virtual_stages);
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
     const std::int32_t warmup =
         std::min(order.size(), (shape.virtual_stages - 1) * order.group() + 2 * (shape.stages - 1 - rank));
-    auto& list = program.ranks[static_cast<std::size_t>(rank)];
-    for (std::int32_t k = 0; k < order.size() + warmup; ++k) {
-      if (k < order.size()) list.push_back(order.kth_forward(rank, k));
-      if (k >= warmup) list.push_back(order.kth_backward(ActionKind::backward, rank, k - warmup));
-    }
+    rolled.lists[index(rank)] = folded(runs_of_rank(order, rank, warmup), runs_of_a_group);
   }
-  append_steps(program);
-  insert_recompute(program, shape);
-  return program;
+  append_steps(rolled);
+  return rolled;
+}
+
+Generated interleaved(const Shape& shape) {
+  return interleaved_loops(shape).map(
+      [&](RolledProgram rolled) { return spelled_out(std::move(rolled), shape); });
 }
 
 }  // namespace penstock

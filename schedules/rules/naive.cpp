@@ -8,9 +8,12 @@
 // The optimizer steps once at the end (gradients are accumulated), or after every microbatch with
 // `update: microbatch`, which is plain sequential SGD (PipeDream, SOSP'19, Figure 2).
 
-#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
@@ -18,22 +21,23 @@
 
 namespace penstock {
 
-Generated naive(const Shape& shape) {
-  Program program = looped_program("naive", shape);
-  program.update = shape.update;
+GeneratedLoops naive_loops(const Shape& shape) {
+  RolledProgram rolled = with_empty_loops(looped_program("naive", shape));
+  rolled.program.update = shape.update;
   const bool step_each = shape.update == UpdateRule::microbatch;
+  const std::int32_t next = step_each ? 1 : 0;
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
-    auto& list = program.ranks[static_cast<std::size_t>(stage)];
-    for (std::int32_t microbatch = 0; microbatch < shape.microbatches; ++microbatch) {
-      const std::int32_t version = step_each ? microbatch : 0;
-      list.push_back(forward(stage, microbatch, version));
-      list.push_back(backward(stage, microbatch, version));
-      if (step_each) list.push_back(whole_stage(ActionKind::step, stage));
-    }
+    std::vector<PatternAction> pattern = {{.action = forward(stage, 0), .version_step = next},
+                                          {.action = backward(stage, 0), .version_step = next}};
+    if (step_each) pattern.push_back({.action = whole_stage(ActionKind::step, stage)});
+    rolled.lists[index(stage)].repeat(std::move(pattern), shape.microbatches);
   }
-  if (!step_each) append_steps(program);
-  insert_recompute(program, shape);
-  return program;
+  if (!step_each) append_steps(rolled);
+  return rolled;
+}
+
+Generated naive(const Shape& shape) {
+  return naive_loops(shape).map([&](RolledProgram rolled) { return spelled_out(std::move(rolled), shape); });
 }
 
 }  // namespace penstock

@@ -10,22 +10,22 @@
 // latency of links at the price of memory.
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "schedules/ir/program.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
 namespace penstock {
 
-Generated one_f_one_b(const Shape& shape) {
-  Program program = looped_program("1f1b", shape);
-  reserve_actions(program, std::int64_t{2} * shape.microbatches);
+GeneratedLoops one_f_one_b_loops(const Shape& shape) {
+  RolledProgram rolled = with_empty_loops(looped_program("1f1b", shape));
   std::int32_t previous = shape.microbatches;
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     const std::int32_t stated = warmup_of(shape, stage, shape.stages - 1 - stage);
@@ -37,19 +37,18 @@ Generated one_f_one_b(const Shape& shape) {
           stage, warmup, stage - 1, previous));
     }
     previous = warmup;
-    auto& list = program.ranks[static_cast<std::size_t>(stage)];
-    for (std::int32_t m = 0; m < warmup; ++m) list.push_back(forward(stage, m));
-    for (std::int32_t m = warmup; m < shape.microbatches; ++m) {
-      list.push_back(forward(stage, m));
-      list.push_back(backward(stage, m - warmup));
-    }
-    for (std::int32_t m = shape.microbatches - warmup; m < shape.microbatches; ++m) {
-      list.push_back(backward(stage, m));
-    }
+    ActionLoops& list = rolled.lists[index(stage)];
+    list.repeat({forward(stage, 0)}, warmup);
+    list.repeat({forward(stage, warmup), backward(stage, 0)}, shape.microbatches - warmup);
+    list.repeat({backward(stage, shape.microbatches - warmup)}, warmup);
   }
-  append_steps(program);
-  insert_recompute(program, shape);
-  return program;
+  append_steps(rolled);
+  return rolled;
+}
+
+Generated one_f_one_b(const Shape& shape) {
+  return one_f_one_b_loops(shape).map(
+      [&](RolledProgram rolled) { return spelled_out(std::move(rolled), shape); });
 }
 
 }  // namespace penstock

@@ -22,6 +22,7 @@
 #include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
@@ -131,7 +132,72 @@ std::vector<Action> replica_actions(std::int32_t stage, const std::vector<std::i
   return list;
 }
 
+/// An action on each minibatch from `minibatch` on; it sees max(0, minibatch - lag) updates.
+struct Versioned {
+  ActionKind kind = ActionKind::forward;
+  std::int32_t minibatch = 0;
+  std::int32_t lag = 0;
+};
+
+/// `count` times the actions of one stage, with a STEP behind them or not; versions that stand still and
+/// versions that move are runs of their own.
+void repeat_versioned(ActionLoops& list, std::int32_t stage, std::vector<Versioned> actions, bool steps,
+                      std::int32_t count) {
+  while (count > 0) {
+    std::int32_t part = count;
+    std::vector<PatternAction> pattern;
+    for (Versioned& versioned : actions) {
+      const std::int32_t version = std::max(0, versioned.minibatch - versioned.lag);
+      const bool moves = versioned.minibatch >= versioned.lag;
+      if (!moves) part = std::min(part, versioned.lag - versioned.minibatch);
+      pattern.push_back({.action = compute(versioned.kind, stage, versioned.minibatch, version),
+                         .version_step = moves ? 1 : 0});
+    }
+    if (steps) pattern.push_back({.action = whole_stage(ActionKind::step, stage)});
+    list.repeat(std::move(pattern), part);
+    for (Versioned& versioned : actions) versioned.minibatch += part;
+    count -= part;
+  }
+}
+
+/// A stage's list without replicas: its j-th minibatch is j.
+ActionLoops straight_list(const Shape& shape, std::int32_t stage, std::int32_t rule, std::int32_t input_rule,
+                          std::int32_t minibatches) {
+  const bool synced = shape.weights == WeightPolicy::vertical_sync;
+  const std::int32_t lag = synced ? std::max(rule, input_rule) : rule;
+  const std::int32_t lag_of_backward = shape.weights == WeightPolicy::latest ? 0 : lag;
+  const std::int32_t warmup = std::min(rule, minibatches);
+  const auto forwards = [&](std::int32_t first) { return Versioned{ActionKind::forward, first, lag}; };
+  const auto backwards = [&](std::int32_t first) {
+    return Versioned{ActionKind::backward, first, lag_of_backward};
+  };
+  ActionLoops list;
+  repeat_versioned(list, stage, {forwards(0)}, false, warmup);
+  repeat_versioned(list, stage, {forwards(warmup), backwards(0)}, true, minibatches - warmup);
+  repeat_versioned(list, stage, {backwards(minibatches - warmup)}, true, warmup);
+  return list;
+}
+
 }  // namespace
+
+GeneratedLoops one_f_one_b_rr_loops(const Shape& shape) {
+  const std::vector<std::int32_t> replicas = replica_counts(shape);
+  if (std::ranges::any_of(replicas, [](std::int32_t count) { return count > 1; }))
+    return one_f_one_b_rr(shape).map(rolled);
+  const std::vector<std::int32_t> warmup = warmups(shape, replicas);
+  const std::int32_t minibatches = shape.microbatches * shape.iterations;
+  RolledProgram straight{.program = {.schedule = "1f1b-rr",
+                                     .microbatches = minibatches,
+                                     .mixed_versions = shape.weights == WeightPolicy::latest,
+                                     .update = UpdateRule::microbatch},
+                         .lists = {}};
+  for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
+    straight.program.placement.stages.push_back({.ranks = {stage}});
+    straight.lists.push_back(straight_list(shape, stage, warmup[index(stage)], warmup.front(), minibatches));
+  }
+  straight.program.ranks.resize(straight.lists.size());
+  return straight;
+}
 
 Generated one_f_one_b_rr(const Shape& shape) {
   const std::vector<std::int32_t> replicas = replica_counts(shape);

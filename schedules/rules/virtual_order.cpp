@@ -10,7 +10,6 @@
 #include "schedules/rules/virtual_order.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,24 +24,24 @@
 namespace penstock {
 
 VirtualOrder::VirtualOrder(const Shape& shape, std::int32_t group)
-    : ranks_(shape.stages), chunks_(shape.virtual_stages), group_(group) {
-  visits_.reserve(static_cast<std::size_t>(shape.microbatches) * static_cast<std::size_t>(chunks_));
-  for (std::int32_t first = 0; first < shape.microbatches; first += group) {
-    const std::int32_t end = std::min(shape.microbatches, first + group);
-    for (std::int32_t chunk = 0; chunk < chunks_; ++chunk) {
-      for (std::int32_t m = first; m < end; ++m) visits_.push_back({chunk, m});
-    }
-  }
+    : ranks_(shape.stages), chunks_(shape.virtual_stages), group_(group), microbatches_(shape.microbatches) {}
+
+VirtualOrder::Visit VirtualOrder::visit(std::int32_t k) const {
+  const std::int32_t first = k / (group_ * chunks_) * group_;  // microbatch of the group
+  const std::int32_t size = std::min(group_, microbatches_ - first);
+  const std::int32_t within = k - first * chunks_;
+  const std::int32_t past = within % size;
+  return {.chunk = within / size, .microbatch = first + past, .rest = size - past};
 }
 
 Action VirtualOrder::kth_forward(std::int32_t rank, std::int32_t k) const {
-  const Visit& visit = visits_[static_cast<std::size_t>(k)];
-  return forward(visit.chunk * ranks_ + rank, visit.microbatch);
+  const Visit here = visit(k);
+  return forward(here.chunk * ranks_ + rank, here.microbatch);
 }
 
 Action VirtualOrder::kth_backward(ActionKind kind, std::int32_t rank, std::int32_t k) const {
-  const Visit& visit = visits_[static_cast<std::size_t>(k)];
-  return compute(kind, (chunks_ - 1 - visit.chunk) * ranks_ + rank, visit.microbatch);
+  const Visit here = visit(k);
+  return compute(kind, (chunks_ - 1 - here.chunk) * ranks_ + rank, here.microbatch);
 }
 
 namespace {

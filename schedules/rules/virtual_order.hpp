@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
-#include <vector>
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
@@ -21,21 +20,26 @@ class VirtualOrder {
 
   std::int32_t group() const { return group_; }
   /// M * v: how many forwards a rank has.
-  std::int32_t size() const { return static_cast<std::int32_t>(visits_.size()); }
+  std::int32_t size() const { return microbatches_ * chunks_; }
   Action kth_forward(std::int32_t rank, std::int32_t k) const;
   /// `kind`: backward, backward_input or backward_weight.
   Action kth_backward(ActionKind kind, std::int32_t rank, std::int32_t k) const;
+  /// How many visits from the k-th on, itself among them, stay in its chunk and group: their microbatches
+  /// follow one another.
+  std::int32_t rest_of_chunk(std::int32_t k) const { return visit(k).rest; }
 
  private:
   struct Visit {
     std::int32_t chunk;
     std::int32_t microbatch;
+    std::int32_t rest;
   };
+  Visit visit(std::int32_t k) const;
 
   std::int32_t ranks_;
   std::int32_t chunks_;
   std::int32_t group_;
-  std::vector<Visit> visits_;
+  std::int32_t microbatches_;
 };
 
 /// g of PyTorch's rounds: M / R with R = max(1, M / K). Error when M is not a multiple of R, with the nearest

@@ -9,11 +9,16 @@
 // The authors' code asks for M >= 2K; with fewer microbatches the same rule just runs out of forwards.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/program.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -21,31 +26,34 @@
 
 namespace penstock {
 
-/// Rank r runs depth * (K-1-r) warm-up forwards and delays each W by depth * r microbatches.
-void append_hand_made_zero_bubble(Program& program, const Shape& shape, std::int32_t depth) {
+/// Rank r runs depth * (K-1-r) warm-up forwards and delays each W by depth * r microbatches, so that between
+/// these its repetitions are I alone, F I, I W or F I W.
+RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, std::int32_t depth) {
+  RolledProgram rolled = with_empty_loops(looped_program(std::move(schedule), shape));
+  const std::int32_t last = shape.microbatches;
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-    auto& list = program.ranks[static_cast<std::size_t>(rank)];
-    std::int32_t next_forward = 0;
-    std::int32_t next_weight = 0;
-    const std::int32_t warmup = std::min(shape.microbatches, depth * (shape.stages - 1 - rank));
-    while (next_forward < warmup) list.push_back(forward(rank, next_forward++));
-    for (std::int32_t m = 0; m < shape.microbatches; ++m) {
-      if (next_forward < shape.microbatches) list.push_back(forward(rank, next_forward++));
-      list.push_back(compute(ActionKind::backward_input, rank, m));
-      if (m >= depth * rank) list.push_back(compute(ActionKind::backward_weight, rank, next_weight++));
+    ActionLoops& list = rolled.lists[index(rank)];
+    const std::int32_t warmup = std::min(last, depth * (shape.stages - 1 - rank));
+    const std::int32_t delay = std::min(last, depth * rank);
+    const std::int32_t with_forward = last - warmup;
+    list.repeat({forward(rank, 0)}, warmup);
+    const std::array cuts = {0, std::min(with_forward, delay), std::max(with_forward, delay), last};
+    for (std::size_t part = 0; part + 1 < cuts.size(); ++part) {
+      const std::int32_t m = cuts[part];
+      std::vector<PatternAction> pattern;
+      if (m < with_forward) pattern.push_back({.action = forward(rank, warmup + m)});
+      pattern.push_back({.action = compute(ActionKind::backward_input, rank, m)});
+      if (m >= delay) pattern.push_back({.action = compute(ActionKind::backward_weight, rank, m - delay)});
+      list.repeat(std::move(pattern), cuts[part + 1] - m);
     }
-    while (next_weight < shape.microbatches) {
-      list.push_back(compute(ActionKind::backward_weight, rank, next_weight++));
-    }
+    list.repeat({compute(ActionKind::backward_weight, rank, last - delay)}, delay);
   }
+  append_steps(rolled);
+  return rolled;
 }
 
-Generated zb_h1(const Shape& shape) {
-  Program program = looped_program("zb-h1", shape);
-  append_hand_made_zero_bubble(program, shape, 1);
-  append_steps(program);
-  insert_recompute(program, shape);
-  return program;
-}
+GeneratedLoops zb_h1_loops(const Shape& shape) { return hand_made_zero_bubble("zb-h1", shape, 1); }
+
+Generated zb_h1(const Shape& shape) { return spelled_out(hand_made_zero_bubble("zb-h1", shape, 1), shape); }
 
 }  // namespace penstock

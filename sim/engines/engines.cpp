@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -22,6 +23,7 @@
 #include "schedules/check/channel_check.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/network/message_costs.hpp"
@@ -42,7 +44,7 @@ class LinkUsers {
   bool add(const Stream& stream, std::int32_t from, std::int32_t to) {
     bool shared = false;
     for (const std::int32_t link : cluster_.route(from, to).links) {
-      if (!std::isfinite(cluster_.links()[static_cast<std::size_t>(link)].bytes_per_second)) continue;
+      if (!std::isfinite(cluster_.link_bytes_per_second(link))) continue;
       const auto [entry, first] = first_user_.try_emplace(link, stream);
       shared |= !first && entry->second != stream;
     }
@@ -126,6 +128,32 @@ bool links_are_shared(const Experiment& experiment) {
     }
   }
   return false;
+}
+
+bool stages_share_links(const Experiment& experiment) {
+  const Placement& placement = experiment.program.placement;
+  LinkUsers users(experiment);
+  Groups groups(experiment);
+  bool shared = false;
+  for (const StageEdge& edge : stage_edges(experiment.program)) {
+    const std::size_t routes = std::lcm(placement.stages[index(edge.from)].route.size(),
+                                        placement.stages[index(edge.to)].route.size());
+    for (const Flow flow : {Flow::activation, Flow::gradient}) {
+      const bool along = flow == Flow::activation;
+      for (std::size_t unit = 0; unit < routes; ++unit) {
+        const Action send = send_of({.flow = flow,
+                                     .from = along ? edge.from : edge.to,
+                                     .to = along ? edge.to : edge.from,
+                                     .microbatch = static_cast<std::int32_t>(unit)});
+        const std::int32_t from = placement.rank_of(send.stage, send.microbatch);
+        const std::int32_t to = placement.rank_of(send.peer, send.microbatch);
+        if (from != to) shared |= users.add(stream_of(send, from, to, experiment.channels.model), from, to);
+      }
+    }
+  }
+  for (std::int32_t stage = 0; stage < experiment.program.stage_count(); ++stage)
+    shared |= groups.add(stage, users);
+  return shared;
 }
 
 Engine resolve(const Experiment& experiment, Engine engine) {

@@ -43,6 +43,8 @@ tl::expected<EngineRun, Hang> event_run(const Experiment& experiment);
 /// True when two different streams of messages (pairs of ranks, collectives) cross one link of limited
 /// bandwidth, so that contention may change times.
 bool links_are_shared(const Experiment& experiment);
+/// The same of what the stages of a program may send each other, whatever its lists, which are not read.
+bool stages_share_links(const Experiment& experiment);
 
 /// What `automatic` means for this experiment; other engines mean themselves.
 Engine resolve(const Experiment& experiment, Engine engine);

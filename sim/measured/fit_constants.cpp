@@ -14,7 +14,7 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include <nlopt.hpp>

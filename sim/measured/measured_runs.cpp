@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -22,6 +23,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/kernel_library.hpp"

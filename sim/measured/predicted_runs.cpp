@@ -92,6 +92,7 @@ std::vector<RunGroup> groups_of(const MeasuredRuns& runs, const std::vector<Pred
     group->second.add(rows[i].error);
   }
   std::vector<RunGroup> named;
+  named.reserve(groups.size());
   for (const auto& [name, errors] : groups) named.push_back(errors.named(name));
   return named;
 }

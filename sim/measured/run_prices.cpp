@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>

@@ -162,7 +162,7 @@ std::int32_t FlowNetwork::class_of_route(const Route& route) {
 std::vector<std::int32_t> FlowNetwork::limited_links(const Route& route) {
   std::vector<std::int32_t> limited;
   for (const std::int32_t link : route.links) {
-    const double capacity = cluster_.links()[index(link)].bytes_per_second;
+    const double capacity = cluster_.link_bytes_per_second(link);
     if (std::isinf(capacity)) continue;
     const auto [entry, is_new] = number_of_link_.try_emplace(link, 0);
     if (is_new) entry->second = share_.add_link(capacity);

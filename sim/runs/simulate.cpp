@@ -39,6 +39,7 @@
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/sharing_band.hpp"
+#include "sim/runs/streamed_run.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
@@ -76,7 +77,7 @@ class LinkBytes {
   std::vector<LinkTraffic> traffic() const {
     std::vector<LinkTraffic> traffic;
     for (const auto& [link, bytes] : bytes_of_link_) {
-      if (bytes > 0) traffic.push_back({experiment_.cluster.links()[index(link)].name, bytes});
+      if (bytes > 0) traffic.push_back({experiment_.cluster.link(link).name, bytes});
     }
     return traffic;
   }
@@ -242,6 +243,16 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
 }
 
 tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options) {
+  if (options.timeline == TimelineKept::all) {
+    if (auto refusal = timeline_refusal(scenario))
+      return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
+  }
+  if (options.timeline == TimelineKept::none && is_long(scenario)) {
+    if (auto streamed = streamed_result(scenario, options)) {
+      return std::move(*streamed).map(
+          [](Result result) { return Prediction{.result = std::move(result), .stream = std::nullopt}; });
+    }
+  }
   const auto experiment = prepare(scenario);
   if (!experiment) {
     return tl::unexpected(

@@ -86,12 +86,37 @@ TEST(UniformCluster, NamesTheFieldThatIsOutOfRange) {
 }
 
 TEST(UniformCluster, RefusesMoreDevicesThanItHasLinksFor) {
-  EXPECT_EQ(
-      error_of(UniformCluster{.devices = 2049}),
-      "uniform cluster: devices must be at most 2048 in a uniform cluster, which has a link for each ordered "
-      "pair, found 2049; take a two-level cluster");
+  EXPECT_EQ(error_of(UniformCluster{.devices = 46'341}),
+            "uniform cluster: devices must be at most 46340 in a uniform cluster, which has a link for each "
+            "ordered "
+            "pair, found 46341");
   EXPECT_NE(error_of(UniformCluster{.devices = 1 << 20}), "");
-  EXPECT_LE(std::int64_t{2048} * 2047, kMostLinks);
+}
+
+TEST(UniformCluster, IsWhatABuilderMakesLinkByLink) {
+  const auto uniform = uniform_cluster({.devices = 5, .bytes_per_second = 3e9, .latency_ns = 7}).value();
+  ClusterBuilder builder("uniform");
+  for (std::int32_t i = 0; i < 5; ++i) builder.add_device({"gpu" + std::to_string(i)});
+  for (std::int32_t from = 0; from < 5; ++from) {
+    for (std::int32_t to = 0; to < 5; ++to) {
+      if (from != to) builder.add_link(from, to, 3e9, 7);
+    }
+  }
+  const Cluster built = builder.build().value();
+  EXPECT_EQ(uniform, built);
+  EXPECT_EQ(uniform.links(), built.links());
+  EXPECT_EQ(uniform.most_bytes_per_second(), built.most_bytes_per_second());
+  for (std::int32_t from = 0; from < 5; ++from) {
+    for (std::int32_t to = 0; to < 5; ++to) EXPECT_EQ(uniform.route(from, to), built.route(from, to));
+  }
+}
+
+TEST(UniformCluster, ListsNoLinkOfThousandsOfDevices) {
+  const auto cluster = uniform_cluster({.devices = 40'000, .latency_ns = 5}).value();
+  const Route route = cluster.route(39'999, 17);
+  ASSERT_THAT(route.links, SizeIs(1));
+  EXPECT_EQ(cluster.link(route.links[0]).name, "gpu39999>gpu17");
+  EXPECT_EQ(route.latency_ns, 5);
 }
 
 TEST(TwoLevelCluster, CrossesTheUplinksBetweenServers) {

@@ -1,0 +1,162 @@
+#pragma once
+// What stages have handed each other and nobody has taken in yet: all that a streamed walk
+// (streamed_walk.cpp) stores of messages. The inputs of TurnTaking.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// An activation or gradient of one microbatch on its way.
+struct MessageInFlight {
+  static constexpr std::int32_t kNoUnit = -1;
+
+  std::int32_t unit = kNoUnit;
+  bool between_ranks = false;  ///< otherwise it is there as soon as it is made
+  Ns start_ns = 0;
+  Ns arrival_ns = 0;
+  Bytes bytes = 0;
+};
+
+/// Those of one stage edge and direction, by microbatch: a table as large as the largest distance between two
+/// that are there at a time, rounded up to a power of two.
+class FlightTable {
+ public:
+  const MessageInFlight* find(std::int32_t unit) const {
+    const std::size_t at = index(unit) & (size_ - 1);
+    const MessageInFlight& place = size_ == few_.size() ? few_[at] : places_[at];
+    return place.unit == unit ? &place : nullptr;
+  }
+  MessageInFlight& put(const MessageInFlight& message) {
+    while (place_of(message.unit).unit != MessageInFlight::kNoUnit) grow();
+    return place_of(message.unit) = message;
+  }
+  /// Requires find(unit).
+  MessageInFlight take(std::int32_t unit) {
+    MessageInFlight& place = place_of(unit);
+    const MessageInFlight taken = place;
+    place.unit = MessageInFlight::kNoUnit;
+    return taken;
+  }
+
+  template <class State>
+  void show(State& state) {
+    std::vector<MessageInFlight> messages = take_all();
+    state.same(std::ssize(messages));
+    for (MessageInFlight& message : messages) {
+      state.unit(message.unit);
+      state.same(message.bytes);
+      if (state.flag(message.between_ranks)) {
+        state.time(message.start_ns);
+        state.time(message.arrival_ns);
+      }
+    }
+    for (const MessageInFlight& message : messages) put(message);
+  }
+
+ private:
+  std::span<MessageInFlight> places() {
+    return size_ == few_.size() ? std::span<MessageInFlight>(few_) : std::span<MessageInFlight>(places_);
+  }
+  MessageInFlight& place_of(std::int32_t unit) { return places()[index(unit) & (size_ - 1)]; }
+
+  /// By microbatch, whatever the size of the table.
+  std::vector<MessageInFlight> take_all() {
+    std::vector<MessageInFlight> messages;
+    for (MessageInFlight& place : places()) {
+      if (place.unit != MessageInFlight::kNoUnit) messages.push_back(place);
+      place.unit = MessageInFlight::kNoUnit;
+    }
+    std::ranges::sort(messages, {}, &MessageInFlight::unit);
+    return messages;
+  }
+
+  void grow() {
+    const std::vector<MessageInFlight> messages = take_all();
+    size_ *= 2;
+    places_.assign(size_, {});
+    for (const MessageInFlight& message : messages) put(message);
+  }
+
+  std::size_t size_ = 2;  // a power of two
+  std::array<MessageInFlight, 2> few_{};
+  std::vector<MessageInFlight> places_;  // where it has more than a few
+};
+
+class MessagesInFlight {
+ public:
+  explicit MessagesInFlight(const Program& program)
+      : edges_(program), recompute_(program.recompute), tables_(2 * edges_.size()) {}
+
+  const EdgeNumbers& edges() const { return edges_; }
+
+  /// As HandedOver.
+  std::optional<std::int32_t> missing_giver(const Action& action) const {
+    const auto flow = input_of(action.kind, recompute_);
+    if (!flow) return std::nullopt;
+    const bool along = *flow == Flow::activation;
+    for (const std::uint32_t edge : along ? edges_.entering(action.stage) : edges_.leaving(action.stage)) {
+      if (tables_[place_of(edge, *flow)].find(action.microbatch) == nullptr)
+        return along ? edges_.edges()[edge].from : edges_.edges()[edge].to;
+    }
+    return std::nullopt;
+  }
+  /// As HandedOver; while `see` has a message, latest() is it.
+  template <class See>
+  void hand_on(const Action& action, const See& see) {
+    const auto flow = output_of(action.kind);
+    if (!flow) return;
+    const bool along = *flow == Flow::activation;
+    for (const std::uint32_t edge : along ? edges_.leaving(action.stage) : edges_.entering(action.stage)) {
+      latest_edge_ = edge;
+      latest_ = &tables_[place_of(edge, *flow)].put({.unit = action.microbatch});
+      see(StageMessage{.flow = *flow,
+                       .from = action.stage,
+                       .to = along ? edges_.edges()[edge].to : edges_.edges()[edge].from,
+                       .microbatch = action.microbatch});
+    }
+  }
+
+  MessageInFlight& latest() { return *latest_; }
+  std::uint32_t latest_edge() const { return latest_edge_; }
+
+  /// Takes away what the action takes in, and shows it. Requires that nothing of it is missing.
+  template <class See>
+  void take_in(const Action& action, const See& see) {
+    const auto flow = input_of(action.kind, recompute_);
+    if (!flow) return;
+    const bool along = *flow == Flow::activation;
+    for (const std::uint32_t edge : along ? edges_.entering(action.stage) : edges_.leaving(action.stage))
+      see(tables_[place_of(edge, *flow)].take(action.microbatch));
+  }
+
+  template <class State>
+  void show(State& state) {
+    for (std::size_t table = 0; table < tables_.size() && state.goes_on(); ++table)
+      tables_[table].show(state);
+  }
+
+ private:
+  static std::size_t place_of(std::uint32_t edge, Flow flow) {
+    return 2 * std::size_t{edge} + static_cast<std::size_t>(flow);
+  }
+
+  EdgeNumbers edges_;
+  RecomputeTiming recompute_;
+  std::vector<FlightTable> tables_;  // by edge and flow
+  MessageInFlight* latest_ = nullptr;
+  std::uint32_t latest_edge_ = 0;
+};
+
+}  // namespace penstock

@@ -1,0 +1,159 @@
+// What an action charges when it starts, and what one releases when it ends:
+//
+//   F      activations, live          B, I, W   gradients where none are held
+//   B      all of F's activations     I, W      a part of them each; B and W its live one
+//   STEP   releases gradients; the version that it replaces is held on where it is used later, up to the end
+//          of the last backward that uses it
+//
+// When something was charged matters only for what is released at that very instant, so only what was charged
+// at the latest instant is remembered.
+
+#include "sim/engines/rank_account.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "report/print/memory_category.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/needs.hpp"
+#include "sim/engines/held_amounts.hpp"
+
+namespace penstock {
+
+void LiveVersions::drop(std::int32_t version) {
+  at(version) = kDropped;
+  while (open_.front() == kDropped) {
+    open_.pop_front();
+    ++oldest_;
+  }
+}
+
+RankAccount::RankAccount(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order)
+    : costs_(costs), order_(order), held_(kLive + 1 + stages.size(), order) {
+  for (const std::int32_t stage : stages) {
+    const StageCost& cost = costs.stages[static_cast<std::size_t>(stage)];
+    const std::size_t versions_kind = kLive + 1 + stages_.size();
+    stages_.push_back({.stage = stage, .versions_kind = versions_kind, .versions = {}});
+    held_.hold_for_ever(kind_of(MemoryCategory::weights), cost.weights);
+    held_.hold_for_ever(kind_of(MemoryCategory::optimizer_state), cost.optimizer_state);
+    held_.hold_for_ever(versions_kind, 1);
+  }
+}
+
+RankAccount::StageAccount& RankAccount::account_of(std::int32_t stage) {
+  return *std::ranges::find(stages_, stage, &StageAccount::stage);
+}
+
+Charged RankAccount::charged(const Fresh& what, Ns now_ns) const {
+  const bool is_fresh = now_ns == instant_ns_ && std::ranges::find(fresh_, what) != fresh_.end();
+  return is_fresh ? Charged::at_this_instant : Charged::earlier;
+}
+
+void RankAccount::note_fresh(const Fresh& what, Ns now_ns) {
+  if (order_ == TellingOrder::in_order) return;
+  if (now_ns != instant_ns_) fresh_.clear();
+  instant_ns_ = now_ns;
+  fresh_.push_back(what);
+}
+
+void RankAccount::start(StageAccount& stage, const PlacedAction& placed) {
+  const Action& action = placed.action;
+  held_.charge(kind_of(MemoryCategory::transient), cost(action).transient, placed.start_ns, placed.position,
+               action);
+  if (action.kind == ActionKind::forward) forward(placed);
+  if (makes_weight_gradient(action.kind)) open_gradients(stage, placed);
+}
+
+void RankAccount::release_transient(const PlacedAction& placed) {
+  held_.release_own(kind_of(MemoryCategory::transient), cost(placed.action).transient, placed.end_ns,
+                    placed.position, charged_at(placed.start_ns, placed.end_ns));
+}
+
+void RankAccount::forward(const PlacedAction& placed) {
+  const Action& action = placed.action;
+  held_.charge(kind_of(MemoryCategory::activations), cost(action).kept, placed.start_ns, placed.position,
+               action);
+  held_.charge(kLive, 1, placed.start_ns, placed.position, action);
+  note_fresh({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.start_ns);
+}
+
+void RankAccount::release_activations(const PlacedAction& placed) {
+  const Action& action = placed.action;
+  const Charged since =
+      charged({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.end_ns);
+  held_.release(kind_of(MemoryCategory::activations), released_activations(cost(action), action.kind),
+                placed.end_ns, placed.position, since);
+  if (makes_weight_gradient(action.kind)) held_.release(kLive, 1, placed.end_ns, placed.position, since);
+}
+
+void RankAccount::open_gradients(StageAccount& stage, const PlacedAction& placed) {
+  if (stage.gradients_held) return;
+  stage.gradients_held = true;
+  stage.gradients_since_ns = placed.start_ns;
+  held_.charge(kind_of(MemoryCategory::gradients), cost(placed.action).gradients, placed.start_ns,
+               placed.position, placed.action);
+}
+
+void RankAccount::close_gradients(StageAccount& stage, const PlacedAction& placed) {
+  if (!stage.gradients_held) return;
+  stage.gradients_held = false;
+  held_.release(kind_of(MemoryCategory::gradients), cost(placed.action).gradients, placed.end_ns,
+                placed.position, charged_at(stage.gradients_since_ns, placed.end_ns));
+}
+
+void RankAccount::drop_old_version(StageAccount& stage, const PlacedAction& placed) {
+  const std::int32_t version = placed.action.weight_version;
+  // Replaced and made at one instant only where STEPs follow one another at no time.
+  const Charged replaced =
+      charged({.kind = kind_of(MemoryCategory::weight_versions), .stage = stage.stage, .number = version},
+              placed.end_ns);
+  const Charged made =
+      charged({.kind = stage.versions_kind, .stage = stage.stage, .number = version}, placed.end_ns);
+  held_.release(kind_of(MemoryCategory::weight_versions), cost(placed.action).weights, placed.end_ns,
+                placed.position, replaced);
+  held_.release(stage.versions_kind, 1, placed.end_ns, placed.position, made);
+  stage.versions.drop(version);
+}
+
+void RankAccount::replace_version(StageAccount& stage, const PlacedAction& placed, bool is_used_later) {
+  const std::int32_t version = stage.versions.newest();
+  const std::size_t old_versions = kind_of(MemoryCategory::weight_versions);
+  const Fresh made{.kind = stage.versions_kind, .stage = stage.stage, .number = version};
+  stage.versions.step();
+  if (is_used_later) {
+    held_.charge(old_versions, cost(placed.action).weights, placed.end_ns, placed.position, placed.action);
+    note_fresh({.kind = old_versions, .stage = stage.stage, .number = version}, placed.end_ns);
+  } else {
+    held_.release(stage.versions_kind, 1, placed.end_ns, placed.position, charged(made, placed.end_ns));
+    stage.versions.drop(version);
+  }
+  held_.charge(stage.versions_kind, 1, placed.end_ns, placed.position, placed.action);
+  note_fresh({.kind = stage.versions_kind, .stage = stage.stage, .number = version + 1}, placed.end_ns);
+}
+
+void RankAccount::send(const Action& action, Bytes bytes, Ns produced_ns, Ns arrival_ns,
+                       std::int64_t position) {
+  const std::size_t kind = kind_of(MemoryCategory::send_buffers);
+  held_.charge(kind, bytes, produced_ns, position, action);
+  held_.release_own(kind, bytes, arrival_ns, position, charged_at(produced_ns, arrival_ns));
+}
+
+void RankAccount::receive(const Action& action, Bytes bytes, Ns start_ns, std::int64_t position) {
+  held_.charge(kind_of(MemoryCategory::receive_buffers), bytes, start_ns, position, action);
+}
+
+void RankAccount::received(const PlacedAction& consumer, Bytes bytes, Ns start_ns) {
+  held_.release(kind_of(MemoryCategory::receive_buffers), bytes, consumer.end_ns, consumer.position,
+                charged_at(start_ns, consumer.end_ns));
+}
+
+std::int32_t RankAccount::peak_weight_versions() const {
+  std::int64_t most = 1;
+  for (const StageAccount& stage : stages_) most = std::max(most, held_.peak(stage.versions_kind));
+  return static_cast<std::int32_t>(most);
+}
+
+}  // namespace penstock

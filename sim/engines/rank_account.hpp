@@ -1,0 +1,177 @@
+#pragma once
+// The account of one rank in a streamed walk: what its actions hold, by the rules of sim/memory/memory.hpp,
+// and its live activations and weight versions. Used by streamed_walk.cpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "report/print/memory_category.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "sim/engines/held_amounts.hpp"
+#include "sim/engines/kept_state.hpp"
+
+namespace penstock {
+
+/// An action, when it runs and where it stands in its rank's list.
+struct PlacedAction {
+  const Action& action;
+  Ns start_ns = 0;
+  Ns end_ns = 0;
+  std::int64_t position = 0;
+};
+
+/// How many microbatches have gone forward on one stage of a rank, and not yet back, with each version of its
+/// weights that is still alive.
+class LiveVersions {
+ public:
+  std::int32_t newest() const { return oldest_ + static_cast<std::int32_t>(open_.size()) - 1; }
+  void forward(std::int32_t version) { ++at(version); }
+  void backward(std::int32_t version) { --at(version); }
+  bool is_open(std::int32_t version) { return at(version) > 0; }
+  void step() { open_.push_back(0); }
+  /// `version` is not used any more.
+  void drop(std::int32_t version);
+
+  template <class State>
+  void show(State& state) {
+    std::int64_t newest_version = newest();
+    const std::int64_t before = newest_version;
+    state.count(newest_version);
+    oldest_ += static_cast<std::int32_t>(newest_version - before);
+    state.same(std::ssize(open_));
+    for (std::size_t first = 0; first < open_.size() && state.goes_on();) {  // in runs: mostly all are equal
+      std::size_t end = first;
+      while (end < open_.size() && open_[end] == open_[first]) ++end;
+      state.same(open_[first]);
+      state.same(static_cast<std::int64_t>(end - first));
+      first = end;
+    }
+  }
+
+ private:
+  static constexpr std::int32_t kDropped = -1;
+  std::int32_t& at(std::int32_t version) { return open_[static_cast<std::size_t>(version - oldest_)]; }
+
+  std::int32_t oldest_ = 0;
+  std::deque<std::int32_t> open_{0};  // by version, from the oldest to the newest
+};
+
+class RankAccount {
+ public:
+  /// Of a rank that holds these stages. The costs must outlive the account.
+  RankAccount(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order);
+
+  /// `later` knows the F that follow in the rank's list, behind the actions that run now:
+  ///   next_has(stage, version)   whether the next one of a stage runs with that version
+  ///   some_has(stage, version)   whether any does; asked for ever newer versions of a stage
+  ///   keep_old_versions()        whether any may be used behind the STEP that replaces it
+  template <class LaterForwards>
+  void compute(const PlacedAction& placed, const LaterForwards& later) {
+    StageAccount& stage = account_of(placed.action.stage);
+    if (placed.action.kind == ActionKind::step) {
+      step(stage, placed, later);
+      return;
+    }
+    start(stage, placed);
+    if (placed.action.kind == ActionKind::forward && later.keep_old_versions())
+      stage.versions.forward(placed.action.weight_version);
+    release_transient(placed);
+    if (is_backward(placed.action.kind)) backward(stage, placed, later);
+  }
+  void reduce(const PlacedAction& placed) { open_gradients(account_of(placed.action.stage), placed); }
+
+  /// From the producer's end to the arrival.
+  void send(const Action& action, Bytes bytes, Ns produced_ns, Ns arrival_ns, std::int64_t position);
+  /// From the transfer's start to received().
+  void receive(const Action& action, Bytes bytes, Ns start_ns, std::int64_t position);
+  void received(const PlacedAction& consumer, Bytes bytes, Ns start_ns);
+
+  HeldAmounts& held() { return held_; }
+  std::int64_t peak_live_activations() const { return held_.peak(kLive); }
+  std::int32_t peak_weight_versions() const;
+
+  template <class State>
+  void show(State& state, Ns now) {
+    held_.show(state);
+    const bool instant_counts = state.flag(!fresh_.empty() && instant_ns_ >= now);
+    if (instant_counts) {
+      state.time(instant_ns_);
+      state.same(std::ssize(fresh_));
+      for (Fresh& fresh : fresh_) {
+        state.same(static_cast<std::int64_t>(fresh.kind));
+        state.unit(fresh.number);
+      }
+    }
+    for (StageAccount& stage : stages_) {
+      if (state.flag(stage.gradients_held)) show_unless_past(state, stage.gradients_since_ns, now);
+      stage.versions.show(state);
+    }
+  }
+
+ private:
+  struct StageAccount {
+    std::int32_t stage = 0;
+    std::size_t versions_kind = 0;
+    bool gradients_held = false;
+    Ns gradients_since_ns = 0;
+    LiveVersions versions;
+  };
+  /// What was charged at the latest instant, and how it is told from others of its kind: by microbatch.
+  struct Fresh {
+    std::size_t kind = 0;
+    std::int32_t stage = 0;
+    std::int32_t number = 0;
+
+    friend bool operator==(const Fresh&, const Fresh&) = default;
+  };
+  static constexpr std::size_t kLive = kMemoryCategoryCount;
+  static constexpr std::size_t kind_of(MemoryCategory category) { return static_cast<std::size_t>(category); }
+
+  StageAccount& account_of(std::int32_t stage);
+  const StageCost& cost(const Action& action) const { return costs_.stage_of(action); }
+  Charged charged(const Fresh& what, Ns now_ns) const;
+  void note_fresh(const Fresh& what, Ns now_ns);
+
+  /// All that is charged when an F, B, I or W starts.
+  void start(StageAccount& stage, const PlacedAction& placed);
+  void release_transient(const PlacedAction& placed);
+  void forward(const PlacedAction& placed);
+  void release_activations(const PlacedAction& placed);
+  void open_gradients(StageAccount& stage, const PlacedAction& placed);
+  void close_gradients(StageAccount& stage, const PlacedAction& placed);
+  void drop_old_version(StageAccount& stage, const PlacedAction& placed);
+  void replace_version(StageAccount& stage, const PlacedAction& placed, bool is_used_later);
+
+  template <class LaterForwards>
+  void backward(StageAccount& stage, const PlacedAction& placed, const LaterForwards& later) {
+    release_activations(placed);
+    if (!makes_weight_gradient(placed.action.kind)) return;
+    const std::int32_t version = placed.action.weight_version;
+    if (!later.keep_old_versions()) return;
+    stage.versions.backward(version);
+    if (version == stage.versions.newest() || stage.versions.is_open(version)) return;
+    if (!later.next_has(stage.stage, version)) drop_old_version(stage, placed);
+  }
+
+  template <class LaterForwards>
+  void step(StageAccount& stage, const PlacedAction& placed, const LaterForwards& later) {
+    close_gradients(stage, placed);
+    const std::int32_t version = stage.versions.newest();
+    const bool is_used_later = later.keep_old_versions() &&
+                               (stage.versions.is_open(version) || later.some_has(stage.stage, version));
+    replace_version(stage, placed, is_used_later);
+  }
+
+  const CostTable& costs_;
+  TellingOrder order_;
+  std::vector<StageAccount> stages_;
+  HeldAmounts held_;
+  Ns instant_ns_ = 0;
+  std::vector<Fresh> fresh_;  // charged at that instant, where changes are not told in order
+};
+
+}  // namespace penstock

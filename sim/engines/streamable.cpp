@@ -1,0 +1,135 @@
+// Patterns say which actions there are, and costs which of them take no time: neither depends on how often a
+// loop runs.
+
+#include "sim/engines/streamable.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/engines/held_amounts.hpp"
+
+namespace penstock {
+namespace {
+
+/// True where some action of the lists is such.
+template <class Is>
+bool any_action(std::span<const ActionLoops> lists, const Is& is) {
+  const auto in_run = [&](const ActionRun& run) {
+    return std::ranges::any_of(run.pattern, [&](const PatternAction& here) { return is(here.action); });
+  };
+  return std::ranges::any_of(lists, [&](const ActionLoops& list) {
+    return std::ranges::any_of(list.loops(),
+                               [&](const RunLoop& loop) { return std::ranges::any_of(loop.runs, in_run); });
+  });
+}
+
+/// The first two and the last two of so many repetitions: what is linear in between rises if it does there.
+std::vector<std::int32_t> ends_of(std::int32_t count) {
+  if (count <= 4) {
+    std::vector<std::int32_t> all(index(count));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  return {0, 1, count - 2, count - 1};
+}
+
+/// The newest versions that F of each stage have had so far.
+using NewestVersions = std::map<std::int32_t, std::int32_t>;
+
+/// Goes on through one repetition of the loop around a run; false where a version falls.
+bool versions_rise(const ActionRun& run, std::int32_t outer, NewestVersions& newest) {
+  for (const std::int32_t inner : ends_of(run.count)) {
+    for (const PatternAction& here : run.pattern) {
+      if (here.action.kind != ActionKind::forward) continue;
+      const std::int32_t moved = inner * here.version_step + outer * here.outer_version_step;
+      std::int32_t& known = newest[here.action.stage];
+      if (here.action.weight_version + moved < known) return false;
+      known = here.action.weight_version + moved;
+    }
+  }
+  return true;
+}
+
+/// True where the F of each stage of a list have versions that never fall.
+bool all_versions_rise(const ActionLoops& list) {
+  NewestVersions newest;
+  return std::ranges::all_of(list.loops(), [&](const RunLoop& loop) {
+    return std::ranges::all_of(ends_of(loop.count), [&](std::int32_t outer) {
+      return std::ranges::all_of(loop.runs,
+                                 [&](const ActionRun& run) { return versions_rise(run, outer, newest); });
+    });
+  });
+}
+
+bool takes_time(const StageCost& cost) {
+  return std::min({cost.forward_ns, cost.backward_ns, cost.backward_input_ns, cost.backward_weight_ns}) > 0;
+}
+
+bool has_bytes(const EdgeCost& edge) { return edge.activation > 0 || edge.gradient > 0; }
+
+}  // namespace
+
+std::optional<std::string> not_streamed(const Experiment& experiment, std::span<const ActionLoops> lists) {
+  const Program& program = experiment.program;
+  const ChannelOptions& channels = experiment.channels;
+  if (channels.blocking) return "blocking channels";
+  if (channels.capacity > 0) return "channels of a capacity";
+  if (channels.eager_bytes > 0) return "eager messages";
+  if (program.sharding > 0) return "sharded stages";
+  if (program.iterations > 1) return "iterations of a pass";
+  if (experiment.costs.microbatches_differ()) return "microbatches that differ";
+  if (any_action(lists, [](const Action& action) { return action.kind == ActionKind::recompute; }))
+    return "recomputation";
+  if (any_action(lists, [](const Action& action) {
+        return action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
+      }))
+    return "gathered weights";
+  const bool keeps_versions = program.update != UpdateRule::minibatch && !program.mixed_versions;
+  if (keeps_versions && !std::ranges::all_of(lists, all_versions_rise))
+    return "weight versions that fall from one microbatch to the next";
+  return std::nullopt;
+}
+
+std::vector<std::vector<std::int32_t>> stages_by_rank(const Placement& placement, std::size_t ranks) {
+  std::vector<std::vector<std::int32_t>> stages(ranks);
+  for (std::size_t stage = 0; stage < placement.stages.size(); ++stage) {
+    for (const std::int32_t rank : placement.stages[stage].ranks)
+      stages[index(rank)].push_back(static_cast<std::int32_t>(stage));
+  }
+  return stages;
+}
+
+// Changes of a rank come in order where no message has a buffer, where actions run one by one and take time,
+// where none waits for a reduction, and where its STEPs are not at one instant.
+std::vector<TellingOrder> telling_orders(const Experiment& experiment, std::span<const ActionLoops> lists) {
+  const Program& program = experiment.program;
+  const bool buffers = std::ranges::any_of(experiment.costs.edges, has_bytes);
+  const bool overlaps = any_action(lists, [](const Action& action) { return action.overlaps_next; });
+  std::vector<TellingOrder> orders;
+  for (const std::vector<std::int32_t>& stages : stages_by_rank(program.placement, lists.size())) {
+    const bool steps_apart = stages.size() == 1 || program.update == UpdateRule::minibatch;
+    const bool alone_and_slow = std::ranges::all_of(stages, [&](std::int32_t stage) {
+      const bool alone = program.placement.stages[index(stage)].ranks.size() == 1;
+      return alone && takes_time(experiment.costs.stages[index(stage)]);
+    });
+    const bool in_order = !buffers && !overlaps && steps_apart && alone_and_slow;
+    orders.push_back(in_order ? TellingOrder::in_order : TellingOrder::delayed);
+  }
+  return orders;
+}
+
+}  // namespace penstock

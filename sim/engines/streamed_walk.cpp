@@ -1,0 +1,374 @@
+// Ranks take turns over cursors (take_turns.hpp), and what is placed is timed at once: it waits for nothing
+// that has not been placed. A clock a rank and one a queue, messages under way, and what each rank holds are
+// all there is:
+//
+//   start = max(clock, arrivals)          end = start + duration          clock = end
+//   leaves = max(end, both queues)        queues = leaves + hold          arrives = leaves + hold + latency
+//
+// The order of turns does not depend on times, so places of cursors and messages under way come again soon;
+// the walk is a max-plus map of its live times (Baccelli et al., Synchronization and Linearity, 1992, chapter
+// 3), so once these have all moved by one amount between two such moments, everything repeats. repeat.hpp
+// looks for that and jumps.
+
+#include "sim/engines/streamed_walk.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/take_turns.hpp"
+#include "schedules/passes/turn_state.hpp"
+#include "sim/engines/held_amounts.hpp"
+#include "sim/engines/kept_state.hpp"
+#include "sim/engines/messages_in_flight.hpp"
+#include "sim/engines/rank_account.hpp"
+#include "sim/engines/repeat.hpp"
+#include "sim/engines/stream_state.hpp"
+#include "sim/engines/streamable.hpp"
+#include "sim/engines/transfer_ways.hpp"
+#include "sim/network/message_costs.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr Ns kNever = std::numeric_limits<Ns>::max();
+constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
+
+class StreamedWalk {
+ public:
+  StreamedWalk(const Experiment& experiment, std::span<const ActionLoops> lists, Jumps jumps)
+      : experiment_(experiment),
+        program_(experiment.program),
+        heads_(lists),
+        in_flight_(program_),
+        ways_(experiment, in_flight_.edges()),
+        rings_(experiment),
+        durations_(program_.placement.stages.size()),
+        ranks_(lists.size()),
+        held_stages_(program_, heads_),
+        jumps_(jumps) {
+    for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) price(stage);
+    find_senders();
+    open_accounts(lists);
+  }
+
+  tl::expected<StreamedRun, std::string> run() && {
+    TurnsTaken taken = TurnTaking(program_, heads_, in_flight_, *this).run();
+    if (!taken.finished || !taken.stuck.empty()) return tl::unexpected(std::move(taken.stuck));
+    return std::move(*this).figures();
+  }
+
+  // --- what the turns tell ----------------------------------------------------------------------------
+
+  void compute(std::int32_t rank, std::span<const Action> group) {
+    RankState& here = ranks_[index(rank)];
+    if (accounts_[index(rank)].held().is_full()) settle(rank);
+    take_in(rank, group);
+    Ns start = here.clock_ns;
+    for (const Interval& interval : awaited_) start = std::max(start, interval.end_ns);
+    if (start > here.clock_ns) here.exposed_ns += covered(awaited_, here.clock_ns, start);
+    const Ns duration =
+        group.size() == 1
+            ? durations_[index(group.front().stage)][static_cast<std::size_t>(group.front().kind)]
+            : group_duration_ns(experiment_.costs, group);
+    here.clock_ns = start + duration;
+    here.busy_ns += duration;
+    if (!here.first_ns) here.first_ns = start;
+    account(rank, group, start);
+  }
+
+  void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
+    TransferWay& way = ways_.way_of(message, in_flight_.latest_edge(), from_rank, to_rank);
+    const Ns produced = ranks_[index(from_rank)].clock_ns;
+    const Ns start = ways_.start(way, produced);
+    const Ns arrival = start + way.hold_ns + way.latency_ns;
+    ++way.messages;
+    last_end_ns_ = std::max(last_end_ns_, arrival);
+    in_flight_.latest() = {.unit = message.microbatch,
+                           .between_ranks = true,
+                           .start_ns = start,
+                           .arrival_ns = arrival,
+                           .bytes = way.bytes};
+    const std::int64_t sent_at = ranks_[index(from_rank)].position++;
+    const std::int64_t received_at = ranks_[index(to_rank)].position++;
+    if (way.bytes == 0) return;
+    accounts_[index(from_rank)].send(send_of(message), way.bytes, produced, arrival, sent_at);
+    accounts_[index(to_rank)].receive(recv_of(message), way.bytes, start, received_at);
+  }
+
+  void collective(std::int32_t rank, const Action& action) {
+    const RankState& here = ranks_[index(rank)];
+    gathering_.members.push_back(rank);
+    gathering_.start_ns = std::max({gathering_.start_ns, here.clock_ns, here.collectives_ns});
+    if (gathering_.members.size() < program_.placement.stages[index(action.stage)].ranks.size()) return;
+    const Ns end = gathering_.start_ns + rings_.of(action).cost.duration_ns;
+    for (const std::int32_t member : gathering_.members)
+      join(member, action, {.start_ns = gathering_.start_ns, .end_ns = end});
+    last_end_ns_ = std::max(last_end_ns_, end);
+    gathering_ = {};
+  }
+
+  void round(const RankSet& next) {
+    if (jumps_ == Jumps::left_out) return;
+    const auto jump = repeat_.look(*this, next.words());
+    if (!jump) return;
+    period_ = jump->shift;
+    for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
+      const CursorMove& move = jump->moves[index(rank)];
+      heads_.skip(rank, static_cast<std::int32_t>(jump->times * move.inner),
+                  static_cast<std::int32_t>(jump->times * move.outer));
+    }
+    AdvanceState advance(*jump->kept, jump->shift, jump->times);
+    show(advance);
+    jumped_ += jump->times * jump->actions;
+  }
+
+  // --- what the search for repeats asks ---------------------------------------------------------------
+
+  std::int32_t rank_count() const { return program_.rank_count(); }
+  Ns clock_ns(std::int32_t rank) const { return ranks_[index(rank)].clock_ns; }
+  const LoopCursor& cursor(std::int32_t rank) const { return heads_.cursor(rank); }
+  std::int64_t actions() const {
+    std::int64_t sum = 0;
+    for (const RankState& rank : ranks_) sum += rank.actions;
+    return sum;
+  }
+  /// True where microbatches that many apart go to the same ranks.
+  bool routes_repeat(std::int32_t units) const {
+    return std::ranges::all_of(program_.placement.stages, [&](const StagePlacement& stage) {
+      return units % static_cast<std::int32_t>(stage.route.size()) == 0;
+    });
+  }
+  void settle_all() {
+    for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) settle(rank);
+  }
+
+  template <class State>
+  void show(State& state) {
+    // Before clocks are moved: they say which other times matter.
+    ways_.show(state, [&](std::int32_t rank) { return clock_ns(rank); });
+    for (std::size_t rank = 0; rank < ranks_.size() && state.goes_on(); ++rank) {
+      RankState& here = ranks_[rank];
+      accounts_[rank].show(state, here.clock_ns);
+      show_unless_past(state, here.collectives_ns, here.clock_ns);
+    }
+    held_stages_.for_each([&](std::int32_t /*stage*/, HeldStage& held) {
+      state.count(held.reductions);
+      if (!state.flag(held.reduction.end_ns > clock_ns(held.rank))) return;
+      state.time(held.reduction.start_ns);
+      state.time(held.reduction.end_ns);
+    });
+    in_flight_.show(state);
+    for (RankState& here : ranks_) {
+      state.time(here.clock_ns);
+      state.count(here.position);
+      state.count(here.busy_ns);
+      state.count(here.exposed_ns);
+      state.count(here.actions);
+    }
+  }
+
+ private:
+  // --- set up -----------------------------------------------------------------------------------------
+
+  void price(std::int32_t stage) {
+    for (std::size_t kind = 0; kind < kKindCount; ++kind) {
+      const auto here = static_cast<ActionKind>(kind);
+      durations_[index(stage)][kind] =
+          is_compute(here) ? duration_ns(experiment_.costs.stages[index(stage)], here) : 0;
+    }
+  }
+
+  void find_senders() {
+    for (const StageEdge& edge : in_flight_.edges().edges()) {
+      for (const std::int32_t from : program_.placement.stages[index(edge.from)].ranks) {
+        for (const std::int32_t to : program_.placement.stages[index(edge.to)].ranks) {
+          ranks_[index(from)].senders.push_back(to);
+          ranks_[index(to)].senders.push_back(from);
+        }
+      }
+    }
+    for (RankState& rank : ranks_) {
+      std::ranges::sort(rank.senders);
+      const auto twice = std::ranges::unique(rank.senders);
+      rank.senders.erase(twice.begin(), twice.end());
+    }
+  }
+
+  void open_accounts(std::span<const ActionLoops> lists) {
+    const std::vector<std::vector<std::int32_t>> stages = stages_by_rank(program_.placement, ranks_.size());
+    const std::vector<TellingOrder> orders = telling_orders(experiment_, lists);
+    accounts_.reserve(stages.size());
+    for (std::size_t rank = 0; rank < stages.size(); ++rank)
+      accounts_.emplace_back(stages[rank], experiment_.costs, orders[rank]);
+  }
+
+  // --- computing --------------------------------------------------------------------------------------
+
+  void take_in(std::int32_t rank, std::span<const Action> group) {
+    awaited_.clear();
+    taken_.clear();
+    for (std::size_t leaf = 0; leaf < group.size(); ++leaf) {
+      const Action& action = group[leaf];
+      in_flight_.take_in(action, [&](const MessageInFlight& message) {
+        if (!message.between_ranks) return;
+        awaited_.push_back({.start_ns = message.start_ns, .end_ns = message.arrival_ns});
+        if (message.bytes > 0) taken_.push_back({.leaf = leaf, .message = message});
+      });
+      if (action.kind == ActionKind::step) awaited_.push_back(held_stages_.at(action.stage, rank).reduction);
+    }
+  }
+
+  void account(std::int32_t rank, std::span<const Action> group, Ns start) {
+    RankState& here = ranks_[index(rank)];
+    const LaterForwards later{program_, heads_, held_stages_, rank, group.size()};
+    for (std::size_t leaf = 0; leaf < group.size(); ++leaf) {
+      const PlacedAction placed{
+          .action = group[leaf], .start_ns = start, .end_ns = here.clock_ns, .position = here.position++};
+      accounts_[index(rank)].compute(placed, later);
+      for (const Taken& taken : taken_) {
+        if (taken.leaf == leaf)
+          accounts_[index(rank)].received(placed, taken.message.bytes, taken.message.start_ns);
+      }
+    }
+    here.actions += std::ssize(group);
+  }
+
+  void join(std::int32_t rank, const Action& action, const Interval& interval) {
+    RankState& here = ranks_[index(rank)];
+    here.collectives_ns = interval.end_ns;
+    HeldStage& stage = held_stages_.at(action.stage, rank);
+    stage.reduction = interval;
+    ++stage.reductions;
+    accounts_[index(rank)].reduce({.action = action,
+                                   .start_ns = interval.start_ns,
+                                   .end_ns = interval.end_ns,
+                                   .position = here.position++});
+  }
+
+  // --- what is held -----------------------------------------------------------------------------------
+
+  bool is_finished(std::int32_t rank) const { return heads_.group(rank).empty(); }
+
+  /// Nothing will be charged or released on the rank before the earliest of its own clock and the clocks of
+  /// those that may send to it.
+  void settle(std::int32_t rank) {
+    Ns before = is_finished(rank) ? kNever : clock_ns(rank);
+    for (const std::int32_t sender : ranks_[index(rank)].senders) {
+      if (!is_finished(sender)) before = std::min(before, clock_ns(sender));
+    }
+    accounts_[index(rank)].held().settle(before);
+  }
+
+  // --- the end ----------------------------------------------------------------------------------------
+
+  StreamedRun figures() && {
+    StreamedRun run;
+    run.jumped = jumped_;
+    run.makespan_ns = last_end_ns_;
+    for (const RankState& rank : ranks_) run.makespan_ns = std::max(run.makespan_ns, rank.clock_ns);
+    for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
+      const RankState& here = ranks_[index(rank)];
+      run.ranks.push_back({.report = report(rank, run.makespan_ns),
+                           .first_ns = here.first_ns.value_or(0),
+                           .last_ns = here.first_ns ? here.clock_ns : 0});
+    }
+    add_traffic(run);
+    run.actions = actions() - jumped_;
+    if (period_) {
+      run.period_ns = period_->time_ns;
+      run.period_microbatches = std::abs(period_->units) / program_.slices;
+    }
+    return run;
+  }
+
+  RankReport report(std::int32_t rank, Ns makespan_ns) {
+    const RankState& here = ranks_[index(rank)];
+    RankAccount& account = accounts_[index(rank)];
+    account.held().settle(kNever);
+    return {.rank = rank,
+            .device = {},
+            .busy_ns = here.busy_ns,
+            .idle_ns = makespan_ns - here.busy_ns,
+            .exposed_communication_ns = here.exposed_ns,
+            .peak_live_activations = account.peak_live_activations(),
+            .weight_versions = account.peak_weight_versions(),
+            .memory = account.held().memory()};
+  }
+
+  void add_traffic(StreamedRun& run) {
+    ways_.for_each([&](const TransferWay& way) {
+      const Bytes bytes = way.messages * way.bytes;
+      run.ranks[index(way.from_rank)].report.sent_bytes += bytes;
+      run.ranks[index(way.to_rank)].report.received_bytes += bytes;
+      run.traffic.push_back({.from_rank = way.from_rank, .to_rank = way.to_rank, .bytes = bytes});
+    });
+    held_stages_.for_each([&](std::int32_t stage, const HeldStage& held) {
+      if (held.reductions > 0) add_reductions(run, stage, held);
+    });
+  }
+
+  void add_reductions(StreamedRun& run, std::int32_t stage, const HeldStage& held) {
+    const Action reduction{.kind = ActionKind::reduce_grad, .stage = stage};
+    const Bytes bytes = held.reductions * ring_bytes(program_, experiment_.costs, reduction);
+    run.ranks[index(held.rank)].report.sent_bytes += bytes;
+    run.ranks[index(held.rank)].report.received_bytes += bytes;
+    const CollectiveRing& ring = rings_.of(reduction);
+    const auto here = std::ranges::find(ring.ranks, held.rank) - ring.ranks.begin();
+    const std::size_t next = (static_cast<std::size_t>(here) + 1) % ring.ranks.size();
+    run.traffic.push_back({.from_rank = held.rank,
+                           .to_rank = ring.ranks[next],
+                           .bytes = held.reductions * ring.cost.bytes_per_link});
+  }
+
+  struct Taken {
+    std::size_t leaf = 0;
+    MessageInFlight message;
+  };
+
+  const Experiment& experiment_;
+  const Program& program_;
+  LoopHeads heads_;
+  MessagesInFlight in_flight_;
+  TransferWays ways_;
+  CollectiveRings rings_;
+  std::vector<std::array<Ns, kKindCount>> durations_;  // by stage and kind
+  std::vector<RankState> ranks_;
+  std::vector<RankAccount> accounts_;  // by rank
+  HeldStages held_stages_;
+  Gathering gathering_;
+  Ns last_end_ns_ = 0;             // of messages and collectives
+  std::vector<Interval> awaited_;  // by the group at hand
+  std::vector<Taken> taken_;
+  Jumps jumps_;
+  RepeatSearch repeat_;
+  std::optional<StateShift> period_;
+  std::int64_t jumped_ = 0;
+};
+
+}  // namespace
+
+tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
+                                              std::span<const ActionLoops> lists, Jumps jumps) {
+  return StreamedWalk(experiment, lists, jumps).run();
+}
+
+}  // namespace penstock

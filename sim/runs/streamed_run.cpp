@@ -1,0 +1,178 @@
+// What a stored run reads from its spans, a streamed one gathers on its way (streamed_walk.cpp); here names
+// of devices, traffic over links and the headline figures are put around that.
+//
+//   2^24 compute actions        2^29                          2^40
+//   ---- stored ----|---- streamed, or else stored ----|---- streamed, or refused ----|
+
+#include "sim/runs/streamed_run.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "report/print/units.hpp"
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/rank_devices.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/steady_state.hpp"
+#include "sim/engines/streamable.hpp"
+#include "sim/engines/streamed_walk.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kMostStored = 1 << 24;  // without a need
+constexpr double kMostOnTimeline = 1 << 27;
+constexpr double kMostNumbered = 1 << 29;  // by any engine that stores them
+constexpr double kMostGenerated = 1LL << 40;
+
+std::vector<LinkTraffic> link_traffic(const StreamedRun& run, const Cluster& cluster) {
+  std::map<std::int32_t, Bytes> bytes_of_link;
+  for (const RankTraffic& traffic : run.traffic) {
+    for (const std::int32_t link : cluster.route(traffic.from_rank, traffic.to_rank).links)
+      bytes_of_link[link] += traffic.bytes;
+  }
+  std::vector<LinkTraffic> links;
+  for (const auto& [link, bytes] : bytes_of_link) {
+    if (bytes > 0) links.push_back({cluster.link(link).name, bytes});
+  }
+  return links;
+}
+
+void name_devices(std::vector<RankFigures>& ranks, const Experiment& experiment) {
+  const std::vector<std::string> devices = rank_devices(experiment);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].report.device = devices[rank];
+    ranks[rank].report.memory.capacity = experiment.cluster.devices()[rank].memory_bytes;
+    if (experiment.counts_activations) ranks[rank].report.memory.unit = MemoryUnit::activations;
+  }
+}
+
+std::int64_t steps_of_input_stage(const RolledExperiment& rolled) {
+  const std::int32_t rank = rolled.experiment.program.placement.stages.front().ranks.front();
+  std::int64_t steps = 0;
+  for (const RunLoop& loop : rolled.lists[index(rank)].loops()) {
+    for (const ActionRun& run : loop.runs) {
+      for (const PatternAction& here : run.pattern) {
+        const bool counts = here.action.kind == ActionKind::step && here.action.stage == 0;
+        if (counts) steps += std::int64_t{loop.count} * run.count;
+      }
+    }
+  }
+  return steps;
+}
+
+/// The steady rate of a stream: synchronous programs would have to be repeated as a whole for theirs.
+std::optional<double> stream_rate(const Experiment& experiment, const StreamedRun& run) {
+  const bool repeats = run.period_ns && *run.period_ns > 0 && run.period_microbatches > 0;
+  if (experiment.program.update != UpdateRule::microbatch || !repeats) return std::nullopt;
+  return samples_per_second({.period_ns = *run.period_ns, .microbatches = run.period_microbatches},
+                            experiment.samples_per_microbatch);
+}
+
+std::string streaming_note(const StreamedRun& run) {
+  const auto all = static_cast<double>(run.actions + run.jumped);
+  const double share = 100 * static_cast<double>(run.jumped) / all;
+  return fmt::format(
+      "{:.3g} compute actions were streamed, not stored ({:.1f} % of them jumped over as repetitions): there "
+      "is no "
+      "digest, no timeline and no steady rate of repeated passes",
+      all, share);
+}
+
+std::vector<std::string> notes_of(const Experiment& experiment, const StreamedRun& run, bool shares_links) {
+  std::vector<std::string> notes = experiment.notes;
+  notes.push_back(streaming_note(run));
+  if (shares_links) {
+    notes.push_back(fmt::format("{}: each has them to itself here, since sharing needs a stored program",
+                                "messages share links"));
+  }
+  return notes;
+}
+
+Result result_of(const RolledExperiment& rolled, StreamedRun run, bool shares_links) {
+  const Experiment& experiment = rolled.experiment;
+  name_devices(run.ranks, experiment);
+  RunFacts facts{.program = experiment.program,
+                 .costs = experiment.costs,
+                 .samples_per_microbatch = experiment.samples_per_microbatch,
+                 .kind = ResultKind::predicted,
+                 .scenario = experiment.name,
+                 .engine = "streamed",
+                 .channels = experiment.channels,
+                 .link_sharing = shares_links ? LinkSharing::left_out : LinkSharing::none,
+                 .steady_samples_per_second = stream_rate(experiment, run),
+                 .price_per_device_hour = experiment.price_per_device_hour,
+                 .links = link_traffic(run, experiment.cluster),
+                 .notes = notes_of(experiment, run, shares_links),
+                 .has_digest = false};
+  Result result = summarize(std::move(run.ranks), run.makespan_ns, std::move(facts));
+  const std::int64_t steps = steps_of_input_stage(rolled);
+  if (steps > 0)
+    result.throughput.samples_per_update = result.throughput.samples / static_cast<double>(steps);
+  return result;
+}
+
+/// Why a run cannot be streamed; nothing where it can.
+std::optional<std::string> reason_against(const RolledExperiment& rolled, const SimulateOptions& options) {
+  if (options.engine == Engine::event) return "the event engine";
+  return not_streamed(rolled.experiment, rolled.lists);
+}
+
+}  // namespace
+
+bool is_long(const Scenario& scenario) { return compute_actions(scenario) > kMostStored; }
+
+std::optional<std::string> timeline_refusal(const Scenario& scenario) {
+  const double actions = compute_actions(scenario);
+  if (actions <= kMostOnTimeline || actions > kMostGenerated) return std::nullopt;
+  return fmt::format(
+      "a timeline of {:.3g} compute actions is too long: at most 2^27 are kept; leave out --timeline and "
+      "files that "
+      "draw it, or take fewer stages, microbatches or iterations",
+      actions);
+}
+
+std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenario& scenario,
+                                                                   const SimulateOptions& options) {
+  const double actions = compute_actions(scenario);
+  const bool can_be_stored = actions <= kMostNumbered;
+  const auto refusal = [&](const std::string& reason) -> std::optional<tl::expected<Result, SimulateError>> {
+    if (can_be_stored) return std::nullopt;
+    return tl::unexpected(SimulateError{
+        fmt::format(
+            "{:.3g} compute actions are too many to be stored (at most 2^29 are), and cannot be streamed: {}",
+            actions, reason),
+        false, std::nullopt});
+  };
+  const auto rolled = prepare_rolled(scenario);
+  if (!rolled) {
+    if (can_be_stored) return std::nullopt;
+    return tl::unexpected(SimulateError{rolled.error().message, rolled.error().invalid, std::nullopt});
+  }
+  if (const auto reason = reason_against(*rolled, options)) return refusal(*reason);
+  const bool shares_links = stages_share_links(rolled->experiment);
+  if (shares_links && options.engine == Engine::automatic && can_be_stored) return std::nullopt;
+  auto run = stream(rolled->experiment, rolled->lists);
+  if (!run) return refusal(run.error());
+  return result_of(*rolled, *std::move(run), shares_links);
+}
+
+}  // namespace penstock

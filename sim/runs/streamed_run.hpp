@@ -1,0 +1,28 @@
+#pragma once
+// The result of a program that is too long to be stored. Used by simulate.cpp.
+
+#include <optional>
+#include <string>
+
+#include "report/result/result.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+
+/// True where a run without a timeline is better streamed than stored: beyond 2^24 compute actions, which
+/// take about 10 GB stored.
+bool is_long(const Scenario& scenario);
+
+/// Why a run has no timeline that any machine could hold; nothing where it has one, and of shapes that
+/// prepare() refuses.
+std::optional<std::string> timeline_refusal(const Scenario& scenario);
+
+/// predict() of a long scenario as a streamed walk (sim/engines/streamed_walk.hpp): all figures but the
+/// digest and, for synchronous schedules, the steady rate, which are those of lists and of repeated passes.
+/// Nothing where only a stored run knows the answer and is not too long for it. Error: as predict(), or why
+/// neither can.
+std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenario& scenario,
+                                                                   const SimulateOptions& options);
+
+}  // namespace penstock

@@ -1,0 +1,260 @@
+// A streamed walk says what a stored run says, to the nanosecond and the byte, whether it jumps or not: for
+// every generator over random costs, small ones (they repeat early) and unequal ones (they do not).
+
+#include "sim/engines/streamed_walk.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/arrivals.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/streamable.hpp"
+#include "sim/memory/memory.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+/// Draws that are the same on every machine.
+class Draws {
+ public:
+  explicit Draws(std::uint32_t seed) : random_(seed) {}
+  std::int64_t below(std::int64_t bound) { return static_cast<std::int64_t>(random_()) % bound; }
+  bool one_in(std::int64_t n) { return below(n) == 0; }
+
+ private:
+  std::mt19937 random_;
+};
+
+/// Costs of which none is larger than `most`; some are 0 where `zeros`.
+CostTable random_costs(const Program& program, Draws& draws, Ns most, bool zeros, bool buffers) {
+  const Ns least = zeros ? 0 : 1;
+  CostTable costs = uniform_costs(program, {});
+  for (StageCost& cost : costs.stages) {
+    cost.forward_ns = least + draws.below(most);
+    cost.backward_input_ns = least + draws.below(most);
+    cost.backward_weight_ns = least + draws.below(most);
+    cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
+    cost.step_ns = draws.one_in(2) ? 0 : draws.below(most);
+    cost.kept = 3 + draws.below(5);
+    cost.released_by_input = draws.below(4);
+    cost.weights = 10 + draws.below(3);
+    cost.gradients = draws.below(12);
+    cost.optimizer_state = draws.below(7);
+    cost.transient = draws.below(3);
+  }
+  for (EdgeCost& edge : costs.edges) {
+    if (buffers) edge = {.activation = draws.below(2 * most), .gradient = draws.below(2 * most)};
+  }
+  return costs;
+}
+
+/// What a stored run says, without what only it has.
+Result stored(const Experiment& experiment) {
+  const auto timeline = critical_path(experiment);
+  if (!timeline) throw std::runtime_error(timeline.error().message);
+  Result result = summarize(*timeline, {.program = experiment.program,
+                                        .costs = experiment.costs,
+                                        .memories = memory_of(*timeline, experiment, {.samples = false})});
+  for (RankReport& rank : result.ranks) rank.memory.capacity.reset();
+  return result;
+}
+
+void expect_stored(const StreamedRun& run, const Result& expected) {
+  EXPECT_EQ(run.makespan_ns, expected.makespan_ns);
+  ASSERT_EQ(run.ranks.size(), expected.ranks.size());
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    SCOPED_TRACE(testing::Message() << "rank " << rank);
+    const RankReport& is = run.ranks[rank].report;
+    const RankReport& should_be = expected.ranks[rank];
+    EXPECT_EQ(is.busy_ns, should_be.busy_ns);
+    EXPECT_EQ(is.idle_ns, should_be.idle_ns);
+    EXPECT_EQ(is.exposed_communication_ns, should_be.exposed_communication_ns);
+    EXPECT_EQ(is.peak_live_activations, should_be.peak_live_activations);
+    EXPECT_EQ(is.weight_versions, should_be.weight_versions);
+    EXPECT_EQ(is.sent_bytes, should_be.sent_bytes);
+    EXPECT_EQ(is.received_bytes, should_be.received_bytes);
+    EXPECT_EQ(is.memory.peak_bytes, should_be.memory.peak_bytes);
+    EXPECT_EQ(is.memory.peak_time_ns, should_be.memory.peak_time_ns);
+    EXPECT_EQ(is.memory.peak_action, should_be.memory.peak_action);
+    EXPECT_EQ(is.memory.at_peak, should_be.memory.at_peak);
+    EXPECT_EQ(is.memory.peaks, should_be.memory.peaks);
+    EXPECT_EQ(is, should_be);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+/// Streams a program, with jumps and without, and holds both against the stored run. True when it jumped.
+bool same_as_stored(const Program& program, const CostTable& costs, Ns latency_ns, ChannelModel model) {
+  Experiment experiment = experiment_of(program, costs, uniform_links(program.rank_count(), 1e9, latency_ns));
+  experiment.channels.model = model;
+  const Result expected = stored(experiment);
+  const RolledProgram loops = rolled(program);
+  experiment.program = loops.program;
+  if (const auto reason = not_streamed(experiment, loops.lists)) {
+    EXPECT_EQ(*reason, "weight versions that fall from one microbatch to the next");
+    return false;
+  }
+  const auto walked = stream(experiment, loops.lists, Jumps::left_out);
+  const auto jumped = stream(experiment, loops.lists);
+  if (!walked || !jumped) {
+    ADD_FAILURE() << (walked ? jumped.error() : walked.error());
+    return false;
+  }
+  {
+    SCOPED_TRACE("without jumps");
+    expect_stored(*walked, expected);
+  }
+  SCOPED_TRACE(testing::Message() << "jumped over " << jumped->jumped << " of "
+                                  << jumped->jumped + jumped->actions << " actions");
+  expect_stored(*jumped, expected);
+  EXPECT_EQ(walked->actions, jumped->actions + jumped->jumped);
+  return jumped->jumped > 0;
+}
+
+TEST(Stream, SaysWhatAStoredRunSays) {
+  const Program program = *generate("1f1b", {.stages = 4, .microbatches = 64});
+  Draws draws(1);
+  EXPECT_TRUE(same_as_stored(program, unit_costs(program), 0, ChannelModel::directed));
+  EXPECT_TRUE(same_as_stored(program, unit_costs(program), 300'000, ChannelModel::directed));
+  same_as_stored(program, random_costs(program, draws, 50, false, true), 7, ChannelModel::directed);
+}
+
+TEST(Stream, JumpsOverNearlyAllOfALongPass) {
+  const auto loops = generate_loops("1f1b", {.stages = 8, .microbatches = 1'000'000});
+  const Experiment experiment{.name = "long",
+                              .program = loops->program,
+                              .costs = unit_costs(loops->program),
+                              .cluster = uniform_links(8, 1e9, 0),
+                              .channels = {},
+                              .notes = {}};
+  const auto run = stream(experiment, loops->lists);
+  ASSERT_TRUE(run) << run.error();
+  EXPECT_EQ(run->makespan_ns, (1'000'000 + 7) * Ns{3'000'000});  // (M + K - 1)(F + B)
+  EXPECT_EQ(run->period_ns, 3'000'000);
+  EXPECT_EQ(run->period_microbatches, 1);
+  EXPECT_EQ(run->actions + run->jumped, 8 * (2 * 1'000'000 + 1));
+  EXPECT_LT(run->actions, 2'000);
+}
+
+TEST(Stream, RefusesWhatItDoesNotKnow) {
+  const auto refusal = [](const Shape& shape, const ChannelOptions& channels) {
+    const auto loops = generate_loops("1f1b", shape);
+    const Experiment experiment{.name = "refused",
+                                .program = loops->program,
+                                .costs = unit_costs(loops->program),
+                                .cluster = uniform_links(loops->program.rank_count(), 1e9, 0),
+                                .channels = channels,
+                                .notes = {}};
+    return not_streamed(experiment, loops->lists).value_or("streamed");
+  };
+  const Shape shape{.stages = 2, .microbatches = 4};
+  Shape recomputed = shape;
+  recomputed.checkpoint = Checkpoint::always;
+  Shape repeated = shape;
+  repeated.iterations = 2;
+  EXPECT_EQ(refusal(shape, {}), "streamed");
+  EXPECT_EQ(refusal(shape, {.blocking = true}), "blocking channels");
+  EXPECT_EQ(refusal(shape, {.capacity = 2}), "channels of a capacity");
+  EXPECT_EQ(refusal(shape, {.eager_bytes = 2}), "eager messages");
+  EXPECT_EQ(refusal(recomputed, {}), "recomputation");
+  EXPECT_EQ(refusal(repeated, {}), "iterations of a pass");
+}
+
+// Vertical sync over replicas that take their minibatches out of order.
+TEST(Stream, RefusesVersionsThatFall) {
+  Program program = *generate("1f1b-rr", {.stages = 1, .microbatches = 8});
+  for (Action& action : program.ranks[0]) {
+    if (action.microbatch == 5) action.weight_version = 3;
+  }
+  const RolledProgram loops = rolled(program);
+  const Experiment experiment{.name = "falling",
+                              .program = loops.program,
+                              .costs = unit_costs(program),
+                              .cluster = uniform_links(1, 1e9, 0),
+                              .channels = {},
+                              .notes = {}};
+  EXPECT_EQ(not_streamed(experiment, loops.lists),
+            "weight versions that fall from one microbatch to the next");
+}
+
+TEST(Stream, SaysWhereAnOrderCannotBeExecuted) {
+  Program program = *generate("1f1b", {.stages = 2, .microbatches = 2});
+  std::swap(program.ranks[0][0], program.ranks[0][2]);  // 0B0 0F1 0F0 ...
+  const RolledProgram loops = rolled(program);
+  const Experiment experiment{.name = "stuck",
+                              .program = loops.program,
+                              .costs = unit_costs(program),
+                              .cluster = uniform_links(2, 1e9, 0),
+                              .channels = {},
+                              .notes = {}};
+  const auto run = stream(experiment, loops.lists);
+  ASSERT_FALSE(run);
+  EXPECT_NE(run.error().find("rank 0 at position 0: 0B0 waits for 1B0"), std::string::npos) << run.error();
+}
+
+/// A shape that the schedule may or may not take.
+Shape random_shape(const ScheduleInfo& schedule, Draws& draws) {
+  const auto stages = static_cast<std::int32_t>(1 + draws.below(8));
+  const auto rest = static_cast<std::int32_t>(draws.one_in(3) ? draws.below(7) : 0);
+  Shape shape{.stages = stages,
+              .microbatches = stages * static_cast<std::int32_t>(1 + draws.below(30)) + rest};
+  const auto takes = [&](std::string_view option) {
+    return std::ranges::find(schedule.options, option) != schedule.options.end();
+  };
+  if (schedule.chunks == 0 && takes("virtual_stages"))
+    shape.virtual_stages = static_cast<std::int32_t>(1 + draws.below(3));
+  if (takes("replicas") && draws.one_in(2)) {
+    shape.replicas.assign(schedule.name == "data-parallel" ? 1 : static_cast<std::size_t>(stages), 1);
+    for (std::int32_t& replicas : shape.replicas) replicas = draws.one_in(3) ? 2 : 1;
+    if (takes("routing") && draws.one_in(2)) shape.routing = Routing::global;
+  }
+  if (takes("weights")) shape.weights = static_cast<WeightPolicy>(draws.below(3));
+  if (takes("backward_order") && draws.one_in(2)) shape.backward_order = BackwardOrder::lifo;
+  if (takes("update") && draws.one_in(2)) shape.update = UpdateRule::microbatch;
+  if (schedule.name == "pipedream-2bw") shape.iterations = 3;
+  return shape;
+}
+
+TEST(Stream, SaysWhatAStoredRunSaysOfEveryGeneratorOverRandomCosts) {
+  std::map<std::string_view, int> streamed;
+  int jumped = 0;
+  for (std::uint32_t seed = 1; seed <= 1500; ++seed) {
+    Draws draws(seed);
+    const ScheduleInfo& schedule = schedule_table()[seed % schedule_table().size()];
+    const auto program = generate(schedule.name, random_shape(schedule, draws));
+    if (!program) continue;
+    const Ns most = std::vector<Ns>{1, 2, 5, 30, 1000}[static_cast<std::size_t>(draws.below(5))];
+    const CostTable costs = random_costs(*program, draws, most, draws.one_in(4), draws.one_in(2));
+    const ChannelModel model = kChannelModels[static_cast<std::size_t>(draws.below(5))];
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << schedule.name
+                                    << " K=" << program->rank_count() << " M=" << program->microbatches
+                                    << " costs below " << most << ", " << to_text(model));
+    jumped += same_as_stored(*program, costs, draws.one_in(2) ? draws.below(2 * most) : 0, model) ? 1 : 0;
+    ASSERT_FALSE(HasFailure());
+    ++streamed[schedule.name];
+  }
+  EXPECT_EQ(streamed.size(), schedule_table().size());
+  EXPECT_GT(jumped, 300);
+}
+
+}  // namespace
+}  // namespace penstock
