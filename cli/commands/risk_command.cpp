@@ -125,6 +125,12 @@ FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
 
 bool disturbs(const Noise& noise) { return noise.jitter > 0 || noise.straggler_chance > 0; }
 
+/// All devices that may fail.
+std::int32_t devices_of(const Experiment& experiment, const Scenario& scenario) {
+  if (experiment.trained) return static_cast<std::int32_t>(experiment.trained->devices);
+  return experiment.program.rank_count() * scenario.cluster.devices_per_rank;
+}
+
 tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -150,7 +156,7 @@ tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
                     .makespans = *std::move(makespans),
                     .failures = {},
                     .notes = experiment->notes};
-  if (*rates) report.failures = outcome_of(**rates, ranks * scenario->cluster.devices_per_rank);
+  if (*rates) report.failures = outcome_of(**rates, devices_of(*experiment, *scenario));
   if (engine == Engine::critical_path && links_are_shared(*experiment))
     report.notes.emplace_back("messages have their routes to themselves here: sharing of links is left out");
   return report;

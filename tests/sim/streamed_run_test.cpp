@@ -16,7 +16,7 @@ namespace {
 
 Scenario parsed(const std::string& text) { return *parse_scenario(text, "long.yaml", "."); }
 
-constexpr SimulateOptions kFigures{
+const SimulateOptions kFigures{
     .memory = {.samples = false}, .steady = SteadyState::skip, .timeline = TimelineKept::none};
 
 TEST(StreamedRun, GivesTheFiguresOfALongPass) {
