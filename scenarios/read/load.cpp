@@ -183,8 +183,12 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
                  "expected full beside model.network, whose values have 4 bytes; leave it out");
   }
   if (!problem.found()) {
-    auto on_devices = device_model_of(document, parts.model, parts.cluster, parts.parallel, parts.schedule,
-                                      parts.training, problem);
+    const DeviceModelParts of{.model = parts.model,
+                              .cluster = parts.cluster,
+                              .parallel = parts.parallel,
+                              .schedule = parts.schedule,
+                              .training = parts.training};
+    auto on_devices = device_model_of(document, of, problem);
     if (on_devices) parts.model.model = *std::move(on_devices);
   }
   if (problem.found()) return tl::unexpected(problem.message());

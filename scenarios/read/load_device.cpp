@@ -234,22 +234,22 @@ Workload workload_of(const ArchitecturePart& architecture, const DeviceType& dev
 
 }  // namespace
 
-std::optional<DeviceModel> device_model_of(const Node& document, const ModelPart& model,
-                                           const ClusterSpec& cluster, const ParallelPart& parallel,
-                                           const SchedulePart& schedule, const TrainingPart& training,
+std::optional<DeviceModel> device_model_of(const Node& document, const DeviceModelParts& parts,
                                            Problem& problem) {
-  if (!model.architecture || !cluster.named) {
-    refuse_without_devices(document, schedule, training, problem);
+  const auto& named = parts.cluster.named;
+  if (!parts.model.architecture || !named) {
+    refuse_without_devices(document, parts.schedule, parts.training, problem);
     return std::nullopt;
   }
-  check_parts(document, model, training, problem);
+  check_parts(document, parts.model, parts.training, problem);
   if (problem.found()) return std::nullopt;
   DeviceModel on_devices;
-  on_devices.work = workload_of(*model.architecture, cluster.named->type, parallel.degrees, training);
-  on_devices.split = schedule.layer_split.value_or(LayerSplit{});
+  on_devices.work =
+      workload_of(*parts.model.architecture, named->type, parts.parallel.degrees, parts.training);
+  on_devices.split = parts.schedule.layer_split.value_or(LayerSplit{});
   on_devices.kernels = built_in_kernels(on_devices.work.device);
-  on_devices.devices = cluster.named->device_count();
-  on_devices.copies = parallel.data;
+  on_devices.devices = named->device_count();
+  on_devices.copies = parts.parallel.data;
   on_devices.place = fmt::format("{}: model", place_of(*document.find("model")));
   return on_devices;
 }

@@ -185,9 +185,9 @@ Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem)
 }  // namespace
 
 TrainingPart read_training(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 10> kKeys = {"micro_batch_size", "global_batch_size", "optimizer",
-                                                 "precision",        "failures",          "iterations",
-                                                 "recompute",        "gradient_bytes",    "host_layer", "expert_layer"};
+  static constexpr std::array<Word, 10> kKeys = {
+      "micro_batch_size", "global_batch_size", "optimizer",      "precision",  "failures",
+      "iterations",       "recompute",         "gradient_bytes", "host_layer", "expert_layer"};
   const MappingReader reader(node, "training", kKeys, problem);
   constexpr Range kSize{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
   const auto iterations = reader.integer("iterations", kSize);

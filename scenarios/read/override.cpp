@@ -94,8 +94,10 @@ tl::expected<Override, std::string> parse_override(std::string_view text) {
 tl::expected<Node, std::string> apply_override(Node document, const Override& change) {
   const std::filesystem::path directory =
       document.source ? document.source->directory : std::filesystem::path{};
-  const auto source = std::make_shared<const Source>(
-      Source{.name = change.flag.empty() ? "--set " + change.key : change.flag, .directory = directory, .override_key = change.key});
+  const auto source =
+      std::make_shared<const Source>(Source{.name = change.flag.empty() ? "--set " + change.key : change.flag,
+                                            .directory = directory,
+                                            .override_key = change.key});
   // The value is YAML as well, so that a list or mapping can be set as it would be written in the file.
   auto value = parse_value(change, source);
   if (!value) return tl::unexpected(value.error());

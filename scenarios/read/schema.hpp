@@ -84,11 +84,17 @@ struct TrainingPart {
 };
 TrainingPart read_training(const Node& node, Problem& problem);
 
-/// What the parts say of a model on named devices; of load_device.cpp. Complains at `document` of what is
-/// missing, and of what belongs to such a model alone where there is none.
-std::optional<DeviceModel> device_model_of(const Node& document, const ModelPart& model,
-                                           const ClusterSpec& cluster, const ParallelPart& parallel,
-                                           const SchedulePart& schedule, const TrainingPart& training,
+/// The parts that a model on named devices is made of.
+struct DeviceModelParts {
+  const ModelPart& model;
+  const ClusterSpec& cluster;
+  const ParallelPart& parallel;
+  const SchedulePart& schedule;
+  const TrainingPart& training;
+};
+/// What they say of it; of load_device.cpp. Complains at `document` of what is missing, and of what belongs
+/// to such a model alone where there is none.
+std::optional<DeviceModel> device_model_of(const Node& document, const DeviceModelParts& parts,
                                            Problem& problem);
 
 }  // namespace penstock

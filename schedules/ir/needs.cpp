@@ -1,4 +1,6 @@
-// What backwards release of what F has charged.
+// What backwards release of the activations that F has charged: B all of them, I the part that only the
+// input's gradient reads, W the rest. The questions that every walk asks of every action are inline in
+// needs.hpp.
 
 #include "schedules/ir/needs.hpp"
 
