@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the release core on a Debian 12 machine and sweeps VGG-16 over stages, microbatches and schedules.
+# Builds the release core on a Debian 12 machine, prices Llama 3.1 70B on 64 H100 over schedules, holds predictions
+# against measured training steps, and sweeps VGG-16 over stages, microbatches and schedules.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
@@ -9,8 +10,16 @@ echo "== building (build/release)"
 [[ -f build/release/build.ninja ]] || cmake --preset release
 cmake --build --preset release
 
-echo "== VGG-16 on 16 V100: K = 1..16 stages, M = 1..128 microbatches, four schedules"
 mkdir -p out
+echo "== Llama 3.1 70B on 64 H100: tensor 8, K = 2, 4, 8 stages, v = 1, 2, 5 chunks, three schedules"
+build/release/bin/penstock sweep scenarios/library/llama-70b-h100.yaml \
+  --pp-size 2,4,8 --virtual-stages 1,2,5 --schedule 1f1b,interleaved,zb-h1 \
+  -o out/llama-70b-h100.csv -o out/llama-70b-h100.html
+
+echo "== 32 training steps that others measured, on up to 8192 GPUs, beside predictions"
+build/release/bin/penstock runs scenarios/library/runs/training_steps.csv -o out/measured-runs.html
+
+echo "== VGG-16 on 16 V100: K = 1..16 stages, M = 1..128 microbatches, four schedules"
 build/release/bin/penstock sweep scenarios/library/vgg16-cluster-a.yaml \
   --pp-size 1..16 --num-microbatches 1,2,4..128 --schedule naive,gpipe,1f1b,1f1b-rr \
   -o out/vgg16-cluster-a.csv -o out/vgg16-cluster-a.html

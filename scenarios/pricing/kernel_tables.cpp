@@ -142,6 +142,7 @@ tl::expected<void, std::string> KernelTables::read_attention(std::string_view te
         {.head_dim = head_dim, .heads = heads, .kv_heads = kv_heads, .batch = batch, .sequence = sequence});
     grid.rates[{heads, kv_heads}][sequence] = flops / (us * kMicro);
   }
+  attention_.clear();
   for (auto& [key, grid] : grids) attention_.push_back(std::move(grid));
   return {};
 }
@@ -154,6 +155,7 @@ tl::expected<void, std::string> KernelTables::read_collectives(std::string_view 
       "all_gather", "reduce_scatter", "all_reduce", "alltoall"};
   const auto table = CsvTable::parse(text, kColumns);
   if (!table) return tl::unexpected(table.error());
+  collectives_ = {};
   for (std::size_t row = 0; row < table->row_count(); ++row) {
     const auto operation = std::ranges::find(kOperations, table->cell(row, "op_name"));
     if (operation == kOperations.end() || table->cell(row, "nccl_dtype") != "half") continue;

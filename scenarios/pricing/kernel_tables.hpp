@@ -48,6 +48,8 @@ inline constexpr std::size_t kGroupOperationCount = 4;
 /// the compact one, of attention `kAttentionEfficiency` of the peak, of collectives the links' bandwidth.
 class KernelTables {
  public:
+  // Each replaces what was read before: of products the precisions that the text has.
+
   /// Lines "dtype,m,n,k,us" with a header. Error: "LINE: what is wrong".
   tl::expected<void, std::string> read_gemms(std::string_view text, const DeviceRates& rates);
   /// Lines "dtype,head_dim,heads,kv_heads,batch,seq,us"; those of bf16 count.

@@ -3,11 +3,13 @@
 // need not name a number of devices. Read by load.hpp, built by experiment.hpp.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <variant>
 
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "topology/cluster.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
@@ -18,6 +20,7 @@ namespace penstock {
 struct DeviceCluster {
   DeviceType type;
   std::int32_t nodes = 1;
+  std::shared_ptr<const KernelTables> kernels{};  ///< measured on it
   std::int64_t device_count() const { return std::int64_t{nodes} * type.devices_per_node; }
 };
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,9 +15,11 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/csv_table.hpp"
+#include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -24,6 +28,7 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
+#include "scenarios/read/parts.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
@@ -101,10 +106,50 @@ TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
   return shape;
 }
 
+using ReadTable = std::function<tl::expected<void, std::string>(std::string_view text)>;
+
+/// One table of `kernels:`, in place of the built-in one.
+void read_kernel_table(const MappingReader& reader, Word key, const ReadTable& read) {
+  const Node* node = reader.find(key);
+  if (node == nullptr) return;
+  if (node->kind != Node::Kind::scalar) {
+    reader.complain(key, "expected the name of a .csv file, got " + describe(*node));
+    return;
+  }
+  const NamedFile file = named_file(*node);
+  const auto text = read_text_file(file.path, file.name);
+  if (!text) {
+    reader.complain(key, text.error());
+    return;
+  }
+  if (const auto done = read(*text); !done)
+    reader.complain(key, fmt::format("{}:{}", file.name, done.error()));
+}
+
+/// The device's tables, with those of `kernels: {gemm: FILE, attention: FILE, collectives: FILE}` in their
+/// place.
+std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, const DeviceType& type,
+                                                 Problem& problem) {
+  static constexpr std::array<Word, 3> kKeys = {"gemm", "attention", "collectives"};
+  const Node* node = cluster.find("kernels");
+  if (node == nullptr) return built_in_kernels(type);
+  const MappingReader reader(*node, "cluster.kernels", kKeys, problem);
+  auto tables = std::make_shared<KernelTables>(*built_in_kernels(type));
+  const DeviceRates rates{.flops_per_second = type.bf16_flops_per_second,
+                          .memory_bytes_per_second = type.memory_bytes_per_second,
+                          .multiprocessors = static_cast<double>(type.multiprocessors)};
+  read_kernel_table(reader, "gemm", [&](std::string_view text) { return tables->read_gemms(text, rates); });
+  read_kernel_table(reader, "attention", [&](std::string_view text) { return tables->read_attention(text); });
+  read_kernel_table(reader, "collectives",
+                    [&](std::string_view text) { return tables->read_collectives(text); });
+  return tables;
+}
+
 }  // namespace
 
 ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 20> kKeys = {"device",
+  static constexpr std::array<Word, 21> kKeys = {"kernels",
+                                                 "device",
                                                  "nodes",
                                                  "flops",
                                                  "fp8_flops",
@@ -132,6 +177,7 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
   if (type == nullptr) return {};
   DeviceCluster named{.type = with_stated_figures(*type, reader),
                       .nodes = static_cast<std::int32_t>(reader.integer("nodes", kNodes).value_or(1))};
+  named.kernels = read_kernels(reader, named.type, problem);
   return {.shape = shape_of(named.type, named.device_count()),
           .name = named.type.name,
           .price_per_device_hour = read_price(reader),
@@ -247,7 +293,7 @@ std::optional<DeviceModel> device_model_of(const Node& document, const DeviceMod
   on_devices.work =
       workload_of(*parts.model.architecture, named->type, parts.parallel.degrees, parts.training);
   on_devices.split = parts.schedule.layer_split.value_or(LayerSplit{});
-  on_devices.kernels = built_in_kernels(on_devices.work.device);
+  on_devices.kernels = named->kernels;
   on_devices.devices = named->device_count();
   on_devices.copies = parts.parallel.data;
   on_devices.place = fmt::format("{}: model", place_of(*document.find("model")));
