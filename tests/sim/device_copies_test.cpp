@@ -29,7 +29,7 @@ Scenario scenario_of(const std::string& schedule) {
       .value();
 }
 
-/// The same stages in a program of all copies, whose reductions cost nothing more: they are part of STEP.
+/// The same stages in a program of all copies, whose reductions move nothing: what they cost is part of STEP.
 Scenario all_copies(const Scenario& scenario) {
   const DevicePrices prices = price_on_devices(scenario, std::get<DeviceModel>(scenario.model)).value();
   Scenario copies = prices.scenario;
@@ -42,6 +42,9 @@ Scenario all_copies(const Scenario& scenario) {
   return copies;
 }
 
+/// What is left of a reduction of no bytes among four: 2 (n - 1) latencies of 5 us.
+constexpr Ns kRingLatency = Ns{2} * 3 * 5'000;
+
 // Four copies of four stages, eight devices each: 16 ranks that all do what the four of one copy do.
 TEST(DeviceCopies, OneStandsForAll) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
@@ -51,9 +54,9 @@ TEST(DeviceCopies, OneStandsForAll) {
     const Result all = simulate_scenario(all_copies(scenario), {}).value();
     ASSERT_EQ(one.ranks.size(), 4U);
     ASSERT_EQ(all.ranks.size(), 16U);
-    EXPECT_EQ(one.makespan_ns, all.makespan_ns);
-    EXPECT_DOUBLE_EQ(one.throughput.samples_per_second, all.throughput.samples_per_second);
-    EXPECT_DOUBLE_EQ(one.bubble.idle_over_total, all.bubble.idle_over_total);
+    EXPECT_EQ(all.makespan_ns, one.makespan_ns + kRingLatency);
+    EXPECT_NEAR(all.throughput.samples_per_second / one.throughput.samples_per_second, 1, 1e-4);
+    EXPECT_NEAR(all.bubble.idle_over_total, one.bubble.idle_over_total, 1e-4);
     for (std::size_t rank = 0; rank < 4; ++rank)
       EXPECT_EQ(one.ranks[rank].busy_ns, all.ranks[4 * rank].busy_ns) << rank;
   }
