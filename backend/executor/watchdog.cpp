@@ -39,11 +39,11 @@ std::optional<ExecutionError> Watchdog::overdue(Ns now_ns) const {
   bool nobody_got_on = true;
   std::vector<std::int32_t> waiting;
   for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+    const bool late = now_ns - progress_of(rank).since_ns > deadline_.count();
+    nobody_got_on &= late;  // one that has just ended got on, too: its last message may still be under way
     if (is_done(rank)) continue;
     const bool computes = progress_of(rank).waits_for == kNone;
-    const bool late = now_ns - progress_of(rank).since_ns > deadline_.count();
     if (late && computes) return overdue_at(rank);
-    nobody_got_on &= late;
     waiting.push_back(rank);
   }
   if (!nobody_got_on || waiting.empty()) return std::nullopt;

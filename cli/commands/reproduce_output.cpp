@@ -110,7 +110,8 @@ std::string reproductions_to_json(const std::vector<Reproduced>& all) {
                          {"tolerance", figure.tolerance},
                          {"claim", word_of(figure.claim)},
                          {"note", figure.note},
-                         {"holds", figure.holds()}});
+                         {"tested", figure.claim != Claim::none},
+                         {"holds", figure.claim == Claim::none ? Json() : Json(figure.holds())}});
     }
     experiments.push_back({{"name", reproduced.reproduction.name},
                            {"source", reproduced.reproduction.source},

@@ -120,6 +120,23 @@ tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies)
 Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * kNanosecondsPerSecond)); }
 Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes)); }
 
+/// Times and bytes are whole numbers of 64 bits.
+Fault size_fault(const std::vector<StagePrice>& prices, const RankStep& step) {
+  constexpr double kMost = 4e18;
+  double seconds = step.total_s();
+  double bytes = 0;
+  for (const StagePrice& price : prices) {
+    seconds = std::max({seconds, price.forward_s, price.backward_input_s + price.backward_weight_s});
+    bytes = std::max({bytes, price.kept_bytes, price.transient_bytes, price.edge_bytes, price.gradient_bytes,
+                      price.optimizer_bytes});
+  }
+  if (seconds * kNanosecondsPerSecond < kMost && bytes < kMost) return std::nullopt;
+  return fmt::format(
+      "model: a stage takes {:.3g} s and holds {:.3g} bytes for one microbatch, which is beyond 64 bits; "
+      "take a shorter sequence or fewer samples",
+      seconds, bytes);
+}
+
 std::vector<std::int32_t> ranks_of_stages(const Program& program) {
   std::vector<std::int32_t> ranks;
   ranks.reserve(static_cast<std::size_t>(program.stage_count()));
@@ -275,7 +292,9 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   // All copies wait for each other at every update.
   priced.shape.barrier = true;
   if (priced.program) priced.program->barrier = true;
-  priced.model = figures_of(prices, ranks, longest_step(*work, *model.kernels, prices, ranks));
+  const RankStep step = longest_step(*work, *model.kernels, prices, ranks);
+  if (const Fault fault = size_fault(prices, step)) return tl::unexpected(*fault);
+  priced.model = figures_of(prices, ranks, step);
   priced.batch = *batch;
   priced.batch.own_micro_batch_size = work->micro_batch_size;
   priced.cluster.shape = links_between_stages(*work);

@@ -56,6 +56,8 @@ TEST(ReproduceOutput, CountsNoFigureThatIsOnlyShown) {
   EXPECT_TRUE(figure["published"].is_null());
   EXPECT_TRUE(figure["relative_error"].is_null());
   EXPECT_EQ(figure["claim"], "none");
+  EXPECT_FALSE(figure["tested"].get<bool>());
+  EXPECT_TRUE(figure["holds"].is_null()) << "what was not tested does not hold either";
 }
 
 TEST(ReproduceOutput, NamesAMisprintBesideItsError) {
