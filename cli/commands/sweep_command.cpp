@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -30,6 +31,7 @@
 #include "cli/terminal.hpp"
 #include "report/pages/html_report.hpp"
 #include "report/result/sweep_table.hpp"
+#include "scenarios/model/device_model.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/runs/sweep.hpp"
@@ -73,7 +75,9 @@ tl::expected<Scenario, Failure> base_scenario(const SweepFlags& flags) {
   const bool complete = !scenario->schedule.empty() || !flags.schedules.empty();
   if (!complete) return bad_input("expected --schedule NAME[,NAME...]: the scenario names none");
   const bool says_m = !flags.microbatches.empty() || !flags.input.settings.empty() ||
-                      (flags.input.micro_batch_size && flags.input.global_batch_size);
+                      (flags.input.micro_batch_size && flags.input.global_batch_size) ||
+                      // On named devices a microbatch is one sample unless its size is stated.
+                      (std::holds_alternative<DeviceModel>(scenario->model) && flags.input.global_batch_size);
   if (flags.input.file.empty() && (flags.pp_sizes.empty() || !says_m)) {
     return bad_input("expected a scenario file, or --pp-size and --num-microbatches beside --schedule");
   }
