@@ -161,7 +161,6 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   shape.group_size = narrowed(flags.group_size, shape.group_size);
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);
-  add_default_schedule(*scenario);
   const std::string& schedule = scenario->program ? scenario->program->schedule : scenario->schedule;
   scenario->batch = overridden(scenario->batch, stated_batch(flags), meaning_of_microbatch(schedule));
   auto options = with_flags(scenario->channels, channels);
@@ -173,6 +172,7 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
 tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const ChannelFlags& channels) {
   auto scenario = scenario_with_flags(flags, channels);
   if (!scenario) return scenario;
+  add_default_schedule(*scenario);
   if (auto complete = require_shape(flags, *scenario); !complete) return tl::unexpected(complete.error());
   return scenario;
 }
