@@ -158,8 +158,7 @@ std::string work_text(const Workload& work) {
   return fmt::format(
       "a microbatch of {} on {} in {}: sequence {}, tensor {} x context {}, expert {}, sustained {}",
       format_count(work.micro_batch_size, "sample"), work.device.name, to_text(work.precision), work.sequence,
-      work.parallel.tensor, work.parallel.context, work.parallel.expert,
-      work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained);
+      work.parallel.tensor, work.parallel.context, work.parallel.expert, sustained_factor(work));
 }
 
 // --- JSON -----------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -21,7 +20,6 @@ struct DeviceModel {
   std::shared_ptr<const KernelTables> kernels;
   std::int64_t devices = 1;            ///< of the cluster
   std::optional<std::int32_t> copies;  ///< of the pipeline; absent: as many as fill the cluster
-  std::string place;  ///< where it was written, for messages: "a.yaml:3:14: model.huggingface"
 
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };

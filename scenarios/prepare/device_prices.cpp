@@ -191,18 +191,6 @@ UniformCluster links_between_stages(const Workload& work) {
   return cluster;
 }
 
-double peak_flops(const Workload& work) {
-  switch (work.precision) {
-    case GemmPrecision::bf16:
-      return work.device.bf16_flops_per_second;
-    case GemmPrecision::fp8:
-      return work.device.fp8_flops_per_second;
-    case GemmPrecision::fp4:
-      return work.device.fp4_flops_per_second;
-  }
-  return work.device.bf16_flops_per_second;
-}
-
 TrainedModel trained_of(const Workload& work) {
   return {.parameters = parameters(work.model),
           .active_parameters = active_parameters(work.model),
@@ -210,7 +198,7 @@ TrainedModel trained_of(const Workload& work) {
           .tokens_per_sample = work.sequence,
           .devices = device_count(work.parallel, work.ranks),
           .copies = work.parallel.data,
-          .peak_flops_per_second = peak_flops(work)};
+          .peak_flops_per_second = peak_flops(work.device, work.precision)};
 }
 
 std::string_view on_or_off(bool flag) { return flag ? "on" : "off"; }
@@ -240,8 +228,7 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
       work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes,
       to_text(work.recompute), to_text(split), on_or_off(parallel.sequence_parallel),
       on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap),
-      on_or_off(parallel.distributed_optimizer),
-      work.precision == GemmPrecision::fp4 ? device.sustained_fp4 : device.sustained, device.collectives,
+      on_or_off(parallel.distributed_optimizer), sustained_factor(work), device.collectives,
       device.step_fraction);
 }
 

@@ -84,7 +84,8 @@ void add_grouped_products(TermWriter& terms, double rows) {
   const double rows_per_expert = rows / local;
   const double padding = std::ceil(rows_per_expert / kRowsPadding) * kRowsPadding / rows_per_expert;
   const double operations = 2 * rows * projections * as_double(work.model.hidden * experts.inner) * padding;
-  const double compute_s = operations / (kGroupedEfficiency * terms.peak(work.precision)) * terms.sustained();
+  const double compute_s =
+      operations / (kGroupedEfficiency * peak_flops(work.device, work.precision)) * sustained_factor(work);
   const double forward_s = std::max(compute_s, terms.memory_seconds(2 * parameters));
   const double weight_s = std::max(compute_s, terms.memory_seconds(2 * work.gradient_bytes * parameters));
   terms.add({.name = "experts",

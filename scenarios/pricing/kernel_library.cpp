@@ -20,6 +20,7 @@
 
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {
@@ -54,9 +55,7 @@ void set_models(KernelTables& tables, std::string_view device) {
 std::shared_ptr<const KernelTables> read_tables(const DeviceType& device) {
   auto tables = std::make_shared<KernelTables>();
   set_models(*tables, device.kernels);
-  const DeviceRates rates{.flops_per_second = device.bf16_flops_per_second,
-                          .memory_bytes_per_second = device.memory_bytes_per_second,
-                          .multiprocessors = static_cast<double>(device.multiprocessors)};
+  const DeviceRates rates = rates_of(device, GemmPrecision::bf16);
   const std::string gemms = fmt::format("gemm_{}.csv", device.kernels);
   const std::string attention = fmt::format("attention_{}.csv", device.kernels);
   const std::string collectives = fmt::format("collectives_{}.csv", device.kernels);

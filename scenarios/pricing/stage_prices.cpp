@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,50 +35,33 @@ constexpr double kOptimizerLaunchSeconds = 0.3e-3;
 constexpr double kOptimizerOtherBytes = 4 + 2 + 4 + 4;
 constexpr double kGatheredBytes = 2;
 
-/// Terms of the kinds of layers that a model has, each priced once.
+/// What the kinds of layers that a model has take, each priced once.
 class LayerPrices {
  public:
   LayerPrices(const Workload& work, const KernelTables& kernels) : work_(work), kernels_(kernels) {}
 
-  const std::vector<Term>& of(const LayerKind& kind) {
+  const Term& of(const LayerKind& kind) {
     const auto key = std::pair(kind.has_experts, kind.window);
-    auto found = terms_.find(key);
-    if (found == terms_.end()) found = terms_.emplace(key, layer_terms(work_, kernels_, kind)).first;
+    auto found = totals_.find(key);
+    if (found == totals_.end())
+      found = totals_.emplace(key, total_of(layer_terms(work_, kernels_, kind))).first;
     return found->second;
   }
 
  private:
   const Workload& work_;
   const KernelTables& kernels_;
-  std::map<std::pair<bool, std::int64_t>, std::vector<Term>> terms_;
+  std::map<std::pair<bool, std::int64_t>, Term> totals_;
 };
 
-std::string name_of(const LayerKind& kind) {
-  std::string name = kind.has_experts ? "expert layer" : "dense layer";
-  if (kind.window > 0) name += ", sliding";
-  return name;
-}
-
-void add_times(StagePrice& stage, const PricedLayers& part) {
-  const Term sum = total_of(part.terms);
-  const auto count = static_cast<double>(part.count);
-  stage.forward_s += count * sum.forward;
-  stage.backward_input_s += count * sum.backward_input;
-  stage.backward_weight_s += count * sum.backward_weight;
-}
-
-void add_part(StagePrice& stage, std::string name, const std::vector<Term>& terms) {
-  add_times(stage, {.name = name, .count = 1, .terms = terms});
-  const auto same = std::ranges::find(stage.layers, name, &PricedLayers::name);
-  if (same != stage.layers.end()) {
-    ++same->count;
-  } else {
-    stage.layers.push_back({.name = std::move(name), .count = 1, .terms = terms});
-  }
+void add_times(StagePrice& stage, const Term& sum) {
+  stage.forward_s += sum.forward;
+  stage.backward_input_s += sum.backward_input;
+  stage.backward_weight_s += sum.backward_weight;
 }
 
 void add_layer(StagePrice& stage, const Workload& work, LayerPrices& prices, const LayerKind& kind) {
-  add_part(stage, name_of(kind), prices.of(kind));
+  add_times(stage, prices.of(kind));
   stage.kept_bytes += kept_bytes(work, kind);
   stage.transient_bytes = std::max(stage.transient_bytes, layer_transient_bytes(work, kind));
   stage.parameters += layer_device_parameters(work, kind);
@@ -87,13 +69,19 @@ void add_layer(StagePrice& stage, const Workload& work, LayerPrices& prices, con
 
 void add_head(StagePrice& stage, const Workload& work, const KernelTables& kernels, bool beside_embedding) {
   for (std::int64_t i = 0; i < work.model.multi_token; ++i) {
-    add_part(stage, "multi-token prediction", multi_token_terms(work, kernels));
+    add_times(stage, total_of(multi_token_terms(work, kernels)));
     stage.kept_bytes += kept_bytes(work, work.model.layers.back());
     stage.parameters += multi_token_device_parameters(work);
   }
-  add_part(stage, "head", head_terms(work, kernels));
+  add_times(stage, total_of(head_terms(work, kernels)));
   stage.parameters += head_device_parameters(work, beside_embedding);
   stage.transient_bytes = std::max(stage.transient_bytes, head_transient_bytes(work));
+}
+
+/// Parameters whose optimizer state one device holds: its part where copies share it out, else all.
+double updated_parameters(const Parallel& parallel, const DeviceParameters& held) {
+  if (!parallel.distributed_optimizer) return held.dense + held.expert;
+  return held.dense / parallel.weight_copies() + held.expert / parallel.expert_copies();
 }
 
 /// Bytes of weights: norms, embedding and head stay in 2 bytes, which only 8 bit weights would notice.
@@ -101,10 +89,7 @@ void add_static_bytes(StagePrice& stage, const Workload& work, double ends) {
   const DeviceParameters& own = stage.parameters;
   stage.weight_bytes = weight_bytes(work) * (own.total() - ends) + kGatheredBytes * ends;
   stage.gradient_bytes = work.gradient_bytes * own.total();
-  const Parallel& parallel = work.parallel;
-  const double dense_parts = parallel.distributed_optimizer ? parallel.weight_copies() : 1;
-  const double expert_parts = parallel.distributed_optimizer ? parallel.expert_copies() : 1;
-  stage.optimizer_bytes = work.optimizer_bytes * (own.dense / dense_parts + own.expert / expert_parts);
+  stage.optimizer_bytes = work.optimizer_bytes * updated_parameters(work.parallel, own);
 }
 
 std::int32_t stages_on(std::span<const std::int32_t> rank_of_stage, std::int32_t rank) {
@@ -118,9 +103,7 @@ double copies_seconds(const Workload& work, const KernelTables& kernels, std::in
   if (is_on_nvlink(work.parallel, work.ranks, DeviceGroup::data, work.device)) {
     if (const auto measured = kernels.collective_seconds(operation, copies, bytes)) return *measured;
   }
-  const double n = copies;
-  const double passes = operation == GroupOperation::all_reduce ? 2 : 1;
-  return passes * (n - 1) / n * bytes / link_bytes_per_second(work, DeviceGroup::data);
+  return ring_seconds(operation, copies, bytes, link_bytes_per_second(work, DeviceGroup::data));
 }
 
 double of_both(const Workload& work, const KernelTables& kernels, GroupOperation operation,
@@ -180,10 +163,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& k
 
 RankStep price_step(const Workload& work, const KernelTables& kernels, const DeviceParameters& parameters,
                     std::int32_t chunks) {
-  const Parallel& parallel = work.parallel;
-  const double dense_parts = parallel.distributed_optimizer ? parallel.weight_copies() : 1;
-  const double expert_parts = parallel.distributed_optimizer ? parallel.expert_copies() : 1;
-  const double share = parameters.dense / dense_parts + parameters.expert / expert_parts;
+  const double share = updated_parameters(work.parallel, parameters);
   const double bytes =
       share * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) + parameters.total() * work.gradient_bytes;
   const DeviceType& device = work.device;

@@ -13,16 +13,8 @@
 
 namespace penstock {
 
-/// Layers of one kind that follow each other in the account of a stage.
-struct PricedLayers {
-  std::string name;  ///< "dense layer", "expert layer", "head", ...
-  std::int64_t count = 0;
-  std::vector<Term> terms;  ///< of one
-};
-
 /// One model stage. Seconds and bytes of one microbatch.
 struct StagePrice {
-  std::vector<PricedLayers> layers;
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;

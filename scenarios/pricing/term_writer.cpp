@@ -14,6 +14,7 @@
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/workload.hpp"
 
 namespace penstock {
 namespace {
@@ -34,26 +35,8 @@ double TermWriter::memory_seconds(double bytes) const {
   return bytes / (work_.device.memory_efficiency * work_.device.memory_bytes_per_second);
 }
 
-double TermWriter::peak(GemmPrecision precision) const {
-  switch (precision) {
-    case GemmPrecision::bf16:
-      return work_.device.bf16_flops_per_second;
-    case GemmPrecision::fp8:
-      return work_.device.fp8_flops_per_second;
-    case GemmPrecision::fp4:
-      return work_.device.fp4_flops_per_second;
-  }
-  return work_.device.bf16_flops_per_second;
-}
-
-double TermWriter::sustained() const {
-  return work_.precision == GemmPrecision::fp4 ? work_.device.sustained_fp4 : work_.device.sustained;
-}
-
 double TermWriter::gemm_seconds(GemmPrecision precision, const GemmShape& shape) const {
-  const DeviceRates rates{.flops_per_second = peak(precision),
-                          .memory_bytes_per_second = work_.device.memory_bytes_per_second,
-                          .multiprocessors = static_cast<double>(work_.device.multiprocessors)};
+  const DeviceRates rates = rates_of(work_.device, precision);
   const auto measured = kernels_.gemm_seconds(precision, shape, rates);
   return measured.value_or(shape.flops() / (kPlainEfficiency * rates.flops_per_second));
 }
@@ -61,7 +44,7 @@ double TermWriter::gemm_seconds(GemmPrecision precision, const GemmShape& shape)
 void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecision precision) {
   if (shape.flops() <= 0) return;
   const auto [m, n, k] = shape;
-  const double factor = sustained();
+  const double factor = sustained_factor(work_);
   add({.name = std::string(name),
        .kind = TermKind::gemm,
        .forward = factor * gemm_seconds(precision, shape),

@@ -30,10 +30,6 @@ class TermWriter {
 
   /// Bytes over what elementwise kernels reach.
   double memory_seconds(double bytes) const;
-  /// Peak operations a second in a precision.
-  double peak(GemmPrecision precision) const;
-  /// Of the device in a run of the workload's precision, for products of any: it is power that slows them.
-  double sustained() const;
 
   const Workload& work() const { return work_; }
   const KernelTables& kernels() const { return kernels_; }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "topology/device_types.hpp"
@@ -47,6 +48,17 @@ struct Workload {
   double tokens() const { return static_cast<double>(micro_batch_size * sequence) / parallel.context; }
 };
 
+/// Dense operations a second of the device at a precision; 0 where it has no such units.
+double peak_flops(const DeviceType& device, GemmPrecision precision);
+/// What models of its products ask of the device.
+DeviceRates rates_of(const DeviceType& device, GemmPrecision precision);
+/// The device's sustained factor in a run of the workload's precision, for products of any: it is power that
+/// slows them.
+double sustained_factor(const Workload& work);
+
+/// Seconds in which a ring of `devices` > 1 moves (n-1)/n of a tensor of `bytes` over each link, twice for an
+/// all-reduce; without latency.
+double ring_seconds(GroupOperation operation, std::int64_t devices, double bytes, double bytes_per_second);
 /// Seconds of a collective of a group over a tensor of `bytes` (as KernelTables::collective_seconds has it):
 /// by table inside one NVLink, by the network's bandwidth beyond.
 double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,

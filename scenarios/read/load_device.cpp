@@ -135,9 +135,7 @@ std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, c
   if (node == nullptr) return built_in_kernels(type);
   const MappingReader reader(*node, "cluster.kernels", kKeys, problem);
   auto tables = std::make_shared<KernelTables>(*built_in_kernels(type));
-  const DeviceRates rates{.flops_per_second = type.bf16_flops_per_second,
-                          .memory_bytes_per_second = type.memory_bytes_per_second,
-                          .multiprocessors = static_cast<double>(type.multiprocessors)};
+  const DeviceRates rates = rates_of(type, GemmPrecision::bf16);
   read_kernel_table(reader, "gemm", [&](std::string_view text) { return tables->read_gemms(text, rates); });
   read_kernel_table(reader, "attention", [&](std::string_view text) { return tables->read_attention(text); });
   read_kernel_table(reader, "collectives",
@@ -296,7 +294,6 @@ std::optional<DeviceModel> device_model_of(const Node& document, const DeviceMod
   on_devices.kernels = named->kernels;
   on_devices.devices = named->device_count();
   on_devices.copies = parts.parallel.data;
-  on_devices.place = fmt::format("{}: model", place_of(*document.find("model")));
   return on_devices;
 }
 

@@ -14,7 +14,6 @@
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/prepare/device_prices.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -46,10 +45,9 @@ Bytes fullest(const Result& result) {
 
 DeviceConstants own_constants(const Scenario& scenario) {
   const Workload& work = std::get<DeviceModel>(scenario.model).work;
-  return {
-      .sustained = work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained,
-      .collectives = work.device.collectives,
-      .step_fraction = work.device.step_fraction};
+  return {.sustained = sustained_factor(work),
+          .collectives = work.device.collectives,
+          .step_fraction = work.device.step_fraction};
 }
 
 tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {

@@ -8,16 +8,11 @@
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/log_grid.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {
 namespace {
-
-DeviceRates rates_of(const DeviceType& device) {
-  return {.flops_per_second = device.bf16_flops_per_second,
-          .memory_bytes_per_second = device.memory_bytes_per_second,
-          .multiprocessors = static_cast<double>(device.multiprocessors)};
-}
 
 TEST(LogGrid, IsStraightInLogarithmsAndConstantBeyondItsEdges) {
   const LogGrid<2> grid({{{1, 1}, 1}, {{4, 1}, 16}, {{1, 100}, 10}, {{4, 100}, 160}});
@@ -58,7 +53,8 @@ TEST(KernelTables, SayWhichLineIsWrong) {
 TEST(BuiltInKernels, AnEightBitProductIsWithoutItsQuantisation) {
   const DeviceType& h100 = *find_device_type("h100");
   const GemmShape shape{.m = 8192, .n = 1024, .k = 8192};
-  const double seconds = *built_in_kernels(h100)->gemm_seconds(GemmPrecision::fp8, shape, rates_of(h100));
+  const double seconds =
+      *built_in_kernels(h100)->gemm_seconds(GemmPrecision::fp8, shape, rates_of(h100, GemmPrecision::bf16));
   EXPECT_NEAR(shape.flops() / seconds / 1e12, 1367, 1);
 }
 
@@ -97,9 +93,9 @@ TEST(GemmModel, IsNearTheTableOnLargeProducts) {
                                 .quantise = 0};
   for (const auto& [m, n, k] : {std::array{4096.0, 10240.0, 8192.0}, std::array{8192.0, 8192.0, 8192.0},
                                 std::array{8192.0, 16384.0, 16384.0}}) {
-    const double table =
-        *built_in_kernels(h100)->gemm_seconds(GemmPrecision::bf16, {.m = m, .n = n, .k = k}, rates_of(h100));
-    const double model = modelled_gemm_seconds(m, n, k, 2, constants, rates_of(h100));
+    const double table = *built_in_kernels(h100)->gemm_seconds(GemmPrecision::bf16, {.m = m, .n = n, .k = k},
+                                                               rates_of(h100, GemmPrecision::bf16));
+    const double model = modelled_gemm_seconds(m, n, k, 2, constants, rates_of(h100, GemmPrecision::bf16));
     EXPECT_NEAR(model / table, 1, 0.12) << m << " " << n << " " << k;
   }
 }
