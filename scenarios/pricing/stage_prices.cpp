@@ -16,15 +16,15 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
-#include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/layer_prices.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock {
 namespace {
@@ -35,47 +35,24 @@ constexpr double kOptimizerLaunchSeconds = 0.3e-3;
 constexpr double kOptimizerOtherBytes = 4 + 2 + 4 + 4;
 constexpr double kGatheredBytes = 2;
 
-/// What the kinds of layers that a model has take, each priced once.
-class LayerPrices {
- public:
-  LayerPrices(const Workload& work, const KernelTables& kernels) : work_(work), kernels_(kernels) {}
-
-  const Term& of(const LayerKind& kind) {
-    const auto key = std::pair(kind.has_experts, kind.window);
-    auto found = totals_.find(key);
-    if (found == totals_.end())
-      found = totals_.emplace(key, total_of(layer_terms(work_, kernels_, kind))).first;
-    return found->second;
-  }
-
- private:
-  const Workload& work_;
-  const KernelTables& kernels_;
-  std::map<std::pair<bool, std::int64_t>, Term> totals_;
-};
-
-void add_times(StagePrice& stage, const Term& sum) {
-  stage.forward_s += sum.forward;
-  stage.backward_input_s += sum.backward_input;
-  stage.backward_weight_s += sum.backward_weight;
+void add_times(StagePrice& stage, const PassTimes& times) {
+  stage.forward_s += times.forward_s;
+  stage.backward_input_s += times.backward_input_s;
+  stage.backward_weight_s += times.backward_weight_s;
 }
 
-void add_layer(StagePrice& stage, const Workload& work, LayerPrices& prices, const LayerKind& kind) {
-  add_times(stage, prices.of(kind));
-  stage.kept_bytes += kept_bytes(work, kind);
-  stage.transient_bytes = std::max(stage.transient_bytes, layer_transient_bytes(work, kind));
-  stage.parameters += layer_device_parameters(work, kind);
+void add_layer(StagePrice& stage, const LayerPrice& layer) {
+  add_times(stage, layer.times);
+  stage.kept_bytes += layer.kept_bytes;
+  stage.transient_bytes = std::max(stage.transient_bytes, layer.transient_bytes);
+  stage.parameters += layer.parameters;
 }
 
-void add_head(StagePrice& stage, const Workload& work, const KernelTables& kernels, bool beside_embedding) {
-  for (std::int64_t i = 0; i < work.model.multi_token; ++i) {
-    add_times(stage, total_of(multi_token_terms(work, kernels)));
-    stage.kept_bytes += kept_bytes(work, work.model.layers.back());
-    stage.parameters += multi_token_device_parameters(work);
-  }
-  add_times(stage, total_of(head_terms(work, kernels)));
+void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bool beside_embedding) {
+  for (const LayerPrice& layer : head.multi_token) add_layer(stage, layer);
+  add_times(stage, head.times);
   stage.parameters += head_device_parameters(work, beside_embedding);
-  stage.transient_bytes = std::max(stage.transient_bytes, head_transient_bytes(work));
+  stage.transient_bytes = std::max(stage.transient_bytes, head.transient_bytes);
 }
 
 /// Parameters whose optimizer state one device holds: its part where copies share it out, else all.
@@ -129,36 +106,43 @@ double reduction_seconds(const Workload& work, const KernelTables& kernels,
 
 }  // namespace
 
-std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& kernels,
+std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& layer_prices,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage) {
   const std::size_t stages = layers.size();
   std::vector<StagePrice> prices(stages);
-  LayerPrices layer_prices(work, kernels);
-  std::map<std::int32_t, WeightShapes> shapes;
+  std::vector<LayerPrices::Kinds> kinds(static_cast<std::size_t>(std::ranges::max(rank_of_stage)) + 1);
   std::size_t next = 0;
   for (std::size_t i = 0; i < stages; ++i) {
     StagePrice& stage = prices[i];
     for (std::int64_t n = 0; n < layers[i]; ++n, ++next) {
-      const LayerKind& kind = work.model.layers[next];
-      add_layer(stage, work, layer_prices, kind);
-      shapes[rank_of_stage[i]].merge(weight_shapes(work, kind));
+      add_layer(stage, layer_prices.of_layer(next));
+      kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
-    double ends = 0;
     const double before = stage.parameters.dense;
     if (i == 0) stage.parameters += embedding_device_parameters(work);
     if (i + 1 == stages) {
-      add_head(stage, work, kernels, rank_of_stage.front() == rank_of_stage.back());
+      add_head(stage, work, layer_prices.head(), rank_of_stage.front() == rank_of_stage.back());
     } else {
       stage.edge_bytes = 2 * work.tokens() * static_cast<double>(work.model.hidden) / work.parallel.tensor;
     }
-    ends = stage.parameters.dense - before;
-    add_static_bytes(stage, work, ends);
+    add_static_bytes(stage, work, stage.parameters.dense - before);
   }
-  for (std::size_t i = 0; i < stages; ++i) {
-    prices[i].transient_bytes += placeholder_bytes(shapes[rank_of_stage[i]]) + kOtherBytes;
+  std::vector<double> placeholders;
+  placeholders.reserve(kinds.size());
+  for (const LayerPrices::Kinds& of_rank : kinds) {
+    const bool is_as_before = !placeholders.empty() && of_rank == kinds[placeholders.size() - 1];
+    placeholders.push_back(is_as_before ? placeholders.back() : layer_prices.placeholder_bytes(of_rank));
   }
+  for (std::size_t i = 0; i < stages; ++i)
+    prices[i].transient_bytes += placeholders[index(rank_of_stage[i])] + kOtherBytes;
   return prices;
+}
+
+std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& kernels,
+                                     std::span<const std::int64_t> layers,
+                                     std::span<const std::int32_t> rank_of_stage) {
+  return price_stages(work, LayerPrices(work, kernels), layers, rank_of_stage);
 }
 
 RankStep price_step(const Workload& work, const KernelTables& kernels, const DeviceParameters& parameters,

@@ -8,7 +8,7 @@
 
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
-#include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/layer_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 
 namespace penstock {
@@ -38,6 +38,10 @@ struct RankStep {
 /// gradients are shared by the stages of a rank. Requires as many of one as of the other, and that the
 /// layers are the model's.
 std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& kernels,
+                                     std::span<const std::int64_t> layers,
+                                     std::span<const std::int32_t> rank_of_stage);
+/// The same from the workload's layers, priced before.
+std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& layer_prices,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
 

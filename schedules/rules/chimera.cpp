@@ -98,7 +98,7 @@ std::vector<std::int32_t> route_of(const Shape& shape) {
 
 }  // namespace
 
-Generated chimera(const Shape& shape) {
+ShapeCheck chimera_takes(const Shape& shape) {
   if (shape.stages % 2 != 0) {
     return tl::unexpected(
         fmt::format("stages: chimera's two directions fill each other's bubbles only on an even number of "
@@ -107,6 +107,11 @@ Generated chimera(const Shape& shape) {
                     shape.stages,
                     shape.stages == 1 ? "2" : fmt::format("{} and {}", shape.stages - 1, shape.stages + 1)));
   }
+  return {};
+}
+
+Generated chimera(const Shape& shape) {
+  if (auto taken = chimera_takes(shape); !taken) return tl::unexpected(taken.error());
   Program program = bidirectional_program("chimera", shape, route_of(shape));
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
     program.ranks[static_cast<std::size_t>(rank)] = rank_actions(shape, rank);

@@ -25,9 +25,8 @@
 #include "schedules/rules/generators.hpp"
 
 namespace penstock {
-namespace {
 
-tl::expected<void, std::string> check(const Shape& shape) {
+ShapeCheck dual_pipe_takes(const Shape& shape) {
   if (shape.stages % 2 != 0) {
     return tl::unexpected(
         fmt::format("stages: dualpipe lets two streams meet between two ranks, so it needs an even number of "
@@ -54,10 +53,8 @@ tl::expected<void, std::string> check(const Shape& shape) {
   return {};
 }
 
-}  // namespace
-
 Generated dual_pipe(const Shape& shape) {
-  if (auto checked = check(shape); !checked) return tl::unexpected(checked.error());
+  if (auto taken = dual_pipe_takes(shape); !taken) return tl::unexpected(taken.error());
   const std::int32_t half = shape.microbatches / 2;
   std::vector<std::int32_t> route(static_cast<std::size_t>(shape.microbatches), 0);
   std::fill(route.begin() + half, route.end(), 1);

@@ -22,7 +22,7 @@
 
 namespace penstock {
 
-Generated dual_pipe_v(const Shape& shape) {
+ShapeCheck dual_pipe_v_takes(const Shape& shape) {
   const std::int32_t stages = 2 * shape.stages;
   if (shape.microbatches < stages) {
     return tl::unexpected(fmt::format(
@@ -30,6 +30,12 @@ Generated dual_pipe_v(const Shape& shape) {
         "the nearest that works is {}",
         shape.stages, stages, shape.microbatches, stages));
   }
+  return {};
+}
+
+Generated dual_pipe_v(const Shape& shape) {
+  if (auto taken = dual_pipe_v_takes(shape); !taken) return tl::unexpected(taken.error());
+  const std::int32_t stages = 2 * shape.stages;
   Program program = zigzag_program("dualpipe-v", shape);
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
     program.ranks[static_cast<std::size_t>(rank)] =

@@ -251,6 +251,13 @@ GeneratedLoops generate_loops(std::string_view name, const Shape& shape) {
   return generate(name, shape).map([](Program program) { return rolled(std::move(program)); });
 }
 
+ShapeCheck check_shape(std::string_view name, const Shape& shape) {
+  const auto asked = checked(name, shape);
+  if (!asked) return tl::unexpected(asked.error());
+  if (asked->schedule->takes == nullptr) return {};
+  return asked->schedule->takes(of_one_copy(*asked->schedule, asked->shape));
+}
+
 double compute_actions(std::string_view name, const Shape& shape) {
   const ScheduleInfo* schedule = find_schedule(name);
   if (schedule == nullptr) return 0;

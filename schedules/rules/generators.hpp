@@ -16,6 +16,9 @@ namespace penstock {
 /// A generator's answer with its lists as loops.
 using GeneratedLoops = tl::expected<RolledProgram, std::string>;
 
+/// Whether a rule takes a shape; the error says why not and which nearest shapes work.
+using ShapeCheck = tl::expected<void, std::string>;
+
 /// One row of the table of schedules.
 struct ScheduleInfo {
   std::string_view name;
@@ -26,6 +29,8 @@ struct ScheduleInfo {
   bool asynchronous = false;              ///< a microbatch is a minibatch with its own update
   std::int32_t chunks = 0;                ///< v where the rule fixes it; 0: Shape::virtual_stages says it
   bool weighs_costs = false;              ///< reads Shape::costs and Shape::transfer_ns
+  /// What generate() asks of K, v and M beyond numbers of at least 1; null: nothing.
+  ShapeCheck (*takes)(const Shape&) = nullptr;
   Generated (*generate)(const Shape&) = nullptr;
   /// The same as loops, made in memory that does not grow with M, without recomputations; null where they are
   /// found in generate()'s lists.
@@ -58,6 +63,10 @@ Generated generate(std::string_view name, const Shape& shape);
 /// shape may have 2^40 compute actions; recomputations, copies of the pipeline, buckets and sharding are
 /// found in lists. Errors: those of generate().
 GeneratedLoops generate_loops(std::string_view name, const Shape& shape);
+
+/// Whether generate() would take the shape, as far as K, v and M decide it, without generating anything.
+/// Errors: generate()'s.
+ShapeCheck check_shape(std::string_view name, const Shape& shape);
 
 /// About how many compute actions a schedule has for a shape: F and B of all stages and microbatches. 0 of
 /// unknown ones.
@@ -92,6 +101,14 @@ Generated zb_v(const Shape& shape);
 Generated v_half(const Shape& shape);
 Generated v_min(const Shape& shape);
 Generated one_f_one_b_v(const Shape& shape);
+
+// What those ask that do not take every K, v and M.
+ShapeCheck interleaved_takes(const Shape& shape);
+ShapeCheck interleaved_zero_bubble_takes(const Shape& shape);
+ShapeCheck dual_pipe_takes(const Shape& shape);
+ShapeCheck dual_pipe_v_takes(const Shape& shape);
+ShapeCheck hanayo_takes(const Shape& shape);
+ShapeCheck chimera_takes(const Shape& shape);
 
 // Those that declare loops.
 GeneratedLoops naive_loops(const Shape& shape);

@@ -30,7 +30,7 @@
 
 namespace penstock {
 
-Generated hanayo(const Shape& shape) {
+ShapeCheck hanayo_takes(const Shape& shape) {
   if (shape.virtual_stages % 2 != 0) {
     return tl::unexpected(
         fmt::format("virtual_stages: a wave of hanayo is one chunk down and one chunk up, so it needs an "
@@ -41,6 +41,11 @@ Generated hanayo(const Shape& shape) {
                         ? "2"
                         : fmt::format("{} and {}", shape.virtual_stages - 1, shape.virtual_stages + 1)));
   }
+  return {};
+}
+
+Generated hanayo(const Shape& shape) {
+  if (auto taken = hanayo_takes(shape); !taken) return tl::unexpected(taken.error());
   Program program = zigzag_program("hanayo", shape, shape.virtual_stages);
   std::vector<std::vector<SlottedAction>> slotted(program.ranks.size());
   for (std::vector<SlottedAction>& rank : slotted) {

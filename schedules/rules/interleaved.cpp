@@ -87,6 +87,10 @@ std::vector<ActionRun> runs_of_rank(const VirtualOrder& order, std::int32_t rank
 
 }  // namespace
 
+ShapeCheck interleaved_takes(const Shape& shape) {
+  return group_of(shape).map([](std::int32_t) {});
+}
+
 GeneratedLoops interleaved_loops(const Shape& shape) {
   const auto group = group_of(shape);
   if (!group) return tl::unexpected(group.error());

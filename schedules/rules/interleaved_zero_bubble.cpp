@@ -23,6 +23,10 @@
 
 namespace penstock {
 
+ShapeCheck interleaved_zero_bubble_takes(const Shape& shape) {
+  return pytorch_group("interleaved-zero-bubble", shape).map([](std::int32_t) {});
+}
+
 Generated interleaved_zero_bubble(const Shape& shape) {
   const auto group = pytorch_group("interleaved-zero-bubble", shape);
   if (!group) return tl::unexpected(group.error());

@@ -113,6 +113,21 @@ TEST_P(Conformance, EveryForwardAndBackwardRunsOnceInALegalOrder) {
   EXPECT_GE(taken, 24) << "every schedule takes at least one shape for each M";
 }
 
+TEST_P(Conformance, SaysWithoutGeneratingWhichShapesItTakes) {
+  for (std::int32_t stages = 1; stages <= 8; ++stages) {
+    for (std::int32_t microbatches = 1; microbatches <= 24; ++microbatches) {
+      for (const Shape& shape : shapes_of(GetParam(), stages, microbatches)) {
+        if (!shape.replicas.empty()) continue;  // rounds of replicas are more than K, v and M
+        const Generated program = generate(GetParam().name, shape);
+        const ShapeCheck taken = check_shape(GetParam().name, shape);
+        ASSERT_EQ(taken.has_value(), program.has_value()) << "K " << stages << ", M " << microbatches;
+        if (taken) continue;
+        EXPECT_EQ(taken.error(), program.error());
+      }
+    }
+  }
+}
+
 TEST_P(Conformance, NeverHangsAfterLoweringUnderAnyChannelModel) {
   for_all_shapes([](const Shape&, const Program& program) {
     const auto lowered = lower(program);

@@ -1,0 +1,66 @@
+#pragma once
+// What each kind of layer of a workload takes and holds on one device, priced once: what stages are summed
+// from.
+
+#include <bitset>
+#include <cstddef>
+#include <vector>
+
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/workload.hpp"
+
+namespace penstock {
+
+/// Seconds of one microbatch, as the sums of their terms.
+struct PassTimes {
+  double forward_s = 0;
+  double backward_input_s = 0;
+  double backward_weight_s = 0;
+};
+
+/// One layer.
+struct LayerPrice {
+  PassTimes times;
+  double kept_bytes = 0;
+  double transient_bytes = 0;
+  DeviceParameters parameters;
+};
+
+/// What the last stage has behind its layers.
+struct HeadPrice {
+  PassTimes times;  ///< product and loss
+  double transient_bytes = 0;
+  std::vector<LayerPrice> multi_token{};  ///< one a layer of multi-token prediction
+};
+
+/// All layers of one workload. Of the numbers of stages and of copies of the pipeline they know only where a
+/// group of experts that reaches beyond one copy lies.
+class LayerPrices {
+ public:
+  /// Kinds of layers that are told apart.
+  static constexpr std::size_t kMostKinds = 64;
+  using Kinds = std::bitset<kMostKinds>;
+
+  /// Requires a model of at most kMostKinds kinds of layers.
+  LayerPrices(const Workload& work, const KernelTables& kernels);
+
+  /// Of the model's layer of that number.
+  const LayerPrice& of_layer(std::size_t layer) const { return kinds_[kind_of_layer_[layer]].price; }
+  std::size_t kind_of_layer(std::size_t layer) const { return kind_of_layer_[layer]; }
+  const HeadPrice& head() const { return head_; }
+  /// Bytes of placeholders of gradients on a rank with layers of these kinds: shapes that several have count
+  /// once.
+  double placeholder_bytes(const Kinds& kinds) const;
+
+ private:
+  struct Kind {
+    LayerPrice price;
+    WeightShapes shapes;
+  };
+  std::vector<Kind> kinds_;
+  std::vector<std::size_t> kind_of_layer_;
+  HeadPrice head_;
+};
+
+}  // namespace penstock
