@@ -29,7 +29,9 @@ struct ModelFlags {
   friend bool operator==(const ModelFlags&, const ModelFlags&) = default;
 };
 
-/// --model, --device, --nodes, --tensor-parallel, ...
+/// --model, --sequence, --device, --nodes, --precision: what is trained on what.
+void add_trained_model_flags(Subcommand app, ModelFlags& flags);
+/// These, and how it is shared out: --tensor-parallel, ..., --recompute, --layer-split.
 void add_model_flags(Subcommand app, ModelFlags& flags);
 
 /// What the flags that were given put into a scenario, each under its own name in messages.

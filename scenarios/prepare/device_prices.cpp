@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -146,40 +147,30 @@ std::vector<std::int32_t> ranks_of_stages(const Program& program) {
 }
 
 template <typename Value>
-PerStage<Value> listed(const std::vector<StagePrice>& prices, auto figure) {
+PerStage<Value> listed(const CostTable& costs, Value StageCost::* figure) {
   PerStage<Value> figures{.values = {}, .is_list = true, .place = "model"};
-  for (const StagePrice& price : prices) figures.values.push_back(figure(price));
+  for (const StageCost& cost : costs.stages) figures.values.push_back(cost.*figure);
   return figures;
 }
 
-/// A rank's step is shared out over the stages that it updates.
-PerStage<Ns> steps_of(const std::vector<std::int32_t>& ranks, Ns step_ns) {
-  PerStage<Ns> steps{.values = {}, .is_list = true, .place = "model"};
-  for (const std::int32_t rank : ranks) steps.values.push_back(step_ns / std::ranges::count(ranks, rank));
-  return steps;
-}
-
-StageFigures figures_of(const std::vector<StagePrice>& prices, const std::vector<std::int32_t>& ranks,
-                        const RankStep& step) {
-  const auto bytes = [&](double StagePrice::* figure) {
-    return listed<Bytes>(prices, [&](const StagePrice& price) { return whole_bytes(price.*figure); });
-  };
-  const auto times = [&](double StagePrice::* figure) {
-    return listed<Ns>(prices, [&](const StagePrice& price) { return nanoseconds(price.*figure); });
-  };
+StageFigures figures_of(const CostTable& costs) {
   StageFigures figures;
-  figures.forward = times(&StagePrice::forward_s);
-  figures.backward_input = times(&StagePrice::backward_input_s);
-  figures.backward_weight = times(&StagePrice::backward_weight_s);
-  figures.step = steps_of(ranks, nanoseconds(step.total_s()));
-  figures.activation = bytes(&StagePrice::edge_bytes);
-  figures.kept = bytes(&StagePrice::kept_bytes);
-  figures.weights = bytes(&StagePrice::weight_bytes);
-  figures.gradients = bytes(&StagePrice::gradient_bytes);
-  figures.optimizer_state = bytes(&StagePrice::optimizer_bytes);
-  figures.transient = bytes(&StagePrice::transient_bytes);
+  figures.forward = listed(costs, &StageCost::forward_ns);
+  figures.backward_input = listed(costs, &StageCost::backward_input_ns);
+  figures.backward_weight = listed(costs, &StageCost::backward_weight_ns);
+  figures.step = listed(costs, &StageCost::step_ns);
+  figures.kept = listed(costs, &StageCost::kept);
+  figures.weights = listed(costs, &StageCost::weights);
+  figures.gradients = listed(costs, &StageCost::gradients);
+  figures.optimizer_state = listed(costs, &StageCost::optimizer_state);
+  figures.transient = listed(costs, &StageCost::transient);
+  figures.activation = {.values = {}, .is_list = true, .place = "model"};
+  for (const EdgeCost& edge : costs.edges) figures.activation.values.push_back(edge.activation);
+  figures.activation.values.push_back(0);  // out of the last stage
   return figures;
 }
+
+}  // namespace
 
 UniformCluster links_between_stages(const Workload& work) {
   UniformCluster cluster;
@@ -190,6 +181,34 @@ UniformCluster links_between_stages(const Workload& work) {
   cluster.flops_per_second = work.device.bf16_flops_per_second;
   return cluster;
 }
+
+CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
+                      const RankStep& step) {
+  CostTable costs;
+  costs.stages.reserve(prices.size());
+  for (std::size_t i = 0; i < prices.size(); ++i) {
+    const StagePrice& price = prices[i];
+    StageCost& cost = costs.stages.emplace_back();
+    cost.forward_ns = nanoseconds(price.forward_s);
+    cost.recompute_ns = cost.forward_ns;
+    cost.backward_input_ns = nanoseconds(price.backward_input_s);
+    cost.backward_weight_ns = nanoseconds(price.backward_weight_s);
+    cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
+    // A rank's step is shared out over the stages that it updates.
+    cost.step_ns = nanoseconds(step.total_s()) / std::ranges::count(rank_of_stage, rank_of_stage[i]);
+    cost.kept = whole_bytes(price.kept_bytes);
+    cost.weights = whole_bytes(price.weight_bytes);
+    cost.gradients = whole_bytes(price.gradient_bytes);
+    cost.optimizer_state = whole_bytes(price.optimizer_bytes);
+    cost.transient = whole_bytes(price.transient_bytes);
+    if (i + 1 == prices.size()) break;
+    costs.edges.push_back(
+        {.activation = whole_bytes(price.edge_bytes), .gradient = whole_bytes(price.edge_bytes)});
+  }
+  return costs;
+}
+
+namespace {
 
 TrainedModel trained_of(const Workload& work) {
   return {.parameters = parameters(work.model),
@@ -281,7 +300,7 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   if (priced.program) priced.program->barrier = true;
   const RankStep step = longest_step(*work, *model.kernels, prices, ranks);
   if (const Fault fault = size_fault(prices, step)) return tl::unexpected(*fault);
-  priced.model = figures_of(prices, ranks, step);
+  priced.model = figures_of(chain_costs(prices, ranks, step));
   priced.batch = *batch;
   priced.batch.own_micro_batch_size = work->micro_batch_size;
   priced.cluster.shape = links_between_stages(*work);
@@ -303,17 +322,7 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work) {
   const std::vector<std::int32_t>& ranks = prices.rank_of_stage;
   const std::vector<StagePrice> stages = price_stages(work, *prices.kernels, prices.layers, ranks);
-  const Ns step_ns = nanoseconds(longest_step(work, *prices.kernels, stages, ranks).total_s());
-  const PerStage<Ns> steps = steps_of(ranks, step_ns);
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    StageCost& cost = costs.stages[i];
-    cost.forward_ns = nanoseconds(stages[i].forward_s);
-    cost.recompute_ns = cost.forward_ns;
-    cost.backward_input_ns = nanoseconds(stages[i].backward_input_s);
-    cost.backward_weight_ns = nanoseconds(stages[i].backward_weight_s);
-    cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
-    cost.step_ns = steps.values[i];
-  }
+  costs = chain_costs(stages, ranks, longest_step(work, *prices.kernels, stages, ranks));
 }
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -11,9 +12,11 @@
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 
@@ -32,8 +35,15 @@ struct DevicePrices {
 /// copies that the schedule makes itself.
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario, const DeviceModel& model);
 
-/// Puts into `costs` what the stages take when the devices have other constants: those of `work`, which is
-/// otherwise that of `prices`. Requires costs of a program of these stages.
+/// What prices of a chain of stages are in whole nanoseconds and bytes, as engines take them; `rank_of_stage`
+/// says which stages share a rank's step. Requires figures below 2^63.
+CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
+                      const RankStep& step);
+/// The links over which the workload's stages tell each other their activations and gradients.
+UniformCluster links_between_stages(const Workload& work);
+
+/// Puts into `costs` what the stages cost when the devices have other constants: those of `work`, which is
+/// otherwise that of `prices`. Requires costs of a program whose stages are a chain.
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work);
 
 }  // namespace penstock

@@ -1,0 +1,92 @@
+// penstock tune: which degrees, stages, schedule, microbatch and recomputation train a model fastest on a
+// cluster, and what each of these choices costs.
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/tune_flags.hpp"
+#include "cli/commands/tune_output.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/subcommand.hpp"
+#include "cli/terminal.hpp"
+#include "sim/tuning/configuration.hpp"
+#include "sim/tuning/tune.hpp"
+#include "sim/tuning/tuning_space.hpp"
+
+namespace penstock {
+namespace {
+
+const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".html", ".txt"};
+
+Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
+  const auto space = tuning_space(request);
+  if (!space) return bad_input(space.error());
+  const std::vector<OutputForm> forms = {{".json", [&] { return space_json(request, *space); }},
+                                         {".txt", [&] { return space_text(request, *space); }}};
+  const std::string text = flags.output.json ? space_json(request, *space) : space_text(request, *space);
+  if (auto written = write_answer(flags.output, forms, text); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest request) {
+  ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
+  TuneOptions options;
+  options.top = static_cast<std::size_t>(flags.top);
+  options.prune = !flags.exhaustive;
+  options.progress = [&](std::size_t done, std::size_t all) { bar.show(done, all); };
+  const auto begin = std::chrono::steady_clock::now();
+  auto report = tune(request, options);
+  if (!report) return bad_input(report.error());
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  return TuneAnswer{.request = std::move(request), .report = *std::move(report), .seconds = seconds.count()};
+}
+
+Outcome run_tune(const TuneFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+    return tl::unexpected(known.error());
+  auto request = request_of(flags);
+  if (!request) return tl::unexpected(request.error());
+  if (flags.list) return list_space(flags, *request);
+  const auto answer = answer_of(flags, *std::move(request));
+  if (!answer) return tl::unexpected(answer.error());
+  const std::vector<OutputForm> forms = {{".json", [&] { return tune_json(*answer); }},
+                                         {".csv", [&] { return tune_csv(*answer); }},
+                                         {".html", [&] { return tune_html(*answer); }},
+                                         {".txt", [&] { return tune_text(*answer, 0); }}};
+  const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width());
+  if (auto written = write_answer(flags.output, forms, text); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+Command tune_command(CLI::App& root) {
+  Subcommand app(root, "tune",
+                 "Find the degrees, schedule and batches that train a model fastest on a cluster.");
+  const auto flags = std::make_shared<TuneFlags>();
+  add_tune_flags(app, *flags);
+  app.footer(
+      "Examples:\n"
+      "  penstock tune --model scenarios/library/models/llama-3.1-8b.json --device h100-sxm --sequence 8192 "
+      "--global-batch-size 128\n"
+      "  penstock tune --model scenarios/library/models/llama-3.1-70b.json --device h100-sxm --nodes 8 "
+      "--sequence 8192 --global-batch-size 256 --schedule 1f1b,interleaved --emit megatron\n"
+      "  penstock tune scenarios/library/llama-70b-h100.yaml --memory-limit 72GiB -o best.yaml -o tune.html");
+  return {app, [flags] { return run_tune(*flags); }};
+}
+
+}  // namespace penstock

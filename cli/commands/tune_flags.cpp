@@ -1,0 +1,233 @@
+// Everything that may be chosen is a list, and a list that is not given leaves the choice open. Memory and
+// price are keys of the scenario, so that they are read where all others are.
+
+#include "cli/commands/tune_flags.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/model_flags.hpp"
+#include "cli/number_list.hpp"
+#include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/tuning/configuration.hpp"
+
+namespace penstock {
+namespace {
+
+using Numbers = std::vector<std::int32_t>;
+
+tl::expected<Numbers, Failure> numbers_of(std::string_view flag, const std::string& text) {
+  if (text.empty()) return Numbers{};
+  auto numbers = parse_number_list(text);
+  if (!numbers) return bad_input(fmt::format("{} {}", flag, numbers.error()));
+  return *std::move(numbers);
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+/// The values that comma-separated words name.
+template <typename Value, std::size_t kCount>
+tl::expected<std::vector<Value>, Failure> words_of(
+    std::string_view flag, const std::string& text,
+    const std::array<std::pair<std::string_view, Value>, kCount>& known) {
+  std::vector<Value> values;
+  for (const std::string& word : split(text)) {
+    const auto found = std::ranges::find(known, word, &std::pair<std::string_view, Value>::first);
+    if (found == known.end()) {
+      std::vector<std::string_view> names;
+      for (const auto& [name, value] : known) names.push_back(name);
+      return bad_input(
+          fmt::format("{}: expected some of {}, got \"{}\"", flag, fmt::join(names, ", "), word));
+    }
+    values.push_back(found->second);
+  }
+  return values;
+}
+
+constexpr std::array kExchanges = {std::pair{std::string_view("ring"), ContextExchange::ring},
+                                   std::pair{std::string_view("all-to-all"), ContextExchange::all_to_all}};
+constexpr std::array kRecomputes = {std::pair{std::string_view("none"), LayerRecompute::none},
+                                    std::pair{std::string_view("selective"), LayerRecompute::selective},
+                                    std::pair{std::string_view("full"), LayerRecompute::full}};
+constexpr std::array kShardings = {std::pair{std::string_view("none"), 0},
+                                   std::pair{std::string_view("0"), 0}, std::pair{std::string_view("1"), 1},
+                                   std::pair{std::string_view("2"), 2}, std::pair{std::string_view("3"), 3}};
+
+tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
+  TuneChoices choices;
+  const std::array<std::pair<std::string_view, std::pair<const std::string*, Numbers*>>, 7> lists = {
+      {{"--tensor-parallel", {&flags.tensor, &choices.tensor}},
+       {"--context-parallel", {&flags.context, &choices.context}},
+       {"--expert-parallel", {&flags.expert, &choices.expert}},
+       {"--data-parallel", {&flags.data, &choices.data}},
+       {"--pp-size", {&flags.stages, &choices.stages}},
+       {"--virtual-stages", {&flags.virtual_stages, &choices.virtual_stages}},
+       {"--micro-batch-size", {&flags.micro_batch_size, &choices.micro_batch_size}}}};
+  for (const auto& [flag, place] : lists) {
+    auto numbers = numbers_of(flag, *place.first);
+    if (!numbers) return tl::unexpected(numbers.error());
+    *place.second = *std::move(numbers);
+  }
+  auto exchanges = words_of("--context-exchange", flags.context_exchange, kExchanges);
+  if (!exchanges) return tl::unexpected(exchanges.error());
+  choices.context_exchange = *std::move(exchanges);
+  auto recomputes = words_of("--recompute", flags.recompute, kRecomputes);
+  if (!recomputes) return tl::unexpected(recomputes.error());
+  choices.recompute = *std::move(recomputes);
+  auto shardings = words_of("--sharding", flags.sharding, kShardings);
+  if (!shardings) return tl::unexpected(shardings.error());
+  choices.sharding = *std::move(shardings);
+  return choices;
+}
+
+/// The scenario without a schedule, its memory and price as the flags have them.
+tl::expected<Scenario, Failure> base_of(const TuneFlags& flags) {
+  InputFlags input = flags.input;
+  input.global_batch_size.reset();
+  if (!flags.choices.memory_limit.empty())
+    input.settings.push_back("cluster.memory=" + flags.choices.memory_limit);
+  if (!flags.price.empty()) input.settings.push_back("cluster.price=" + flags.price);
+  auto scenario = load_input(input);
+  if (!scenario) return scenario;
+  if (std::holds_alternative<DeviceModel>(scenario->model)) return scenario;
+  return bad_input(
+      "expected a model on named devices: --model config.json --device h100-sxm --sequence 8192, or a "
+      "scenario with model.huggingface and cluster.device (`--help` has examples)");
+}
+
+tl::expected<std::vector<LayerSplit>, Failure> layer_splits_of(const std::vector<std::string>& texts) {
+  std::vector<LayerSplit> splits;
+  for (const std::string& text : texts) {
+    const auto split = parse_layer_split(text);
+    if (!split) return bad_input(fmt::format("--layer-split: {}", split.error()));
+    splits.push_back(*split);
+  }
+  return splits;
+}
+
+/// 1, 2, 4, ... and the largest.
+Numbers nodes_up_to(std::int64_t most) {
+  Numbers nodes;
+  for (std::int64_t count = 1; count < most; count *= 2) nodes.push_back(static_cast<std::int32_t>(count));
+  nodes.push_back(static_cast<std::int32_t>(most));
+  return nodes;
+}
+
+}  // namespace
+
+void add_tune_flags(Subcommand app, TuneFlags& flags) {
+  add_input_file(app, flags.input.file);
+  app.add_option("--global-batch-size,--training.global_batch_size", flags.input.global_batch_size,
+                 "samples of a step, over all copies of the pipeline (default: the scenario's)")
+      .range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()})
+      .type_name("N");
+  add_trained_model_flags(app, flags.input.model);
+  const std::string group = "Choices (lists: 4 | 1,2,4 | 1..16; default: all that the model allows)";
+  const auto list = [&](const std::string& names, std::string& value, const std::string& type,
+                        const std::string& help) {
+    app.add_option(names, value, help).group(group).type_name(type);
+  };
+  TuneChoiceFlags& choices = flags.choices;
+  app.add_option("--schedule", choices.schedules,
+                 "schedules to try, with commas between them (default 1f1b,interleaved,zb-h1,zb-v)")
+      .delimiter(',')
+      .one_value_each()
+      .group(group)
+      .type_name("NAMES");
+  list("--tensor-parallel", choices.tensor, "NUMBERS", "devices that share each layer");
+  list("--context-parallel", choices.context, "NUMBERS", "devices that share each sequence");
+  list("--context-exchange", choices.context_exchange, "WORDS", "ring,all-to-all");
+  list("--expert-parallel", choices.expert, "NUMBERS", "devices that share the experts of a layer");
+  list("--data-parallel", choices.data, "NUMBERS", "copies of the pipeline");
+  list("--pp-size", choices.stages, "NUMBERS", "K, ranks of a pipeline");
+  list("--virtual-stages", choices.virtual_stages, "NUMBERS", "v, model chunks a rank");
+  list("--micro-batch-size", choices.micro_batch_size, "NUMBERS", "samples of a microbatch, of 1,2,4,8,16");
+  list("--recompute", choices.recompute, "WORDS", "none,selective,full");
+  list("--sharding", choices.sharding, "WORDS", "ZeRO stages: none,1");
+  app.add_option("--layer-split", choices.layer_splits,
+                 "layouts to try (default even and ends-one-less), a Megatron layout or a list among them; "
+                 "may be repeated")
+      .one_value_each()
+      .group(group)
+      .type_name("RULE");
+  app.add_option("--max-nodes", choices.max_nodes, "try 1, 2, 4, .. nodes up to so many, not all of them")
+      .range(std::int64_t{1}, std::int64_t{1 << 20})
+      .group(group)
+      .type_name("N");
+  list("--memory-limit", choices.memory_limit, "BYTES", "of a device, such as 72GiB (default: its own)");
+  const std::string search = "Search";
+  app.add_option("--top", flags.top, "configurations that are listed (default 20)")
+      .range(std::int64_t{1}, std::int64_t{1'000'000})
+      .group(search)
+      .type_name("N");
+  app.add_flag("--list", flags.list, "print the space and time nothing");
+  app.add_flag("--exhaustive", flags.exhaustive, "time every configuration: the same answer, later");
+  app.add_flag("--sensitivity", flags.sensitivity,
+               "what is best with half and twice the bandwidth, sustained rate and memory");
+  const std::string answer = "Answer";
+  add_choice(app, "--emit", flags.emit,
+             {.words = {"megatron", "torchtitan"},
+              .help = "print the best one's command line for megatron or torchtitan",
+              .group = answer,
+              .type_name = "LAUNCHER"});
+  app.add_option("--price", flags.price, "of a device for an hour").group(answer).type_name("NUMBER");
+  app.add_option("--tokens", flags.tokens, "to be trained in all, such as 15e12: adds days and cost")
+      .group(answer)
+      .type_name("NUMBER");
+  add_settings_flag(app, flags.input.settings, search);
+  add_output_flags(app, flags.output, ".json .csv .html .txt .yaml (the best one's scenario)");
+}
+
+tl::expected<TuneRequest, Failure> request_of(const TuneFlags& flags) {
+  auto base = base_of(flags);
+  if (!base) return tl::unexpected(base.error());
+  auto choices = choices_of(flags.choices);
+  if (!choices) return tl::unexpected(choices.error());
+  auto splits = layer_splits_of(flags.choices.layer_splits);
+  if (!splits) return tl::unexpected(splits.error());
+  for (const std::string& name : flags.choices.schedules) {
+    if (auto known = known_schedule(name); !known) return tl::unexpected(known.error());
+  }
+  const auto batch =
+      flags.input.global_batch_size ? flags.input.global_batch_size : base->batch.global_batch_size;
+  if (!batch)
+    return bad_input("expected --global-batch-size N, or training.global_batch_size in the scenario");
+  TuneRequest request;
+  request.base = *std::move(base);
+  request.global_batch_size = *batch;
+  request.choices = *std::move(choices);
+  if (flags.choices.max_nodes) request.nodes = nodes_up_to(*flags.choices.max_nodes);
+  if (!flags.choices.schedules.empty()) request.schedules = flags.choices.schedules;
+  if (!splits->empty()) request.layer_splits = *std::move(splits);
+  return request;
+}
+
+}  // namespace penstock

@@ -1,0 +1,53 @@
+#pragma once
+// The flags of `penstock tune`, and the question that they put.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "cli/flags.hpp"
+#include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
+#include "sim/tuning/configuration.hpp"
+
+namespace penstock {
+
+/// What may be chosen, as text; empty: everything.
+struct TuneChoiceFlags {
+  std::vector<std::string> schedules;
+  std::vector<std::string> layer_splits;
+  std::string tensor;
+  std::string context;
+  std::string context_exchange;
+  std::string expert;
+  std::string data;
+  std::string stages;
+  std::string virtual_stages;
+  std::string micro_batch_size;
+  std::string recompute;
+  std::string sharding;
+  std::optional<std::int64_t> max_nodes;
+  std::string memory_limit;
+};
+
+struct TuneFlags {
+  InputFlags input;
+  TuneChoiceFlags choices;
+  OutputFlags output;
+  std::int64_t top = 20;
+  bool list = false;
+  bool exhaustive = false;
+  bool sensitivity = false;
+  std::string emit;
+  std::string price;
+  std::string tokens;
+};
+
+void add_tune_flags(Subcommand app, TuneFlags& flags);
+
+/// Errors: no model on named devices, no global batch, words and numbers that no choice has.
+tl::expected<TuneRequest, Failure> request_of(const TuneFlags& flags);
+
+}  // namespace penstock

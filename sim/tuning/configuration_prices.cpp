@@ -1,0 +1,75 @@
+// A space has thousands of configurations and a few hundred ways in which a layer is shared out:
+//
+//   tensor, context and its exchange, experts and where their group lies, microbatch, recomputation
+//
+// A layer is priced for each of those; a configuration adds up its stages' layers and its step.
+
+#include "sim/tuning/configuration_prices.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/prepare/device_prices.hpp"
+#include "scenarios/pricing/layer_prices.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "sim/tuning/configuration.hpp"
+
+namespace penstock {
+namespace {
+
+const DeviceModel& model_of(const TuneRequest& request) { return std::get<DeviceModel>(request.base.model); }
+
+}  // namespace
+
+ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
+    : request_(request), work_(model_of(request).work) {}
+
+void ConfigurationPrices::set_workload(const Configuration& configuration) {
+  Parallel& parallel = work_.parallel;
+  parallel.tensor = configuration.tensor;
+  parallel.context = configuration.context;
+  parallel.context_exchange = configuration.context_exchange;
+  parallel.expert = configuration.expert;
+  parallel.data = configuration.data;
+  parallel.distributed_optimizer = configuration.sharding > 0;
+  work_.ranks = configuration.stages;
+  work_.micro_batch_size = configuration.micro_batch_size;
+  work_.recompute = configuration.recompute;
+}
+
+const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
+  const bool near = is_on_nvlink(work_.parallel, work_.ranks, DeviceGroup::expert, work_.device);
+  const LayerKey key(configuration.tensor, configuration.context, configuration.context_exchange,
+                     configuration.expert, near, configuration.micro_batch_size, configuration.recompute);
+  auto& known = layers_[key];
+  if (!known) known = std::make_unique<const LayerPrices>(work_, *model_of(request_).kernels);
+  return *known;
+}
+
+const std::vector<std::int64_t>& ConfigurationPrices::cut_of(std::size_t layer_split, std::int32_t stages) {
+  const auto [known, fresh] = cuts_.try_emplace({layer_split, stages});
+  if (fresh) {
+    const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
+    known->second = split_layers(request_.layer_splits[layer_split], layers, stages).value();
+  }
+  return known->second;
+}
+
+PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
+                                            std::span<const std::int32_t> rank_of_stage) {
+  set_workload(configuration);
+  const auto stages = static_cast<std::int32_t>(rank_of_stage.size());
+  const std::vector<StagePrice> prices =
+      price_stages(work_, layers_of(configuration), cut_of(configuration.layer_split, stages), rank_of_stage);
+  const RankStep step = longest_step(work_, *model_of(request_).kernels, prices, rank_of_stage);
+  return {.costs = chain_costs(prices, rank_of_stage, step), .links = links_between_stages(work_)};
+}
+
+}  // namespace penstock

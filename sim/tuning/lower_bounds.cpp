@@ -1,0 +1,99 @@
+// Time: rank r cannot begin before the first microbatch has come through all stages before its earliest, s,
+// and when it has done its work, the last gradient has still to go back through them:
+//
+//   step >= sum over i < s of (F_i + transfer_i)  +  M * (work of r)  +  sum over i < s of (B_i + transfer_i)
+//           +  STEP
+//
+// Its last action is the earliest stage's backward where backwards are whole. Where they are split, weight
+// gradients may run beside that way back, and their time counts only without it.
+//
+// Memory: what is held at some of the fullest moments, messages left out.
+
+#include "sim/tuning/lower_bounds.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "sim/tuning/configuration_prices.hpp"
+#include "sim/tuning/schedule_outline.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+namespace {
+
+/// What one way costs from the first stage to each.
+struct Ways {
+  std::vector<Ns> there;
+  std::vector<Ns> back;
+};
+
+Ways ways_of(const PricedConfiguration& priced, const ScheduleOutline& outline) {
+  const std::vector<StageCost>& stages = priced.costs.stages;
+  Ways ways{.there = {0}, .back = {0}};
+  for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
+    const bool crosses = outline.rank_of_stage[i] != outline.rank_of_stage[i + 1];
+    const Ns transfer =
+        crosses ? serialization_ns(priced.costs.edges[i].activation, priced.links.bytes_per_second) +
+                      priced.links.latency_ns
+                : 0;
+    const Ns backward = outline.splits_backward ? stages[i].backward_input_ns : stages[i].backward_ns;
+    ways.there.push_back(ways.there.back() + stages[i].forward_ns + transfer);
+    ways.back.push_back(ways.back.back() + backward + transfer);
+  }
+  return ways;
+}
+
+Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
+              const Ways& ways, std::int64_t microbatches) {
+  Ns needed = 0;  // before the way back may begin
+  Ns work = 0;
+  Ns step = 0;
+  for (const std::int32_t stage : rank.stages) {
+    const StageCost& cost = priced.costs.stages[index(stage)];
+    needed += cost.forward_ns + (outline.splits_backward ? cost.backward_input_ns : cost.backward_ns);
+    work += cost.forward_ns + cost.backward_ns;
+    step += cost.step_ns;
+  }
+  const std::size_t earliest = index(rank.stages.front());
+  return ways.there[earliest] + std::max(microbatches * needed + ways.back[earliest], microbatches * work) +
+         step;
+}
+
+Bytes peak_bound(const PricedConfiguration& priced, const RankOutline& rank) {
+  const auto cost = [&](std::size_t stage) -> const StageCost& {
+    return priced.costs.stages[index(rank.stages[stage])];
+  };
+  Bytes constant = 0;
+  for (std::size_t stage = 0; stage < rank.stages.size(); ++stage)
+    constant += cost(stage).weights + cost(stage).optimizer_state;
+  Bytes most = 0;
+  for (const HeldMoment& moment : rank.moments) {
+    Bytes held = cost(index(moment.running)).transient;
+    for (std::size_t stage = 0; stage < rank.stages.size(); ++stage) {
+      held += moment.live[stage] * cost(stage).kept;
+      if (moment.gradients[stage]) held += cost(stage).gradients;
+    }
+    most = std::max(most, held);
+  }
+  return constant + most;
+}
+
+}  // namespace
+
+LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutline& outline,
+                         std::int32_t microbatches) {
+  const Ways ways = ways_of(priced, outline);
+  LowerBounds bounds;
+  for (const RankOutline& rank : outline.ranks) {
+    bounds.step_ns = std::max(bounds.step_ns, step_bound(priced, outline, rank, ways, microbatches));
+    bounds.peak_bytes = std::max(bounds.peak_bytes, peak_bound(priced, rank));
+  }
+  return bounds;
+}
+
+}  // namespace penstock

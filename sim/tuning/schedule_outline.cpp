@@ -1,0 +1,104 @@
+// A rank is fullest when most activations are alive; with gradients, once each of its stages has had a
+// backward. Of all moments the ones with the most activations are kept, over all and with all gradients, and
+// of the latter those in which its first or last stage runs, whose ends (the head) weigh most:
+//
+//   1F1B, rank 0 of 3:   F0  F1  F2  B0   F3  B1 ...       live 1 2 3 3 | 3 3 ..   gradients from B0 on
+
+#include "sim/tuning/schedule_outline.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+std::int64_t live_count(const HeldMoment& moment) {
+  return std::accumulate(moment.live.begin(), moment.live.end(), std::int64_t{0});
+}
+
+bool has_all_gradients(const HeldMoment& moment) {
+  return std::ranges::find(moment.gradients, false) == moment.gradients.end();
+}
+
+/// Keeps the fullest moment that a condition admits.
+class Fullest {
+ public:
+  explicit Fullest(std::function<bool(const HeldMoment&)> admits) : admits_(std::move(admits)) {}
+
+  void see(const HeldMoment& moment) {
+    if (!admits_(moment)) return;
+    const std::int64_t live = live_count(moment);
+    if (live <= most_) return;
+    most_ = live;
+    moment_ = moment;
+  }
+  bool is_known() const { return most_ >= 0; }
+  const HeldMoment& moment() const { return moment_; }
+
+ private:
+  std::function<bool(const HeldMoment&)> admits_;
+  std::int64_t most_ = -1;
+  HeldMoment moment_;
+};
+
+std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
+                                        const std::vector<Action>& list) {
+  const auto last = static_cast<std::int32_t>(stages.size()) - 1;
+  std::vector<Fullest> kept;
+  kept.emplace_back([](const HeldMoment&) { return true; });
+  kept.emplace_back(has_all_gradients);
+  kept.emplace_back([](const HeldMoment& m) { return has_all_gradients(m) && m.running == 0; });
+  kept.emplace_back([=](const HeldMoment& m) { return has_all_gradients(m) && m.running == last; });
+  HeldMoment now{.live = std::vector<std::int32_t>(stages.size(), 0),
+                 .gradients = std::vector<bool>(stages.size(), false)};
+  for (const Action& action : list) {
+    if (!is_compute(action.kind) || action.kind == ActionKind::step) continue;
+    now.running = static_cast<std::int32_t>(std::ranges::find(stages, action.stage) - stages.begin());
+    const std::size_t stage = index(now.running);
+    if (action.kind == ActionKind::forward) ++now.live[stage];
+    const bool ends_microbatch = makes_weight_gradient(action.kind);
+    if (ends_microbatch) now.gradients[stage] = true;
+    for (Fullest& fullest : kept) fullest.see(now);
+    if (ends_microbatch) --now.live[stage];
+  }
+  std::vector<HeldMoment> moments;
+  for (const Fullest& fullest : kept) {
+    if (fullest.is_known()) moments.push_back(fullest.moment());
+  }
+  return moments;
+}
+
+}  // namespace
+
+std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatches) {
+  return std::min(microbatches, 2 * stages);
+}
+
+ScheduleOutline outline_of(const Program& program) {
+  ScheduleOutline outline;
+  outline.ranks.resize(program.ranks.size());
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    const std::int32_t rank = program.placement.rank_of(stage, 0);
+    outline.rank_of_stage.push_back(rank);
+    outline.ranks[index(rank)].stages.push_back(stage);
+  }
+  for (const std::vector<Action>& list : program.ranks) {
+    outline.splits_backward |=
+        std::ranges::find(list, ActionKind::backward_weight, &Action::kind) != list.end();
+  }
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    outline.ranks[rank].moments = fullest_moments(outline.ranks[rank].stages, program.ranks[rank]);
+  }
+  return outline;
+}
+
+}  // namespace penstock

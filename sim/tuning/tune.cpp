@@ -1,0 +1,540 @@
+// Configurations are taken by their lower bounds, the fastest first, in rounds:
+//
+//   space -> prices, bounds of all -> a round of those that may still matter -> their times, eight at once
+//         -> peaks of those that still may -> what is known now -> the next round
+//
+// A configuration may matter if it could be among the first `top`, could be on the front of time and memory,
+// or could be the best of something that it chooses. All three are asked of its bounds first, of its time
+// next; as bounds are never above the truth, the answer is that of timing everything.
+
+#include "sim/tuning/tune.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/runs/simulate.hpp"
+#include "sim/tuning/configuration.hpp"
+#include "sim/tuning/configuration_prices.hpp"
+#include "sim/tuning/lower_bounds.hpp"
+#include "sim/tuning/program_library.hpp"
+#include "sim/tuning/timed_configurations.hpp"
+#include "sim/tuning/tuning_space.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kRound = 512;
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+/// What a configuration is at least, or is: device-nanoseconds of a step, bytes of its fullest device.
+struct Worth {
+  std::int64_t time = 0;
+  Bytes bytes = 0;
+};
+
+// --- choices ----------------------------------------------------------------------------------------------
+
+constexpr std::array<std::string_view, 12> kChoices = {
+    "tensor",         "context",  "context_exchange", "expert",           "data",      "stages",
+    "virtual_stages", "schedule", "layer_split",      "micro_batch_size", "recompute", "sharding"};
+using Values = std::array<std::string, kChoices.size()>;
+
+Values values_of(const TuneRequest& request, const Configuration& of) {
+  return {fmt::to_string(of.tensor),
+          fmt::to_string(of.context),
+          of.context == 1 ? "none" : std::string(to_text(of.context_exchange)),
+          fmt::to_string(of.expert),
+          fmt::to_string(of.data),
+          fmt::to_string(of.stages),
+          fmt::to_string(of.virtual_stages),
+          std::string(of.schedule),
+          to_text(request.layer_splits[of.layer_split]),
+          fmt::to_string(of.micro_batch_size),
+          std::string(to_text(of.recompute)),
+          fmt::to_string(of.sharding)};
+}
+
+/// The best so far with one value held.
+struct BestOfValue {
+  std::optional<std::size_t> fitting{};
+  Worth fitting_worth{};
+  std::optional<std::size_t> fastest{};  ///< whether it fits or not
+  std::int64_t fastest_time = kNever;
+};
+
+/// Numbers the values of all choices: every configuration has one of each.
+class ValueNumbers {
+ public:
+  using Numbers = std::array<std::uint16_t, kChoices.size()>;
+
+  Numbers of(const Configuration& of) {
+    const std::array<std::int64_t, kChoices.size()> codes = {
+        of.tensor,
+        of.context,
+        of.context == 1 ? 0 : 1 + static_cast<std::int64_t>(of.context_exchange),
+        of.expert,
+        of.data,
+        of.stages,
+        of.virtual_stages,
+        std::distance(schedule_table().data(), find_schedule(of.schedule)),
+        static_cast<std::int64_t>(of.layer_split),
+        of.micro_batch_size,
+        static_cast<std::int64_t>(of.recompute),
+        of.sharding};
+    Numbers numbers{};
+    for (std::size_t choice = 0; choice < codes.size(); ++choice) {
+      auto& known = known_[choice];
+      const auto next = static_cast<std::uint16_t>(count_);
+      const auto [entry, fresh] = known.try_emplace(codes[choice], next);
+      if (fresh) ++count_;
+      numbers[choice] = entry->second;
+    }
+    return numbers;
+  }
+  std::size_t count() const { return count_; }
+
+ private:
+  std::array<std::map<std::int64_t, std::uint16_t>, kChoices.size()> known_;
+  std::size_t count_ = 0;
+};
+
+// --- what is known ----------------------------------------------------------------------------------------
+
+/// What the configurations whose time and peak are known leave to be found.
+class Known {
+ public:
+  Known(std::size_t top, Bytes capacity, std::size_t values)
+      : top_(top), capacity_(capacity), values_(values) {}
+
+  bool fits(Bytes bytes) const { return bytes <= capacity_; }
+  /// So many may fit; where they are fewer than the first ones, others are among those.
+  void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
+
+  /// Whether a configuration that is worth this at least may matter.
+  bool may_matter(const ValueNumbers::Numbers& numbers, const Worth& least) const {
+    return may_be_first(least) || may_be_on_front(least) || may_be_best_of_value(numbers, least);
+  }
+
+  /// The time of a configuration, whose peak may not be known.
+  void note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time) {
+    for (const std::uint16_t value : numbers) {
+      BestOfValue& best = values_[value];
+      if (time >= best.fastest_time) continue;
+      best.fastest = number;
+      best.fastest_time = time;
+    }
+  }
+
+  void note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth) {
+    auto& times = fits(worth.bytes) ? fitting_times_ : other_times_;
+    times.insert(std::ranges::upper_bound(times, worth.time), worth.time);
+    if (times.size() > top_) times.pop_back();
+    add_to_front(worth);
+    if (!fits(worth.bytes)) return;
+    for (const std::uint16_t value : numbers) {
+      BestOfValue& best = values_[value];
+      const bool is_better = !best.fitting || std::tie(worth.time, worth.bytes) <
+                                                  std::tie(best.fitting_worth.time, best.fitting_worth.bytes);
+      if (!is_better) continue;
+      best.fitting = number;
+      best.fitting_worth = worth;
+    }
+  }
+
+  const BestOfValue& of_value(std::uint16_t value) const { return values_[value]; }
+
+ private:
+  bool may_be_first(const Worth& least) const {
+    if (fits(least.bytes)) return fitting_times_.size() < top_ || least.time <= fitting_times_.back();
+    return others_count_ && (other_times_.size() < top_ || least.time <= other_times_.back());
+  }
+  bool may_be_on_front(const Worth& least) const {
+    return std::ranges::none_of(front_, [&](const Worth& known) {
+      return known.time <= least.time && known.bytes <= least.bytes &&
+             (known.time < least.time || known.bytes < least.bytes);
+    });
+  }
+  bool may_be_best_of_value(const ValueNumbers::Numbers& numbers, const Worth& least) const {
+    return std::ranges::any_of(numbers, [&](std::uint16_t value) {
+      const BestOfValue& best = values_[value];
+      if (least.time < best.fastest_time) return true;
+      return fits(least.bytes) && (!best.fitting || least.time <= best.fitting_worth.time);
+    });
+  }
+  void add_to_front(const Worth& worth) {
+    const auto is_beaten = [](const Worth& one, const Worth& other) {
+      return other.time <= one.time && other.bytes <= one.bytes;
+    };
+    if (std::ranges::any_of(front_, [&](const Worth& known) { return is_beaten(worth, known); })) return;
+    std::erase_if(front_, [&](const Worth& known) { return is_beaten(known, worth); });
+    front_.push_back(worth);
+  }
+
+  std::size_t top_;
+  Bytes capacity_;
+  bool others_count_ = false;
+  std::vector<std::int64_t> fitting_times_;  // of the first ones, ascending
+  std::vector<std::int64_t> other_times_;
+  std::vector<Worth> front_;
+  std::vector<BestOfValue> values_;
+};
+
+// --- the search -------------------------------------------------------------------------------------------
+
+/// A configuration on its way.
+struct Candidate {
+  Configuration configuration;
+  ValueNumbers::Numbers values{};
+  Worth least;
+  std::optional<Ns> step_ns{};
+  std::optional<Bytes> peak_bytes{};
+};
+
+class Search {
+ public:
+  Search(const TuneRequest& request, const TuneOptions& options)
+      : request_(request), options_(options), prices_(request), programs_(request) {
+    const Workload& work = std::get<DeviceModel>(request.base.model).work;
+    if (work.device.memory_bytes > 0) capacity_ = work.device.memory_bytes;
+  }
+
+  tl::expected<TuneReport, std::string> report() {
+    if (request_.base.channels.eager_bytes > 0) {
+      return tl::unexpected(
+          std::string("tune: channels with eager messages make another program of every size; leave "
+                      "schedule.channel.eager out"));
+    }
+    auto space = tuning_space(request_);
+    if (!space) return tl::unexpected(space.error());
+    if (auto bounded = find_bounds(*space); !bounded) return tl::unexpected(bounded.error());
+    Known known(options_.top, capacity_, values_.count());
+    known.set_possible_fits(static_cast<std::size_t>(
+        std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
+    if (auto done = run(known); !done) return tl::unexpected(done.error());
+    return reported(known);
+  }
+
+ private:
+  // Prices and bounds of all.
+
+  tl::expected<void, std::string> find_bounds(const std::vector<Configuration>& space) {
+    candidates_.reserve(space.size());
+    for (const Configuration& configuration : space) {
+      const auto outline = programs_.outline(configuration);
+      if (!outline) return tl::unexpected(outline.error());
+      const PricedConfiguration priced = prices_.of(configuration, (*outline)->rank_of_stage);
+      const LowerBounds bounds = lower_bounds(priced, **outline, configuration.microbatches);
+      candidates_.push_back(
+          {.configuration = configuration,
+           .values = values_.of(configuration),
+           .least = {.time = bounds.step_ns * device_count(configuration), .bytes = bounds.peak_bytes}});
+    }
+    std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.least.time; });
+    return {};
+  }
+
+  PricedConfiguration priced(const Configuration& configuration) {
+    return prices_.of(configuration, (*programs_.outline(configuration))->rank_of_stage);
+  }
+
+  // Rounds.
+
+  tl::expected<void, std::string> run(Known& known) {
+    std::size_t next = 0;
+    while (next < candidates_.size()) {
+      std::vector<std::size_t> round;
+      for (; next < candidates_.size() && round.size() < kRound; ++next) {
+        const Candidate& candidate = candidates_[next];
+        if (!options_.prune || known.may_matter(candidate.values, candidate.least)) {
+          round.push_back(next);
+        } else {
+          ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
+        }
+      }
+      if (auto timed = time(round); !timed) return timed;
+      if (auto measured = measure(round, known); !measured) return measured;
+      if (options_.progress) options_.progress(next, candidates_.size());
+    }
+    return {};
+  }
+
+  /// The round's configurations by program, in the order in which programs first appear.
+  std::vector<std::vector<std::size_t>> by_program(const std::vector<std::size_t>& numbers) const {
+    std::map<ProgramLibrary::Key, std::size_t> place;
+    std::vector<std::vector<std::size_t>> groups;
+    for (const std::size_t number : numbers) {
+      const auto [known, fresh] =
+          place.try_emplace(ProgramLibrary::key_of(candidates_[number].configuration), groups.size());
+      if (fresh) groups.emplace_back();
+      groups[known->second].push_back(number);
+    }
+    return groups;
+  }
+
+  /// Calls `use(program, numbers, prices)` for the configurations of each program, on all cores.
+  template <typename Use>
+  tl::expected<void, std::string> for_each_program(const std::vector<std::size_t>& numbers, const Use& use) {
+    const auto groups = by_program(numbers);
+    std::vector<std::vector<PricedConfiguration>> prices(groups.size());
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      for (const std::size_t number : groups[g])
+        prices[g].push_back(priced(candidates_[number].configuration));
+    }
+    std::vector<std::string> errors(groups.size());
+    tbb::parallel_for(std::size_t{0}, groups.size(), [&](std::size_t g) {
+      const auto program = programs_.program(candidates_[groups[g].front()].configuration);
+      if (!program) {
+        errors[g] = program.error();
+        return;
+      }
+      use(**program, groups[g], prices[g]);
+    });
+    for (const std::string& error : errors) {
+      if (!error.empty()) return tl::unexpected(error);
+    }
+    return {};
+  }
+
+  tl::expected<void, std::string> time(const std::vector<std::size_t>& round) {
+    report_.evaluated += round.size();
+    return for_each_program(round, [&](const TunedProgram& program, const std::vector<std::size_t>& numbers,
+                                       const std::vector<PricedConfiguration>& prices) {
+      const std::vector<Ns> steps = step_times(program, prices);
+      for (std::size_t i = 0; i < numbers.size(); ++i) candidates_[numbers[i]].step_ns = steps[i];
+    });
+  }
+
+  /// The peaks of those that may matter still, now that their time is known.
+  tl::expected<void, std::string> measure(const std::vector<std::size_t>& round, Known& known) {
+    for (const std::size_t number : round)
+      known.note_time(number, candidates_[number].values, time_of(candidates_[number]));
+    std::vector<std::size_t> wanted;
+    for (const std::size_t number : round) {
+      const Candidate& candidate = candidates_[number];
+      const Worth least{.time = time_of(candidate), .bytes = candidate.least.bytes};
+      if (!options_.prune || known.may_matter(candidate.values, least)) wanted.push_back(number);
+    }
+    if (auto measured = measure_all(wanted); !measured) return measured;
+    for (const std::size_t number : wanted) {
+      const Candidate& candidate = candidates_[number];
+      known.note(number, candidate.values, {.time = time_of(candidate), .bytes = *candidate.peak_bytes});
+    }
+    return {};
+  }
+
+  tl::expected<void, std::string> measure_all(const std::vector<std::size_t>& numbers) {
+    return for_each_program(numbers, [&](const TunedProgram& program, const std::vector<std::size_t>& group,
+                                         const std::vector<PricedConfiguration>& prices) {
+      for (std::size_t i = 0; i < group.size(); ++i)
+        candidates_[group[i]].peak_bytes = penstock::peak_bytes(program, prices[i]);
+    });
+  }
+
+  static std::int64_t time_of(const Candidate& candidate) {
+    return *candidate.step_ns * device_count(candidate.configuration);
+  }
+
+  // What is said.
+
+  /// The order of candidates: fits, time, memory, tuple.
+  bool is_better(const Candidate& a, const Candidate& b) const {
+    const auto key = [&](const Candidate& c) {
+      return std::tuple(*c.peak_bytes > capacity_, time_of(c), *c.peak_bytes, c.configuration);
+    };
+    return key(a) < key(b);
+  }
+
+  tl::expected<TuneReport, std::string> reported(const Known& known) {
+    if (auto peaks = measure_fastest(known); !peaks) return tl::unexpected(peaks.error());
+    std::vector<std::size_t> listed = listed_numbers(known);
+    if (auto refined = refine(listed); !refined) return tl::unexpected(refined.error());
+    report_.space = candidates_.size();
+    std::map<std::size_t, std::size_t> place;
+    for (const std::size_t number : listed) {
+      place[number] = report_.candidates.size();
+      report_.candidates.push_back(tuned(number));
+    }
+    add_front();
+    add_choices(known, place);
+    return std::move(report_);
+  }
+
+  /// Peaks of what is fastest with a value, which may have been timed alone.
+  tl::expected<void, std::string> measure_fastest(const Known& known) {
+    std::vector<std::size_t> wanted;
+    for (std::size_t value = 0; value < values_.count(); ++value) {
+      const auto& fastest = known.of_value(static_cast<std::uint16_t>(value)).fastest;
+      if (fastest && !candidates_[*fastest].peak_bytes) wanted.push_back(*fastest);
+    }
+    std::ranges::sort(wanted);
+    const auto repeated = std::ranges::unique(wanted);
+    wanted.erase(repeated.begin(), repeated.end());
+    return measure_all(wanted);
+  }
+
+  /// The first ones, the front and the best of every value, the best first.
+  std::vector<std::size_t> listed_numbers(const Known& known) const {
+    std::vector<std::size_t> measured;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      if (candidates_[i].peak_bytes) measured.push_back(i);
+    }
+    const auto before = [&](std::size_t a, std::size_t b) {
+      return is_better(candidates_[a], candidates_[b]);
+    };
+    std::ranges::sort(measured, before);
+    std::vector<bool> is_listed(candidates_.size(), false);
+    for (std::size_t i = 0; i < std::min(options_.top, measured.size()); ++i) is_listed[measured[i]] = true;
+    for (const std::size_t number : front_of(measured)) is_listed[number] = true;
+    for (std::size_t value = 0; value < values_.count(); ++value) {
+      const BestOfValue& best = known.of_value(static_cast<std::uint16_t>(value));
+      if (best.fitting) is_listed[*best.fitting] = true;
+      if (best.fastest) is_listed[*best.fastest] = true;
+    }
+    std::erase_if(measured, [&](std::size_t number) { return !is_listed[number]; });
+    return measured;
+  }
+
+  /// Of measured configurations those that none beats.
+  std::vector<std::size_t> front_of(std::vector<std::size_t> numbers) const {
+    std::ranges::stable_sort(numbers, {}, [&](std::size_t n) {
+      return std::pair(time_of(candidates_[n]), *candidates_[n].peak_bytes);
+    });
+    std::vector<std::size_t> front;
+    for (const std::size_t number : numbers) {
+      if (front.empty() || *candidates_[number].peak_bytes < *candidates_[front.back()].peak_bytes)
+        front.push_back(number);
+    }
+    return front;
+  }
+
+  /// Schedules that weigh costs search their order for these, as simulate() has it; until the first ones are
+  /// all settled.
+  tl::expected<void, std::string> refine(std::vector<std::size_t>& listed) {
+    const auto before = [&](std::size_t a, std::size_t b) {
+      return is_better(candidates_[a], candidates_[b]);
+    };
+    refined_.assign(candidates_.size(), false);
+    for (;;) {
+      std::ranges::sort(listed, before);
+      const auto first = std::ranges::find_if(
+          listed.begin(),
+          listed.begin() + static_cast<std::ptrdiff_t>(std::min(options_.refined, listed.size())),
+          [&](std::size_t number) { return is_constructed(number); });
+      if (first == listed.begin() + static_cast<std::ptrdiff_t>(std::min(options_.refined, listed.size())))
+        return {};
+      if (auto refined = refine_one(*first); !refined) return refined;
+    }
+  }
+
+  bool is_constructed(std::size_t number) const {
+    return find_schedule(candidates_[number].configuration.schedule)->weighs_costs && !refined_[number];
+  }
+
+  tl::expected<void, std::string> refine_one(std::size_t number) {
+    Candidate& candidate = candidates_[number];
+    SimulateOptions options;
+    options.steady = SteadyState::skip;
+    const auto result = simulate_scenario(scenario_of(request_, candidate.configuration), options);
+    if (!result) return tl::unexpected(result.error().message);
+    candidate.step_ns = result->makespan_ns;
+    candidate.peak_bytes = 0;
+    for (const RankReport& rank : result->ranks)
+      candidate.peak_bytes = std::max(*candidate.peak_bytes, rank.memory.peak_bytes);
+    refined_[number] = true;
+    return {};
+  }
+
+  TunedConfiguration tuned(std::size_t number) const {
+    const Candidate& candidate = candidates_[number];
+    const Workload& work = std::get<DeviceModel>(request_.base.model).work;
+    const double device_seconds = static_cast<double>(time_of(candidate)) * 1e-9;
+    const auto samples = static_cast<double>(request_.global_batch_size);
+    return {.configuration = candidate.configuration,
+            .step_ns = *candidate.step_ns,
+            .peak_bytes = *candidate.peak_bytes,
+            .fits = *candidate.peak_bytes <= capacity_,
+            .constructed = is_constructed(number),
+            .tokens_per_second_per_device = samples * static_cast<double>(work.sequence) / device_seconds,
+            .mfu = samples * flops_per_sample(work.model, work.sequence) / device_seconds /
+                   peak_flops(work.device, work.precision)};
+  }
+
+  void add_front() {
+    const auto& candidates = report_.candidates;
+    std::vector<std::size_t> numbers(candidates.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
+    const auto worth = [&](std::size_t i) {
+      return std::pair(candidates[i].step_ns * device_count(candidates[i].configuration),
+                       candidates[i].peak_bytes);
+    };
+    std::ranges::stable_sort(numbers, {}, worth);
+    for (const std::size_t i : numbers) {
+      if (report_.front.empty() || candidates[i].peak_bytes < candidates[report_.front.back()].peak_bytes)
+        report_.front.push_back(i);
+    }
+  }
+
+  void add_choices(const Known& known, const std::map<std::size_t, std::size_t>& place) {
+    std::map<std::uint16_t, std::pair<std::size_t, std::string>> named;  // value: choice, its text
+    for (const Candidate& candidate : candidates_) {
+      for (std::size_t choice = 0; choice < kChoices.size(); ++choice) {
+        auto& entry = named[candidate.values[choice]];
+        if (entry.second.empty()) entry = {choice, values_of(request_, candidate.configuration)[choice]};
+      }
+    }
+    for (const auto& [value, text] : named) {
+      const BestOfValue& best = known.of_value(value);
+      ChoiceCost cost{.choice = kChoices[text.first], .value = text.second, .best = {}, .faster = {}};
+      if (best.fitting) cost.best = place.at(*best.fitting);
+      const bool is_other = best.fastest && best.fastest != best.fitting;
+      if (is_other && *candidates_[*best.fastest].peak_bytes > capacity_)
+        cost.faster = place.at(*best.fastest);
+      report_.choices.push_back(std::move(cost));
+    }
+    std::ranges::stable_sort(report_.choices, {}, [](const ChoiceCost& cost) {
+      return std::ranges::find(kChoices, cost.choice) - kChoices.begin();
+    });
+  }
+
+  const TuneRequest& request_;
+  const TuneOptions& options_;
+  ConfigurationPrices prices_;
+  ProgramLibrary programs_;
+  ValueNumbers values_;
+  Bytes capacity_ = kNever;
+  std::vector<Candidate> candidates_;
+  std::vector<bool> refined_;
+  TuneReport report_;
+};
+
+}  // namespace
+
+tl::expected<TuneReport, std::string> tune(const TuneRequest& request, const TuneOptions& options) {
+  return Search(request, options).report();
+}
+
+}  // namespace penstock

@@ -1,0 +1,65 @@
+#pragma once
+// The best configurations of a space, timed and measured by the simulator's own engine and memory account.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "sim/tuning/configuration.hpp"
+
+namespace penstock {
+
+/// A configuration with what simulate() says of it.
+struct TunedConfiguration {
+  Configuration configuration;
+  Ns step_ns = 0;
+  Bytes peak_bytes = 0;  ///< of the fullest device
+  bool fits = true;      ///< in the devices' memory
+  /// Its schedule searches an order for the stages' costs, and these figures are those of the order for equal
+  /// stages: simulate() may find a better one.
+  bool constructed = false;
+  double tokens_per_second_per_device = 0;
+  double mfu = 0;
+};
+
+/// A choice, and the best that it leaves.
+struct ChoiceCost {
+  std::string_view choice;  ///< "tensor", "schedule", ...: a member of Configuration
+  std::string value;
+  std::optional<std::size_t> best;  ///< of those that fit; index into TuneReport::candidates
+  /// One that is faster than that and does not fit; index as above.
+  std::optional<std::size_t> faster;
+};
+
+struct TuneReport {
+  std::size_t space = 0;             ///< configurations
+  std::size_t evaluated = 0;         ///< timed by the engine
+  std::size_t pruned_by_memory = 0;  ///< cannot fit, and others are faster or smaller
+  std::size_t pruned_by_time = 0;    ///< their lower bound is above what others take
+  /// The best first: those that fit before the others, then by tokens per second and device, then by memory,
+  /// then by their tuple. The first `top`, the front, and what `choices` names.
+  std::vector<TunedConfiguration> candidates;
+  std::vector<std::size_t> front;  ///< that none beats in time and memory; indices, fastest first
+  std::vector<ChoiceCost> choices;
+};
+
+/// Asked while a search runs: how many of how many configurations are settled.
+using TuneProgress = std::function<void(std::size_t done, std::size_t all)>;
+
+struct TuneOptions {
+  std::size_t top = 20;      ///< >= 1 configurations that are listed whatever they are
+  std::size_t refined = 10;  ///< of the first, how many schedules search their order for the true costs
+  bool prune = true;         ///< otherwise every configuration is timed; the answer is the same
+  TuneProgress progress{};
+};
+
+/// Errors: those of tuning_space(); channels with eager messages, whose programs depend on sizes.
+tl::expected<TuneReport, std::string> tune(const TuneRequest& request, const TuneOptions& options);
+
+}  // namespace penstock

@@ -1,0 +1,260 @@
+// The product of all choices, cut as early as a rule allows:
+//
+//   nodes > tensor > context, exchange > stages > data (what is left) > expert > microbatch > recomputation,
+//   sharding > schedule > v > layout
+//
+// Rules that the pricing has (what divides what) are asked of it; the others are here.
+
+#include "sim/tuning/tuning_space.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/pricing/workload_faults.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/tuning/configuration.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::int32_t kMostSamples = 16;
+constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
+constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
+/// ZeRO stages that have a price.
+constexpr std::array kShardings = {0, 1};
+
+/// Whether the request's choices have it.
+template <typename Value>
+bool allows(const std::vector<Value>& choices, Value value) {
+  return choices.empty() || std::ranges::find(choices, value) != choices.end();
+}
+
+std::vector<std::int32_t> divisors(std::int64_t number) {
+  std::vector<std::int32_t> found;
+  for (std::int32_t i = 1; i <= number; ++i) {
+    if (number % i == 0) found.push_back(i);
+  }
+  return found;
+}
+
+/// One pipeline that trains synchronously, with one copy of the weights.
+bool is_tunable(const ScheduleInfo& schedule) {
+  constexpr std::array<std::string_view, 5> kOthers = {"data-parallel", "dualpipe", "chimera", "gems",
+                                                       "pipedream-2bw"};
+  return !schedule.asynchronous && std::ranges::find(kOthers, schedule.name) == kOthers.end();
+}
+
+bool takes_chunks(const ScheduleInfo& schedule) {
+  return std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
+}
+
+class Space {
+ public:
+  Space(const TuneRequest& request, std::vector<const ScheduleInfo*> schedules)
+      : request_(request),
+        choices_(request.choices),
+        work_(std::get<DeviceModel>(request.base.model).work),
+        schedules_(std::move(schedules)) {}
+
+  std::vector<Configuration> all() {
+    const std::int32_t own = request_.base.cluster.named->nodes;
+    for (const std::int32_t nodes :
+         request_.nodes.empty() ? std::vector<std::int32_t>{own} : request_.nodes) {
+      now_.nodes = nodes;
+      devices_ = std::int64_t{nodes} * work_.device.devices_per_node;
+      add_degrees();
+    }
+    std::ranges::sort(found_);
+    return std::move(found_);
+  }
+
+ private:
+  void add_degrees() {
+    for (const std::int32_t tensor : divisors(devices_)) {
+      if (!allows(choices_.tensor, tensor) || tensor > work_.device.nvlink_devices) continue;
+      now_.tensor = tensor;
+      for (const std::int32_t context : divisors(devices_ / tensor)) {
+        if (!allows(choices_.context, context)) continue;
+        now_.context = context;
+        for (const ContextExchange exchange : kExchanges) {
+          // One device exchanges nothing, by either way.
+          if (context == 1 && exchange != ContextExchange::ring) continue;
+          if (context > 1 && !allows(choices_.context_exchange, exchange)) continue;
+          now_.context_exchange = exchange;
+          add_pipelines();
+        }
+      }
+    }
+  }
+
+  void add_pipelines() {
+    const std::int64_t copies = devices_ / now_.tensor / now_.context;
+    for (const std::int32_t stages : divisors(copies)) {
+      now_.stages = stages;
+      now_.data = static_cast<std::int32_t>(copies / stages);
+      if (!allows(choices_.stages, stages) || !allows(choices_.data, now_.data)) continue;
+      const std::int64_t experts = work_.model.experts ? work_.model.experts->count : 1;
+      for (const std::int32_t expert : divisors(experts)) {
+        if (!allows(choices_.expert, expert)) continue;
+        now_.expert = expert;
+        if (is_priced()) add_batches();
+      }
+    }
+  }
+
+  /// Whether heads, widths, sequences and experts divide as the degrees ask.
+  bool is_priced() {
+    work_.parallel.tensor = now_.tensor;
+    work_.parallel.context = now_.context;
+    work_.parallel.context_exchange = now_.context_exchange;
+    work_.parallel.expert = now_.expert;
+    work_.parallel.data = now_.data;
+    work_.ranks = now_.stages;
+    return !fault_of(work_);
+  }
+
+  void add_batches() {
+    for (std::int32_t samples = 1; samples <= kMostSamples; samples *= 2) {
+      const std::int64_t together = std::int64_t{samples} * now_.data;
+      if (!allows(choices_.micro_batch_size, samples) || request_.global_batch_size % together != 0) continue;
+      now_.micro_batch_size = samples;
+      now_.microbatches = static_cast<std::int32_t>(request_.global_batch_size / together);
+      for (const LayerRecompute recompute : kRecomputes) {
+        if (!allows(choices_.recompute, recompute)) continue;
+        now_.recompute = recompute;
+        for (const std::int32_t sharding : kShardings) {
+          if (!allows(choices_.sharding, sharding)) continue;
+          if (sharding > 0 && now_.data * now_.context == 1) continue;
+          now_.sharding = sharding;
+          add_schedules();
+        }
+      }
+    }
+  }
+
+  void add_schedules() {
+    if (now_.stages == 1) {
+      add_single_stage();
+      return;
+    }
+    for (const ScheduleInfo* schedule : schedules_) {
+      now_.schedule = schedule->name;
+      for (const std::int32_t chunks : chunks_of_schedule(*schedule)) {
+        if (!allows(choices_.virtual_stages, chunks)) continue;
+        now_.virtual_stages = chunks;
+        if (is_taken(*schedule)) add_layouts();
+      }
+    }
+  }
+
+  /// A pipeline of one stage is the same under any schedule and layout: microbatch after microbatch.
+  void add_single_stage() {
+    now_.schedule = "1f1b";
+    now_.virtual_stages = 1;
+    now_.layer_split = 0;
+    if (allows(choices_.virtual_stages, 1)) found_.push_back(now_);
+  }
+
+  /// v = 1 of a schedule that takes others is another schedule by its own name.
+  std::vector<std::int32_t> chunks_of_schedule(const ScheduleInfo& schedule) const {
+    if (schedule.chunks > 0) return {schedule.chunks};
+    if (!takes_chunks(schedule)) return {1};
+    std::vector<std::int32_t> chunks;
+    const auto most = static_cast<std::int64_t>(work_.model.layers.size()) + 2;
+    for (std::int32_t v = 2; std::int64_t{v} * now_.stages <= most; ++v) chunks.push_back(v);
+    return chunks;
+  }
+
+  bool is_taken(const ScheduleInfo& schedule) {
+    const auto key = std::tuple(schedule.name, now_.stages, now_.virtual_stages, now_.microbatches);
+    const auto [known, fresh] = taken_.try_emplace(key, false);
+    if (fresh) {
+      Shape shape = request_.base.shape;
+      shape.stages = now_.stages;
+      shape.virtual_stages = schedule.chunks > 0 ? 1 : now_.virtual_stages;
+      shape.microbatches = now_.microbatches;
+      known->second = check_shape(schedule.name, shape).has_value();
+    }
+    return known->second;
+  }
+
+  void add_layouts() {
+    const std::int32_t stages = now_.stages * now_.virtual_stages;
+    for (std::size_t i = 0; i < request_.layer_splits.size(); ++i) {
+      now_.layer_split = i;
+      if (is_cut(i, stages)) found_.push_back(now_);
+    }
+  }
+
+  bool is_cut(std::size_t split, std::int32_t stages) {
+    const auto [known, fresh] = cuts_.try_emplace({split, stages}, false);
+    if (fresh) {
+      const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
+      known->second = split_layers(request_.layer_splits[split], layers, stages).has_value();
+    }
+    return known->second;
+  }
+
+  const TuneRequest& request_;
+  const TuneChoices& choices_;
+  Workload work_;
+  std::vector<const ScheduleInfo*> schedules_;
+  std::int64_t devices_ = 1;
+  Configuration now_;
+  std::map<std::tuple<std::string_view, std::int32_t, std::int32_t, std::int32_t>, bool> taken_;
+  std::map<std::pair<std::size_t, std::int32_t>, bool> cuts_;
+  std::vector<Configuration> found_;
+};
+
+tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const TuneRequest& request) {
+  std::vector<const ScheduleInfo*> schedules;
+  for (const std::string& name : request.schedules) {
+    const ScheduleInfo* schedule = find_schedule(name);
+    if (schedule == nullptr) return tl::unexpected(fmt::format("schedule: unknown schedule \"{}\"", name));
+    if (!is_tunable(*schedule)) {
+      return tl::unexpected(
+          fmt::format("schedule: {} is not tuned: expected schedules that train synchronously, with one copy "
+                      "of the weights in a pipeline, such as 1f1b or zb-v",
+                      schedule->name));
+    }
+    if (std::ranges::find(schedules, schedule) == schedules.end()) schedules.push_back(schedule);
+  }
+  return schedules;
+}
+
+}  // namespace
+
+tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneRequest& request) {
+  if (!std::holds_alternative<DeviceModel>(request.base.model)) {
+    return tl::unexpected(
+        std::string("tune: expected a model on named devices: model.huggingface, model.sequence and "
+                    "cluster.device, or --model, --sequence and --device"));
+  }
+  auto schedules = schedules_of(request);
+  if (!schedules) return tl::unexpected(schedules.error());
+  auto space = Space(request, *std::move(schedules)).all();
+  if (!space.empty()) return space;
+  return tl::unexpected(fmt::format(
+      "tune: no configuration is left: expected degrees that divide the model and fill {} x {} "
+      "devices, and a global batch of {} that microbatches and copies divide; allow more choices",
+      request.base.cluster.named->nodes, request.base.cluster.named->type.name, request.global_batch_size));
+}
+
+}  // namespace penstock

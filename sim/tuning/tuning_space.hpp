@@ -1,0 +1,29 @@
+#pragma once
+// Which configurations there are: the one list that the search and an exhaustive look share.
+
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "sim/tuning/configuration.hpp"
+
+namespace penstock {
+
+/// A configuration is in the space if
+///   tensor x context x data x stages = all devices;
+///   tensor divides the attention heads and the feed-forward width, divides the key heads or is a multiple of
+///   them, and fits one NVLink domain;
+///   2 context divides the sequence (ring), or context x tensor the heads (all-to-all);
+///   expert divides the experts and tensor x context x data;
+///   the microbatch is a power of two up to 16, and micro_batch_size x data divides the global batch;
+///   stages x virtual stages divides the layers (even), the layers + 2 (ends-one-less), or is what a listed
+///   layout has;
+///   the schedule takes (stages, virtual stages, M);
+///   sharding is 0, or another where weights have copies;
+/// and the choices of the request allow it. Configurations that are one and the same (a pipeline of one
+/// stage under any schedule and layout, v = 1 under an interleaved one) are there once. Ascending. Error: no
+/// model on named devices; an unknown schedule, or one that does not train synchronously with one copy of
+/// the weights a pipeline; nothing is left.
+tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneRequest& request);
+
+}  // namespace penstock
