@@ -115,7 +115,7 @@ tl::expected<std::string, Failure> known_schedule(const std::string& name) {
                   name, nearest_name(name, known)));
 }
 
-tl::expected<Scenario, Failure> load_input(const InputFlags& flags) {
+tl::expected<std::vector<Override>, Failure> scenario_overrides(const InputFlags& flags) {
   auto overrides = overrides_of(flags.settings);
   if (!overrides) return tl::unexpected(overrides.error());
   if (!flags.dialect.empty()) {
@@ -126,6 +126,12 @@ tl::expected<Scenario, Failure> load_input(const InputFlags& flags) {
     overrides->push_back({.key = "schedule.dialect", .value = flags.dialect});
   }
   for (Override& change : overrides_of(flags.model)) overrides->push_back(std::move(change));
+  return overrides;
+}
+
+tl::expected<Scenario, Failure> load_input(const InputFlags& flags) {
+  const auto overrides = scenario_overrides(flags);
+  if (!overrides) return tl::unexpected(overrides.error());
   auto scenario = flags.file.empty() ? parse_scenario("{}", "", "", *overrides)
                                      : load_scenario_or_program(flags.file, *overrides);
   if (!scenario) return bad_input(scenario.error());

@@ -3,14 +3,19 @@
 
 #include <string>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/batch.hpp"
+#include "scenarios/read/override.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {
+
+/// What --set and the flags of the model put into a scenario, in the order in which one overrides the other.
+tl::expected<std::vector<Override>, Failure> scenario_overrides(const InputFlags& flags);
 
 /// The scenario or program of `flags.file` with --set applied and nothing else; without a file the defaults.
 tl::expected<Scenario, Failure> load_input(const InputFlags& flags);

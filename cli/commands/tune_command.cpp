@@ -15,12 +15,17 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/tune_flags.hpp"
+#include "cli/commands/tune_launchers.hpp"
 #include "cli/commands/tune_output.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/override.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/tune.hpp"
 #include "sim/tuning/tuning_space.hpp"
@@ -28,7 +33,27 @@
 namespace penstock {
 namespace {
 
-const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".html", ".txt"};
+const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".html", ".txt", ".yaml"};
+
+/// The best configuration's scenario.
+tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, const TuneAnswer& answer) {
+  const InputFlags input = base_input(flags);
+  auto overrides = scenario_overrides(input);
+  if (!overrides) return tl::unexpected(overrides.error().message);
+  for (Override& change : overrides_of(answer.request, answer.report.candidates.front().configuration))
+    overrides->push_back(std::move(change));
+  return edited_scenario(input.file, *overrides);
+}
+
+/// What --emit asks for; empty without it.
+tl::expected<std::string, Failure> launch_text(const TuneFlags& flags, const TuneAnswer& answer) {
+  if (flags.emit.empty()) return std::string();
+  const Configuration& best = answer.report.candidates.front().configuration;
+  const auto arguments = flags.emit == "megatron" ? megatron_arguments(answer.request, best)
+                                                  : torchtitan_arguments(answer.request, best);
+  if (!arguments) return bad_input(fmt::format("--emit {}", arguments.error()));
+  return fmt::format("\n{}\n{}", flags.emit, *arguments);
+}
 
 Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   const auto space = tuning_space(request);
@@ -65,8 +90,12 @@ Outcome run_tune(const TuneFlags& flags) {
   const std::vector<OutputForm> forms = {{".json", [&] { return tune_json(*answer); }},
                                          {".csv", [&] { return tune_csv(*answer); }},
                                          {".html", [&] { return tune_html(*answer); }},
-                                         {".txt", [&] { return tune_text(*answer, 0); }}};
-  const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width());
+                                         {".txt", [&] { return tune_text(*answer, 0); }},
+                                         {".yaml", [&] { return best_scenario(flags, *answer); }}};
+  const auto launch = launch_text(flags, *answer);
+  if (!launch) return tl::unexpected(launch.error());
+  const std::string text =
+      flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width()) + *launch;
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
   return ExitCode::ok;

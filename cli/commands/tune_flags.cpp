@@ -108,14 +108,8 @@ tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
   return choices;
 }
 
-/// The scenario without a schedule, its memory and price as the flags have them.
 tl::expected<Scenario, Failure> base_of(const TuneFlags& flags) {
-  InputFlags input = flags.input;
-  input.global_batch_size.reset();
-  if (!flags.choices.memory_limit.empty())
-    input.settings.push_back("cluster.memory=" + flags.choices.memory_limit);
-  if (!flags.price.empty()) input.settings.push_back("cluster.price=" + flags.price);
-  auto scenario = load_input(input);
+  auto scenario = load_input(base_input(flags));
   if (!scenario) return scenario;
   if (std::holds_alternative<DeviceModel>(scenario->model)) return scenario;
   return bad_input(
@@ -142,6 +136,15 @@ Numbers nodes_up_to(std::int64_t most) {
 }
 
 }  // namespace
+
+InputFlags base_input(const TuneFlags& flags) {
+  InputFlags input = flags.input;
+  input.global_batch_size.reset();
+  if (!flags.choices.memory_limit.empty())
+    input.settings.push_back(fmt::format("cluster.memory={}", flags.choices.memory_limit));
+  if (!flags.price.empty()) input.settings.push_back(fmt::format("cluster.price={}", flags.price));
+  return input;
+}
 
 void add_tune_flags(Subcommand app, TuneFlags& flags) {
   add_input_file(app, flags.input.file);

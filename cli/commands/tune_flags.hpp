@@ -40,12 +40,15 @@ struct TuneFlags {
   bool list = false;
   bool exhaustive = false;
   bool sensitivity = false;
-  std::string emit;
+  std::string emit;  ///< "megatron" or "torchtitan"
   std::string price;
-  std::string tokens;
+  std::optional<double> tokens;
 };
 
 void add_tune_flags(Subcommand app, TuneFlags& flags);
+
+/// The scenario that is tuned, its memory and price as the flags have them.
+InputFlags base_input(const TuneFlags& flags);
 
 /// Errors: no model on named devices, no global batch, words and numbers that no choice has.
 tl::expected<TuneRequest, Failure> request_of(const TuneFlags& flags);

@@ -282,6 +282,46 @@ tl::expected<Node, std::string> parse_document(std::string_view text,
   }
 }
 
+namespace {
+
+void emit(YAML::Emitter& out, const Node& node, bool is_part) {
+  switch (node.kind) {
+    case Node::Kind::nothing:
+      out << YAML::Null;
+      return;
+    case Node::Kind::scalar:
+      out << node.text;
+      return;
+    case Node::Kind::list:
+      out << YAML::Flow << YAML::BeginSeq;
+      for (const Node& item : node.items) emit(out, item, false);
+      out << YAML::EndSeq;
+      return;
+    case Node::Kind::mapping:
+      // The parts below each other, and their keys; what is nested deeper in braces.
+      if (!is_part) out << YAML::Flow;
+      out << YAML::BeginMap;
+      for (const Node::Entry& entry : node.entries) {
+        out << YAML::Key << entry.key.text << YAML::Value;
+        const bool has_parts = is_part && entry.value.kind == Node::Kind::mapping &&
+                               std::ranges::none_of(entry.value.entries, [](const Node::Entry& inner) {
+                                 return inner.value.kind == Node::Kind::mapping;
+                               });
+        emit(out, entry.value, has_parts);
+      }
+      out << YAML::EndMap;
+      return;
+  }
+}
+
+}  // namespace
+
+std::string document_to_yaml(const Node& document) {
+  YAML::Emitter out;
+  emit(out, document, true);
+  return std::string(out.c_str()) + "\n";
+}
+
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,
                                                       std::string_view name) {
   constexpr std::uintmax_t kLargest = 64U << 20U;

@@ -56,6 +56,9 @@ std::string describe(const Node& node);
 tl::expected<Node, std::string> parse_document(std::string_view text,
                                                const std::shared_ptr<const Source>& source);
 
+/// The document as YAML text, which reads back as the same tree; places and comments are not in it.
+std::string document_to_yaml(const Node& document);
+
 /// A file's content, without a byte order mark. Errors: it does not exist, is a directory, cannot be read, is
 /// larger than 64 MiB; the message starts with `name`, as messages show the file.
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,

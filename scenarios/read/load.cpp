@@ -203,6 +203,28 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
   return scenario;
 }
 
+/// Parts are resolved again after each override: --set model=FILE names a file, --set
+/// model.layers.0.forward=1ms reaches into one.
+tl::expected<Node, std::string> edited(Node document, std::span<const Override> overrides) {
+  tl::expected<Node, std::string> changed = std::move(document);
+  for (const Override& change : overrides) {
+    changed = apply_override(*std::move(changed), change);
+    if (changed) changed = written_out(*std::move(changed));
+    if (!changed) break;
+  }
+  return changed;
+}
+
+/// Puts the whole path in place of the file's name at the end of the keys, where there is one.
+void name_file_whole(Node* node, std::span<const std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    if (node == nullptr || node->kind != Node::Kind::mapping) return;
+    node = node->find(key);
+  }
+  if (node == nullptr || node->kind != Node::Kind::scalar) return;
+  node->text = std::filesystem::absolute(named_file(*node).path).lexically_normal().string();
+}
+
 }  // namespace
 
 tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::string_view name,
@@ -214,14 +236,9 @@ tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::s
   if (document) document = written_out(*std::move(document));
   if (!document) return tl::unexpected(document.error());
   const auto own = own_micro_batch_size(*document);
-  // Parts are resolved again after each: --set model=FILE names a file, --set model.layers.0.forward=1ms
-  // reaches into one.
-  for (const Override& change : overrides) {
-    document = apply_override(*std::move(document), change);
-    if (document) document = written_out(*std::move(document));
-    if (!document) return tl::unexpected(document.error());
-  }
-  return read_scenario(*document, std::string(name), own);
+  const auto changed = edited(*std::move(document), overrides);
+  if (!changed) return tl::unexpected(changed.error());
+  return read_scenario(*changed, std::string(name), own);
 }
 
 tl::expected<Scenario, std::string> load_scenario(const std::filesystem::path& path,
@@ -229,6 +246,23 @@ tl::expected<Scenario, std::string> load_scenario(const std::filesystem::path& p
   const auto text = read_text_file(path, path.string());
   if (!text) return tl::unexpected(text.error());
   return parse_scenario(*text, path.string(), path.parent_path(), overrides);
+}
+
+tl::expected<std::string, std::string> edited_scenario(const std::filesystem::path& path,
+                                                       std::span<const Override> overrides) {
+  const tl::expected<std::string, std::string> text =
+      path.empty() ? std::string("{}") : read_text_file(path, path.string());
+  if (!text) return tl::unexpected(text.error());
+  auto document =
+      parse_document(*text, std::make_shared<const Source>(Source{
+                                .name = path.string(), .directory = path.parent_path(), .override_key = ""}));
+  if (document) document = written_out(*std::move(document));
+  if (document) document = edited(*std::move(document), overrides);
+  if (!document) return tl::unexpected(document.error());
+  name_file_whole(&*document, std::array<std::string_view, 2>{"model", "huggingface"});
+  for (const std::string_view table : {"gemm", "attention", "collectives"})
+    name_file_whole(&*document, std::array<std::string_view, 3>{"cluster", "kernels", table});
+  return document_to_yaml(*document);
 }
 
 }  // namespace penstock

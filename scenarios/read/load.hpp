@@ -23,4 +23,10 @@ tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::s
                                                    const std::filesystem::path& base_directory,
                                                    std::span<const Override> overrides = {});
 
+/// A scenario file (an empty path: `{}`) with overrides in place, as text that reads back as the same
+/// scenario from any directory: files that it names are named whole. Errors: as above, as far as they are the
+/// document's and the overrides' own.
+tl::expected<std::string, std::string> edited_scenario(const std::filesystem::path& path,
+                                                       std::span<const Override> overrides);
+
 }  // namespace penstock

@@ -5,13 +5,19 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/batch.hpp"
+#include "scenarios/read/override.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/rules/generators.hpp"
 
@@ -51,6 +57,37 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
                          .global_batch_size = request.global_batch_size,
                          .microbatches = {}};
   return scenario;
+}
+
+std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration) {
+  const ScheduleInfo* schedule = find_schedule(configuration.schedule);
+  const std::int32_t chunks = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
+  const auto number = [](std::string key, std::int64_t value) {
+    return Override{.key = std::move(key), .value = fmt::to_string(value)};
+  };
+  const auto word = [](std::string key, std::string_view value) {
+    return Override{.key = std::move(key), .value = fmt::format("{}", value)};
+  };
+  std::vector<Override> overrides = {
+      number("cluster.nodes", configuration.nodes),
+      number("parallel.tensor", configuration.tensor),
+      number("parallel.context", configuration.context),
+      word("parallel.context_exchange", to_text(configuration.context_exchange)),
+      number("parallel.expert", configuration.expert),
+      number("parallel.data", configuration.data),
+      word("parallel.distributed_optimizer", configuration.sharding > 0 ? "true" : "false"),
+      word("schedule.name", configuration.schedule),
+      number("schedule.stages", configuration.stages),
+      word("schedule.layer_split", to_text(request.layer_splits[configuration.layer_split])),
+      number("training.micro_batch_size", configuration.micro_batch_size),
+      number("training.global_batch_size", request.global_batch_size),
+      word("training.recompute", to_text(configuration.recompute))};
+  if (chunks > 1 || request.base.shape.virtual_stages > 1)
+    overrides.push_back(number("schedule.virtual_stages", chunks));
+  // Both sizes say it; a base that states M would contradict them.
+  if (request.base.batch.microbatches)
+    overrides.push_back(number("schedule.microbatches", configuration.microbatches));
+  return overrides;
 }
 
 }  // namespace penstock

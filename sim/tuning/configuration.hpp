@@ -11,6 +11,7 @@
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/override.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {
@@ -66,6 +67,10 @@ struct TuneRequest {
 
 /// Devices that the configuration occupies.
 std::int64_t device_count(const Configuration& configuration);
+
+/// What the configuration is in a scenario file over the request's: edited_scenario() with it reads back as
+/// scenario_of().
+std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration);
 
 /// The scenario that simulate() and a run take. Requires a configuration of the request's space.
 Scenario scenario_of(const TuneRequest& request, const Configuration& configuration);

@@ -37,8 +37,10 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/tuning/choice_values.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/configuration_prices.hpp"
+#include "sim/tuning/known_worth.hpp"
 #include "sim/tuning/lower_bounds.hpp"
 #include "sim/tuning/program_library.hpp"
 #include "sim/tuning/timed_configurations.hpp"
@@ -48,162 +50,6 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kRound = 512;
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
-/// What a configuration is at least, or is: device-nanoseconds of a step, bytes of its fullest device.
-struct Worth {
-  std::int64_t time = 0;
-  Bytes bytes = 0;
-};
-
-// --- choices ----------------------------------------------------------------------------------------------
-
-constexpr std::array<std::string_view, 12> kChoices = {
-    "tensor",         "context",  "context_exchange", "expert",           "data",      "stages",
-    "virtual_stages", "schedule", "layer_split",      "micro_batch_size", "recompute", "sharding"};
-using Values = std::array<std::string, kChoices.size()>;
-
-Values values_of(const TuneRequest& request, const Configuration& of) {
-  return {fmt::to_string(of.tensor),
-          fmt::to_string(of.context),
-          of.context == 1 ? "none" : std::string(to_text(of.context_exchange)),
-          fmt::to_string(of.expert),
-          fmt::to_string(of.data),
-          fmt::to_string(of.stages),
-          fmt::to_string(of.virtual_stages),
-          std::string(of.schedule),
-          to_text(request.layer_splits[of.layer_split]),
-          fmt::to_string(of.micro_batch_size),
-          std::string(to_text(of.recompute)),
-          fmt::to_string(of.sharding)};
-}
-
-/// The best so far with one value held.
-struct BestOfValue {
-  std::optional<std::size_t> fitting{};
-  Worth fitting_worth{};
-  std::optional<std::size_t> fastest{};  ///< whether it fits or not
-  std::int64_t fastest_time = kNever;
-};
-
-/// Numbers the values of all choices: every configuration has one of each.
-class ValueNumbers {
- public:
-  using Numbers = std::array<std::uint16_t, kChoices.size()>;
-
-  Numbers of(const Configuration& of) {
-    const std::array<std::int64_t, kChoices.size()> codes = {
-        of.tensor,
-        of.context,
-        of.context == 1 ? 0 : 1 + static_cast<std::int64_t>(of.context_exchange),
-        of.expert,
-        of.data,
-        of.stages,
-        of.virtual_stages,
-        std::distance(schedule_table().data(), find_schedule(of.schedule)),
-        static_cast<std::int64_t>(of.layer_split),
-        of.micro_batch_size,
-        static_cast<std::int64_t>(of.recompute),
-        of.sharding};
-    Numbers numbers{};
-    for (std::size_t choice = 0; choice < codes.size(); ++choice) {
-      auto& known = known_[choice];
-      const auto next = static_cast<std::uint16_t>(count_);
-      const auto [entry, fresh] = known.try_emplace(codes[choice], next);
-      if (fresh) ++count_;
-      numbers[choice] = entry->second;
-    }
-    return numbers;
-  }
-  std::size_t count() const { return count_; }
-
- private:
-  std::array<std::map<std::int64_t, std::uint16_t>, kChoices.size()> known_;
-  std::size_t count_ = 0;
-};
-
-// --- what is known ----------------------------------------------------------------------------------------
-
-/// What the configurations whose time and peak are known leave to be found.
-class Known {
- public:
-  Known(std::size_t top, Bytes capacity, std::size_t values)
-      : top_(top), capacity_(capacity), values_(values) {}
-
-  bool fits(Bytes bytes) const { return bytes <= capacity_; }
-  /// So many may fit; where they are fewer than the first ones, others are among those.
-  void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
-
-  /// Whether a configuration that is worth this at least may matter.
-  bool may_matter(const ValueNumbers::Numbers& numbers, const Worth& least) const {
-    return may_be_first(least) || may_be_on_front(least) || may_be_best_of_value(numbers, least);
-  }
-
-  /// The time of a configuration, whose peak may not be known.
-  void note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time) {
-    for (const std::uint16_t value : numbers) {
-      BestOfValue& best = values_[value];
-      if (time >= best.fastest_time) continue;
-      best.fastest = number;
-      best.fastest_time = time;
-    }
-  }
-
-  void note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth) {
-    auto& times = fits(worth.bytes) ? fitting_times_ : other_times_;
-    times.insert(std::ranges::upper_bound(times, worth.time), worth.time);
-    if (times.size() > top_) times.pop_back();
-    add_to_front(worth);
-    if (!fits(worth.bytes)) return;
-    for (const std::uint16_t value : numbers) {
-      BestOfValue& best = values_[value];
-      const bool is_better = !best.fitting || std::tie(worth.time, worth.bytes) <
-                                                  std::tie(best.fitting_worth.time, best.fitting_worth.bytes);
-      if (!is_better) continue;
-      best.fitting = number;
-      best.fitting_worth = worth;
-    }
-  }
-
-  const BestOfValue& of_value(std::uint16_t value) const { return values_[value]; }
-
- private:
-  bool may_be_first(const Worth& least) const {
-    if (fits(least.bytes)) return fitting_times_.size() < top_ || least.time <= fitting_times_.back();
-    return others_count_ && (other_times_.size() < top_ || least.time <= other_times_.back());
-  }
-  bool may_be_on_front(const Worth& least) const {
-    return std::ranges::none_of(front_, [&](const Worth& known) {
-      return known.time <= least.time && known.bytes <= least.bytes &&
-             (known.time < least.time || known.bytes < least.bytes);
-    });
-  }
-  bool may_be_best_of_value(const ValueNumbers::Numbers& numbers, const Worth& least) const {
-    return std::ranges::any_of(numbers, [&](std::uint16_t value) {
-      const BestOfValue& best = values_[value];
-      if (least.time < best.fastest_time) return true;
-      return fits(least.bytes) && (!best.fitting || least.time <= best.fitting_worth.time);
-    });
-  }
-  void add_to_front(const Worth& worth) {
-    const auto is_beaten = [](const Worth& one, const Worth& other) {
-      return other.time <= one.time && other.bytes <= one.bytes;
-    };
-    if (std::ranges::any_of(front_, [&](const Worth& known) { return is_beaten(worth, known); })) return;
-    std::erase_if(front_, [&](const Worth& known) { return is_beaten(known, worth); });
-    front_.push_back(worth);
-  }
-
-  std::size_t top_;
-  Bytes capacity_;
-  bool others_count_ = false;
-  std::vector<std::int64_t> fitting_times_;  // of the first ones, ascending
-  std::vector<std::int64_t> other_times_;
-  std::vector<Worth> front_;
-  std::vector<BestOfValue> values_;
-};
-
-// --- the search -------------------------------------------------------------------------------------------
 
 /// A configuration on its way.
 struct Candidate {
@@ -231,7 +77,7 @@ class Search {
     auto space = tuning_space(request_);
     if (!space) return tl::unexpected(space.error());
     if (auto bounded = find_bounds(*space); !bounded) return tl::unexpected(bounded.error());
-    Known known(options_.top, capacity_, values_.count());
+    KnownWorth known(options_.top, capacity_, values_.count());
     known.set_possible_fits(static_cast<std::size_t>(
         std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
     if (auto done = run(known); !done) return tl::unexpected(done.error());
@@ -263,7 +109,7 @@ class Search {
 
   // Rounds.
 
-  tl::expected<void, std::string> run(Known& known) {
+  tl::expected<void, std::string> run(KnownWorth& known) {
     std::size_t next = 0;
     while (next < candidates_.size()) {
       std::vector<std::size_t> round;
@@ -329,7 +175,7 @@ class Search {
   }
 
   /// The peaks of those that may matter still, now that their time is known.
-  tl::expected<void, std::string> measure(const std::vector<std::size_t>& round, Known& known) {
+  tl::expected<void, std::string> measure(const std::vector<std::size_t>& round, KnownWorth& known) {
     for (const std::size_t number : round)
       known.note_time(number, candidates_[number].values, time_of(candidates_[number]));
     std::vector<std::size_t> wanted;
@@ -368,7 +214,7 @@ class Search {
     return key(a) < key(b);
   }
 
-  tl::expected<TuneReport, std::string> reported(const Known& known) {
+  tl::expected<TuneReport, std::string> reported(const KnownWorth& known) {
     if (auto peaks = measure_fastest(known); !peaks) return tl::unexpected(peaks.error());
     std::vector<std::size_t> listed = listed_numbers(known);
     if (auto refined = refine(listed); !refined) return tl::unexpected(refined.error());
@@ -384,10 +230,10 @@ class Search {
   }
 
   /// Peaks of what is fastest with a value, which may have been timed alone.
-  tl::expected<void, std::string> measure_fastest(const Known& known) {
+  tl::expected<void, std::string> measure_fastest(const KnownWorth& known) {
     std::vector<std::size_t> wanted;
     for (std::size_t value = 0; value < values_.count(); ++value) {
-      const auto& fastest = known.of_value(static_cast<std::uint16_t>(value)).fastest;
+      const auto& fastest = known.of_value(value).fastest;
       if (fastest && !candidates_[*fastest].peak_bytes) wanted.push_back(*fastest);
     }
     std::ranges::sort(wanted);
@@ -397,7 +243,7 @@ class Search {
   }
 
   /// The first ones, the front and the best of every value, the best first.
-  std::vector<std::size_t> listed_numbers(const Known& known) const {
+  std::vector<std::size_t> listed_numbers(const KnownWorth& known) const {
     std::vector<std::size_t> measured;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       if (candidates_[i].peak_bytes) measured.push_back(i);
@@ -410,7 +256,7 @@ class Search {
     for (std::size_t i = 0; i < std::min(options_.top, measured.size()); ++i) is_listed[measured[i]] = true;
     for (const std::size_t number : front_of(measured)) is_listed[number] = true;
     for (std::size_t value = 0; value < values_.count(); ++value) {
-      const BestOfValue& best = known.of_value(static_cast<std::uint16_t>(value));
+      const BestOfValue& best = known.of_value(value);
       if (best.fitting) is_listed[*best.fitting] = true;
       if (best.fastest) is_listed[*best.fastest] = true;
     }
@@ -498,26 +344,26 @@ class Search {
     }
   }
 
-  void add_choices(const Known& known, const std::map<std::size_t, std::size_t>& place) {
-    std::map<std::uint16_t, std::pair<std::size_t, std::string>> named;  // value: choice, its text
+  void add_choices(const KnownWorth& known, const std::map<std::size_t, std::size_t>& place) {
+    using ChoiceAndCode = std::pair<std::size_t, std::int64_t>;
+    std::map<ChoiceAndCode, std::pair<std::uint16_t, std::string>> named;
     for (const Candidate& candidate : candidates_) {
+      const ChoiceCodes codes = choice_codes(candidate.configuration);
       for (std::size_t choice = 0; choice < kChoices.size(); ++choice) {
-        auto& entry = named[candidate.values[choice]];
-        if (entry.second.empty()) entry = {choice, values_of(request_, candidate.configuration)[choice]};
+        const auto [entry, fresh] = named.try_emplace({choice, codes[choice]});
+        if (!fresh) continue;
+        entry->second = {candidate.values[choice], choice_texts(request_, candidate.configuration)[choice]};
       }
     }
-    for (const auto& [value, text] : named) {
-      const BestOfValue& best = known.of_value(value);
-      ChoiceCost cost{.choice = kChoices[text.first], .value = text.second, .best = {}, .faster = {}};
+    for (const auto& [choice, value] : named) {
+      const BestOfValue& best = known.of_value(value.first);
+      ChoiceCost cost{.choice = kChoices[choice.first], .value = value.second, .best = {}, .faster = {}};
       if (best.fitting) cost.best = place.at(*best.fitting);
       const bool is_other = best.fastest && best.fastest != best.fitting;
       if (is_other && *candidates_[*best.fastest].peak_bytes > capacity_)
         cost.faster = place.at(*best.fastest);
       report_.choices.push_back(std::move(cost));
     }
-    std::ranges::stable_sort(report_.choices, {}, [](const ChoiceCost& cost) {
-      return std::ranges::find(kChoices, cost.choice) - kChoices.begin();
-    });
   }
 
   const TuneRequest& request_;
@@ -525,7 +371,7 @@ class Search {
   ConfigurationPrices prices_;
   ProgramLibrary programs_;
   ValueNumbers values_;
-  Bytes capacity_ = kNever;
+  Bytes capacity_ = std::numeric_limits<Bytes>::max();
   std::vector<Candidate> candidates_;
   std::vector<bool> refined_;
   TuneReport report_;

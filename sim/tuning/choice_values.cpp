@@ -1,0 +1,62 @@
+// A value held leaves a smaller space; what is best in each of these is kept by the value's number while the
+// search goes on.
+
+#include "sim/tuning/choice_values.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/tuning/configuration.hpp"
+
+namespace penstock {
+
+ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of) {
+  return {fmt::to_string(of.tensor),
+          fmt::to_string(of.context),
+          of.context == 1 ? "none" : std::string(to_text(of.context_exchange)),
+          fmt::to_string(of.expert),
+          fmt::to_string(of.data),
+          fmt::to_string(of.stages),
+          fmt::to_string(of.virtual_stages),
+          std::string(of.schedule),
+          to_text(request.layer_splits[of.layer_split]),
+          fmt::to_string(of.micro_batch_size),
+          std::string(to_text(of.recompute)),
+          fmt::to_string(of.sharding)};
+}
+
+ChoiceCodes choice_codes(const Configuration& of) {
+  return {of.tensor,
+          of.context,
+          of.context == 1 ? 0 : 1 + static_cast<std::int64_t>(of.context_exchange),
+          of.expert,
+          of.data,
+          of.stages,
+          of.virtual_stages,
+          std::distance(schedule_table().data(), find_schedule(of.schedule)),
+          static_cast<std::int64_t>(of.layer_split),
+          of.micro_batch_size,
+          static_cast<std::int64_t>(of.recompute),
+          of.sharding};
+}
+
+ValueNumbers::Numbers ValueNumbers::of(const Configuration& configuration) {
+  const ChoiceCodes codes = choice_codes(configuration);
+  Numbers numbers{};
+  for (std::size_t choice = 0; choice < codes.size(); ++choice) {
+    const auto [entry, fresh] = known_[choice].try_emplace(codes[choice], static_cast<std::uint16_t>(count_));
+    if (fresh) ++count_;
+    numbers[choice] = entry->second;
+  }
+  return numbers;
+}
+
+}  // namespace penstock

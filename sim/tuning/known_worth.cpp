@@ -1,0 +1,82 @@
+// Three questions, each answered by what is known exactly; a bound that is not above the truth can then only
+// ask for too much:
+//
+//   among the first n?   fewer than n are faster          on the front?   none is as fast and as small
+//   best of a value?     none with the value is faster
+
+#include "sim/tuning/known_worth.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+
+#include "sim/tuning/choice_values.hpp"
+
+namespace penstock {
+namespace {
+
+bool is_beaten_or_equal(const Worth& one, const Worth& other) {
+  return other.time <= one.time && other.bytes <= one.bytes;
+}
+
+}  // namespace
+
+bool KnownWorth::may_matter(const ValueNumbers::Numbers& numbers, const Worth& least) const {
+  return may_be_first(least) || may_be_on_front(least) || may_be_best_of_value(numbers, least);
+}
+
+bool KnownWorth::may_be_first(const Worth& least) const {
+  const auto is_among = [&](const std::vector<std::int64_t>& times) {
+    return times.size() < top_ || least.time <= times.back();
+  };
+  return fits(least.bytes) ? is_among(fitting_times_) : others_count_ && is_among(other_times_);
+}
+
+bool KnownWorth::may_be_on_front(const Worth& least) const {
+  return std::ranges::none_of(front_, [&](const Worth& known) {
+    return is_beaten_or_equal(least, known) && (known.time < least.time || known.bytes < least.bytes);
+  });
+}
+
+bool KnownWorth::may_be_best_of_value(const ValueNumbers::Numbers& numbers, const Worth& least) const {
+  return std::ranges::any_of(numbers, [&](std::uint16_t value) {
+    const BestOfValue& best = values_[value];
+    if (least.time < best.fastest_time) return true;
+    return fits(least.bytes) && (!best.fitting || least.time <= best.fitting_worth.time);
+  });
+}
+
+void KnownWorth::note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time) {
+  for (const std::uint16_t value : numbers) {
+    BestOfValue& best = values_[value];
+    if (time >= best.fastest_time) continue;
+    best.fastest = number;
+    best.fastest_time = time;
+  }
+}
+
+void KnownWorth::note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth) {
+  auto& times = fits(worth.bytes) ? fitting_times_ : other_times_;
+  times.insert(std::ranges::upper_bound(times, worth.time), worth.time);
+  if (times.size() > top_) times.pop_back();
+  add_to_front(worth);
+  if (!fits(worth.bytes)) return;
+  for (const std::uint16_t value : numbers) {
+    BestOfValue& best = values_[value];
+    const bool is_better = !best.fitting || std::tie(worth.time, worth.bytes) <
+                                                std::tie(best.fitting_worth.time, best.fitting_worth.bytes);
+    if (!is_better) continue;
+    best.fitting = number;
+    best.fitting_worth = worth;
+  }
+}
+
+void KnownWorth::add_to_front(const Worth& worth) {
+  const auto beats = [&](const Worth& known) { return is_beaten_or_equal(worth, known); };
+  if (std::ranges::any_of(front_, beats)) return;
+  std::erase_if(front_, [&](const Worth& known) { return is_beaten_or_equal(known, worth); });
+  front_.push_back(worth);
+}
+
+}  // namespace penstock

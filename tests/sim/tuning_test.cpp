@@ -1,0 +1,396 @@
+// The search over configurations, held against slow looks at the same space: every rule of the space tried on
+// every tuple, every configuration timed, every figure asked of simulate().
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "report/result/result.hpp"
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/override.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/runs/simulate.hpp"
+#include "sim/tuning/configuration.hpp"
+#include "sim/tuning/configuration_prices.hpp"
+#include "sim/tuning/lower_bounds.hpp"
+#include "sim/tuning/program_library.hpp"
+#include "sim/tuning/timed_configurations.hpp"
+#include "sim/tuning/tune.hpp"
+#include "sim/tuning/tuning_space.hpp"
+#include "tests/source_path.hpp"
+
+namespace penstock {
+namespace {
+
+/// Eight layers on one node of eight devices.
+constexpr std::string_view kLlama = R"(
+model: {huggingface: llama-3.1-70b.json, sequence: 4096, layers: 8}
+cluster: {device: h100-sxm}
+)";
+constexpr std::string_view kMixtral = R"(
+model: {huggingface: mixtral-8x22b.json, sequence: 4096, layers: 6}
+cluster: {device: h100-sxm}
+)";
+
+TuneRequest request_of(std::string_view scenario, std::int64_t global_batch_size) {
+  auto base = parse_scenario(scenario, "test.yaml", source_path("tests/scenarios/configs"));
+  EXPECT_TRUE(base) << base.error();
+  TuneRequest request;
+  request.base = *base;
+  request.global_batch_size = global_batch_size;
+  return request;
+}
+
+std::vector<std::string> all_tunable_schedules() {
+  return {"naive",
+          "gpipe",
+          "1f1b",
+          "interleaved",
+          "zb-h1",
+          "zb-h2",
+          "zb-1p",
+          "zb-2p",
+          "kfkb",
+          "zb-v",
+          "v-half",
+          "v-min",
+          "1f1b-v",
+          "hanayo",
+          "looped-bfs",
+          "eager-1f1b",
+          "dualpipe-v",
+          "zbv-zero-bubble",
+          "interleaved-zero-bubble"};
+}
+
+Result simulated(const TuneRequest& request, const Configuration& configuration) {
+  SimulateOptions options;
+  options.steady = SteadyState::skip;
+  auto result = simulate_scenario(scenario_of(request, configuration), options);
+  EXPECT_TRUE(result) << result.error().message;
+  return *std::move(result);
+}
+
+Bytes peak_of(const Result& result) {
+  Bytes peak = 0;
+  for (const RankReport& rank : result.ranks) peak = std::max(peak, rank.memory.peak_bytes);
+  return peak;
+}
+
+// --- the space --------------------------------------------------------------------------------------------
+
+bool divides(std::int64_t divisor, std::int64_t number) { return number % divisor == 0; }
+
+/// The rules one by one, as tuning_space.hpp states them.
+bool is_in_space(const Architecture& model, const Configuration& of, std::int64_t global_batch,
+                 std::int64_t sequence) {
+  const std::int64_t devices = 8;
+  if (std::int64_t{of.tensor} * of.context * of.data * of.stages != devices) return false;
+  if (!divides(of.tensor, model.heads) || !divides(of.tensor, model.feed_forward) || of.tensor > 8)
+    return false;
+  if (!divides(of.tensor, model.kv_heads) && !divides(model.kv_heads, of.tensor)) return false;
+  const bool is_ring = of.context_exchange == ContextExchange::ring;
+  if (of.context == 1 && !is_ring) return false;  // the same as with a ring
+  if (of.context > 1 && is_ring && !divides(2 * of.context, sequence)) return false;
+  if (of.context > 1 && !is_ring && !divides(of.context * of.tensor, model.heads)) return false;
+  const std::int64_t experts = model.experts ? model.experts->count : 1;
+  if (!divides(of.expert, experts) || !divides(of.expert, of.tensor * of.context * of.data)) return false;
+  if (std::int64_t{of.micro_batch_size} * of.data * of.microbatches != global_batch) return false;
+  if (of.sharding > 0 && of.data * of.context == 1) return false;
+  if (of.stages == 1) return of.schedule == "1f1b" && of.virtual_stages == 1 && of.layer_split == 0;
+  const auto layers = static_cast<std::int64_t>(model.layers.size());
+  const std::int64_t stages = std::int64_t{of.stages} * of.virtual_stages;
+  if (!divides(stages, of.layer_split == 0 ? layers : layers + 2)) return false;
+  const ScheduleInfo* schedule = find_schedule(of.schedule);
+  if (of.schedule == "interleaved" && of.virtual_stages == 1) return false;  // which is 1f1b
+  const std::int32_t chunks = of.schedule == "interleaved" ? of.virtual_stages : 1;
+  if (chunks_of(*schedule, {.virtual_stages = chunks}) != of.virtual_stages) return false;
+  return generate(of.schedule,
+                  {.stages = of.stages, .microbatches = of.microbatches, .virtual_stages = chunks})
+      .has_value();
+}
+
+/// All tuples of small numbers.
+std::set<Configuration> slow_space(const TuneRequest& request) {
+  const Workload& work = std::get<DeviceModel>(request.base.model).work;
+  const std::vector<std::int32_t> powers = {1, 2, 4, 8, 16};
+  std::set<Configuration> found;
+  Configuration of;
+  const auto for_each = [&](const std::vector<std::int32_t>& values, std::int32_t& member, auto next) {
+    for (const std::int32_t value : values) {
+      member = value;
+      next();
+    }
+  };
+  const auto add_schedules = [&] {
+    for (const std::string_view schedule : {"1f1b", "interleaved", "zb-h1", "zb-v"}) {
+      for (std::int32_t v = 1; v <= 10; ++v) {
+        for (const std::size_t split : {0, 1}) {
+          of.schedule = schedule;
+          of.virtual_stages = v;
+          of.layer_split = split;
+          if (is_in_space(work.model, of, request.global_batch_size, work.sequence)) found.insert(of);
+        }
+      }
+    }
+  };
+  for_each(powers, of.tensor, [&] {
+    for_each(powers, of.context, [&] {
+      for_each(powers, of.data, [&] {
+        for_each(powers, of.stages, [&] {
+          if (of.tensor * of.context * of.data * of.stages != 8) return;
+          for_each(powers, of.expert, [&] {
+            for_each(powers, of.micro_batch_size, [&] {
+              of.microbatches =
+                  static_cast<std::int32_t>(request.global_batch_size) / of.micro_batch_size / of.data;
+              for (const auto exchange : {ContextExchange::ring, ContextExchange::all_to_all}) {
+                for (const auto recompute :
+                     {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full}) {
+                  for_each({0, 1}, of.sharding, [&] {
+                    of.context_exchange = exchange;
+                    of.recompute = recompute;
+                    add_schedules();
+                  });
+                }
+              }
+            });
+          });
+        });
+      });
+    });
+  });
+  return found;
+}
+
+TEST(TuningSpace, HoldsWhatTheRulesAdmitAndNothingElse) {
+  for (const std::string_view scenario : {kLlama, kMixtral}) {
+    const TuneRequest request = request_of(scenario, 24);
+    const auto space = tuning_space(request);
+    ASSERT_TRUE(space) << space.error();
+    const std::set<Configuration> slow = slow_space(request);
+    EXPECT_EQ(std::set<Configuration>(space->begin(), space->end()), slow);
+    EXPECT_EQ(space->size(), slow.size());
+    EXPECT_TRUE(std::ranges::is_sorted(*space));
+  }
+}
+
+TEST(TuningSpace, ChoicesCutIt) {
+  TuneRequest request = request_of(kLlama, 16);
+  request.choices.tensor = {2};
+  request.choices.stages = {4};
+  request.choices.recompute = {LayerRecompute::none};
+  request.choices.micro_batch_size = {1};
+  request.schedules = {"1f1b"};
+  const auto space = tuning_space(request);
+  ASSERT_TRUE(space) << space.error();
+  ASSERT_EQ(space->size(), 1U);  // 8 layers on 4 stages: even alone
+  EXPECT_EQ(space->front().data, 1);
+  EXPECT_EQ(space->front().microbatches, 16);
+}
+
+TEST(TuningSpace, SaysWhyNothingIsLeft) {
+  TuneRequest request = request_of(kLlama, 16);
+  request.choices.tensor = {3};
+  EXPECT_NE(tuning_space(request).error().find("no configuration is left"), std::string::npos);
+  request.choices.tensor = {};
+  request.schedules = {"chimera"};
+  EXPECT_NE(tuning_space(request).error().find("chimera is not tuned"), std::string::npos);
+}
+
+TEST(TuningSpace, SeveralNumbersOfNodes) {
+  TuneRequest request = request_of(kLlama, 16);
+  request.nodes = {1, 2};
+  const auto space = tuning_space(request);
+  ASSERT_TRUE(space);
+  for (const Configuration& of : *space) EXPECT_EQ(device_count(of), 8 * of.nodes);
+  EXPECT_EQ(space->front().nodes, 1);
+  EXPECT_EQ(space->back().nodes, 2);
+}
+
+// --- bounds, times and peaks ------------------------------------------------------------------------------
+
+TEST(Tuning, BoundsAreNeverAboveTheTruth) {
+  for (const std::string_view scenario : {kLlama, kMixtral}) {
+    TuneRequest request = request_of(scenario, 16);
+    request.schedules = all_tunable_schedules();
+    request.choices.context = {1, 2};
+    request.choices.recompute = {LayerRecompute::none, LayerRecompute::full};
+    request.choices.stages = {1, 2, 4};
+    request.choices.sharding = {1};
+    const auto space = tuning_space(request);
+    ASSERT_TRUE(space) << space.error();
+    ConfigurationPrices prices(request);
+    ProgramLibrary programs(request);
+    for (const Configuration& of : *space) {
+      const ScheduleOutline& outline = **programs.outline(of);
+      const PricedConfiguration priced = prices.of(of, outline.rank_of_stage);
+      const LowerBounds bounds = lower_bounds(priced, outline, of.microbatches);
+      const auto program = programs.program(of);
+      ASSERT_TRUE(program) << program.error();
+      const Ns step_ns = step_times(**program, {&priced, 1}).front();
+      ASSERT_LE(bounds.step_ns, step_ns) << of.schedule << " " << of.stages << " x " << of.virtual_stages;
+      ASSERT_LE(bounds.peak_bytes, peak_bytes(**program, priced))
+          << of.schedule << " " << of.stages << " x " << of.virtual_stages << " M " << of.microbatches;
+      // One stage after the other in equal parts: nothing is left between bound and truth but what messages
+      // hold.
+      const bool is_tight = of.schedule == "1f1b" && of.stages == 1;
+      EXPECT_TRUE(!is_tight || bounds.step_ns == step_ns);
+    }
+  }
+}
+
+TEST(Tuning, FiguresAreThoseOfSimulate) {
+  for (const std::string_view scenario : {kLlama, kMixtral}) {
+    TuneRequest request = request_of(scenario, 16);
+    request.choices.context = {1, 2};
+    const auto report = tune(request, {.top = 5});
+    ASSERT_TRUE(report) << report.error();
+    ASSERT_GE(report->candidates.size(), 5U);
+    for (const TunedConfiguration& tuned : report->candidates) {
+      if (tuned.constructed) continue;
+      const Result result = simulated(request, tuned.configuration);
+      EXPECT_EQ(tuned.step_ns, result.makespan_ns);
+      EXPECT_EQ(tuned.peak_bytes, peak_of(result));
+      EXPECT_NEAR(tuned.mfu, result.throughput.model->mfu, 1e-12);
+      EXPECT_NEAR(tuned.tokens_per_second_per_device, result.throughput.model->tokens_per_second_per_device,
+                  1e-6);
+      EXPECT_EQ(tuned.fits, std::ranges::none_of(result.ranks, [](const RankReport& rank) {
+                  return rank.memory.out_of_memory();
+                }));
+    }
+  }
+}
+
+TEST(Tuning, SchedulesThatSearchAreRefinedAmongTheFirst) {
+  TuneRequest request = request_of(kLlama, 16);
+  request.schedules = {"zb-v", "v-half", "zb-1p"};
+  request.choices.stages = {4};
+  const auto report = tune(request, {.top = 20, .refined = 3});
+  ASSERT_TRUE(report) << report.error();
+  for (std::size_t i = 0; i < 3; ++i) {
+    const TunedConfiguration& tuned = report->candidates[i];
+    EXPECT_FALSE(tuned.constructed);
+    EXPECT_EQ(tuned.step_ns, simulated(request, tuned.configuration).makespan_ns);
+  }
+}
+
+// --- the search -------------------------------------------------------------------------------------------
+
+void expect_same_answer(const TuneRequest& request, std::size_t top) {
+  const auto pruned = tune(request, {.top = top});
+  const auto all = tune(request, {.top = top, .prune = false});
+  ASSERT_TRUE(pruned) << pruned.error();
+  ASSERT_TRUE(all) << all.error();
+  EXPECT_EQ(all->evaluated, all->space);
+  EXPECT_EQ(pruned->evaluated + pruned->pruned_by_memory + pruned->pruned_by_time, all->space);
+  ASSERT_EQ(pruned->candidates.size(), all->candidates.size());
+  for (std::size_t i = 0; i < all->candidates.size(); ++i) {
+    EXPECT_EQ(pruned->candidates[i].configuration, all->candidates[i].configuration) << i;
+    EXPECT_EQ(pruned->candidates[i].step_ns, all->candidates[i].step_ns) << i;
+    EXPECT_EQ(pruned->candidates[i].peak_bytes, all->candidates[i].peak_bytes) << i;
+  }
+  EXPECT_EQ(pruned->front, all->front);
+  ASSERT_EQ(pruned->choices.size(), all->choices.size());
+  for (std::size_t i = 0; i < all->choices.size(); ++i) {
+    EXPECT_EQ(pruned->choices[i].best, all->choices[i].best)
+        << all->choices[i].choice << all->choices[i].value;
+    EXPECT_EQ(pruned->choices[i].faster, all->choices[i].faster) << all->choices[i].choice;
+  }
+}
+
+TEST(Tuning, PruningChangesNothing) {
+  expect_same_answer(request_of(kLlama, 16), 20);
+  expect_same_answer(request_of(kMixtral, 8), 10);
+}
+
+TEST(Tuning, PruningChangesNothingWhereLittleOrNothingFits) {
+  for (const std::string_view memory : {"30GiB", "20GiB", "1GiB"}) {
+    const std::string scenario =
+        "model: {huggingface: llama-3.1-70b.json, sequence: 4096, layers: 8}\n"
+        "cluster: {device: h100-sxm, memory: " +
+        std::string(memory) + "}\n";
+    expect_same_answer(request_of(scenario, 16), 10);
+  }
+}
+
+TEST(Tuning, TheBestIsTheFastestThatFits) {
+  const TuneRequest request = request_of(kLlama, 16);
+  const auto report = tune(request, {.top = 10, .prune = false});
+  ASSERT_TRUE(report);
+  const TunedConfiguration& best = report->candidates.front();
+  for (const TunedConfiguration& other : report->candidates)
+    EXPECT_TRUE(!other.fits || other.step_ns >= best.step_ns);
+  // On the front time grows and memory falls, and nobody is better in both.
+  for (std::size_t i = 1; i < report->front.size(); ++i) {
+    EXPECT_GE(report->candidates[report->front[i]].step_ns, report->candidates[report->front[i - 1]].step_ns);
+    EXPECT_LT(report->candidates[report->front[i]].peak_bytes,
+              report->candidates[report->front[i - 1]].peak_bytes);
+  }
+}
+
+TEST(Tuning, AChoiceCostsWhatTheSmallerSpaceLacks) {
+  const TuneRequest request = request_of(kLlama, 16);
+  const auto report = tune(request, {});
+  ASSERT_TRUE(report);
+  for (const ChoiceCost& choice : report->choices) {
+    if (choice.choice != "tensor") continue;
+    TuneRequest held = request;
+    held.choices.tensor = {std::stoi(choice.value)};
+    const auto smaller = tune(held, {.top = 1, .refined = 0});
+    ASSERT_TRUE(smaller);
+    if (!choice.best) {
+      EXPECT_FALSE(smaller->candidates.front().fits);
+    } else if (!report->candidates[*choice.best].constructed &&
+               find_schedule(report->candidates[*choice.best].configuration.schedule)->weighs_costs ==
+                   false) {
+      EXPECT_EQ(report->candidates[*choice.best].step_ns, smaller->candidates.front().step_ns);
+    }
+  }
+}
+
+TEST(Tuning, EagerMessagesAreRefused) {
+  TuneRequest request = request_of(kLlama, 16);
+  request.base.channels.eager_bytes = 1 << 16;
+  EXPECT_NE(tune(request, {}).error().find("eager"), std::string::npos);
+}
+
+// --- the scenario -----------------------------------------------------------------------------------------
+
+TEST(Tuning, TheScenarioReadsBackAsTheConfiguration) {
+  const TuneRequest request = request_of(kMixtral, 16);
+  const auto space = tuning_space(request);
+  ASSERT_TRUE(space);
+  for (std::size_t i = 0; i < space->size(); i += space->size() / 40) {
+    const Configuration& of = (*space)[i];
+    std::vector<Override> overrides = {
+        {.key = "model",
+         .value = "{huggingface: " + source_path("tests/scenarios/configs/mixtral-8x22b.json") +
+                  ", sequence: 4096, layers: 6}"},
+        {.key = "cluster", .value = "{device: h100-sxm}"}};
+    for (Override& change : overrides_of(request, of)) overrides.push_back(std::move(change));
+    const auto text = edited_scenario("", overrides);
+    ASSERT_TRUE(text) << text.error();
+    const auto scenario = parse_scenario(*text, "best.yaml", "/");
+    ASSERT_TRUE(scenario) << scenario.error() << "\n" << *text;
+    const auto result = simulate_scenario(*scenario, {});
+    ASSERT_TRUE(result) << result.error().message << "\n" << *text;
+    const Result expected = simulated(request, of);
+    EXPECT_EQ(result->makespan_ns, expected.makespan_ns) << *text;
+    EXPECT_EQ(peak_of(*result), peak_of(expected)) << *text;
+  }
+}
+
+}  // namespace
+}  // namespace penstock
