@@ -27,6 +27,7 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/override.hpp"
 #include "sim/tuning/configuration.hpp"
+#include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/tune.hpp"
 #include "sim/tuning/tuning_space.hpp"
 
@@ -52,7 +53,7 @@ tl::expected<std::string, Failure> launch_text(const TuneFlags& flags, const Tun
   const auto arguments = flags.emit == "megatron" ? megatron_arguments(answer.request, best)
                                                   : torchtitan_arguments(answer.request, best);
   if (!arguments) return bad_input(fmt::format("--emit {}", arguments.error()));
-  return fmt::format("\n{}\n{}", flags.emit, *arguments);
+  return fmt::format("{}\n{}", flags.emit, *arguments);
 }
 
 Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
@@ -76,7 +77,19 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
   auto report = tune(request, options);
   if (!report) return bad_input(report.error());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  return TuneAnswer{.request = std::move(request), .report = *std::move(report), .seconds = seconds.count()};
+  TuneAnswer answer{.request = std::move(request),
+                    .report = *std::move(report),
+                    .seconds = seconds.count(),
+                    .tokens = flags.tokens};
+  if (flags.sensitivity) {
+    auto rows = sensitivity(answer.request, answer.report.candidates.front());
+    if (!rows) return bad_input(rows.error());
+    answer.sensitivity = *std::move(rows);
+  }
+  auto launch = launch_text(flags, answer);
+  if (!launch) return tl::unexpected(launch.error());
+  answer.launch = *std::move(launch);
+  return answer;
 }
 
 Outcome run_tune(const TuneFlags& flags) {
@@ -92,10 +105,7 @@ Outcome run_tune(const TuneFlags& flags) {
                                          {".html", [&] { return tune_html(*answer); }},
                                          {".txt", [&] { return tune_text(*answer, 0); }},
                                          {".yaml", [&] { return best_scenario(flags, *answer); }}};
-  const auto launch = launch_text(flags, *answer);
-  if (!launch) return tl::unexpected(launch.error());
-  const std::string text =
-      flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width()) + *launch;
+  const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
   return ExitCode::ok;

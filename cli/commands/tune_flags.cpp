@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -25,9 +26,11 @@
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/tuning/configuration.hpp"
 
@@ -109,6 +112,10 @@ tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
 }
 
 tl::expected<Scenario, Failure> base_of(const TuneFlags& flags) {
+  if (const std::string& limit = flags.choices.memory_limit; !limit.empty()) {
+    if (const auto bytes = parse_bytes(limit); !bytes)
+      return bad_input(fmt::format("--memory-limit: {}", bytes.error()));
+  }
   auto scenario = load_input(base_input(flags));
   if (!scenario) return scenario;
   if (std::holds_alternative<DeviceModel>(scenario->model)) return scenario;
@@ -117,10 +124,24 @@ tl::expected<Scenario, Failure> base_of(const TuneFlags& flags) {
       "scenario with model.huggingface and cluster.device (`--help` has examples)");
 }
 
+/// "[3, 4, 3]": layers of each stage.
+tl::expected<LayerSplit, std::string> listed_split(const std::string& text) {
+  LayerSplit list{.rule = LayerSplit::Rule::listed};
+  if (!text.ends_with(']')) return tl::unexpected(fmt::format("expected a ']' at the end of \"{}\"", text));
+  for (const std::string& word : split(text.substr(1, text.size() - 2))) {
+    const auto count =
+        number_of(std::string_view(word).substr(std::min(word.find_first_not_of(' '), word.size())));
+    if (!count || *count < 0 || *count != std::floor(*count) || *count > 1e6)
+      return tl::unexpected(fmt::format("expected whole numbers such as [3, 4, 3], got \"{}\"", word));
+    list.counts.push_back(static_cast<std::int64_t>(*count));
+  }
+  return list;
+}
+
 tl::expected<std::vector<LayerSplit>, Failure> layer_splits_of(const std::vector<std::string>& texts) {
   std::vector<LayerSplit> splits;
   for (const std::string& text : texts) {
-    const auto split = parse_layer_split(text);
+    const auto split = text.starts_with('[') ? listed_split(text) : parse_layer_split(text);
     if (!split) return bad_input(fmt::format("--layer-split: {}", split.error()));
     splits.push_back(*split);
   }
@@ -142,7 +163,7 @@ InputFlags base_input(const TuneFlags& flags) {
   input.global_batch_size.reset();
   if (!flags.choices.memory_limit.empty())
     input.settings.push_back(fmt::format("cluster.memory={}", flags.choices.memory_limit));
-  if (!flags.price.empty()) input.settings.push_back(fmt::format("cluster.price={}", flags.price));
+  if (flags.price) input.settings.push_back(fmt::format("cluster.price={}", *flags.price));
   return input;
 }
 
@@ -201,8 +222,12 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
               .help = "print the best one's command line for megatron or torchtitan",
               .group = answer,
               .type_name = "LAUNCHER"});
-  app.add_option("--price", flags.price, "of a device for an hour").group(answer).type_name("NUMBER");
+  app.add_option("--price", flags.price, "of a device for an hour")
+      .range(0.0, 1e9)
+      .group(answer)
+      .type_name("NUMBER");
   app.add_option("--tokens", flags.tokens, "to be trained in all, such as 15e12: adds days and cost")
+      .range(1.0, 1e18)
       .group(answer)
       .type_name("NUMBER");
   add_settings_flag(app, flags.input.settings, search);

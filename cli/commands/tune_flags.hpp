@@ -41,7 +41,7 @@ struct TuneFlags {
   bool exhaustive = false;
   bool sensitivity = false;
   std::string emit;  ///< "megatron" or "torchtitan"
-  std::string price;
+  std::optional<double> price;
   std::optional<double> tokens;
 };
 

@@ -32,6 +32,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/tuning/configuration.hpp"
+#include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/tune.hpp"
 
 namespace penstock {
@@ -192,6 +193,34 @@ Table choices_table(const TuneAnswer& answer) {
   return table;
 }
 
+std::string configuration_text(const TuneRequest& request, const Configuration& of) {
+  std::string degrees = fmt::format("tensor {}", of.tensor);
+  if (of.context > 1) degrees += fmt::format(", context {} ({})", of.context, exchange_text(of));
+  if (of.expert > 1) degrees += fmt::format(", expert {}", of.expert);
+  return fmt::format(
+      "{}, {} stages x {}, data {}, {}, layers {}, {} microbatches of {}, recompute {}, ZeRO {}", degrees,
+      of.stages, of.virtual_stages, of.data, of.schedule, split_text(request, of), of.microbatches,
+      of.micro_batch_size, to_text(of.recompute), of.sharding);
+}
+
+Table sensitivity_table(const TuneAnswer& answer) {
+  Table table;
+  table.columns = {"figure", "times", "the best there", "tokens/s/device", "the one above there"};
+  for (const SensitivityRow& row : answer.sensitivity) {
+    const TunedConfiguration& best = row.best;
+    const std::string loss = !row.loss          ? "does not fit"
+                             : *row.loss == 0.0 ? "is the best"
+                                                : fmt::format("{:.1f} % slower", -100 * *row.loss);
+    table.rows.push_back(
+        {words(std::string(row.figure)),
+         {fmt::format("{}", row.factor), row.factor},
+         words(best.fits ? configuration_text(answer.request, best.configuration) : "nothing fits"),
+         {fmt::format("{:.1f}", best.tokens_per_second_per_device), best.tokens_per_second_per_device},
+         words(loss)});
+  }
+  return table;
+}
+
 // --- sentences --------------------------------------------------------------------------------------------
 
 std::string question_text(const TuneAnswer& answer) {
@@ -213,17 +242,10 @@ std::string effort_text(const TuneAnswer& answer) {
 std::string best_text(const TuneAnswer& answer) {
   const TunedConfiguration& best = answer.report.candidates.front();
   if (!best.fits) return "nothing fits in memory; the fastest first:";
-  const Configuration& of = best.configuration;
-  std::string degrees = fmt::format("tensor {}", of.tensor);
-  if (of.context > 1) degrees += fmt::format(", context {} ({})", of.context, exchange_text(of));
-  if (of.expert > 1) degrees += fmt::format(", expert {}", of.expert);
-  degrees += fmt::format(", {} stages x {}, data {}", of.stages, of.virtual_stages, of.data);
-  return fmt::format(
-      "best: {}, {}, layers {}, {} microbatches of {}, recompute {}, ZeRO {}\n"
-      "      {:.1f} tokens/s a device, MFU {}, {:.4f} s a step, {} GiB",
-      degrees, of.schedule, split_text(answer.request, of), of.microbatches, of.micro_batch_size,
-      to_text(of.recompute), of.sharding, best.tokens_per_second_per_device, format_percent(best.mfu),
-      seconds_of(best), gib(best.peak_bytes));
+  return fmt::format("best: {}\n      {:.1f} tokens/s a device, MFU {}, {:.4f} s a step, {} GiB",
+                     configuration_text(answer.request, best.configuration),
+                     best.tokens_per_second_per_device, format_percent(best.mfu), seconds_of(best),
+                     gib(best.peak_bytes));
 }
 
 // --- JSON -------------------------------------------------------------------------------------------------
@@ -304,11 +326,16 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width) {
   const TuneReport& report = answer.report;
   std::vector<std::size_t> front = report.front;
   if (front.size() > kShownRows) front.resize(kShownRows);
-  return fmt::format("{}\n{}\n\n{}\n\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
-                     question_text(answer), effort_text(answer), best_text(answer),
-                     table_to_text(configurations_table(answer, shown_numbers(report)), width),
-                     table_to_text(configurations_table(answer, front), width),
-                     table_to_text(choices_table(answer), width));
+  std::string text = fmt::format(
+      "{}\n{}\n\n{}\n\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
+      question_text(answer), effort_text(answer), best_text(answer),
+      table_to_text(configurations_table(answer, shown_numbers(report)), width),
+      table_to_text(configurations_table(answer, front), width), table_to_text(choices_table(answer), width));
+  if (!answer.sensitivity.empty())
+    text += fmt::format("\nOn machines with one figure changed\n{}",
+                        table_to_text(sensitivity_table(answer), width));
+  if (!answer.launch.empty()) text += "\n" + answer.launch;
+  return text;
 }
 
 std::string tune_json(const TuneAnswer& answer) {
@@ -330,6 +357,14 @@ std::string tune_json(const TuneAnswer& answer) {
                                    {"best", or_null(choice.best)},
                                    {"faster", or_null(choice.faster)}});
   }
+  document["sensitivity"] = Json::array();
+  for (const SensitivityRow& row : answer.sensitivity) {
+    document["sensitivity"].push_back({{"figure", row.figure},
+                                       {"factor", row.factor},
+                                       {"best", candidate_json(answer, row.best)},
+                                       {"loss", row.loss ? Json(*row.loss) : Json(nullptr)}});
+  }
+  if (!answer.launch.empty()) document["launch"] = answer.launch;
   return dumped(document);
 }
 
@@ -358,8 +393,14 @@ std::string tune_html(const TuneAnswer& answer) {
   page.title = "Configurations by what they take";
   page.body = fmt::format("<p>{}</p>\n<p class=\"note\">{}</p>\n{}\n", xml_escaped(question_text(answer)),
                           xml_escaped(effort_text(answer)), chart_to_svg(front_chart(answer)));
-  page.body += section("Configurations", configurations_table(answer, all_numbers(answer.report)));
+  page.has_filters = true;
+  page.body += fmt::format(
+      "<h2>Configurations</h2>\n<input class=\"filter\" size=\"60\" placeholder=\"rows with: zb-v pp=4 "
+      "fits=yes\"/>\n<div class=\"scroll\">\n{}</div>\n",
+      table_to_html(configurations_table(answer, all_numbers(answer.report))));
   page.body += section("What each choice costs", choices_table(answer));
+  if (!answer.sensitivity.empty())
+    page.body += section("On machines with one figure changed", sensitivity_table(answer));
   return html_page(page);
 }
 

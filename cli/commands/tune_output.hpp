@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/tuning/configuration.hpp"
+#include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/tune.hpp"
 
 namespace penstock {
@@ -17,6 +18,8 @@ struct TuneAnswer {
   TuneReport report;
   double seconds = 0;              ///< that the search took
   std::optional<double> tokens{};  ///< to be trained in all
+  std::vector<SensitivityRow> sensitivity{};
+  std::string launch{};  ///< a launcher's name and arguments, for the best one
 };
 
 std::string tune_json(const TuneAnswer& answer);

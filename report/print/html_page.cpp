@@ -137,6 +137,25 @@ for (const table of document.querySelectorAll('table.figures')) {
 }
 )js";
 
+/// Words of an input all have to be in a row; "name=value" asks the column of that name for just that.
+constexpr std::string_view kFilterScript = R"js(
+for (const input of document.querySelectorAll('input.filter')) {
+  const table = input.nextElementSibling.querySelector('table');
+  const names = [...table.tHead.rows[0].cells].map(cell => cell.textContent.toLowerCase());
+  const matches = (cells, word) => {
+    const [name, value] = word.split('='), column = value === undefined ? -1 : names.indexOf(name);
+    return column < 0 ? cells.some(cell => cell.includes(word)) : cells[column] === value;
+  };
+  input.addEventListener('input', () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(word => word);
+    for (const row of table.tBodies[0].rows) {
+      const cells = [...row.cells].map(cell => cell.textContent.trim().toLowerCase());
+      row.hidden = !words.every(word => matches(cells, word));
+    }
+  });
+}
+)js";
+
 }  // namespace
 
 std::string html_page(const HtmlPage& page) {
@@ -145,8 +164,8 @@ std::string html_page(const HtmlPage& page) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" "
       "content=\"width=device-width\"/>\n<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n"
-      "<h1>{0}</h1>\n{2}<script>\n//<![CDATA[\n{3}{4}//]]>\n</script>\n</body>\n</html>\n",
-      title, kStyle, page.body, kZoomScript, kSortScript);
+      "<h1>{0}</h1>\n{2}<script>\n//<![CDATA[\n{3}{4}{5}//]]>\n</script>\n</body>\n</html>\n",
+      title, kStyle, page.body, kZoomScript, kSortScript, page.has_filters ? kFilterScript : "");
 }
 
 }  // namespace penstock

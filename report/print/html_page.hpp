@@ -9,6 +9,8 @@ namespace penstock {
 struct HtmlPage {
   std::string title;
   std::string body;
+  /// The body has <input class="filter"> before an element with a table whose rows it narrows down.
+  bool has_filters = false;
 };
 
 /// A complete document that needs no other file.

@@ -49,7 +49,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kRound = 512;
+/// Rounds grow: what the first few say keeps most of the others from being timed at all.
+constexpr std::size_t kFirstRound = 8;
+constexpr std::size_t kLargestRound = 512;
 
 /// A configuration on its way.
 struct Candidate {
@@ -111,9 +113,10 @@ class Search {
 
   tl::expected<void, std::string> run(KnownWorth& known) {
     std::size_t next = 0;
-    while (next < candidates_.size()) {
+    for (std::size_t most = kFirstRound; next < candidates_.size();
+         most = std::min(2 * most, kLargestRound)) {
       std::vector<std::size_t> round;
-      for (; next < candidates_.size() && round.size() < kRound; ++next) {
+      for (; next < candidates_.size() && round.size() < most; ++next) {
         const Candidate& candidate = candidates_[next];
         if (!options_.prune || known.may_matter(candidate.values, candidate.least)) {
           round.push_back(next);

@@ -1,0 +1,30 @@
+#pragma once
+// Which configuration is best on other machines than the one that is asked for, and what the best one of this
+// machine loses there. Printed by `penstock tune --sensitivity`.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "sim/tuning/configuration.hpp"
+#include "sim/tuning/tune.hpp"
+
+namespace penstock {
+
+/// A machine with one figure changed.
+struct SensitivityRow {
+  std::string_view figure;  ///< "memory", "sustained rate", "network bandwidth", "rate of collectives"
+  double factor = 1;        ///< times what the device has
+  TunedConfiguration best;  ///< there
+  /// Tokens per second of this machine's best configuration over those of `best`, less one; nothing where it
+  /// does not fit.
+  std::optional<double> loss{};
+};
+
+/// Half and twice each figure. `best` is the request's. Errors: those of tune().
+tl::expected<std::vector<SensitivityRow>, std::string> sensitivity(const TuneRequest& request,
+                                                                   const TunedConfiguration& best);
+
+}  // namespace penstock
