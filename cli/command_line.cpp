@@ -168,6 +168,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
                                          check_command(root),
                                          convert_command(root),
                                          plan_command(root),
+                                         tune_command(root),
                                          model_command(root),
                                          run_command(root, invocation),
                                          calibrate_command(root, invocation),
@@ -178,7 +179,6 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
                                          risk_command(root),
                                          reproduce_command(root),
                                          runs_command(root),
-                                         tune_command(root),
                                          schedules_command(root)};
   wrap_descriptions(root);
   const auto arguments = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});

@@ -171,6 +171,8 @@ Table choices_table(const TuneAnswer& answer) {
   Table table;
   table.columns = {"choice", "value", "the best with it", "#", "faster, but too large", "#"};
   for (const ChoiceCost& choice : report.choices) {
+    // Where there is one value there is no choice.
+    if (std::ranges::count(report.choices, choice.choice, &ChoiceCost::choice) == 1) continue;
     std::vector<Cell> row = {words(std::string(choice.choice)), words(choice.value)};
     if (choice.best) {
       row.push_back(words(cost_text(report, *choice.best)));
@@ -334,6 +336,7 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width) {
   if (!answer.sensitivity.empty())
     text += fmt::format("\nOn machines with one figure changed\n{}",
                         table_to_text(sensitivity_table(answer), width));
+  for (const std::string& note : answer.report.notes) text += fmt::format("\nnote: {}\n", note);
   if (!answer.launch.empty()) text += "\n" + answer.launch;
   return text;
 }
@@ -364,6 +367,7 @@ std::string tune_json(const TuneAnswer& answer) {
                                        {"best", candidate_json(answer, row.best)},
                                        {"loss", row.loss ? Json(*row.loss) : Json(nullptr)}});
   }
+  document["notes"] = report.notes;
   if (!answer.launch.empty()) document["launch"] = answer.launch;
   return dumped(document);
 }
@@ -401,6 +405,8 @@ std::string tune_html(const TuneAnswer& answer) {
   page.body += section("What each choice costs", choices_table(answer));
   if (!answer.sensitivity.empty())
     page.body += section("On machines with one figure changed", sensitivity_table(answer));
+  for (const std::string& note : answer.report.notes)
+    page.body += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(note));
   return html_page(page);
 }
 

@@ -31,6 +31,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -227,6 +228,8 @@ class Search {
       place[number] = report_.candidates.size();
       report_.candidates.push_back(tuned(number));
     }
+    if (auto experiment = prepare(scenario_of(request_, report_.candidates.front().configuration)))
+      report_.notes = std::move(experiment->notes);
     add_front();
     add_choices(known, place);
     return std::move(report_);

@@ -47,6 +47,7 @@ struct TuneReport {
   std::vector<TunedConfiguration> candidates;
   std::vector<std::size_t> front;  ///< that none beats in time and memory; indices, fastest first
   std::vector<ChoiceCost> choices;
+  std::vector<std::string> notes;  ///< what the prediction of the best one assumes
 };
 
 /// Asked while a search runs: how many of how many configurations are settled.
