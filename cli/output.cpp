@@ -1,12 +1,17 @@
 // A file appears whole or not at all: its content goes to a name of its own beside it and is renamed over it,
-// so that a reader or a run that is ended in between never sees half of it. Links stay links, and devices and
-// pipes are written in place. Suffixes choose forms, and are checked before the work, which may take minutes.
+// so that a reader or a run that is ended in between never sees half of it; a signal that ends the run
+// removes that name. Links stay links and modes stay as they are, and devices and pipes are written in place,
+// as are files with a second name, which renaming would part. Suffixes choose forms, and are checked before
+// the work, which may take minutes; whether the files can be written is tried then, too.
 
 #include "cli/output.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
+#include <climits>
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +22,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -60,6 +66,114 @@ bool is_special(const std::filesystem::path& file) {
          !std::filesystem::is_directory(status);
 }
 
+/// Why the file could not be replaced or made; empty where it can.
+std::string unwritable(const std::filesystem::path& file) {
+  const std::filesystem::path target = target_of(file);
+  struct stat status{};
+  if (::stat(target.c_str(), &status) == 0) {
+    // A mode without any right to write is a wish that holds for root, too.
+    const bool is_read_only = (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
+    if (is_read_only) return "it is read-only; make it writable or name another";
+    if (::access(target.c_str(), W_OK) != 0) return std::strerror(errno);
+    if (!S_ISREG(status.st_mode)) return {};
+  }
+  const std::filesystem::path directory = target.parent_path();
+  if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0)
+    return fmt::format("{} in {}", std::strerror(errno), directory.empty() ? "." : directory.string());
+  return {};
+}
+
+// --- a name beside the file -------------------------------------------------------------------------------
+
+// What a signal that ends the run removes; empty: nothing. Handlers may touch nothing but such globals.
+std::array<char, PATH_MAX> temporary_name{};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+volatile std::sig_atomic_t temporary_exists =
+    0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+void remove_and_end(int signal) {
+  if (temporary_exists != 0) ::unlink(temporary_name.data());
+  // The handler was taken off when it was called: the signal now ends the run as it would have.
+  static_cast<void>(::raise(signal));
+}
+
+/// A file of its own name beside `target`, removed unless it took its place. One at a time.
+class Temporary {
+ public:
+  explicit Temporary(const std::filesystem::path& target)
+      : name_(fmt::format("{}.{}.tmp", target.string(), ::getpid())) {
+    if (name_.size() >= temporary_name.size()) return;  // too long for open() as well
+    std::ranges::copy(name_, temporary_name.begin());
+    temporary_name[name_.size()] = '\0';
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction now{};
+      ::sigaction(kSignals[i], nullptr, &now);
+      handled_[i] = now.sa_handler == SIG_DFL;
+      if (!handled_[i]) continue;  // somebody notes it, and the run goes on
+      struct sigaction removing{};
+      removing.sa_handler = remove_and_end;
+      removing.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+      ::sigaction(kSignals[i], &removing, nullptr);
+    }
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  Temporary(Temporary&&) = delete;
+  Temporary& operator=(Temporary&&) = delete;
+  ~Temporary() {
+    if (temporary_exists != 0) ::unlink(name_.c_str());
+    temporary_exists = 0;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      if (handled_[i]) ::signal(kSignals[i], SIG_DFL);
+    }
+  }
+
+  const std::string& name() const { return name_; }
+  int open() const {
+    const int descriptor = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0) temporary_exists = 1;
+    return descriptor;
+  }
+  /// Error: empty, or why it could not take the target's place.
+  std::string replace(const std::filesystem::path& target) const {
+    if (std::rename(name_.c_str(), target.c_str()) != 0) return std::strerror(errno);
+    temporary_exists = 0;
+    return {};
+  }
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::string name_;
+  std::array<bool, kSignals.size()> handled_{};
+};
+
+/// Opens the file as it is, writes and closes it. Empty, or why not.
+std::string write_in_place(const std::filesystem::path& file, std::string_view content, int flags) {
+  const int descriptor = ::open(file.c_str(), flags | O_CLOEXEC);
+  if (descriptor < 0) return std::strerror(errno);
+  std::string problem = write_all(descriptor, content);
+  if (::close(descriptor) != 0 && problem.empty()) problem = std::strerror(errno);
+  return problem;
+}
+
+/// Writes it beside the target, which it then replaces. Empty, or why not.
+std::string write_whole(const std::filesystem::path& target, std::string_view content) {
+  const Temporary temporary(target);
+  const int descriptor = temporary.open();
+  if (descriptor < 0) return std::strerror(errno);
+  std::string problem = write_all(descriptor, content);
+  struct stat before{};
+  const bool replaces = ::stat(target.c_str(), &before) == 0;
+  if (replaces) {
+    ::fchmod(descriptor, before.st_mode & 07777U);
+    static_cast<void>(::fchown(descriptor, before.st_uid, before.st_gid));  // as far as that is ours to do
+  }
+  if (::close(descriptor) != 0 && problem.empty()) problem = std::strerror(errno);
+  if (!problem.empty()) return problem;
+  // That there was room for it beside the file is all that can be known of one with several names.
+  if (replaces && before.st_nlink > 1) return write_in_place(target, content, O_WRONLY | O_TRUNC);
+  return temporary.replace(target);
+}
+
 const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& forms) {
   const OutputForm* best = nullptr;
   for (const OutputForm& form : forms) {
@@ -94,44 +208,53 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
     }
     if (std::filesystem::is_directory(file, error))
       return bad_input(fmt::format("-o {}: is a directory", file));
+    if (const std::string why = unwritable(file); !why.empty()) return cannot_write("-o " + file, why);
   }
   return {};
 }
 
 tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content) {
   const std::filesystem::path target = target_of(file);
-  const bool special = is_special(target);  // a device or pipe is written to, not replaced
-  const std::string temporary =
-      special ? target.string() : fmt::format("{}.{}.tmp", target.string(), ::getpid());
-  const int flags = special ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL;
-  const int descriptor = ::open(temporary.c_str(), flags | O_CLOEXEC, 0666);
-  if (descriptor < 0) return cannot_write(file.string(), std::strerror(errno));
-  std::string problem = write_all(descriptor, content);
-  if (::close(descriptor) != 0 && problem.empty()) problem = std::strerror(errno);
-  if (problem.empty() && !special && std::rename(temporary.c_str(), target.c_str()) != 0)
-    problem = std::strerror(errno);
+  if (const std::string why = unwritable(file); !why.empty()) return cannot_write(file.string(), why);
+  const std::string problem =
+      is_special(target) ? write_in_place(target, content, O_WRONLY) : write_whole(target, content);
   if (problem.empty()) return {};
-  if (!special) ::unlink(temporary.c_str());
   return cannot_write(file.string(), problem);
 }
 
-tl::expected<void, Failure> write_files(const std::vector<std::string>& files,
-                                        const std::vector<OutputForm>& forms) {
-  for (const std::string& file : files) {
-    const auto content = form_of(file, forms)->write();
-    if (!content) return bad_input(fmt::format("-o {}: {}", file, content.error()));
-    if (auto written = write_file(file, *content); !written) return written;
-  }
-  return {};
+namespace {
+
+tl::expected<void, Failure> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
+  const auto content = form_of(file, forms)->write();
+  if (!content) return bad_input(fmt::format("-o {}: {}", file, content.error()));
+  return write_file(file, *content);
 }
+
+/// Each file in the form that its suffix asks for, whatever becomes of the others.
+tl::expected<void, Failure> write_files(const OutputFlags& flags, const std::vector<OutputForm>& forms) {
+  std::vector<std::string> problems;
+  ExitCode code = ExitCode::bad_input;
+  for (const std::string& file : flags.files) {
+    const auto written = write_form(file, forms);
+    if (written) {
+      if (!flags.quiet) write_stderr(fmt::format("wrote {}", file));
+      continue;
+    }
+    problems.push_back(written.error().message);
+    code = written.error().code;
+  }
+  if (problems.empty()) return {};
+  return tl::unexpected(Failure{code, fmt::format("{}", fmt::join(problems, "\npenstock: "))});
+}
+
+}  // namespace
 
 tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
                                          std::string_view text) {
-  if (auto written = write_files(flags.files, forms); !written) return written;
-  for (const std::string& file : flags.files) {
-    if (!flags.quiet) write_stderr(fmt::format("wrote {}", file));
-  }
-  return write_stdout(text);
+  // A result that took minutes is not lost because one of its places is.
+  const auto files = write_files(flags, forms);
+  const auto printed = write_stdout(text);
+  return files ? printed : files;
 }
 
 tl::expected<void, Failure> write_stdout(std::string_view text) {

@@ -22,20 +22,17 @@ struct OutputForm {
 /// True when the file ends in `suffix`, in capital or small letters, and has a name before it.
 bool has_suffix(std::string_view file, std::string_view suffix);
 
-/// Fails when some file has none of the suffixes (they are listed) or stands in a directory that does not
-/// exist. To be called before the work.
+/// Fails when some file has none of the suffixes (they are listed), stands in a directory that does not
+/// exist, or cannot be written. To be called before the work.
 tl::expected<void, Failure> check_output_files(const std::vector<std::string>& files,
                                                const std::vector<std::string_view>& suffixes);
 
-/// Writes `content` to a temporary name beside `file` and renames it. Error: "FILE: cannot be written: ...".
+/// Writes `content` to a temporary name beside `file` and renames it; mode, owner and links stay. A signal
+/// that ends the run meanwhile leaves no temporary name. Error: "FILE: cannot be written: ...".
 tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content);
 
-/// Writes each file in the form that its suffix asks for. Requires check_output_files().
-tl::expected<void, Failure> write_files(const std::vector<std::string>& files,
-                                        const std::vector<OutputForm>& forms);
-
 /// An answer: first the files of -o, with a note on stderr for each unless --quiet, then `text` on standard
-/// output.
+/// output, also where a file cannot be written. Requires check_output_files(). Error: all that went wrong.
 tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
                                          std::string_view text);
 

@@ -3,12 +3,16 @@
 
 #include "cli/subcommand.hpp"
 
+#include <charconv>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <type_traits>
 #include <vector>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 namespace penstock {
@@ -50,6 +54,16 @@ Flag& Flag::check(const std::function<std::string(const std::string&)>& fault) {
 
 template <typename Number>
 Flag& Flag::range(Number least, Number most) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    // CLI11 lets nan through any range.
+    return check([least, most](const std::string& text) {
+      double value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      const bool is_number = error == std::errc() && end == text.data() + text.size();
+      if (is_number && value >= least && value <= most) return std::string();
+      return fmt::format("expected a number from {} to {}, got \"{}\"", least, most, text);
+    });
+  }
   option_->check(CLI::Range(least, most).description(""));  // the help names the type alone
   return *this;
 }

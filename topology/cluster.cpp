@@ -96,6 +96,21 @@ double Cluster::most_bytes_per_second() const {
   return std::ranges::max(data_->links, {}, &Link::bytes_per_second).bytes_per_second;
 }
 
+double Cluster::least_bytes_per_second() const {
+  if (data_->direct) return data_->direct->bytes_per_second;
+  if (data_->links.empty()) return kUnlimitedBandwidth;
+  return std::ranges::min(data_->links, {}, &Link::bytes_per_second).bytes_per_second;
+}
+
+std::int64_t Cluster::latency_of_all_links_ns() const {
+  if (data_->direct) return data_->direct->latency_ns;
+  std::int64_t sum = 0;
+  for (const Link& link : data_->links) {
+    if (__builtin_add_overflow(sum, link.latency_ns, &sum)) return std::numeric_limits<std::int64_t>::max();
+  }
+  return sum;
+}
+
 Cluster Cluster::fully_joined(std::string name, std::vector<Device> devices, double bytes_per_second,
                               std::int64_t latency_ns) {
   const auto nodes = static_cast<std::int32_t>(devices.size());

@@ -73,6 +73,10 @@ class Cluster {
   }
   /// Of the widest link; unlimited where there is none.
   double most_bytes_per_second() const;
+  /// Of the narrowest link; unlimited where there is none.
+  double least_bytes_per_second() const;
+  /// Of all links together: no route has more.
+  std::int64_t latency_of_all_links_ns() const;
   std::int32_t device_count() const { return static_cast<std::int32_t>(data_->devices.size()); }
 
   /// The route with the least latency, then the fewest links, then the most bandwidth (of its narrowest

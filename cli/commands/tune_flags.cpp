@@ -66,6 +66,7 @@ tl::expected<std::vector<Value>, Failure> words_of(
     const auto found = std::ranges::find(known, word, &std::pair<std::string_view, Value>::first);
     if (found == known.end()) {
       std::vector<std::string_view> names;
+      names.reserve(kCount);
       for (const auto& [name, value] : known) names.push_back(name);
       return bad_input(
           fmt::format("{}: expected some of {}, got \"{}\"", flag, fmt::join(names, ", "), word));

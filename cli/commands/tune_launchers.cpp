@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,7 +16,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
-#include "scenarios/pricing/gemm_model.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -35,6 +34,7 @@ const LayerSplit& split_of(const TuneRequest& request, const Configuration& of) 
 /// A list of layers as Megatron's layout.
 std::string layout_of(const std::vector<std::int64_t>& counts) {
   std::vector<std::string> stages;
+  stages.reserve(counts.size());
   for (const std::int64_t count : counts) stages.push_back(count == 0 ? "" : fmt::format("t*{}", count));
   stages.front().insert(0, "E");
   stages.back().push_back('L');
@@ -117,7 +117,7 @@ void add_torchtitan_pipeline(std::vector<std::string>& arguments, const TuneRequ
     add("schedule", name);
   }
   add("microbatch_size", of.micro_batch_size);
-  const int ends = split_of(request, of).rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
+  const std::int64_t ends = split_of(request, of).rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
   const auto layers = static_cast<std::int64_t>(work_of(request).model.layers.size());
   add("layers_per_stage", (layers + 2 * ends) / (std::int64_t{of.stages} * of.virtual_stages));
   add("first_stage_less_layers", ends);
@@ -127,9 +127,10 @@ void add_torchtitan_pipeline(std::vector<std::string>& arguments, const TuneRequ
 std::string rest_of_torchtitan(const TuneRequest& request, const Configuration& of) {
   if (split_of(request, of).rule == LayerSplit::Rule::listed && of.stages > 1)
     return "it has no list of layers a stage; take --layer-split even or ends-one-less";
-  if (of.sharding == 1)
+  if (of.sharding == 1) {
     return "it shards the optimizer's state only together with gradients; take another --sharding, such as "
            "none";
+  }
   return "";
 }
 

@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -27,6 +26,7 @@
 #include "report/print/units.hpp"
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -123,7 +123,7 @@ Table configurations_table(const TuneAnswer& answer, const std::vector<std::size
       const double days = whole_seconds(answer, tuned) / kSecondsPerDay;
       row.push_back({fmt::format("{:.1f}", days), days});
     }
-    if (const auto cost = whole_cost(answer, tuned)) row.push_back({fmt::format("{:.0f}", *cost), *cost});
+    if (const auto cost = whole_cost(answer, tuned)) row.push_back({fmt::format("{:.0f}", *cost), cost});
     table.rows.push_back(std::move(row));
   }
   return table;

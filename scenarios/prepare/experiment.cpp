@@ -27,6 +27,7 @@
 #include "scenarios/prepare/scaling.hpp"
 #include "scenarios/prepare/stage_costs.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
+#include "scenarios/prepare/time_range.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -200,6 +201,7 @@ tl::expected<Experiment, PrepareError> priced(const Scenario& scenario, const Re
   if (!costs) return bad_input(file, costs.error());
   auto cluster = build_cluster(scenario.cluster, program.rank_count());
   if (!cluster) return bad_input(file, cluster.error());
+  if (const auto fault = time_fault(program, *costs, *cluster)) return bad_input(file, *fault);
   std::vector<std::string> notes =
       with_microbatch_notes(scenario.notes, scenario.model, program.microbatches);
   const std::string name = file.empty() ? program.schedule : file;

@@ -15,13 +15,11 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -32,8 +30,6 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/pricing/layer_split.hpp"
-#include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"

@@ -1,0 +1,104 @@
+// Whatever waits for whatever, nothing in a run ends later than all that it does, one after the other:
+//
+//   end <= iterations x sum over stages of (units x (F + B + I + W + R) + updates x STEP + reductions)
+//          + iterations x sum over edges of units x both transfers
+//
+// with transfers at the rate of the slowest link. While that stays below 2^62 ns (146 years), no time wraps.
+
+#include "scenarios/prepare/time_range.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kMostNanoseconds = 4.6e18;  // 2^62
+constexpr double kNano = 1e-9;
+
+/// Adds up what runs, and remembers what takes most in all.
+class TimeSum {
+ public:
+  /// `name` is asked for once something takes more than all before it.
+  template <typename Name>
+  void add(double each_ns, double times, const Name& name) {
+    const double all_ns = each_ns * times;
+    sum_ns_ += all_ns;
+    if (all_ns <= most_ns_) return;
+    most_ns_ = all_ns;
+    name_ = fmt::format("{} takes {:.4g} s, {:.0f} times", name(), each_ns * kNano, times);
+  }
+  double sum_ns() const { return sum_ns_; }
+  const std::string& longest() const { return name_; }
+
+ private:
+  double sum_ns_ = 0;
+  double most_ns_ = -1;
+  std::string name_;
+};
+
+void add_stage(TimeSum& sum, const StageCost& cost, std::int32_t stage, double units) {
+  const auto add = [&](const char* kind, Ns each_ns) {
+    sum.add(static_cast<double>(each_ns), units, [&] { return fmt::format("{}{}", stage, kind); });
+  };
+  add("F", cost.forward_ns);
+  add("B", cost.backward_ns);
+  add("I", cost.backward_input_ns);
+  add("W", cost.backward_weight_ns);
+  add("R", cost.recompute_ns);
+}
+
+/// Seconds of bytes at the slowest rate, in nanoseconds.
+double transfer_ns(Bytes bytes, const Cluster& cluster) {
+  const double rate = cluster.least_bytes_per_second();
+  return rate == kUnlimitedBandwidth ? 0 : static_cast<double>(bytes) / rate / kNano;
+}
+
+}  // namespace
+
+std::optional<std::string> time_fault(const Program& program, const CostTable& costs,
+                                      const Cluster& cluster) {
+  TimeSum sum;
+  const double units = static_cast<double>(program.unit_count()) * program.iterations;
+  const double updates = program.update == UpdateRule::microbatch ? units : program.iterations;
+  // Of microbatches that differ each may be the longest.
+  const auto for_all_tables = [&](const auto& use) {
+    use(costs.stages, costs.edges);
+    for (const MicrobatchCost& one : costs.microbatches) use(one.stages, one.edges);
+  };
+  for_all_tables([&](const std::vector<StageCost>& stages, const std::vector<EdgeCost>& edges) {
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const auto stage = static_cast<std::int32_t>(i);
+      add_stage(sum, stages[i], stage, units);
+      sum.add(static_cast<double>(stages[i].step_ns), updates, [&] { return fmt::format("{}STEP", stage); });
+      const double replicas = static_cast<double>(program.placement.stages[i].ranks.size());
+      if (replicas > 1) {
+        sum.add(transfer_ns(2 * (stages[i].gradients + stages[i].weights), cluster), updates * replicas,
+                [&] { return fmt::format("a reduction of stage {}", stage); });
+      }
+    }
+    for (const EdgeCost& edge : edges) {
+      const double both = transfer_ns(edge.activation, cluster) + transfer_ns(edge.gradient, cluster);
+      sum.add(both + 2 * static_cast<double>(cluster.latency_of_all_links_ns()), units,
+              [] { return std::string("a message there and back"); });
+    }
+  });
+  if (sum.sum_ns() < kMostNanoseconds) return std::nullopt;
+  return fmt::format(
+      "one thing after the other, the run would take {:.3g} s, and 64 bits of nanoseconds end at 146 years: "
+      "{}; "
+      "take shorter times, fewer microbatches or iterations, or faster links",
+      sum.sum_ns() * kNano, sum.longest());
+}
+
+}  // namespace penstock
