@@ -37,6 +37,7 @@ Command diff_command(CLI::App& root);
 Command risk_command(CLI::App& root);
 Command reproduce_command(CLI::App& root);
 Command runs_command(CLI::App& root);
+Command fit_command(CLI::App& root);
 Command model_command(CLI::App& root);
 
 }  // namespace penstock
