@@ -9,9 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <ios>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,6 +28,7 @@
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
@@ -196,10 +194,9 @@ tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& arc
 }  // namespace
 
 tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return tl::unexpected(fmt::format("{}: cannot be read", file));
-  const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  const auto table = CsvTable::parse(text, kColumns);
+  const auto text = read_text_file(file, file);
+  if (!text) return tl::unexpected(text.error());
+  const auto table = CsvTable::parse(*text, kColumns);
   if (!table) return tl::unexpected(fmt::format("{}:{}", file, table.error()));
   MeasuredRuns runs{.header = table->header(), .runs = {}};
   Architectures architectures(std::filesystem::path(file).parent_path());
