@@ -33,6 +33,8 @@ std::string_view word_of(Claim claim) {
       return "at_most";
     case Claim::at_least:
       return "at_least";
+    case Claim::fitted:
+      return "fitted";
     case Claim::none:
       return "none";
   }
@@ -43,6 +45,8 @@ std::string_view word_of(FigureClass figure_class) {
   switch (figure_class) {
     case FigureClass::tested:
       return "tested";
+    case FigureClass::fitted:
+      return "fitted";
     case FigureClass::missed:
       return "missed";
     case FigureClass::direction:
@@ -58,6 +62,8 @@ std::string_view verdict_of(const ReproducedFigure& figure) {
     case FigureClass::tested:
       if (!figure.holds()) return "MISSED";
       return figure.predicted < *figure.published - figure.tolerance ? "better" : "holds";
+    case FigureClass::fitted:
+      return "fitted";
     case FigureClass::missed:
       return "missed";
     case FigureClass::direction:
@@ -81,10 +87,11 @@ std::ptrdiff_t holding(const Reproduced& reproduced) {
 /// "12 of 12 published figures hold; 3 published are missed, 4 directions, 20 ours".
 std::string counts_text(const Reproduced& reproduced) {
   return fmt::format(
-      "{} of {} figures that are tested hold; {} published ones are missed, {} directions, {} ours",
+      "{} of {} figures that are tested hold; {} published ones are missed, {} were fitted on, {} "
+      "directions, {} ours",
       holding(reproduced), count_of(reproduced, FigureClass::tested),
-      count_of(reproduced, FigureClass::missed), count_of(reproduced, FigureClass::direction),
-      count_of(reproduced, FigureClass::scale));
+      count_of(reproduced, FigureClass::missed), count_of(reproduced, FigureClass::fitted),
+      count_of(reproduced, FigureClass::direction), count_of(reproduced, FigureClass::scale));
 }
 
 std::string figure_text(double figure) { return fmt::format("{:.4f}", figure); }
@@ -161,6 +168,7 @@ std::string reproductions_to_json(const std::vector<Reproduced>& all) {
                             {{"tested", count_of(reproduced, FigureClass::tested)},
                              {"holding", holding(reproduced)},
                              {"missed", count_of(reproduced, FigureClass::missed)},
+                             {"fitted", count_of(reproduced, FigureClass::fitted)},
                              {"direction", count_of(reproduced, FigureClass::direction)},
                              {"scale", count_of(reproduced, FigureClass::scale)}}},
                            {"figures", std::move(figures)}});
@@ -172,15 +180,16 @@ std::string reproductions_to_json(const std::vector<Reproduced>& all) {
 
 std::string reproductions_to_markdown(const std::vector<Reproduced>& all) {
   std::string overview =
-      "| experiment | source | tested | hold | missed | directions | ours |\n|---|---|---|---|---|---|---|\n";
+      "| experiment | source | tested | hold | missed | fitted on | directions | ours "
+      "|\n|---|---|---|---|---|---|---|---|\n";
   std::string sections;
   for (const Reproduced& reproduced : all) {
     const Reproduction& experiment = reproduced.reproduction;
     overview +=
-        fmt::format("| [{0}](#{0}) | {1} | {2} | {3} | {4} | {5} | {6} |\n", experiment.name,
+        fmt::format("| [{0}](#{0}) | {1} | {2} | {3} | {4} | {5} | {6} | {7} |\n", experiment.name,
                     experiment.source, count_of(reproduced, FigureClass::tested), holding(reproduced),
-                    count_of(reproduced, FigureClass::missed), count_of(reproduced, FigureClass::direction),
-                    count_of(reproduced, FigureClass::scale));
+                    count_of(reproduced, FigureClass::missed), count_of(reproduced, FigureClass::fitted),
+                    count_of(reproduced, FigureClass::direction), count_of(reproduced, FigureClass::scale));
     sections += fmt::format(
         "\n### {}\n\n{}. {}.\n\n| figure | published | predicted | error | verdict "
         "|\n|---|---|---|---|---|\n",

@@ -15,6 +15,7 @@ namespace penstock {
 /// What a figure says of Penstock.
 enum class FigureClass : std::uint8_t {
   tested,     // published, and the prediction is held against it
+  fitted,     // published, and a constant that predicts it was taken from it: no test
   missed,     // published, and no prediction of ours meets it: the note says why
   direction,  // no number is published, only which of two is larger; that is held
   scale,      // ours alone: it gives the others their scale
@@ -25,6 +26,7 @@ enum class Claim : std::uint8_t {
   equal,     // at most the tolerance away
   at_most,   // not above it by more than the tolerance: the paper's schedule may be beaten
   at_least,  // not below it by more than the tolerance: a bound on what the paper measured
+  fitted,    // shown beside what a constant of the prediction was taken from
   none,      // shown, not held against anything
 };
 
@@ -58,6 +60,8 @@ ReproducedFigure no_more(std::string what, double predicted, double bound = 1);
 ReproducedFigure shown(std::string what, double predicted);
 /// A printed figure that no model of a schedule can or should meet; `note` says why.
 ReproducedFigure untested(std::string what, double published, double predicted, std::string note);
+/// A printed figure from which a constant of the prediction was taken; `note` says which.
+ReproducedFigure fitted(std::string what, double published, double predicted, std::string note);
 /// `figure` with that note.
 ReproducedFigure noted(ReproducedFigure figure, std::string note);
 
@@ -97,5 +101,6 @@ std::vector<ReproducedFigure> reproduce_zero_bubble_table_5();
 std::vector<ReproducedFigure> reproduce_megatron_sc21();
 std::vector<ReproducedFigure> reproduce_recomputation();
 std::vector<ReproducedFigure> reproduce_stage_times();
+std::vector<ReproducedFigure> reproduce_measured_runs();
 
 }  // namespace penstock

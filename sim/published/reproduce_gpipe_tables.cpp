@@ -175,8 +175,7 @@ void add_column(Figures& figures, const TransformerColumn& column) {
   // A layer's activations come from these two columns.
   figures.push_back(
       column.devices == 1
-          ? noted(shown(what + "GiB of activations", held),
-                  fmt::format("the table's {} is what a layer's are taken from", column.activations_gib))
+          ? fitted(what + "GiB of activations", column.activations_gib, held, "a layer's are taken from it")
           : within(0.03, what + "GiB of activations", column.activations_gib, held));
 }
 

@@ -143,7 +143,7 @@ void add_rows(Figures& figures, const Attempt& attempt) {
     const double ratio = pipeline_rate(row, attempt.parts.gloo) / data_parallel_rate(row, attempt.parts.nccl);
     const std::string what = what_of(row, attempt.title);
     if (has(attempt.fitted_on, row)) {
-      figures.push_back(noted(shown(what, ratio), fmt::format("fitted on the printed {}", row.printed)));
+      figures.push_back(fitted(what, row.printed, ratio, "the part was fitted on it"));
     } else if (has(attempt.tested, row)) {
       figures.push_back(within(kNear, what, row.printed, ratio));
     } else {
