@@ -179,6 +179,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
                                          risk_command(root),
                                          reproduce_command(root),
                                          runs_command(root),
+                                         fit_command(root),
                                          schedules_command(root)};
   wrap_descriptions(root);
   const auto arguments = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});

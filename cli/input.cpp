@@ -20,6 +20,7 @@
 #include "cli/model_flags.hpp"
 #include "cli/outcome.hpp"
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/model/fitted_model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/file_suffix.hpp"
@@ -52,12 +53,15 @@ void add_default_schedule(Scenario& scenario) {
   scenario.notes.push_back(fmt::format("no schedule is given: {}", scenario.schedule));
 }
 
-/// Copies of the pipeline: of a model on named devices parallel.data, of others the schedule's own.
+/// Copies of the pipeline: of a model on named devices, or with fitted costs, parallel.data; of others the
+/// schedule's own.
 void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   if (!copies) return;
   const auto count = static_cast<std::int32_t>(*copies);  // the flag's check keeps it below 2^31
   if (auto* model = std::get_if<DeviceModel>(&scenario.model)) {
     model->copies = count;
+  } else if (auto* fitted = std::get_if<FittedModel>(&scenario.model)) {
+    fitted->copies = count;
   } else {
     scenario.shape.data_parallel = count;
   }

@@ -1,6 +1,7 @@
 // One line a figure: published, predicted, error, verdict. "holds" and "MISSED" are said only of figures that
-// are tested; of bounds that are beaten "better". The Markdown form is a part of the scenarios' page, written
-// by a test.
+// are tested, of bounds that are beaten "better"; "missed" of published ones that no prediction meets, as
+// their notes say; "direction" (or "REVERSED") where no number is published; "ours" of what gives scale. The
+// Markdown form is a part of the scenarios' page, written by a test.
 
 #include "cli/commands/reproduce_output.hpp"
 
@@ -32,26 +33,65 @@ std::string_view word_of(Claim claim) {
       return "at_most";
     case Claim::at_least:
       return "at_least";
+    case Claim::fitted:
+      return "fitted";
     case Claim::none:
       return "none";
   }
   return "";
 }
 
+std::string_view word_of(FigureClass figure_class) {
+  switch (figure_class) {
+    case FigureClass::tested:
+      return "tested";
+    case FigureClass::fitted:
+      return "fitted";
+    case FigureClass::missed:
+      return "missed";
+    case FigureClass::direction:
+      return "direction";
+    case FigureClass::scale:
+      return "scale";
+  }
+  return "";
+}
+
 std::string_view verdict_of(const ReproducedFigure& figure) {
-  if (!figure.holds()) return "MISSED";
-  if (figure.claim == Claim::none) return figure.published ? "not tested" : "-";
-  return figure.predicted < *figure.published - figure.tolerance ? "better" : "holds";
+  switch (figure.figure_class()) {
+    case FigureClass::tested:
+      if (!figure.holds()) return "MISSED";
+      return figure.predicted < *figure.published - figure.tolerance ? "better" : "holds";
+    case FigureClass::fitted:
+      return "fitted";
+    case FigureClass::missed:
+      return "missed";
+    case FigureClass::direction:
+      return figure.holds() ? "direction" : "REVERSED";
+    case FigureClass::scale:
+      return "ours";
+  }
+  return "";
 }
 
-std::ptrdiff_t tested(const Reproduced& reproduced) {
-  return std::ranges::count_if(reproduced.figures,
-                               [](const ReproducedFigure& figure) { return figure.claim != Claim::none; });
+std::ptrdiff_t count_of(const Reproduced& reproduced, FigureClass figure_class) {
+  return std::ranges::count(reproduced.figures, figure_class, &ReproducedFigure::figure_class);
 }
 
-std::ptrdiff_t missed(const Reproduced& reproduced) {
-  return std::ranges::count_if(reproduced.figures,
-                               [](const ReproducedFigure& figure) { return !figure.holds(); });
+std::ptrdiff_t holding(const Reproduced& reproduced) {
+  return std::ranges::count_if(reproduced.figures, [](const ReproducedFigure& figure) {
+    return figure.figure_class() == FigureClass::tested && figure.holds();
+  });
+}
+
+/// "12 of 12 published figures hold; 3 published are missed, 4 directions, 20 ours".
+std::string counts_text(const Reproduced& reproduced) {
+  return fmt::format(
+      "{} of {} figures that are tested hold; {} published ones are missed, {} were fitted on, {} "
+      "directions, {} ours",
+      holding(reproduced), count_of(reproduced, FigureClass::tested),
+      count_of(reproduced, FigureClass::missed), count_of(reproduced, FigureClass::fitted),
+      count_of(reproduced, FigureClass::direction), count_of(reproduced, FigureClass::scale));
 }
 
 std::string figure_text(double figure) { return fmt::format("{:.4f}", figure); }
@@ -84,9 +124,27 @@ std::string to_text(const Reproduced& reproduced) {
                           {error_text(figure), figure.relative_error().value_or(0)},
                           {std::string(verdict_of(figure)), {}}});
   }
-  return fmt::format("{}: {}\n{}\n\n{}\n{} of {} figures hold\n", reproduced.reproduction.name,
-                     reproduced.reproduction.source, reproduced.reproduction.setting, table_to_text(table),
-                     tested(reproduced) - missed(reproduced), tested(reproduced));
+  return fmt::format("{}: {}\n{}\n\n{}\n{}\n", reproduced.reproduction.name, reproduced.reproduction.source,
+                     reproduced.reproduction.setting, table_to_text(table), counts_text(reproduced));
+}
+
+Json figure_json(const ReproducedFigure& figure) {
+  const std::optional<double> error = figure.relative_error();
+  const FigureClass figure_class = figure.figure_class();
+  const bool is_tested = figure_class == FigureClass::tested;
+  Json json = {{"what", figure.what},
+               {"class", word_of(figure_class)},
+               {"published", figure.published ? Json(*figure.published) : Json()},
+               {"predicted", figure.predicted},
+               {"relative_error", error ? Json(*error) : Json()},
+               {"tolerance", figure.tolerance},
+               {"claim", word_of(figure.claim)},
+               {"note", figure.note},
+               {"tested", is_tested},
+               {"holds", is_tested ? Json(figure.holds()) : Json()}};
+  if (figure_class == FigureClass::direction)
+    json["direction"] = {{"bound", *figure.bound}, {"as_claimed", figure.holds()}};
+  return json;
 }
 
 }  // namespace
@@ -101,22 +159,18 @@ std::string reproductions_to_json(const std::vector<Reproduced>& all) {
   Json experiments = Json::array();
   for (const Reproduced& reproduced : all) {
     Json figures = Json::array();
-    for (const ReproducedFigure& figure : reproduced.figures) {
-      const std::optional<double> error = figure.relative_error();
-      figures.push_back({{"what", figure.what},
-                         {"published", figure.published ? Json(*figure.published) : Json()},
-                         {"predicted", figure.predicted},
-                         {"relative_error", error ? Json(*error) : Json()},
-                         {"tolerance", figure.tolerance},
-                         {"claim", word_of(figure.claim)},
-                         {"note", figure.note},
-                         {"tested", figure.claim != Claim::none},
-                         {"holds", figure.claim == Claim::none ? Json() : Json(figure.holds())}});
-    }
+    for (const ReproducedFigure& figure : reproduced.figures) figures.push_back(figure_json(figure));
     experiments.push_back({{"name", reproduced.reproduction.name},
                            {"source", reproduced.reproduction.source},
                            {"setting", reproduced.reproduction.setting},
                            {"holds", reproduced.holds()},
+                           {"counts",
+                            {{"tested", count_of(reproduced, FigureClass::tested)},
+                             {"holding", holding(reproduced)},
+                             {"missed", count_of(reproduced, FigureClass::missed)},
+                             {"fitted", count_of(reproduced, FigureClass::fitted)},
+                             {"direction", count_of(reproduced, FigureClass::direction)},
+                             {"scale", count_of(reproduced, FigureClass::scale)}}},
                            {"figures", std::move(figures)}});
   }
   return Json{{"schema_version", 1}, {"kind", "reproduction"}, {"experiments", std::move(experiments)}}.dump(
@@ -125,13 +179,17 @@ std::string reproductions_to_json(const std::vector<Reproduced>& all) {
 }
 
 std::string reproductions_to_markdown(const std::vector<Reproduced>& all) {
-  std::string overview = "| experiment | source | figures | tested | hold |\n|---|---|---|---|---|\n";
+  std::string overview =
+      "| experiment | source | tested | hold | missed | fitted on | directions | ours "
+      "|\n|---|---|---|---|---|---|---|---|\n";
   std::string sections;
   for (const Reproduced& reproduced : all) {
     const Reproduction& experiment = reproduced.reproduction;
     overview +=
-        fmt::format("| [{0}](#{0}) | {1} | {2} | {3} | {4} |\n", experiment.name, experiment.source,
-                    reproduced.figures.size(), tested(reproduced), tested(reproduced) - missed(reproduced));
+        fmt::format("| [{0}](#{0}) | {1} | {2} | {3} | {4} | {5} | {6} | {7} |\n", experiment.name,
+                    experiment.source, count_of(reproduced, FigureClass::tested), holding(reproduced),
+                    count_of(reproduced, FigureClass::missed), count_of(reproduced, FigureClass::fitted),
+                    count_of(reproduced, FigureClass::direction), count_of(reproduced, FigureClass::scale));
     sections += fmt::format(
         "\n### {}\n\n{}. {}.\n\n| figure | published | predicted | error | verdict "
         "|\n|---|---|---|---|---|\n",

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
@@ -18,6 +19,10 @@
 #include "cli/progress_bar.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/read/load_fitted.hpp"
+#include "sim/measured/fit_iterations.hpp"
+#include "sim/measured/measured_iterations.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
 
@@ -28,30 +33,58 @@ struct RunsFlags {
   OutputFlags output;
   std::string runs;
   std::string fit;
+  std::string costs;
 };
 
 const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".html", ".txt"};
 
-Outcome predict(const RunsFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
-    return tl::unexpected(known.error());
-  const auto runs = read_measured_runs(flags.runs);
+/// Rows and their predictions.
+struct JudgedRuns {
+  MeasuredRuns runs;
+  RunsReport report;
+};
+
+tl::expected<JudgedRuns, Failure> by_devices(const RunsFlags& flags) {
+  auto runs = read_measured_runs(flags.runs);
   if (!runs) return bad_input(runs.error());
   std::optional<MeasuredRuns> fitted_on;
-  if (!flags.fit.empty()) {
+  const bool is_other = !flags.fit.empty() && flags.fit != flags.runs;
+  if (is_other) {
     auto read = read_measured_runs(flags.fit);
     if (!read) return bad_input(read.error());
     fitted_on = *std::move(read);
   }
   ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
-  const auto report = predict_runs(*runs, fitted_on ? &*fitted_on : nullptr,
-                                   [&](std::size_t done, std::size_t all) { bar.show(done, all); });
+  const MeasuredRuns* fit = flags.fit.empty() ? nullptr : is_other ? &*fitted_on : &*runs;
+  auto report = predict_runs(*runs, fit, [&](std::size_t done, std::size_t all) { bar.show(done, all); });
   if (!report) return bad_input(report.error());
-  const std::vector<OutputForm> forms = {{".json", [&] { return runs_json(*report); }},
-                                         {".csv", [&] { return runs_csv(*runs, *report); }},
-                                         {".html", [&] { return runs_html(*runs, *report); }},
-                                         {".txt", [&] { return runs_text(*report, 0); }}};
-  const std::string text = flags.output.json ? runs_json(*report) : runs_text(*report, table_width());
+  return JudgedRuns{.runs = *std::move(runs), .report = *std::move(report)};
+}
+
+/// Iterations of one machine, by costs that `penstock fit` made.
+tl::expected<JudgedRuns, Failure> by_costs(const RunsFlags& flags) {
+  if (!flags.fit.empty()) return bad_input("runs: expected either --fit or --costs, got both");
+  const auto iterations = read_iterations(flags.runs);
+  if (!iterations) return bad_input(iterations.error());
+  auto costs = load_iteration_costs(flags.costs, flags.costs);
+  if (!costs) return bad_input(costs.error());
+  MeasuredRuns runs = runs_with(*iterations, std::make_shared<const IterationCosts>(*std::move(costs)));
+  auto report = predict_iterations(runs, std::vector<bool>(runs.runs.size(), false));
+  if (!report) return bad_input(fmt::format("{}: {}", flags.runs, report.error()));
+  return JudgedRuns{.runs = std::move(runs), .report = *std::move(report)};
+}
+
+Outcome predict(const RunsFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+    return tl::unexpected(known.error());
+  const auto judged = flags.costs.empty() ? by_devices(flags) : by_costs(flags);
+  if (!judged) return tl::unexpected(judged.error());
+  const auto& [runs, report] = *judged;
+  const std::vector<OutputForm> forms = {{".json", [&] { return runs_json(report); }},
+                                         {".csv", [&] { return runs_csv(runs, report); }},
+                                         {".html", [&] { return runs_html(runs, report); }},
+                                         {".txt", [&] { return runs_text(report, 0); }}};
+  const std::string text = flags.output.json ? runs_json(report) : runs_text(report, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
   return ExitCode::ok;
@@ -72,6 +105,10 @@ Command runs_command(CLI::App& root) {
          "fit at most three constants a source, device and precision on this file's rows, in place of the "
          "devices' own: sustained rate of products, collectives that nothing hides, exposed part of the "
          "reduction")
+      .type_name("FILE");
+  app.add_option(
+         "--costs", flags->costs,
+         "what `penstock fit` made; RUNS then has the columns that it takes, and nothing of devices is asked")
       .type_name("FILE");
   add_output_flags(app, flags->output, ".json .csv .html .txt");
   app.footer(

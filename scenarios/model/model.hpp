@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/model/fitted_model.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 
@@ -118,6 +119,6 @@ struct NetworkSpec {
 };
 
 /// A model in one of its forms.
-using Model = std::variant<UnitCosts, StageFigures, LayerGraph, DeviceModel>;
+using Model = std::variant<UnitCosts, StageFigures, LayerGraph, DeviceModel, FittedModel>;
 
 }  // namespace penstock

@@ -98,24 +98,6 @@ tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std:
       one > model.devices ? "more than" : "which do not divide", model.devices));
 }
 
-/// Of one copy: a global batch is shared out over all of them. A microbatch is one sample unless its size is
-/// stated or follows.
-tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies) {
-  const bool follows = batch.global_batch_size && batch.microbatches;
-  if (!batch.micro_batch_size && !follows) batch.micro_batch_size = 1;
-  if (!batch.global_batch_size) return batch;
-  const std::int64_t part = batch.micro_batch_size.value_or(1) * copies;
-  if (*batch.global_batch_size % part != 0) {
-    return tl::unexpected(
-        fmt::format("training.global_batch_size: expected a multiple of micro_batch_size {} x {} copies of "
-                    "the pipeline = {}, "
-                    "got {}",
-                    batch.micro_batch_size.value_or(1), copies, part, *batch.global_batch_size));
-  }
-  *batch.global_batch_size /= copies;
-  return batch;
-}
-
 // --- stages -----------------------------------------------------------------------------------------------
 
 Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * kNanosecondsPerSecond)); }

@@ -20,9 +20,11 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/model/fitted_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/compute_program.hpp"
 #include "scenarios/prepare/device_prices.hpp"
+#include "scenarios/prepare/fitted_prices.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/prepare/scaling.hpp"
 #include "scenarios/prepare/stage_costs.hpp"
@@ -241,10 +243,19 @@ tl::expected<Experiment, PrepareError> prepare_on_devices(const Scenario& stated
   return experiment;
 }
 
+tl::expected<Experiment, PrepareError> prepare_by_fit(const Scenario& stated, const FittedModel& model) {
+  const auto priced = price_by_fit(stated, model);
+  if (!priced) return bad_input(stated.file, priced.error());
+  auto experiment = prepare(*priced);
+  if (experiment) experiment->samples_per_microbatch *= model.copies;
+  return experiment;
+}
+
 }  // namespace
 
 tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
   if (const auto* model = std::get_if<DeviceModel>(&stated.model)) return prepare_on_devices(stated, *model);
+  if (const auto* model = std::get_if<FittedModel>(&stated.model)) return prepare_by_fit(stated, *model);
   const auto scenario = with_planned_partition(stated);
   if (!scenario) return bad_input(stated.file, scenario.error());
   auto resolved = resolve(*scenario);
@@ -274,8 +285,10 @@ tl::expected<RolledExperiment, PrepareError> prepare_rolled(const Scenario& stat
 }
 
 double compute_actions(const Scenario& scenario) {
-  // A model on named devices says its microbatches only when its copies are known; its runs are stored.
-  if (scenario.program || std::holds_alternative<DeviceModel>(scenario.model)) return 0;
+  // A model with copies of its own says its microbatches only when it is priced; its runs are stored.
+  if (scenario.program || std::holds_alternative<DeviceModel>(scenario.model) ||
+      std::holds_alternative<FittedModel>(scenario.model))
+    return 0;
   const auto stated = stated_batch(scenario);
   return stated ? compute_actions(stated->schedule.name, stated->schedule.shape) : 0;
 }

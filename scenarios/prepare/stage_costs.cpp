@@ -325,6 +325,9 @@ struct StagesOf {
   UnscaledStages operator()(const DeviceModel& /*model*/) const {
     throw std::logic_error("a model on named devices becomes stages before they are priced");
   }
+  UnscaledStages operator()(const FittedModel& /*model*/) const {
+    throw std::logic_error("a model with fitted costs becomes stages before they are priced");
+  }
 };
 
 /// What one slice of a microbatch is scaled by; of unit costs a slice takes what a microbatch does: the units

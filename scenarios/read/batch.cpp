@@ -178,4 +178,20 @@ tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(cons
                                     kMicrobatches, *batch.microbatches));
 }
 
+tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies) {
+  const bool follows = batch.global_batch_size && batch.microbatches;
+  if (!batch.micro_batch_size && !follows) batch.micro_batch_size = 1;
+  if (!batch.global_batch_size) return batch;
+  const std::int64_t part = batch.micro_batch_size.value_or(1) * copies;
+  if (*batch.global_batch_size % part != 0) {
+    return tl::unexpected(
+        fmt::format("training.global_batch_size: expected a multiple of micro_batch_size {} x {} copies of "
+                    "the pipeline = {}, "
+                    "got {}",
+                    batch.micro_batch_size.value_or(1), copies, part, *batch.global_batch_size));
+  }
+  *batch.global_batch_size /= copies;
+  return batch;
+}
+
 }  // namespace penstock

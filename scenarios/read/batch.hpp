@@ -53,4 +53,8 @@ std::optional<std::int64_t> micro_batch_size_of(const Batch& batch, MicrobatchMe
 tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(const Batch& batch,
                                                                             MicrobatchMeaning meaning);
 
+/// The batch of one of `copies` of a pipeline, which share a global batch. A microbatch is one sample unless
+/// its size is stated or follows. Error: a global batch that does not divide.
+tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies);
+
 }  // namespace penstock

@@ -18,11 +18,13 @@
 
 #include <tl/expected.hpp>
 
+#include "scenarios/model/fitted_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/load_fitted.hpp"
 #include "scenarios/read/microbatch_file.hpp"
 #include "scenarios/read/override.hpp"
 #include "scenarios/read/parts.hpp"
@@ -190,6 +192,10 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
                               .training = parts.training};
     auto on_devices = device_model_of(document, of, problem);
     if (on_devices) parts.model.model = *std::move(on_devices);
+    if (auto* fitted = std::get_if<FittedModel>(&parts.model.model)) {
+      set_degrees(*fitted, document, parts.parallel.degrees, problem);
+      parts.model.devices_per_rank = fitted->kind.tensor;
+    }
   }
   if (problem.found()) return tl::unexpected(problem.message());
   if (parts.model.batch) own = parts.model.batch;

@@ -263,7 +263,8 @@ std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Pr
 tl::expected<ArchitecturePart, std::string> load_architecture(const ArchitectureRequest& request) {
   static constexpr std::array<std::string_view, 4> kKeys = {"layers", "multi_token", "sequence", "ignore"};
   const NamedFile file{.path = request.config, .name = request.config};
-  const auto text = read_text_file(file.path, file.name);
+  const auto text = request.text ? tl::expected<std::string, std::string>(*request.text)
+                                 : read_text_file(file.path, file.name);
   if (!text) return tl::unexpected(text.error());
   Problem problem;
   const Node wishes = model_of(request);

@@ -33,6 +33,7 @@ std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Pr
 /// The same for a file named on the command line.
 struct ArchitectureRequest {
   std::string config{};
+  std::optional<std::string> text{};  ///< what `config` holds; absent: it is read
   std::vector<std::string> ignore{};
   std::optional<std::int64_t> layers{};
   std::optional<std::int64_t> multi_token{};

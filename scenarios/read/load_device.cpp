@@ -12,12 +12,14 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/model/fitted_model.hpp"
 #include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/kernel_library.hpp"
@@ -227,13 +229,15 @@ std::int32_t optimizer_bytes(Optimizer optimizer) {
   return 12;
 }
 
-/// Keys that say something of a model on named devices alone.
-void refuse_without_devices(const Node& document, const SchedulePart& schedule, const TrainingPart& training,
-                            Problem& problem) {
+/// Keys that say something of a model on named devices alone, but for degrees beside fitted costs.
+void refuse_without_devices(const Node& document, const ModelPart& model, const SchedulePart& schedule,
+                            const TrainingPart& training, Problem& problem) {
   constexpr std::string_view kWhy =
       "belongs to a model that is priced on named devices: model.huggingface with cluster.device, such as "
       "h100-sxm";
-  if (const Node* node = document.find("parallel")) problem.note(*node, "parallel", kWhy);
+  const Node* parallel = document.find("parallel");
+  if (parallel != nullptr && !std::holds_alternative<FittedModel>(model.model))
+    problem.note(*parallel, "parallel", kWhy);
   const auto refuse = [&](bool is_given, Word part, Word key) {
     if (is_given) problem.note(*document.find(part)->find(key), fmt::format("{}.{}", part, key), kWhy);
   };
@@ -282,7 +286,7 @@ std::optional<DeviceModel> device_model_of(const Node& document, const DeviceMod
                                            Problem& problem) {
   const auto& named = parts.cluster.named;
   if (!parts.model.architecture || !named) {
-    refuse_without_devices(document, parts.schedule, parts.training, problem);
+    refuse_without_devices(document, parts.model, parts.schedule, parts.training, problem);
     return std::nullopt;
   }
   check_parts(document, parts.model, parts.training, problem);

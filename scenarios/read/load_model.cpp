@@ -1,5 +1,5 @@
-// `model:` is one of `stages: {...}`, `layers: [...]`, `profile: FILE` and the transformers of
-// load_transformer.hpp, with or without the `network:` that it is the model of.
+// `model:` is one of `stages: {...}`, `layers: [...]`, `profile: FILE`, `fitted: FILE` of load_fitted.hpp and
+// the transformers of load_transformer.hpp, with or without the `network:` that it is the model of.
 
 #include <algorithm>
 #include <array>
@@ -20,6 +20,7 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
+#include "scenarios/read/load_fitted.hpp"
 #include "scenarios/read/load_transformer.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/pipedream_profile.hpp"
@@ -30,8 +31,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::array<std::string_view, 5> kForms = {"stages", "layers", "profile", "transformer",
-                                                    "huggingface"};
+constexpr std::array<std::string_view, 6> kForms = {"stages",      "layers",      "profile",
+                                                    "transformer", "huggingface", "fitted"};
 
 // --- stages ---------------------------------------------------------------------------------------------
 
@@ -234,11 +235,11 @@ void refuse_keys_of_other_forms(const MappingReader& model, std::optional<std::s
     model.complain("batch",
                    "belongs to stages, layers or profile; unit costs hold for training.micro_batch_size");
   }
-  if (form && is_transformer(*form) && model.has("batch")) {
+  if (form && (is_transformer(*form) || *form == "fitted") && model.has("batch")) {
     model.complain(
         "batch", "belongs to stages, layers or profile; a transformer has its own times for any microbatch");
   }
-  if ((!form || *form == "stages") && model.has("overhead"))
+  if ((!form || *form == "stages" || *form == "fitted") && model.has("overhead"))
     model.complain("overhead", "belongs to layers, profile or a transformer; write model.stages.overhead");
 }
 
@@ -247,6 +248,8 @@ std::vector<std::string_view> keys_of(const Node& model) {
   keys.insert(keys.end(), {"network", "batch", "overhead"});
   if (model.find("huggingface") != nullptr)
     keys.insert(keys.end(), keys_beside_huggingface().begin(), keys_beside_huggingface().end());
+  if (model.find("fitted") != nullptr)
+    keys.insert(keys.end(), keys_beside_fitted().begin(), keys_beside_fitted().end());
   return keys;
 }
 
@@ -255,7 +258,7 @@ std::vector<std::string_view> keys_of(const Node& model) {
 std::optional<std::string_view> form_of(const MappingReader& model, Problem& problem) {
   std::optional<std::string_view> form;
   for (const std::string_view key : kForms) {
-    const bool is_count = key == "layers" && model.has("huggingface");
+    const bool is_count = key == "layers" && (model.has("huggingface") || model.has("fitted"));
     if (!model.has(key) || is_count) continue;
     if (form) model.complain(key, fmt::format("expected one form of the model, got {} and {}", *form, key));
     form = key;
@@ -263,7 +266,8 @@ std::optional<std::string_view> form_of(const MappingReader& model, Problem& pro
   if (!form && !model.has("network")) {
     problem.note(
         model.node(), "model",
-        "expected one of stages, layers, profile, transformer, huggingface and network, got none of them");
+        "expected one of stages, layers, profile, transformer, huggingface, fitted and network, got none of "
+        "them");
   }
   return form;
 }
@@ -293,6 +297,11 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
   if (*form == "stages")
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
+  if (*form == "fitted") {
+    part.model = read_fitted(model, problem);
+    part.batch = 1;
+    return part;
+  }
   if (is_transformer(*form) && cluster.named) {
     part.architecture = architecture_of(model, *form, problem);
     part.batch = 1;

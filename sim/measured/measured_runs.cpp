@@ -9,9 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <ios>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,6 +28,7 @@
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
@@ -107,13 +105,16 @@ class RowReader {
 /// Architectures by file and number of layers, each read once.
 class Architectures {
  public:
-  explicit Architectures(std::filesystem::path directory) : directory_(std::move(directory)) {}
+  explicit Architectures(const TextOfModel& text_of) : text_of_(text_of) {}
 
   tl::expected<Architecture, std::string> of(const std::string& model, std::int64_t layers) {
     const auto key = std::pair(model, layers);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    auto text = text_of_(model);
+    if (!text) return tl::unexpected(text.error());
     ArchitectureRequest request;
-    request.config = (directory_ / model).string();
+    request.config = model;
+    request.text = *std::move(text);
     request.layers = layers;
     const auto part = load_architecture(request);
     if (!part) return tl::unexpected(part.error());
@@ -121,7 +122,7 @@ class Architectures {
   }
 
  private:
-  std::filesystem::path directory_;
+  const TextOfModel& text_of_;
   std::map<std::pair<std::string, std::int64_t>, Architecture> known_;
 };
 
@@ -196,13 +197,20 @@ tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& arc
 }  // namespace
 
 tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return tl::unexpected(fmt::format("{}: cannot be read", file));
-  const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  const auto text = read_text_file(file, file);
+  if (!text) return tl::unexpected(text.error());
+  const std::filesystem::path directory = std::filesystem::path(file).parent_path();
+  return parse_measured_runs(*text, file, [&](const std::string& model) {
+    return read_text_file(directory / model, (directory / model).string());
+  });
+}
+
+tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view text, const std::string& file,
+                                                            const TextOfModel& text_of) {
   const auto table = CsvTable::parse(text, kColumns);
   if (!table) return tl::unexpected(fmt::format("{}:{}", file, table.error()));
   MeasuredRuns runs{.header = table->header(), .runs = {}};
-  Architectures architectures(std::filesystem::path(file).parent_path());
+  Architectures architectures(text_of);
   for (std::size_t i = 0; i < table->row_count(); ++i) {
     RowReader row(*table, i);
     auto run = run_of(row, architectures);

@@ -2,8 +2,10 @@
 // Training steps that somebody measured, read from a CSV file: a configuration a row, as a scenario.
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
@@ -35,5 +37,10 @@ struct MeasuredRuns {
 /// gradient_bytes, step_seconds, peak_gib; and `order` where it is not the default. Others are kept as they
 /// are. Errors: "FILE:LINE: COLUMN: expected .., got ..".
 tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file);
+
+/// The same of a text that is at hand; `text_of` gives that of a model by the name that the file has for it.
+using TextOfModel = std::function<tl::expected<std::string, std::string>(const std::string& model)>;
+tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view text, const std::string& file,
+                                                            const TextOfModel& text_of);
 
 }  // namespace penstock

@@ -20,6 +20,7 @@
 #include <tl/expected.hpp>
 
 #include "sim/measured/fit_constants.hpp"
+#include "sim/measured/group_errors.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/run_prices.hpp"
 
@@ -60,41 +61,13 @@ std::string model_name(const std::string& file) {
   return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
 }
 
-/// Adds up errors.
-class GroupErrors {
- public:
-  void add(double error) {
-    ++rows_;
-    absolute_ += std::abs(error);
-    sum_ += error;
-    if (std::abs(error) > std::abs(worst_)) worst_ = error;
-  }
-  RunGroup named(std::string name) const {
-    const auto n = static_cast<double>(rows_);
-    return {.name = std::move(name), .rows = rows_, .mape = absolute_ / n, .bias = sum_ / n, .worst = worst_};
-  }
-  bool empty() const { return rows_ == 0; }
-
- private:
-  std::size_t rows_ = 0;
-  double absolute_ = 0;
-  double sum_ = 0;
-  double worst_ = 0;
-};
-
 std::vector<RunGroup> groups_of(const MeasuredRuns& runs, const std::vector<PredictedRun>& rows) {
-  std::vector<std::pair<std::string, GroupErrors>> groups;
+  ErrorsByGroup groups;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const MeasuredRun& run = runs.runs[i];
-    const std::string name = fmt::format("{} {} {}", run.source, run.device, model_name(run.model));
-    auto group = std::ranges::find(groups, name, &std::pair<std::string, GroupErrors>::first);
-    if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
-    group->second.add(rows[i].error);
+    groups.add(fmt::format("{} {} {}", run.source, run.device, model_name(run.model)), rows[i].error);
   }
-  std::vector<RunGroup> named;
-  named.reserve(groups.size());
-  for (const auto& [name, errors] : groups) named.push_back(errors.named(name));
-  return named;
+  return groups.groups();
 }
 
 /// The constants of each site of `runs`.
@@ -137,7 +110,8 @@ PredictedRun predicted(const MeasuredRun& run, const RunPrices& prices, const De
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress) {
-  const std::size_t all = runs.runs.size() + (fitted_on == nullptr ? 0 : fitted_on->runs.size());
+  const bool is_other = fitted_on != nullptr && fitted_on != &runs;
+  const std::size_t all = runs.runs.size() + (is_other ? fitted_on->runs.size() : 0);
   std::atomic<std::size_t> done = 0;
   const auto one_done = [&] {
     const std::size_t now = ++done;
@@ -146,12 +120,13 @@ tl::expected<RunsReport, std::string> predict_runs(
   const auto prices = priced(runs, one_done);
   if (!prices) return tl::unexpected(prices.error());
   std::vector<RunPrices> fit_prices;
-  if (fitted_on != nullptr) {
+  if (is_other) {
     auto made = priced(*fitted_on, one_done);
     if (!made) return tl::unexpected(made.error());
     fit_prices = *std::move(made);
   }
-  const std::map<Site, GroupConstants> constants = constants_of(runs, fitted_on, fit_prices);
+  const std::map<Site, GroupConstants> constants =
+      constants_of(runs, fitted_on, is_other ? fit_prices : *prices);
   RunsReport report;
   GroupErrors errors;
   GroupErrors memory_errors;

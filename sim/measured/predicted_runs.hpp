@@ -52,10 +52,10 @@ struct RunsReport {
   std::optional<RunGroup> all_memory;  ///< of the rows whose memory was measured
 };
 
-/// Predicts every run of `runs`. With `fitted_on`, which may be the same file, the constants of a source,
-/// device and precision are fitted on its rows alone; those of groups without rows there are the device's
-/// own. `progress` is told how many of how many rows are priced. Error: a configuration that cannot be
-/// prepared, with its id.
+/// Predicts every run of `runs`. With `fitted_on`, which may be the same value, whose rows are then priced
+/// once, the constants of a source, device and precision are fitted on its rows alone; those of groups
+/// without rows there are the device's own. `progress` is told how many of how many rows are priced. Error: a
+/// configuration that cannot be prepared, with its id.
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress);

@@ -1,5 +1,6 @@
 #pragma once
-// The texts of scenarios/library/models. CMake writes their definitions from the files.
+// Texts of scenarios/library: models, measured stages and steps, by the stems of their files. CMake writes
+// their definitions from the files.
 
 #include <span>
 #include <string_view>

@@ -56,22 +56,20 @@ double gpipe_over_pipedream(Checkpoint checkpoint, RecomputeTiming recompute) {
 std::vector<ReproducedFigure> reproduce_pipedream_depth() {
   std::vector<ReproducedFigure> figures;
   for (const double latency : {0.0, 0.25, 0.5, 1.0}) {
-    figures.push_back(within(1e-9,
-                             fmt::format("warm-ups 3, 2, 1, 0 and latency {}: units a minibatch", latency),
-                             3 + 1.5 * latency, period_at_depth({3, 2, 1, 0}, latency)));
+    figures.push_back(shown(fmt::format("warm-ups 3, 2, 1, 0 and latency {}: units a minibatch", latency),
+                            period_at_depth({3, 2, 1, 0}, latency)));
   }
   for (const double latency : {0.25, 1.0, 1.5}) {
-    figures.push_back(within(1e-9,
-                             fmt::format("warm-ups 6, 4, 2, 0 and latency {}: units a minibatch", latency), 3,
-                             period_at_depth({6, 4, 2, 0}, latency)));
+    figures.push_back(shown(fmt::format("warm-ups 6, 4, 2, 0 and latency {}: units a minibatch", latency),
+                            period_at_depth({6, 4, 2, 0}, latency)));
   }
-  figures.push_back(within(1e-4, "GPipe over PipeDream, 4 microbatches, nothing recomputed", 1.75,
-                           gpipe_over_pipedream(Checkpoint::never, RecomputeTiming::early)));
-  figures.push_back(within(1e-3, "GPipe over PipeDream, recomputed before the gradient arrives", 2.083,
-                           gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::early)));
-  figures.push_back(within(1e-3, "GPipe over PipeDream, recomputed when it has arrived", 2.333,
-                           gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::late)));
-  figures.back().note = "the paper says: about 2x";
+  figures.push_back(shown("GPipe over PipeDream, 4 microbatches, nothing recomputed",
+                          gpipe_over_pipedream(Checkpoint::never, RecomputeTiming::early)));
+  figures.push_back(noted(within(0.05, "GPipe over PipeDream, recomputed before the gradient arrives", 2,
+                                 gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::early)),
+                          "the paper says: about 2x"));
+  figures.push_back(shown("GPipe over PipeDream, recomputed when it has arrived",
+                          gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::late)));
   const std::vector<UnitTimes> gnmt = gnmt_stages();
   figures.push_back({"GNMT-8 in 4 stages, one minibatch in flight: ms a minibatch", 89.416,
                      period_units(predicted_run(

@@ -61,13 +61,13 @@ void add_depths(Figures& figures, const std::string& where, const ClusterSpec& c
     figures.push_back(shown(what + ": GiB of the fullest worker", runs.back().fullest_gib()));
     if (depth == 1) continue;
     const ClusterRun& before = runs[runs.size() - 2];
-    figures.push_back(at_least(what + " over the depth before: samples/s", 1,
-                               runs.back().samples_per_second / before.samples_per_second));
-    figures.push_back(at_least(what + " over the depth before: memory", 1,
-                               runs.back().fullest_gib() / before.fullest_gib()));
+    figures.push_back(no_less(what + " over the depth before: samples/s",
+                              runs.back().samples_per_second / before.samples_per_second));
+    figures.push_back(
+        no_less(what + " over the depth before: memory", runs.back().fullest_gib() / before.fullest_gib()));
   }
   const double gain = runs[kNoam - 1].samples_per_second / runs[0].samples_per_second;
-  figures.push_back(at_least(where + ", NOAM = 4 over depth 1: samples/s", 1, gain));
+  figures.push_back(no_less(where + ", NOAM = 4 over depth 1: samples/s", gain));
   figures.push_back(shown(where + ", depth 8 over NOAM = 4: samples/s",
                           runs[kDeepest - 1].samples_per_second / runs[kNoam - 1].samples_per_second));
 }
@@ -87,12 +87,11 @@ std::vector<ReproducedFigure> reproduce_pipedream_server() {
     const double gain = pipeline.samples_per_second / data_parallel.samples_per_second;
     const bool is_straight = row.pipeline.cuts.empty();
     figures.push_back(
-        is_straight ? noted(at_least(what + " over data parallelism: samples/s", 1, gain),
-                            "the direction alone is claimed")
+        is_straight ? no_less(what + " over data parallelism: samples/s", gain)
                     : noted(shown(what + " over data parallelism: samples/s", gain),
                             "PCIe of 12 GB/s that nobody shares hides the reduction, and 3 workers do the "
                             "convolutions of 4"));
-    figures.push_back(at_most(what + " over data parallelism: bytes a sample", 1,
+    figures.push_back(no_more(what + " over data parallelism: bytes a sample",
                               pipeline.megabytes_a_sample / data_parallel.megabytes_a_sample));
   }
   return figures;
@@ -113,9 +112,9 @@ std::vector<ReproducedFigure> reproduce_pipedream_memory() {
           shown(fmt::format("{}, stage {}: GiB a worker", what, stage), pipeline.stages_gib[stage]));
       sum += pipeline.stages_gib[stage] * row.pipeline.replicas[stage];
     }
-    figures.push_back(noted(at_most(what + ": fullest worker over data parallelism's, on a par", kOnAPar,
-                                    pipeline.fullest_gib() / data_parallel.fullest_gib()),
-                            "the paper says no number; the bound is ours"));
+    figures.push_back(noted(no_more(what + ": fullest worker over data parallelism's, on a par",
+                                    pipeline.fullest_gib() / data_parallel.fullest_gib(), kOnAPar),
+                            "the paper says no number; the bound, 1.75, is ours"));
     figures.push_back(
         shown(what + ": mean worker over data parallelism's", sum / kWorkers / data_parallel.fullest_gib()));
   }
@@ -140,12 +139,14 @@ std::vector<ReproducedFigure> reproduce_flexflow() {
     const ClusterRun pipeline = pipeline_run(scenario, row.pipeline);
     const double gain =
         pipeline.samples_per_second / pipeline_run(scenario, one_in_flight).samples_per_second;
-    figures.push_back(noted(at_least(fmt::format("{}, {}: pipelined over one minibatch in flight, samples/s",
-                                                 row.training.title, pipeline.configuration),
-                                     1, gain),
-                            std::string(row.training.model) == "alexnet"
-                                ? "the paper has 1.9; only the direction is claimed"
-                                : "only the direction is claimed"));
+    const std::string what = fmt::format("{}, {}: pipelined over one minibatch in flight, samples/s",
+                                         row.training.title, pipeline.configuration);
+    figures.push_back(no_less(what, gain));
+    if (std::string(row.training.model) == "alexnet") {
+      constexpr double kPublished = 1.9;
+      figures.push_back(untested(what + ", printed", kPublished, gain,
+                                 "its hybrid is FlexFlow's own, which is not released"));
+    }
   }
   return figures;
 }

@@ -42,20 +42,21 @@ TEST(ReproduceOutput, SaysMissedBeyondTheTolerance) {
   const auto all = with(within(0.1, "speed", 4, 5));
   EXPECT_FALSE(all[0].holds());
   EXPECT_THAT(reproductions_to_text(all), HasSubstr("MISSED"));
-  EXPECT_THAT(reproductions_to_text(all), HasSubstr("0 of 1 figures hold"));
-  EXPECT_THAT(reproductions_to_markdown(all), HasSubstr("| a paper | 1 | 1 | 0 |"));
+  EXPECT_THAT(reproductions_to_text(all), HasSubstr("0 of 1 figures that are tested hold; 0 published ones"));
+  EXPECT_THAT(reproductions_to_markdown(all), HasSubstr("| a paper | 1 | 0 | 0 | 0 | 0 | 0 |"));
   EXPECT_FALSE(nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["holds"].get<bool>());
 }
 
 TEST(ReproduceOutput, CountsNoFigureThatIsOnlyShown) {
   const auto all = with(shown("samples/s", 7));
   EXPECT_TRUE(all[0].holds());
-  EXPECT_THAT(reproductions_to_markdown(all), HasSubstr("| samples/s | - | 7.0000 | - | - |"));
-  EXPECT_THAT(reproductions_to_text(all), HasSubstr("0 of 0 figures hold"));
+  EXPECT_THAT(reproductions_to_markdown(all), HasSubstr("| samples/s | - | 7.0000 | - | ours |"));
+  EXPECT_THAT(reproductions_to_text(all), HasSubstr("0 of 0 figures that are tested hold"));
   const auto figure = nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["figures"][0];
   EXPECT_TRUE(figure["published"].is_null());
   EXPECT_TRUE(figure["relative_error"].is_null());
   EXPECT_EQ(figure["claim"], "none");
+  EXPECT_EQ(figure["class"], "scale");
   EXPECT_FALSE(figure["tested"].get<bool>());
   EXPECT_TRUE(figure["holds"].is_null()) << "what was not tested does not hold either";
 }
@@ -63,7 +64,22 @@ TEST(ReproduceOutput, CountsNoFigureThatIsOnlyShown) {
 TEST(ReproduceOutput, NamesAMisprintBesideItsError) {
   const auto all = with(untested("growth", 25, 22, "misprint"));
   EXPECT_THAT(reproductions_to_markdown(all),
-              HasSubstr("| growth (misprint) | 25.0000 | 22.0000 | -12.00 % | not tested |"));
+              HasSubstr("| growth (misprint) | 25.0000 | 22.0000 | -12.00 % | missed |"));
+  EXPECT_EQ(nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["figures"][0]["class"],
+            "missed");
+}
+
+// A direction has no published number: nobody printed 1.
+TEST(ReproduceOutput, ADirectionIsHeldButHasNoPublishedFigure) {
+  const auto all = with(no_less("gain", 1.5));
+  EXPECT_THAT(reproductions_to_markdown(all), HasSubstr("| gain | - | 1.5000 | - | direction |"));
+  const auto figure = nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["figures"][0];
+  EXPECT_EQ(figure["class"], "direction");
+  EXPECT_TRUE(figure["published"].is_null());
+  EXPECT_TRUE(figure["holds"].is_null());
+  EXPECT_TRUE(figure["direction"]["as_claimed"].get<bool>());
+  EXPECT_THAT(reproductions_to_text(with(no_less("gain", 0.9))), HasSubstr("REVERSED"));
+  EXPECT_FALSE(with(no_more("bytes", 1.1))[0].holds());
 }
 
 }  // namespace

@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "scenarios/model/device_model.hpp"
 #include "sim/measured/fit_constants.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
@@ -80,6 +84,36 @@ TEST(MeasuredRuns, ConstantsOfOneReleasePredictTheNext) {
   EXPECT_LT(predict_runs(those_of("26.04"), nullptr, {}).value().all->mape, 0.08);
   const MeasuredRuns before = those_of("26.02");
   EXPECT_LT(predict_runs(those_of("26.04"), &before, {}).value().all->mape, 0.065);
+}
+
+// Whoever chooses a plan needs its place among others: with nothing fitted, rates of plans that differ by
+// more than 5 % are in the measured order. Samples a second, since plans have other global batches.
+TEST(MeasuredRuns, PlansThatDifferAreInTheMeasuredOrder) {
+  const MeasuredRuns plans = those_of("simumax:llama3_70b_l12");
+  const RunsReport report = predict_runs(plans, nullptr, {}).value();
+  struct Plan {
+    std::string id;
+    std::int64_t tokens = 0;  // of a sample
+    double measured = 0;      // samples a second
+    double predicted = 0;
+  };
+  std::vector<Plan> rates;
+  for (std::size_t i = 0; i < plans.runs.size(); ++i) {
+    const Scenario& scenario = plans.runs[i].scenario;
+    const auto& work = std::get<DeviceModel>(scenario.model).work;
+    const double samples = static_cast<double>(*scenario.batch.microbatches) * work.parallel.data;
+    rates.push_back({plans.runs[i].id, work.sequence, samples / report.rows[i].measured_seconds,
+                     samples / report.rows[i].predicted_seconds});
+  }
+  int pairs = 0;
+  for (const Plan& a : rates) {
+    for (const Plan& b : rates) {
+      if (a.tokens != b.tokens || a.measured < 1.05 * b.measured) continue;
+      ++pairs;
+      EXPECT_GT(a.predicted, b.predicted) << a.id << " is faster than " << b.id;
+    }
+  }
+  EXPECT_GE(pairs, 10);
 }
 
 // --- fitting ----------------------------------------------------------------------------------------------

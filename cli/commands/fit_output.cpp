@@ -1,0 +1,128 @@
+// What was fitted comes first, every constant by its name; then how far it predicts what it was not fitted
+// to. Text and JSON hold the same figures.
+
+#include "cli/commands/fit_output.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "report/print/table.hpp"
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/read/load_fitted.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/measured/fit_iterations.hpp"
+#include "sim/measured/predicted_runs.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Cell count_cell(std::int64_t count) { return {fmt::format("{}", count), static_cast<double>(count)}; }
+Cell time_cell(Ns ns) {
+  const double ms = static_cast<double>(ns) * 1e-6;
+  return {fmt::format("{:.4f}", ms), ms};
+}
+
+Table layers_table(const IterationCosts& costs) {
+  Table table;
+  table.columns = {"hidden", "heads", "sequence", "tensor", "micro batch", "layer ms", "ends ms"};
+  for (const auto& [kind, times] : costs.layers) {
+    table.rows.push_back({count_cell(kind.hidden), count_cell(kind.heads), count_cell(kind.sequence),
+                          count_cell(kind.tensor), count_cell(kind.micro_batch_size),
+                          time_cell(times.layer_ns), time_cell(times.ends_ns)});
+  }
+  return table;
+}
+
+std::string step_text(const IterationCosts& costs) {
+  const auto ms = [](Ns ns) { return static_cast<double>(ns) * 1e-6; };
+  std::string text = fmt::format(
+      "a step of a device: {:.4f} ms + {:.4f} ms a layer + {:.4f} ms a million parameters (optimizer)\n",
+      ms(costs.step.constant_ns), ms(costs.step.layer_ns), ms(costs.step.million_parameters_ns));
+  for (const auto& [hidden, million_ns] : costs.step.million_reduced_ns) {
+    text += fmt::format(
+        "  + hidden {}: {:.4f} ms a million parameters x 2 (d - 1) / d (reduction over d copies)\n", hidden,
+        ms(million_ns));
+  }
+  return text + fmt::format("assumed: vocabulary {}, messages between stages {}\n", costs.vocabulary,
+                            costs.link_bytes_per_second > 0
+                                ? fmt::format("at {:g} GB/s", costs.link_bytes_per_second / 1e9)
+                                : std::string("free"));
+}
+
+std::vector<Cell> group_cells(const RunGroup& group) {
+  return {{group.name, std::nullopt},
+          {fmt::format("{}", group.rows), static_cast<double>(group.rows)},
+          {fmt::format("{:.2f} %", 100 * group.mape), group.mape},
+          {fmt::format("{:+.2f} %", 100 * group.bias), group.bias},
+          {fmt::format("{:+.2f} %", 100 * group.worst), group.worst}};
+}
+
+Table errors_table(const FitReport& report) {
+  Table table;
+  table.columns = {"iterations", "rows", "mean |error|", "mean error", "worst"};
+  for (const RunGroup& group : report.runs.groups) table.rows.push_back(group_cells(group));
+  if (report.left_out) table.rows.push_back(group_cells(*report.left_out));
+  if (report.held_out) table.rows.push_back(group_cells(*report.held_out));
+  return table;
+}
+
+std::string doubts_text(const FitReport& report) {
+  std::string text;
+  if (report.told < report.constants) {
+    text += fmt::format(
+        "the rows tell {} of the {} constants apart; others are shared out among terms that move alike, "
+        "least terms first: measure other numbers of layers, microbatches and copies\n",
+        report.told, report.constants);
+  }
+  if (!report.unpriced.empty()) {
+    text += fmt::format("not predicted, since no row of one stage has such layers: lines {}\n",
+                        fmt::join(report.unpriced, ", "));
+  }
+  if (!report.held_out) text += "no row of several stages: the pipeline's part is not judged\n";
+  return text;
+}
+
+Json group_json(const std::optional<RunGroup>& group) {
+  if (!group) return nullptr;
+  return {{"name", group->name},
+          {"rows", group->rows},
+          {"mape", group->mape},
+          {"bias", group->bias},
+          {"worst", group->worst}};
+}
+
+}  // namespace
+
+std::string fit_text(const FitReport& report, std::size_t width) {
+  return fmt::format(
+      "{}: {} constants, least squares of relative errors, none below 0\n\n"
+      "forward and backward of one microbatch; ends: embedding and head\n{}\n{}\n{}{}",
+      report.costs.source, report.constants, table_to_text(layers_table(report.costs), width),
+      step_text(report.costs), table_to_text(errors_table(report), width), doubts_text(report));
+}
+
+std::string fit_json(const FitReport& report) {
+  Json groups = Json::array();
+  for (const RunGroup& group : report.runs.groups) groups.push_back(group_json(group));
+  Json document = {{"schema_version", 1}, {"kind", "fit"}};
+  document.update(Json::parse(iteration_costs_to_json(report.costs)));
+  document["fit"] = {{"constants", report.constants},
+                     {"told", report.told},
+                     {"groups", std::move(groups)},
+                     {"held_out", group_json(report.held_out)},
+                     {"left_out", group_json(report.left_out)},
+                     {"unpriced_lines", report.unpriced}};
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace penstock

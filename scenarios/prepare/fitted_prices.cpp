@@ -1,0 +1,137 @@
+// Layers are shared out evenly; the first stage has the embedding and the last the head, whose time it takes
+// alone, since a look-up costs nothing beside a product of the vocabulary's size. A third of a microbatch's
+// time is its forward pass: each product of it has two in the backward pass.
+
+#include "scenarios/prepare/fitted_prices.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/fitted_model.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/compute_program.hpp"
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/read/batch.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kForwardPart = 3;
+constexpr std::int64_t kBytesPerValue = 2;
+
+tl::expected<LayerCosts, std::string> costs_of(const IterationCosts& costs, const FittedLayer& kind) {
+  const auto known = costs.layers.find(kind);
+  if (known != costs.layers.end()) return known->second;
+  // The nearest in the order of hidden, heads, sequence, tensor and microbatch.
+  const auto after = costs.layers.upper_bound(kind);
+  const FittedLayer& near = after == costs.layers.end() ? costs.layers.rbegin()->first : after->first;
+  return tl::unexpected(fmt::format(
+      "model.fitted: no costs for layers of {}: nothing is guessed between the {} kinds that were measured, "
+      "such as {}",
+      to_text(kind), costs.layers.size(), to_text(near)));
+}
+
+/// By model stage.
+std::vector<ModelPartSize> stage_parts(const std::vector<std::int64_t>& layers) {
+  std::vector<ModelPartSize> parts;
+  parts.reserve(layers.size());
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    parts.push_back(
+        {.layers = layers[stage], .has_embedding = stage == 0, .has_head = stage + 1 == layers.size()});
+  }
+  return parts;
+}
+
+/// A rank's step, in the first of its stages.
+std::vector<Ns> steps_of(const FittedModel& model, const Program& program,
+                         const std::vector<ModelPartSize>& parts) {
+  std::vector<ModelPartSize> of_rank(static_cast<std::size_t>(program.rank_count()));
+  std::vector<std::size_t> ranks;
+  for (std::size_t stage = 0; stage < parts.size(); ++stage) {
+    ranks.push_back(static_cast<std::size_t>(program.placement.rank_of(static_cast<std::int32_t>(stage), 0)));
+    ModelPartSize& rank = of_rank[ranks.back()];
+    rank.layers += parts[stage].layers;
+    rank.has_embedding |= parts[stage].has_embedding;
+    rank.has_head |= parts[stage].has_head;
+  }
+  std::vector<Ns> steps;
+  for (std::size_t stage = 0; stage < parts.size(); ++stage) {
+    const bool is_first =
+        std::ranges::find(ranks, ranks[stage]) - ranks.begin() == static_cast<std::ptrdiff_t>(stage);
+    steps.push_back(is_first ? step_ns(*model.costs, model.kind, of_rank[ranks[stage]], model.copies) : 0);
+  }
+  return steps;
+}
+
+StageFigures figures_of(const FittedModel& model, const LayerCosts& costs, const Program& program,
+                        const std::vector<ModelPartSize>& parts) {
+  const std::string place = "model.fitted";
+  StageFigures figures;
+  figures.forward = {.values = {}, .is_list = true, .place = place};
+  figures.backward = figures.forward;
+  for (const ModelPartSize& part : parts) {
+    const Ns both_ns = microbatch_ns(costs, part);
+    figures.forward.values.push_back(both_ns / kForwardPart);
+    figures.backward.values.push_back(both_ns - both_ns / kForwardPart);
+  }
+  figures.step = {.values = steps_of(model, program, parts), .is_list = true, .place = place};
+  figures.activation = {
+      .values = {kBytesPerValue * model.kind.micro_batch_size * model.kind.sequence * model.kind.hidden},
+      .is_list = false,
+      .place = place};
+  return figures;
+}
+
+/// Times hold for the microbatch in force: nothing is scaled.
+std::string fit_note(const FittedModel& model) {
+  return fmt::format(
+      "costs fitted on {}: {} layers of {}, data {}; a third of a microbatch is forward, the last stage has "
+      "the head; of memory they say nothing",
+      model.costs->source, model.layers, to_text(model.kind), model.copies);
+}
+
+}  // namespace
+
+tl::expected<Scenario, std::string> price_by_fit(const Scenario& scenario, const FittedModel& model) {
+  if (scenario.shape.data_parallel > 1 || scenario.shape.sharding > 0 || !scenario.shape.buckets.empty()) {
+    return tl::unexpected(
+        std::string("schedule: copies of a model with fitted costs are parallel.data; leave data_parallel, "
+                    "sharding and buckets out"));
+  }
+  auto batch = batch_of_copy(scenario.batch, model.copies);
+  if (!batch) return tl::unexpected(batch.error());
+  if (scenario.program) batch->microbatches = scenario.program->microbatches;
+  const auto resolved = resolve_batch(*batch, meaning_of_microbatch(scenario.schedule));
+  if (!resolved) return tl::unexpected(resolved.error());
+  FittedModel sized = model;
+  sized.kind.micro_batch_size = resolved->micro_batch_size;
+  const auto costs = costs_of(*model.costs, sized.kind);
+  if (!costs) return tl::unexpected(costs.error());
+  StatedSchedule schedule{.program = scenario.program ? &*scenario.program : nullptr,
+                          .name = scenario.schedule,
+                          .shape = scenario.shape};
+  schedule.shape.microbatches = resolved->microbatches;
+  const auto placed = placed_program(schedule);
+  if (!placed) return tl::unexpected(placed.error());
+  const auto layers = split_layers({}, model.layers, placed->stage_count());
+  if (!layers) return tl::unexpected(layers.error());
+  Scenario priced = scenario;
+  priced.model = figures_of(sized, *costs, *placed, stage_parts(*layers));
+  priced.batch = *batch;
+  priced.batch.own_micro_batch_size = resolved->micro_batch_size;
+  priced.notes.push_back(fit_note(sized));
+  return priced;
+}
+
+}  // namespace penstock

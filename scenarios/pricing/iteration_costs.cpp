@@ -1,0 +1,51 @@
+// With l layers of kind k on a device that holds n parameters, M microbatches and d copies of the pipeline,
+//
+//   iteration of one stage = M (l layer(k) + ends(k)) + constant + l c + n u + 2 (d - 1) / d n r
+//
+// which is linear in layer, ends, constant, c, u and r (one a hidden size). A pipeline's stages have their
+// parts of it, and its iteration is what an engine makes of them: the bubble is in no cost.
+
+#include "scenarios/pricing/iteration_costs.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+
+std::string to_text(const FittedLayer& kind) {
+  return fmt::format("hidden {}, heads {}, sequence {}, tensor {}, micro_batch_size {}", kind.hidden,
+                     kind.heads, kind.sequence, kind.tensor, kind.micro_batch_size);
+}
+
+double device_parameters(const FittedLayer& kind, std::int64_t vocabulary, const ModelPartSize& part) {
+  const auto hidden = static_cast<double>(kind.hidden);
+  const double embedding = static_cast<double>(vocabulary) * hidden;
+  double all = static_cast<double>(part.layers) * hidden * (12 * hidden + 13);
+  if (part.has_embedding) all += embedding + static_cast<double>(kind.sequence) * hidden;
+  if (part.has_head && !part.has_embedding) all += embedding;
+  return all / kind.tensor;
+}
+
+double ring_share(std::int32_t copies) { return 2.0 * (copies - 1) / copies; }
+
+Ns microbatch_ns(const LayerCosts& costs, const ModelPartSize& stage) {
+  return stage.layers * costs.layer_ns + (stage.has_head ? costs.ends_ns : 0);
+}
+
+Ns step_ns(const IterationCosts& costs, const FittedLayer& kind, const ModelPartSize& rank,
+           std::int32_t copies) {
+  constexpr double kMillion = 1e6;
+  const double millions = device_parameters(kind, costs.vocabulary, rank) / kMillion;
+  const StepCosts& step = costs.step;
+  const double by_parameters =
+      millions * (static_cast<double>(step.million_parameters_ns) +
+                  ring_share(copies) * static_cast<double>(step.million_reduced_ns.at(kind.hidden)));
+  return step.constant_ns + rank.layers * step.layer_ns + static_cast<Ns>(std::llround(by_parameters));
+}
+
+}  // namespace penstock

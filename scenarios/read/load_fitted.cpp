@@ -1,0 +1,232 @@
+// The file:
+//
+//   {"iteration_costs": {
+//     "source": "iterations.csv: 345 iterations of one stage", "vocabulary": 51200,
+//     "link": "225 GB/s",
+//     "step": {"constant": "612 us", "layer": "20 us", "million_parameters": "7.2 us"},
+//     "reduction": [{"hidden": 1024, "million_parameters": "10 us"}, ..],
+//     "layers": [{"hidden": 1024, "heads": 16, "sequence": 1024, "tensor": 2, "micro_batch_size": 4,
+//                 "layer": "3.175 ms", "ends": "6.807 ms"}, ..]}}
+//
+// Times are whole nanoseconds, so that costs in memory and costs in a file predict the same.
+
+#include "scenarios/read/load_fitted.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/fitted_model.hpp"
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/parts.hpp"
+#include "scenarios/read/quantities.hpp"
+#include "scenarios/read/reader.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+using Word = std::string_view;
+
+// Limits that keep all products of costs and sizes within 64 bits.
+constexpr Range kHidden{.least = 1, .most = 1 << 20};
+constexpr Range kHeads{.least = 1, .most = 1 << 20};
+constexpr Range kSequence{.least = 1, .most = 1 << 28};
+constexpr Range kDegree{.least = 1, .most = 1 << 20};
+constexpr Range kSamples{.least = 1, .most = 1 << 28};
+constexpr Range kLayers{.least = 1, .most = 10'000};
+constexpr Range kVocabulary{.least = 1, .most = 1 << 28};
+constexpr Ns kLongest = 3'600'000'000'000;
+constexpr Ns kLongestOfMillion = 10'000'000;
+
+std::int64_t needed_integer(const MappingReader& reader, Word key, Range range) {
+  if (!reader.has(key)) reader.complain(key, "expected a whole number, got nothing");
+  return reader.integer(key, range).value_or(1);
+}
+
+Ns needed_duration(const MappingReader& reader, Word key, Ns most) {
+  if (!reader.has(key)) reader.complain(key, "expected a duration such as 3.2 ms, got nothing");
+  const Ns value = reader.duration(key).value_or(0);
+  if (value <= most) return value;
+  reader.complain(key, fmt::format("expected a duration of at most {} ms", most / 1'000'000));
+  return 0;
+}
+
+StepCosts read_step(const Node& node, Problem& problem) {
+  static constexpr std::array<Word, 3> kKeys = {"constant", "layer", "million_parameters"};
+  const MappingReader step(node, "iteration_costs.step", kKeys, problem);
+  if (problem.found()) return {};
+  StepCosts costs;
+  costs.constant_ns = needed_duration(step, "constant", kLongest);
+  costs.layer_ns = needed_duration(step, "layer", kLongest);
+  costs.million_parameters_ns = needed_duration(step, "million_parameters", kLongestOfMillion);
+  return costs;
+}
+
+void read_reduction(const Node& node, std::size_t index, StepCosts& step, Problem& problem) {
+  static constexpr std::array<Word, 2> kKeys = {"hidden", "million_parameters"};
+  const MappingReader reduction(node, fmt::format("iteration_costs.reduction.{}", index), kKeys, problem);
+  if (problem.found()) return;
+  const std::int64_t hidden = needed_integer(reduction, "hidden", kHidden);
+  const Ns million_ns = needed_duration(reduction, "million_parameters", kLongestOfMillion);
+  if (!step.million_reduced_ns.emplace(hidden, million_ns).second)
+    reduction.complain("hidden", fmt::format("the reduction of hidden {} is given twice", hidden));
+}
+
+void read_layer_costs(const Node& node, std::size_t index, IterationCosts& costs, Problem& problem) {
+  static constexpr std::array<Word, 7> kKeys = {"hidden",           "heads", "sequence", "tensor",
+                                                "micro_batch_size", "layer", "ends"};
+  const MappingReader layer(node, fmt::format("iteration_costs.layers.{}", index), kKeys, problem);
+  if (problem.found()) return;
+  const FittedLayer kind{.hidden = needed_integer(layer, "hidden", kHidden),
+                         .heads = needed_integer(layer, "heads", kHeads),
+                         .sequence = needed_integer(layer, "sequence", kSequence),
+                         .tensor = static_cast<std::int32_t>(needed_integer(layer, "tensor", kDegree)),
+                         .micro_batch_size = needed_integer(layer, "micro_batch_size", kSamples)};
+  const LayerCosts times{.layer_ns = needed_duration(layer, "layer", kLongest),
+                         .ends_ns = needed_duration(layer, "ends", kLongest)};
+  if (!problem.found() && !costs.layers.emplace(kind, times).second)
+    layer.complain("hidden", fmt::format("the costs of layers of {} are given twice", to_text(kind)));
+}
+
+/// The entries of a list that must be there.
+const std::vector<Node>& needed_list(const MappingReader& reader, Word key) {
+  static const std::vector<Node> none;
+  const Node* list = reader.find(key);
+  if (list != nullptr && list->kind == Node::Kind::list && !list->items.empty()) return list->items;
+  reader.complain(key, "expected a list with an entry or more");
+  return none;
+}
+
+void check_reductions(const MappingReader& reader, const IterationCosts& costs) {
+  for (const auto& [kind, times] : costs.layers) {
+    if (!costs.step.million_reduced_ns.contains(kind.hidden))
+      reader.complain("reduction", fmt::format("expected an entry of hidden {} too", kind.hidden));
+  }
+}
+
+IterationCosts read_parts_of_costs(const Node& part, Problem& problem) {
+  static constexpr std::array<Word, 6> kKeys = {"source", "vocabulary", "link",
+                                                "step",   "reduction",  "layers"};
+  const MappingReader reader(part, "iteration_costs", kKeys, problem);
+  if (problem.found()) return {};
+  IterationCosts costs;
+  costs.source = reader.word("source").value_or("a file without a source");
+  costs.vocabulary = needed_integer(reader, "vocabulary", kVocabulary);
+  costs.link_bytes_per_second = reader.bandwidth("link").value_or(0);
+  const Node* step = reader.find("step");
+  if (step == nullptr) {
+    reader.complain("step", "expected what a step costs, got nothing");
+    return costs;
+  }
+  costs.step = read_step(*step, problem);
+  std::size_t index = 0;
+  for (const Node& entry : needed_list(reader, "reduction"))
+    read_reduction(entry, index++, costs.step, problem);
+  index = 0;
+  for (const Node& entry : needed_list(reader, "layers")) read_layer_costs(entry, index++, costs, problem);
+  if (!problem.found()) check_reductions(reader, costs);
+  return costs;
+}
+
+IterationCosts read_costs(const Node& document, Problem& problem) {
+  // What else `penstock fit` writes is for readers.
+  static constexpr std::array<Word, 4> kKeys = {"schema_version", "kind", "iteration_costs", "fit"};
+  const MappingReader top(document, "", kKeys, problem);
+  if (problem.found()) return {};
+  if (const Node* part = top.find("iteration_costs")) return read_parts_of_costs(*part, problem);
+  top.complain("iteration_costs", "expected the costs of `penstock fit`, got nothing");
+  return {};
+}
+
+}  // namespace
+
+std::span<const std::string_view> keys_beside_fitted() {
+  static constexpr std::array<Word, 3> kKeys = {"hidden", "heads", "sequence"};
+  return kKeys;
+}
+
+FittedModel read_fitted(const MappingReader& model, Problem& problem) {
+  const Node& file = *model.find("fitted");
+  FittedModel fitted;
+  fitted.kind.hidden = needed_integer(model, "hidden", kHidden);
+  fitted.kind.heads = needed_integer(model, "heads", kHeads);
+  fitted.kind.sequence = needed_integer(model, "sequence", kSequence);
+  fitted.layers = needed_integer(model, "layers", kLayers);
+  if (file.kind != Node::Kind::scalar) {
+    problem.note(file, "model.fitted", "expected the name of a file, got " + describe(file));
+    return fitted;
+  }
+  const NamedFile named = named_file(file);
+  auto costs = load_iteration_costs(named.path, named.name);
+  if (costs) {
+    fitted.costs = std::make_shared<const IterationCosts>(*std::move(costs));
+  } else {
+    problem.note(file, "model.fitted", costs.error());
+  }
+  return fitted;
+}
+
+void set_degrees(FittedModel& model, const Node& document, const Parallel& degrees, Problem& problem) {
+  if (degrees.context > 1 || degrees.expert > 1) {
+    problem.note(*document.find("parallel"), "parallel",
+                 "fitted costs know tensor and data alone; leave context and expert out");
+  }
+  model.kind.tensor = degrees.tensor;
+  model.copies = degrees.data;
+}
+
+tl::expected<IterationCosts, std::string> load_iteration_costs(const std::filesystem::path& path,
+                                                               std::string_view name) {
+  const auto text = read_text_file(path, name);
+  if (!text) return tl::unexpected(text.error());
+  const auto source = std::make_shared<const Source>(
+      Source{.name = std::string(name), .directory = path.parent_path(), .override_key = ""});
+  const auto document = parse_document(*text, source);
+  if (!document) return tl::unexpected(document.error());
+  Problem problem;
+  IterationCosts costs = read_costs(*document, problem);
+  if (problem.found()) return tl::unexpected(problem.message());
+  return costs;
+}
+
+std::string iteration_costs_to_json(const IterationCosts& costs) {
+  using Json = nlohmann::ordered_json;
+  Json layers = Json::array();
+  for (const auto& [kind, times] : costs.layers) {
+    layers.push_back({{"hidden", kind.hidden},
+                      {"heads", kind.heads},
+                      {"sequence", kind.sequence},
+                      {"tensor", kind.tensor},
+                      {"micro_batch_size", kind.micro_batch_size},
+                      {"layer", duration_text(times.layer_ns)},
+                      {"ends", duration_text(times.ends_ns)}});
+  }
+  const StepCosts& step = costs.step;
+  Json reduction = Json::array();
+  for (const auto& [hidden, million_ns] : step.million_reduced_ns)
+    reduction.push_back({{"hidden", hidden}, {"million_parameters", duration_text(million_ns)}});
+  Json part = {{"source", costs.source}, {"vocabulary", costs.vocabulary}};
+  if (costs.link_bytes_per_second > 0) part["link"] = fmt::format("{} B/s", costs.link_bytes_per_second);
+  part["step"] = {{"constant", duration_text(step.constant_ns)},
+                  {"layer", duration_text(step.layer_ns)},
+                  {"million_parameters", duration_text(step.million_parameters_ns)}};
+  part["reduction"] = std::move(reduction);
+  part["layers"] = std::move(layers);
+  return Json{{"iteration_costs", part}}.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace penstock
