@@ -27,6 +27,7 @@
 #include "scenarios/read/override.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/sensitivity.hpp"
+#include "sim/tuning/told_apart.hpp"
 #include "sim/tuning/tune.hpp"
 #include "sim/tuning/tuning_space.hpp"
 
@@ -80,6 +81,7 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
                     .report = *std::move(report),
                     .seconds = seconds.count(),
                     .tokens = flags.tokens};
+  answer.told = told_apart(answer.report);
   if (flags.sensitivity) {
     auto rows = sensitivity(answer.request, answer.report.candidates.front());
     if (!rows) return bad_input(rows.error());

@@ -250,6 +250,15 @@ std::string best_text(const TuneAnswer& answer) {
                      gib(best.peak_bytes));
 }
 
+std::string told_text(const TuneAnswer& answer) {
+  const auto as_good = std::ranges::count(answer.told.groups, std::size_t{0});
+  return fmt::format(
+      "{} of the {} listed cannot be told from the best: errors of predictions differ by {:.1f} % among {} "
+      "measured steps in {} groups of one model on one site's devices, and they are within twice that",
+      as_good - 1, answer.report.candidates.size() - 1, 100 * answer.told.spread.deviation,
+      answer.told.spread.rows, answer.told.spread.groups);
+}
+
 // --- JSON -------------------------------------------------------------------------------------------------
 
 Json configuration_json(const TuneRequest& request, const Configuration& of) {
@@ -330,7 +339,7 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width) {
   if (front.size() > kShownRows) front.resize(kShownRows);
   std::string text = fmt::format(
       "{}\n{}\n\n{}\n\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
-      question_text(answer), effort_text(answer), best_text(answer),
+      question_text(answer), effort_text(answer), best_text(answer), told_text(answer),
       table_to_text(configurations_table(answer, shown_numbers(report)), width),
       table_to_text(configurations_table(answer, front), width), table_to_text(choices_table(answer), width));
   if (!answer.sensitivity.empty())
@@ -350,8 +359,13 @@ std::string tune_json(const TuneAnswer& answer) {
                    {"pruned", {{"memory", report.pruned_by_memory}, {"time", report.pruned_by_time}}},
                    {"seconds", answer.seconds}};
   document["candidates"] = Json::array();
-  for (const TunedConfiguration& tuned : report.candidates)
-    document["candidates"].push_back(candidate_json(answer, tuned));
+  for (std::size_t i = 0; i < report.candidates.size(); ++i) {
+    document["candidates"].push_back(candidate_json(answer, report.candidates[i]));
+    document["candidates"].back()["group"] = answer.told.groups[i];
+  }
+  document["ratio_error"] = {{"deviation", answer.told.spread.deviation},
+                             {"rows", answer.told.spread.rows},
+                             {"groups", answer.told.spread.groups}};
   document["front"] = report.front;
   document["choices"] = Json::array();
   for (const ChoiceCost& choice : report.choices) {

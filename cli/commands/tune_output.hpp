@@ -8,6 +8,7 @@
 
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/sensitivity.hpp"
+#include "sim/tuning/told_apart.hpp"
 #include "sim/tuning/tune.hpp"
 
 namespace penstock {
@@ -18,6 +19,7 @@ struct TuneAnswer {
   TuneReport report;
   double seconds = 0;              ///< that the search took
   std::optional<double> tokens{};  ///< to be trained in all
+  ToldApart told{};
   std::vector<SensitivityRow> sensitivity{};
   std::string launch{};  ///< a launcher's name and arguments, for the best one
 };

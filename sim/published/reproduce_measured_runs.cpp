@@ -5,41 +5,23 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
-#include <tl/expected.hpp>
 
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
-#include "sim/published/library_texts.hpp"
+#include "sim/published/library_runs.hpp"
 #include "sim/published/reproduce.hpp"
 
 namespace penstock {
 namespace {
 
-std::string_view text_named(std::string_view name) {
-  const auto text = std::ranges::find(library_texts(), name, &LibraryText::name);
-  if (text == library_texts().end()) throw std::logic_error(fmt::format("the library has no {}", name));
-  return text->text;
-}
-
 /// "../models/gpt3-175b.json" as "gpt3-175b".
 std::string stem_of(const std::string& file) {
   const std::size_t begin = file.rfind('/') + 1;
   return file.substr(begin, file.rfind('.') - begin);
-}
-
-MeasuredRuns library_runs() {
-  auto runs = parse_measured_runs(text_named("training_steps"), "training_steps.csv",
-                                  [](const std::string& model) -> tl::expected<std::string, std::string> {
-                                    return std::string(text_named(stem_of(model)));
-                                  });
-  if (!runs) throw std::logic_error(runs.error());
-  return *std::move(runs);
 }
 
 /// The runs of a model, or all others.
