@@ -103,14 +103,15 @@ Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * k
 Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes)); }
 
 /// Times and bytes are whole numbers of 64 bits.
-Fault size_fault(const std::vector<StagePrice>& prices, const RankStep& step) {
+Fault size_fault(const std::vector<StagePrice>& prices, const RankStep& step, std::int64_t microbatches) {
   constexpr double kMost = 4e18;
   double seconds = step.total_s();
   double bytes = 0;
   for (const StagePrice& price : prices) {
     seconds = std::max({seconds, price.forward_s, price.backward_input_s + price.backward_weight_s});
     bytes = std::max({bytes, price.kept_bytes, price.transient_bytes, price.edge_bytes, price.gradient_bytes,
-                      price.optimizer_bytes});
+                      price.optimizer_bytes, price.deferred_bytes * static_cast<double>(microbatches)});
+    seconds = std::max(seconds, price.deferred_s * static_cast<double>(microbatches));
   }
   if (seconds * kNanosecondsPerSecond < kMost && bytes < kMost) return std::nullopt;
   return fmt::format(
@@ -134,15 +135,20 @@ PerStage<Value> listed(const std::vector<StagePrice>& prices, auto figure) {
   return figures;
 }
 
-/// A rank's step is shared out over the stages that it updates.
-PerStage<Ns> steps_of(const std::vector<std::int32_t>& ranks, Ns step_ns) {
+/// A rank's step is shared out over the stages that it updates. What a stage has put off comes before its
+/// part.
+PerStage<Ns> steps_of(const std::vector<StagePrice>& prices, const std::vector<std::int32_t>& ranks,
+                      Ns step_ns, std::int64_t microbatches) {
   PerStage<Ns> steps{.values = {}, .is_list = true, .place = "model"};
-  for (const std::int32_t rank : ranks) steps.values.push_back(step_ns / std::ranges::count(ranks, rank));
+  for (std::size_t stage = 0; stage < prices.size(); ++stage) {
+    steps.values.push_back(step_ns / std::ranges::count(ranks, ranks[stage]) +
+                           nanoseconds(prices[stage].deferred_s * static_cast<double>(microbatches)));
+  }
   return steps;
 }
 
 StageFigures figures_of(const std::vector<StagePrice>& prices, const std::vector<std::int32_t>& ranks,
-                        const RankStep& step) {
+                        const RankStep& step, std::int64_t microbatches) {
   const auto bytes = [&](double StagePrice::* figure) {
     return listed<Bytes>(prices, [&](const StagePrice& price) { return whole_bytes(price.*figure); });
   };
@@ -153,13 +159,15 @@ StageFigures figures_of(const std::vector<StagePrice>& prices, const std::vector
   figures.forward = times(&StagePrice::forward_s);
   figures.backward_input = times(&StagePrice::backward_input_s);
   figures.backward_weight = times(&StagePrice::backward_weight_s);
-  figures.step = steps_of(ranks, nanoseconds(step.total_s()));
+  figures.step = steps_of(prices, ranks, nanoseconds(step.total_s()), microbatches);
   figures.activation = bytes(&StagePrice::edge_bytes);
   figures.kept = bytes(&StagePrice::kept_bytes);
   figures.weights = bytes(&StagePrice::weight_bytes);
   figures.gradients = bytes(&StagePrice::gradient_bytes);
   figures.optimizer_state = bytes(&StagePrice::optimizer_bytes);
-  figures.transient = bytes(&StagePrice::transient_bytes);
+  figures.transient = listed<Bytes>(prices, [&](const StagePrice& price) {
+    return whole_bytes(price.transient_bytes + price.deferred_bytes * static_cast<double>(microbatches));
+  });
   return figures;
 }
 
@@ -262,8 +270,8 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   priced.shape.barrier = true;
   if (priced.program) priced.program->barrier = true;
   const RankStep step = longest_step(*work, *model.kernels, prices, ranks);
-  if (const Fault fault = size_fault(prices, step)) return tl::unexpected(*fault);
-  priced.model = figures_of(prices, ranks, step);
+  if (const Fault fault = size_fault(prices, step, resolved->microbatches)) return tl::unexpected(*fault);
+  priced.model = figures_of(prices, ranks, step, resolved->microbatches);
   priced.batch = *batch;
   priced.batch.own_micro_batch_size = work->micro_batch_size;
   priced.cluster.shape = links_between_stages(*work);
@@ -272,6 +280,11 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
     *price *= work->parallel.devices_per_rank() * static_cast<double>(work->parallel.data);
   priced.notes.push_back(devices_note(*work));
   priced.notes.push_back(prices_note(model.split, *work));
+  if (work->deferred_head) {
+    priced.notes.emplace_back(
+        "the head's weight gradient is computed at the end of the step, from what all microbatches leave "
+        "(training.deferred_head)");
+  }
   if (work->model.experts && work->unexplained_expert_seconds > 0)
     priced.notes.push_back(experts_note(*work));
   return DevicePrices{.scenario = std::move(priced),
@@ -279,14 +292,15 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
                       .work = *work,
                       .kernels = model.kernels,
                       .layers = *layers,
-                      .rank_of_stage = ranks};
+                      .rank_of_stage = ranks,
+                      .microbatches = resolved->microbatches};
 }
 
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work) {
   const std::vector<std::int32_t>& ranks = prices.rank_of_stage;
   const std::vector<StagePrice> stages = price_stages(work, *prices.kernels, prices.layers, ranks);
   const Ns step_ns = nanoseconds(longest_step(work, *prices.kernels, stages, ranks).total_s());
-  const PerStage<Ns> steps = steps_of(ranks, step_ns);
+  const PerStage<Ns> steps = steps_of(stages, ranks, step_ns, prices.microbatches);
   for (std::size_t i = 0; i < stages.size(); ++i) {
     StageCost& cost = costs.stages[i];
     cost.forward_ns = nanoseconds(stages[i].forward_s);

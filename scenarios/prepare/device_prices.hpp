@@ -25,6 +25,7 @@ struct DevicePrices {
   std::shared_ptr<const KernelTables> kernels;
   std::vector<std::int64_t> layers;         ///< by model stage
   std::vector<std::int32_t> rank_of_stage;  ///< by model stage
+  std::int64_t microbatches = 1;            ///< of one copy
 };
 
 /// Requires that the scenario's model is `model`. Errors: degrees, layers, heads, experts, sequences or

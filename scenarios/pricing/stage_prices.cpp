@@ -67,13 +67,25 @@ void add_layer(StagePrice& stage, const Workload& work, LayerPrices& prices, con
   stage.parameters += layer_device_parameters(work, kind);
 }
 
+/// The gradient of the logits and the head's input stay (Megatron-LM's defer_embedding_wgrad_compute).
+void put_off(StagePrice& stage, const Workload& work, const Term& head) {
+  constexpr double kBytesPerValue = 2;
+  stage.backward_weight_s -= head.backward_weight;
+  stage.deferred_s = head.backward_weight;
+  stage.deferred_bytes = kBytesPerValue * work.tokens() *
+                         static_cast<double>(work.model.vocabulary + work.model.hidden) /
+                         work.parallel.tensor;
+}
+
 void add_head(StagePrice& stage, const Workload& work, const KernelTables& kernels, bool beside_embedding) {
   for (std::int64_t i = 0; i < work.model.multi_token; ++i) {
     add_times(stage, total_of(multi_token_terms(work, kernels)));
     stage.kept_bytes += kept_bytes(work, work.model.layers.back());
     stage.parameters += multi_token_device_parameters(work);
   }
-  add_times(stage, total_of(head_terms(work, kernels)));
+  const Term head = total_of(head_terms(work, kernels));
+  add_times(stage, head);
+  if (work.deferred_head) put_off(stage, work, head);
   stage.parameters += head_device_parameters(work, beside_embedding);
   stage.transient_bytes = std::max(stage.transient_bytes, head_transient_bytes(work));
 }
