@@ -104,14 +104,15 @@ Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * k
 Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes)); }
 
 /// Times and bytes are whole numbers of 64 bits.
-Fault size_fault(const std::vector<StagePrice>& prices, const RankStep& step) {
+Fault size_fault(const std::vector<StagePrice>& prices, const RankStep& step, std::int64_t microbatches) {
   constexpr double kMost = 4e18;
   double seconds = step.total_s();
   double bytes = 0;
   for (const StagePrice& price : prices) {
     seconds = std::max({seconds, price.forward_s, price.backward_input_s + price.backward_weight_s});
     bytes = std::max({bytes, price.kept_bytes, price.transient_bytes, price.edge_bytes, price.gradient_bytes,
-                      price.optimizer_bytes});
+                      price.optimizer_bytes, price.deferred_bytes * static_cast<double>(microbatches)});
+    seconds = std::max(seconds, price.deferred_s * static_cast<double>(microbatches));
   }
   if (seconds * kNanosecondsPerSecond < kMost && bytes < kMost) return std::nullopt;
   return fmt::format(
@@ -165,7 +166,8 @@ UniformCluster links_between_stages(const Workload& work) {
 }
 
 CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
-                      const RankStep& step) {
+                      const RankStep& step, std::int64_t microbatches) {
+  const auto all = static_cast<double>(microbatches);
   CostTable costs;
   costs.stages.reserve(prices.size());
   for (std::size_t i = 0; i < prices.size(); ++i) {
@@ -176,13 +178,15 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
     cost.backward_input_ns = nanoseconds(price.backward_input_s);
     cost.backward_weight_ns = nanoseconds(price.backward_weight_s);
     cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
-    // A rank's step is shared out over the stages that it updates.
-    cost.step_ns = nanoseconds(step.total_s()) / std::ranges::count(rank_of_stage, rank_of_stage[i]);
+    // A rank's step is shared out over the stages that it updates. What a stage has put off comes before its
+    // part.
+    cost.step_ns = nanoseconds(step.total_s()) / std::ranges::count(rank_of_stage, rank_of_stage[i]) +
+                   nanoseconds(price.deferred_s * all);
     cost.kept = whole_bytes(price.kept_bytes);
     cost.weights = whole_bytes(price.weight_bytes);
     cost.gradients = whole_bytes(price.gradient_bytes);
     cost.optimizer_state = whole_bytes(price.optimizer_bytes);
-    cost.transient = whole_bytes(price.transient_bytes);
+    cost.transient = whole_bytes(price.transient_bytes + price.deferred_bytes * all);
     if (i + 1 == prices.size()) break;
     costs.edges.push_back(
         {.activation = whole_bytes(price.edge_bytes), .gradient = whole_bytes(price.edge_bytes)});
@@ -281,8 +285,8 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   priced.shape.barrier = true;
   if (priced.program) priced.program->barrier = true;
   const RankStep step = longest_step(*work, *model.kernels, prices, ranks);
-  if (const Fault fault = size_fault(prices, step)) return tl::unexpected(*fault);
-  priced.model = figures_of(chain_costs(prices, ranks, step));
+  if (const Fault fault = size_fault(prices, step, resolved->microbatches)) return tl::unexpected(*fault);
+  priced.model = figures_of(chain_costs(prices, ranks, step, resolved->microbatches));
   priced.batch = *batch;
   priced.batch.own_micro_batch_size = work->micro_batch_size;
   priced.cluster.shape = links_between_stages(*work);
@@ -291,6 +295,11 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
     *price *= work->parallel.devices_per_rank() * static_cast<double>(work->parallel.data);
   priced.notes.push_back(devices_note(*work));
   priced.notes.push_back(prices_note(model.split, *work));
+  if (work->deferred_head) {
+    priced.notes.emplace_back(
+        "the head's weight gradient is computed at the end of the step, from what all microbatches leave "
+        "(training.deferred_head)");
+  }
   if (work->model.experts && work->unexplained_expert_seconds > 0)
     priced.notes.push_back(experts_note(*work));
   return DevicePrices{.scenario = std::move(priced),
@@ -298,13 +307,14 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
                       .work = *work,
                       .kernels = model.kernels,
                       .layers = *layers,
-                      .rank_of_stage = ranks};
+                      .rank_of_stage = ranks,
+                      .microbatches = resolved->microbatches};
 }
 
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work) {
   const std::vector<std::int32_t>& ranks = prices.rank_of_stage;
   const std::vector<StagePrice> stages = price_stages(work, *prices.kernels, prices.layers, ranks);
-  costs = chain_costs(stages, ranks, longest_step(work, *prices.kernels, stages, ranks));
+  costs = chain_costs(stages, ranks, longest_step(work, *prices.kernels, stages, ranks), prices.microbatches);
 }
 
 }  // namespace penstock

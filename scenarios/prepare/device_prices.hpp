@@ -28,6 +28,7 @@ struct DevicePrices {
   std::shared_ptr<const KernelTables> kernels;
   std::vector<std::int64_t> layers;         ///< by model stage
   std::vector<std::int32_t> rank_of_stage;  ///< by model stage
+  std::int64_t microbatches = 1;            ///< of one copy
 };
 
 /// Requires that the scenario's model is `model`. Errors: degrees, layers, heads, experts, sequences or
@@ -36,9 +37,10 @@ struct DevicePrices {
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario, const DeviceModel& model);
 
 /// What prices of a chain of stages are in whole nanoseconds and bytes, as engines take them; `rank_of_stage`
-/// says which stages share a rank's step. Requires figures below 2^63.
+/// says which stages share a rank's step, and `microbatches` how often something was put off. Requires
+/// figures below 2^63.
 CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
-                      const RankStep& step);
+                      const RankStep& step, std::int64_t microbatches);
 /// The links over which the workload's stages tell each other their activations and gradients.
 UniformCluster links_between_stages(const Workload& work);
 

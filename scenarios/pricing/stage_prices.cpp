@@ -48,9 +48,20 @@ void add_layer(StagePrice& stage, const LayerPrice& layer) {
   stage.parameters += layer.parameters;
 }
 
+/// The gradient of the logits and the head's input stay (Megatron-LM's defer_embedding_wgrad_compute).
+void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
+  constexpr double kBytesPerValue = 2;
+  stage.backward_weight_s -= head.backward_weight_s;
+  stage.deferred_s = head.backward_weight_s;
+  stage.deferred_bytes = kBytesPerValue * work.tokens() *
+                         static_cast<double>(work.model.vocabulary + work.model.hidden) /
+                         work.parallel.tensor;
+}
+
 void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bool beside_embedding) {
   for (const LayerPrice& layer : head.multi_token) add_layer(stage, layer);
   add_times(stage, head.times);
+  if (work.deferred_head) put_off(stage, work, head.times);
   stage.parameters += head_device_parameters(work, beside_embedding);
   stage.transient_bytes = std::max(stage.transient_bytes, head.transient_bytes);
 }

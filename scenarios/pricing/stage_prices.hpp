@@ -24,6 +24,10 @@ struct StagePrice {
   double weight_bytes = 0;
   double gradient_bytes = 0;
   double optimizer_bytes = 0;
+  /// Of the head's weight gradient where it is put off to the end of the step (Workload::deferred_head): its
+  /// time, in no other one, and what it is computed from, held until then. Of one microbatch.
+  double deferred_s = 0;
+  double deferred_bytes = 0;
   DeviceParameters parameters;
 };
 

@@ -245,6 +245,7 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
   refuse(training.device_precision.has_value(), "training", "precision");
   refuse(training.recompute.has_value(), "training", "recompute");
   refuse(training.gradient_bytes.has_value(), "training", "gradient_bytes");
+  refuse(training.deferred_head.has_value(), "training", "deferred_head");
   refuse(training.host_layer_ns.has_value(), "training", "host_layer");
   refuse(training.expert_layer_ns.has_value(), "training", "expert_layer");
 }
@@ -274,6 +275,7 @@ Workload workload_of(const ArchitecturePart& architecture, const DeviceType& dev
   work.recompute = training.recompute.value_or(LayerRecompute::none);
   work.gradient_bytes = training.gradient_bytes.value_or(4);
   work.optimizer_bytes = optimizer_bytes(training.optimizer.value_or(Optimizer::adam));
+  work.deferred_head = training.deferred_head.value_or(false);
   work.host_layer_seconds = static_cast<double>(training.host_layer_ns.value_or(0)) * kNano;
   if (training.expert_layer_ns)
     work.unexplained_expert_seconds = static_cast<double>(*training.expert_layer_ns) * kNano;

@@ -185,9 +185,9 @@ Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem)
 }  // namespace
 
 TrainingPart read_training(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 10> kKeys = {
-      "micro_batch_size", "global_batch_size", "optimizer",      "precision",  "failures",
-      "iterations",       "recompute",         "gradient_bytes", "host_layer", "expert_layer"};
+  static constexpr std::array<Word, 11> kKeys = {
+      "micro_batch_size", "global_batch_size", "optimizer",  "precision",    "failures",     "iterations",
+      "recompute",        "gradient_bytes",    "host_layer", "expert_layer", "deferred_head"};
   const MappingReader reader(node, "training", kKeys, problem);
   constexpr Range kSize{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
   const auto iterations = reader.integer("iterations", kSize);
@@ -200,6 +200,7 @@ TrainingPart read_training(const Node& node, Problem& problem) {
           .device_precision = precision ? precision->products : std::nullopt,
           .recompute = reader.choice("recompute", kRecomputes),
           .gradient_bytes = read_gradient_bytes(reader),
+          .deferred_head = reader.flag("deferred_head"),
           .expert_layer_ns = reader.duration("expert_layer"),
           .host_layer_ns = reader.duration("host_layer"),
           .failures = read_failures(reader, problem)};

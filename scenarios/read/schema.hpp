@@ -78,6 +78,7 @@ struct TrainingPart {
   std::optional<GemmPrecision> device_precision{};  ///< bf16, fp8, fp4
   std::optional<LayerRecompute> recompute{};
   std::optional<std::int32_t> gradient_bytes{};  ///< a parameter, 2 or 4
+  std::optional<bool> deferred_head{};           ///< the head's weight gradient at the end of the step
   std::optional<Ns> expert_layer_ns{};           ///< of a layer of experts beside the terms that are known
   std::optional<Ns> host_layer_ns{};             ///< least time of a layer, both ways, by the host
   std::optional<FailureRates> failures{};

@@ -1,6 +1,7 @@
 // A figure fails when it is worse than the baseline's by more than the tolerance:
 //   makespan, peak bytes   now > then * (1 + tolerance)
 //   bubble                 now > then + tolerance
+//   tokens a second, MFU   now < then / (1 + the makespan's tolerance)
 //   hangs, valid           a new hang, no longer valid
 
 #include "sim/baseline/baseline.hpp"
@@ -54,6 +55,11 @@ RunFigures run_figures(const Result& result) {
   RunFigures figures{.makespan_ns = result.makespan_ns, .idle_over_total = result.bubble.idle_over_total};
   for (const RankReport& rank : result.ranks)
     figures.peak_bytes = std::max(figures.peak_bytes, rank.memory.peak_bytes);
+  if (const auto& model = result.throughput.model) {
+    figures.rates = ReachedRates{.tokens_per_second = model->tokens_per_second,
+                                 .tokens_per_second_per_device = model->tokens_per_second_per_device,
+                                 .mfu = model->mfu};
+  }
   return figures;
 }
 
@@ -82,6 +88,14 @@ class Differences {
     add(std::move(figure), shortest_number(then), shortest_number(now), now > then + tolerance + kRounding);
   }
 
+  /// More is better.
+  void rate(std::string figure, double then, double now, double tolerance) {
+    constexpr double kRounding = 1e-9;  // of another machine's floating point, as a part
+    if (std::abs(now - then) <= kRounding * then) return;
+    add(std::move(figure), shortest_number(then), shortest_number(now),
+        now * (1 + tolerance) * (1 + kRounding) < then);
+  }
+
   void add(std::string figure, std::string expected, std::string actual, bool failed) {
     findings_.push_back({std::move(figure), std::move(expected), std::move(actual), failed});
   }
@@ -100,6 +114,14 @@ void compare_hangs(Differences& differences, const BaselineFigures& expected, co
   }
 }
 
+void compare_rates(Differences& differences, const ReachedRates& then, const ReachedRates& now,
+                   double tolerance) {
+  differences.rate("tokens_per_second", then.tokens_per_second, now.tokens_per_second, tolerance);
+  differences.rate("tokens_per_second_per_device", then.tokens_per_second_per_device,
+                   now.tokens_per_second_per_device, tolerance);
+  differences.rate("mfu", then.mfu, now.mfu, tolerance);
+}
+
 void compare_runs(Differences& differences, const BaselineFigures& expected, const Measurement& now,
                   const BaselineTolerance& tolerance) {
   if (!expected.run && !now.figures.run) return;
@@ -114,6 +136,8 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
                       tolerance.bubble);
     differences.number("peak_bytes", expected.run->peak_bytes, now.figures.run->peak_bytes,
                        tolerance.peak_bytes);
+    if (expected.run->rates && now.figures.run->rates)
+      compare_rates(differences, *expected.run->rates, *now.figures.run->rates, tolerance.makespan);
   }
 }
 

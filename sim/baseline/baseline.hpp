@@ -26,11 +26,21 @@ struct BaselineTolerance {
   friend bool operator==(const BaselineTolerance&, const BaselineTolerance&) = default;
 };
 
+/// What a model on named devices reaches. They fall as the makespan grows, and have its tolerance.
+struct ReachedRates {
+  double tokens_per_second = 0;
+  double tokens_per_second_per_device = 0;
+  double mfu = 0;
+
+  friend bool operator==(const ReachedRates&, const ReachedRates&) = default;
+};
+
 /// What a simulation of the scenario gives.
 struct RunFigures {
   Ns makespan_ns = 0;
   double idle_over_total = 0;
-  Bytes peak_bytes = 0;  ///< of the fullest rank
+  Bytes peak_bytes = 0;                 ///< of the fullest rank
+  std::optional<ReachedRates> rates{};  ///< absent: no such model, or an older file
 
   friend bool operator==(const RunFigures&, const RunFigures&) = default;
 };

@@ -12,7 +12,8 @@
 //         "hangs": {"rank": false, "pair": false, "direction": false, "directed": false, "boundary": false},
 //         "makespan_ns": 21000000,
 //         "idle_over_total": 0.42857142857142855,
-//         "peak_bytes": 0
+//         "peak_bytes": 0,
+//         "tokens_per_second": 66888.9, "tokens_per_second_per_device": 1045.1, "mfu": 0.47
 //       },
 //       {"scenario": "listed-but-not-measured.yaml"}
 //     ]
@@ -129,7 +130,15 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
   figures.run = RunFigures{.makespan_ns = count("makespan_ns"),
                            .idle_over_total = reader.member<double>(entry, path, "idle_over_total",
                                                                     "a number of at least 0", is_ratio),
-                           .peak_bytes = count("peak_bytes")};
+                           .peak_bytes = count("peak_bytes"),
+                           .rates = {}};
+  if (!entry.contains("mfu")) return figures;
+  const auto rate = [&](const char* key) {
+    return reader.member<double>(entry, path, key, "a number of at least 0", is_ratio);
+  };
+  figures.run->rates = ReachedRates{.tokens_per_second = rate("tokens_per_second"),
+                                    .tokens_per_second_per_device = rate("tokens_per_second_per_device"),
+                                    .mfu = rate("mfu")};
   return figures;
 }
 
@@ -176,6 +185,11 @@ Json json_of(const BaselineEntry& entry) {
   json["makespan_ns"] = entry.figures->run->makespan_ns;
   json["idle_over_total"] = entry.figures->run->idle_over_total;
   json["peak_bytes"] = entry.figures->run->peak_bytes;
+  if (const auto& rates = entry.figures->run->rates) {
+    json["tokens_per_second"] = rates->tokens_per_second;
+    json["tokens_per_second_per_device"] = rates->tokens_per_second_per_device;
+    json["mfu"] = rates->mfu;
+  }
   return json;
 }
 

@@ -13,11 +13,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>

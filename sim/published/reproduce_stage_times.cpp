@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -47,6 +48,7 @@ double predicted_ms(const CsvTable& table, std::size_t row) {
   const std::vector<double> forward = milliseconds(table.cell(row, "forward_us"));
   const std::vector<double> backward = milliseconds(table.cell(row, "backward_us"));
   std::vector<UnitTimes> stages;
+  stages.reserve(forward.size());
   for (std::size_t stage = 0; stage < forward.size(); ++stage)
     stages.push_back({.forward = forward[stage], .backward = backward.at(stage)});
   const Shape shape{.stages = static_cast<std::int32_t>(stages.size()),

@@ -2,7 +2,7 @@
 // and when it has done its work, the last gradient has still to go back through them:
 //
 //   step >= sum over i < s of (F_i + transfer_i)  +  M * (work of r)  +  sum over i < s of (B_i + transfer_i)
-//           +  STEP
+//           +  STEP of the first stage's rank
 //
 // Its last action is the earliest stage's backward where backwards are whole. Where they are split, weight
 // gradients may run beside that way back, and their time counts only without it.
@@ -48,20 +48,27 @@ Ways ways_of(const PricedConfiguration& priced, const ScheduleOutline& outline) 
   return ways;
 }
 
+std::size_t first_rank(const ScheduleOutline& outline) { return index(outline.rank_of_stage.front()); }
+
+Ns step_of(const PricedConfiguration& priced, const RankOutline& rank) {
+  Ns step = 0;
+  for (const std::int32_t stage : rank.stages) step += priced.costs.stages[index(stage)].step_ns;
+  return step;
+}
+
 Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
               const Ways& ways, std::int64_t microbatches) {
   Ns needed = 0;  // before the way back may begin
   Ns work = 0;
-  Ns step = 0;
   for (const std::int32_t stage : rank.stages) {
     const StageCost& cost = priced.costs.stages[index(stage)];
     needed += cost.forward_ns + (outline.splits_backward ? cost.backward_input_ns : cost.backward_ns);
     work += cost.forward_ns + cost.backward_ns;
-    step += cost.step_ns;
   }
   const std::size_t earliest = index(rank.stages.front());
-  return ways.there[earliest] + std::max(microbatches * needed + ways.back[earliest], microbatches * work) +
-         step;
+  const Ns back =
+      microbatches * needed + ways.back[earliest] + step_of(priced, outline.ranks[first_rank(outline)]);
+  return ways.there[earliest] + std::max(back, microbatches * work + step_of(priced, rank));
 }
 
 Bytes peak_bound(const PricedConfiguration& priced, const RankOutline& rank) {

@@ -109,5 +109,23 @@ TEST(DeviceScenario, RunsUnderEverySchedule) {
   }
 }
 
+// The last stage's backward pass is shorter by as much as its step is longer, microbatch by microbatch, and
+// what the gradients are computed from stays until then.
+TEST(DeviceScenario, TheHeadsWeightGradientMayWaitForTheEndOfTheStep) {
+  const Experiment usual = experiment_of(kLlama);
+  const Experiment deferred = experiment_of(kLlama, {{.key = "training.deferred_head", .value = "true"}});
+  const StageCost& before = usual.costs.stages.back();
+  const StageCost& after = deferred.costs.stages.back();
+  const Ns saved = before.backward_ns - after.backward_ns;
+  EXPECT_GT(saved, 1'000'000);
+  EXPECT_NEAR(static_cast<double>(after.step_ns - before.step_ns),
+              static_cast<double>(saved * usual.program.microbatches), 64);
+  // Logits and the head's input of one device, 2 bytes a value.
+  constexpr Bytes kOfOne = Bytes{2} * 8192 * (128256 + 8192) / 8;
+  EXPECT_EQ(after.transient - before.transient, kOfOne * usual.program.microbatches);
+  for (std::size_t stage = 0; stage + 1 < usual.costs.stages.size(); ++stage)
+    EXPECT_EQ(deferred.costs.stages[stage], usual.costs.stages[stage]);
+}
+
 }  // namespace
 }  // namespace penstock

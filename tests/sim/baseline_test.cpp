@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -105,6 +106,33 @@ TEST_F(BaselineTest, AWorseScheduleFails) {
                           BaselineFinding{"makespan_ns", "33000000", "96000000 (+190.9 %)", true},
                           BaselineFinding{"idle_over_total", "0.2727272727272727", "0.75", true},
                           BaselineFinding{"peak_bytes", "4", "1 (-75 %)", false}));
+}
+
+// Of a model on named devices; a slower device costs tokens, and as many percent as the step takes longer.
+TEST_F(BaselineTest, RatesOfAModelOnDevicesAreRememberedAndFailWithTheMakespan) {
+  const auto on_devices = [](const std::string& sustained) {
+    return "model: {transformer: {layers: 4, hidden: 1024, heads: 16, sequence: 1024, vocabulary: 32000}}\n"
+           "cluster: {device: h100-sxm, sustained: " +
+           sustained + "}\nschedule: {name: 1f1b, stages: 2, microbatches: 4}\nparallel: {data: 1}\n";
+  };
+  write("a.yaml", on_devices("1.2"));
+  Baseline baseline = baseline_of({"a.yaml"});
+  const auto& run = baseline.entries.at(0).figures->run;
+  ASSERT_TRUE(run->rates);
+  EXPECT_NEAR(run->rates->tokens_per_second, 4 * 1024 / (static_cast<double>(run->makespan_ns) * 1e-9), 1e-3);
+  EXPECT_EQ(parse_baseline(to_json(baseline), "base.json").value(), baseline);
+  EXPECT_THAT(verdict_on(baseline).findings, IsEmpty());
+  write("a.yaml", on_devices("1.4"));
+  const auto failed = [&](const std::string& figure) {
+    const auto findings = verdict_on(baseline).findings;
+    const auto found = std::ranges::find(findings, figure, &BaselineFinding::figure);
+    return found != findings.end() && found->failed;
+  };
+  EXPECT_TRUE(failed("makespan_ns"));
+  EXPECT_TRUE(failed("mfu"));
+  EXPECT_TRUE(failed("tokens_per_second_per_device"));
+  baseline.tolerance.makespan = 0.5;
+  EXPECT_FALSE(failed("mfu"));
 }
 
 TEST_F(BaselineTest, ABetterScheduleIsReportedAndPasses) {
