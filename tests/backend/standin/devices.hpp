@@ -25,6 +25,8 @@ struct Record {
 struct Event {
   int device = 0;
   std::shared_ptr<Record> last{};  ///< null: never recorded
+  std::shared_ptr<Record> before_last{};
+  bool hides_pending = false;  ///< recorded again before its last record had passed
   bool destroyed = false;
 };
 

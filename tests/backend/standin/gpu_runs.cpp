@@ -13,6 +13,7 @@
 #include "backend/cuda/local_transport.hpp"
 #include "backend/cuda/occupy_family.hpp"
 #include "backend/cuda/stream.hpp"
+#include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
 #include "backend/executor/executor.hpp"
@@ -50,6 +51,9 @@ class RankedTransport : public Transport {
   std::vector<SharedPayload> collect(std::int32_t message, std::int32_t rank) override {
     return at(rank).collect(message, rank);
   }
+  void check() override {
+    for (const auto& transport : of_ranks_) transport->check();
+  }
   void stop() override {
     for (const auto& transport : of_ranks_) transport->stop();
   }
@@ -69,7 +73,8 @@ class RankedTransport : public Transport {
 /// What each rank has from the first run to the last.
 class NcclRanks {
  public:
-  NcclRanks(const FlatProgram& flat) : flat_(flat), sessions_(index(flat.rank_count)) {
+  NcclRanks(const FlatProgram& flat, const CostTable& costs)
+      : flat_(flat), costs_(costs), sessions_(index(flat.rank_count)) {
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
       workers_.push_back(CudaWorkers::whole_device(rank));
       places_.emplace_back(workers_.back().place(0));
@@ -109,6 +114,7 @@ class NcclRanks {
     return by_all_ranks([this](std::int32_t rank) {
       sessions_[index(rank)] =
           std::make_unique<NcclSession>(NcclSessionParts{.flat = flat_,
+                                                         .costs = costs_,
                                                          .rank = rank,
                                                          .device = rank,
                                                          .store = {},
@@ -122,6 +128,7 @@ class NcclRanks {
 
  private:
   const FlatProgram& flat_;
+  const CostTable& costs_;
   std::vector<CudaWorkers> workers_;
   std::vector<std::optional<CudaPlace>> places_;
   std::vector<std::unique_ptr<NcclSession>> sessions_;
@@ -159,7 +166,7 @@ GpuRun run_over_nccl(const Experiment& experiment, const MakeCudaModules& make, 
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = nccl_channels(), .iterations = experiment.program.iterations});
-  NcclRanks ranks(flat);
+  NcclRanks ranks(flat, experiment.costs);
   GpuRun result;
   auto modules = make(ranks.places());
   result.error = modules ? ranks.open() : modules.error();
@@ -175,19 +182,28 @@ GpuRun run_over_nccl(const Experiment& experiment, const MakeCudaModules& make, 
                                                              .session = ranks.session(rank),
                                                              .codec = modules->codec.get()});
     });
+    std::vector<std::unique_ptr<StreamQueue>> queues(index(flat.rank_count));
+    if (result.error.empty())
+      result.error = ranks.by_all_ranks([&](std::int32_t rank) {
+        queues[index(rank)] =
+            std::make_unique<StreamQueue>(flat, rank, clock, 1, ranks.places()[index(rank)]->stream);
+      });
     if (!result.error.empty()) {
       ranks.by_all_ranks([&](std::int32_t rank) { of_ranks[index(rank)].reset(); });
       return result;
     }
     RankedTransport transport(flat, of_ranks);
     transport.times.resize(flat.messages.size());
+    std::vector<ComputeQueue*> of_queues;
+    for (const auto& queue : queues) of_queues.push_back(queue.get());
     StageModules stages = modules->family->modules(std::nullopt, clock);
     auto timeline = execute({.program = experiment.program,
                              .flat = flat,
                              .modules = stages,
                              .transport = transport,
                              .clock = clock,
-                             .deadline = deadline});
+                             .deadline = deadline,
+                             .queues = of_queues});
     if (timeline) {
       result.error = NcclTimes(flat, ranks, of_ranks).collect(transport.times);
       result.runs.push_back(*std::move(timeline));

@@ -87,6 +87,8 @@ ncclResult_t transfer(const char* name, const void* from, void* to, std::size_t 
   if (const ncclResult_t result = check_use(communicator, name); result != ncclSuccess) return result;
   if (peer < 0 || peer >= communicator.clique->size) return ncclInvalidArgument;
   const bool sends = from != nullptr;
+  if (world().has_mutant("a receive is left out") && !sends && count > 4) return ncclSuccess;
+  if (world().has_mutant("sizes differ") && !sends && count > 4) --count;
   const std::pair edge = sends ? std::pair(communicator.rank, peer) : std::pair(peer, communicator.rank);
   // Of a message to itself both ends count their own.
   const auto key = std::pair(sends ? edge.first : -1 - edge.first, edge.second);
@@ -95,6 +97,7 @@ ncclResult_t transfer(const char* name, const void* from, void* to, std::size_t 
   meeting.parts.resize(2);
   auto part = std::make_shared<Part>(Part{&communicator, name, from, to, count, type});
   meeting.parts[sends ? 0 : 1] = part;
+  if (world().has_mutant("communicators stay in progress")) communicator.settled = [] { return false; };
   world().nccl.connect(communicator, kTransfer, edge.first, edge.second, count * standin::bytes_of(type));
   return give(std::move(part), meeting, stream);
 }
@@ -135,12 +138,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
   const bool fails = world().note_call("ncclCommGetAsyncError");
-  world().scheduler.asks_again();
   world().scheduler.spend(200);
   if (fails) return ncclSystemError;
   if (of(handle).gone) world().defect("ncclCommGetAsyncError of a communicator that is gone");
   *state = world().nccl.state(of(handle));
-  if (*state == ncclInProgress) world().scheduler.told_not_yet();
+  if (*state == ncclInProgress) world().scheduler.told_not_yet(handle);
   return ncclSuccess;
 }
 
@@ -161,7 +163,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   Communicator& communicator = of(handle);
   if (communicator.gone) world().defect("ncclCommDestroy of a communicator that is gone");
   if (communicator.pending > 0) world().defect("ncclCommDestroy of a communicator with operations in flight");
-  communicator.gone = true;
+  communicator.gone = !world().has_mutant("communicators are never closed");
   return result;
 }
 
@@ -189,6 +191,9 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t handle,
                       cudaStream_t stream) {
+  if (world().has_mutant("send and receive swapped")) {
+    return transfer("ncclRecv", nullptr, const_cast<void*>(from), count, type, peer, handle, stream);
+  }
   return transfer("ncclSend", from, nullptr, count, type, peer, handle, stream);
 }
 

@@ -23,12 +23,12 @@ cudaError_t failed(cudaError_t error) {
   return error;
 }
 
-cudaError_t enter(const char* name, Question question) {
+cudaError_t enter(const char* name, Sort sort, const void* about) {
   World& all = world();
   const bool fails = all.note_call(name);
-  if (question == Question::yes) {
-    all.scheduler.asks_again();
-  } else {
+  if (sort == Sort::question) {
+    all.scheduler.asks_again(about);
+  } else if (sort == Sort::deed) {
     all.scheduler.answered();
     all.scheduler.news();
   }
@@ -36,6 +36,7 @@ cudaError_t enter(const char* name, Question question) {
   const int device = this_thread->device;
   if (fails && all.setting.fault.kind == Fault::Kind::sticky)
     all.devices.errors[device] = cudaErrorLaunchFailure;
+  if (sort == Sort::own_affair) return fails ? failed(cudaErrorUnknown) : cudaSuccess;
   if (const auto sticky = all.devices.errors.find(device); sticky != all.devices.errors.end()) {
     return failed(static_cast<cudaError_t>(sticky->second));
   }
@@ -94,7 +95,7 @@ cudaError_t release(const char* call, void* memory) {
   if (memory == nullptr) return error;
   world().note_allocation();
   const int device = world().memory.device_of(memory);
-  if (!world().has_mutant("memory freed without waiting")) world().devices.wait_for_device(device, call);
+  world().devices.wait_for_device(device, call);
   if (!world().memory.free(memory, this_host_thread(call), this_thread->clock)) {
     world().defect(fmt::format("{} of what was not allocated, or was freed before", call));
     return failed(cudaErrorInvalidValue);
@@ -123,7 +124,7 @@ Ns time_of_copy(std::size_t bytes) {
 
 using standin::enter;
 using standin::failed;
-using standin::Question;
+using standin::Sort;
 using standin::stream_of;
 using standin::this_thread;
 using standin::world;
@@ -156,8 +157,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  if (const cudaError_t error = enter("cudaSetDevice", Question::yes); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter("cudaSetDevice", Sort::own_affair); error != cudaSuccess) return error;
   if (device < 0 || device >= standin::device_count()) return failed(cudaErrorInvalidDevice);
+  if (world().has_mutant("the wrong device is current") && this_thread->timed &&
+      ++device == standin::device_count())
+    device = 0;
   this_thread->device = device;
   return cudaSuccess;
 }
@@ -216,6 +220,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   const cudaError_t error = enter("cudaEventDestroy");
   world().note_allocation();
+  if (world().has_mutant("events are never destroyed")) return error;
   standin::event_of(event, "cudaEventDestroy").destroyed = true;
   return error;
 }
@@ -223,14 +228,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
   if (const cudaError_t error = enter("cudaEventRecord"); error != cudaSuccess) return error;
   standin::Event& event = standin::event_of(handle, "cudaEventRecord");
-  standin::Stream& on = *stream_of(stream);
+  standin::Stream& on = world().has_mutant("an event is recorded on another stream")
+                            ? *world().devices.default_stream(event.device)
+                            : *stream_of(stream);
   if (event.device != on.device) {
     world().defect("an event of one device recorded on a stream of another");
     return failed(cudaErrorInvalidResourceHandle);
   }
-  if (event.last != nullptr && !event.last->passed) {
-    world().defect("an event recorded again before its last record has passed");
-  }
+  event.before_last = event.last;
+  event.hides_pending = event.last != nullptr && !event.last->passed;
   event.last = std::make_shared<standin::Record>();
   auto operation = std::make_unique<standin::Operation>();
   operation->name = "cudaEventRecord";
@@ -243,12 +249,13 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
-  if (const cudaError_t error = enter("cudaEventQuery", Question::yes); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter("cudaEventQuery", Sort::question, handle); error != cudaSuccess)
+    return error;
   const standin::Event& event = standin::event_of(handle, "cudaEventQuery");
   if (event.last == nullptr) return cudaSuccess;
-  if (!event.last->passed) {
-    if (this_thread->timed) ++world().timed_waits;
-    world().scheduler.told_not_yet();
+  if (event.hides_pending) world().defect("a query of an event that was recorded again before it had passed");
+  if (!event.last->passed && !world().has_mutant("events say that they have passed")) {
+    world().scheduler.told_not_yet(handle);
     return failed(cudaErrorNotReady);
   }
   this_thread->clock.join(event.last->clock);
@@ -263,6 +270,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigne
   auto operation = std::make_unique<standin::Operation>();
   operation->name = "cudaStreamWaitEvent";
   operation->waits_for = event.last;
+  if (world().has_mutant("an event holds back what its record before the last did")) {
+    operation->waits_for = event.before_last;
+  }
   world().devices.give(*stream_of(stream), std::move(operation));
   return cudaSuccess;
 }
@@ -277,7 +287,11 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
   return standin::allocate("cudaHostAlloc", standin::Memory::Kind::pinned, memory, bytes);
 }
 
-cudaError_t cudaFree(void* memory) { return standin::release("cudaFree", memory); }
+cudaError_t cudaFree(void* memory) {
+  if (world().has_mutant("memory is never freed")) return cudaSuccess;
+  if (world().has_mutant("memory is freed twice") && memory != nullptr) standin::release("cudaFree", memory);
+  return standin::release("cudaFree", memory);
+}
 cudaError_t cudaFreeHost(void* memory) { return standin::release("cudaFreeHost", memory); }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
@@ -287,7 +301,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     world().defect("cudaMemcpyAsync with pageable memory, which waits");
   }
   standin::give(*stream_of(stream), "cudaMemcpyAsync", standin::time_of_copy(bytes),
-                {{from, bytes, false}, {to, bytes, true}}, [=] { std::memmove(to, from, bytes); });
+                {{from, bytes, false}, {to, bytes, true}}, [=] {
+                  std::memmove(to, from, bytes - (world().has_mutant("copies are a byte short") ? 1 : 0));
+                });
   return cudaSuccess;
 }
 

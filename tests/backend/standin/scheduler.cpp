@@ -170,6 +170,7 @@ void Scheduler::sleep_until(Ns moment) {
 }
 
 void Scheduler::set_aside() {
+  if (this_thread->timed) ++world().timed_waits;
   this_thread->told_not_yet = false;
   this_thread->state = State::polling;
   this_thread->why = "asks again and again";
@@ -177,20 +178,24 @@ void Scheduler::set_aside() {
 }
 
 void Scheduler::nap(Ns duration) {
-  if (std::exchange(this_thread->told_not_yet, false) && this_thread->told_at == happened_) {
+  const bool polls = std::exchange(this_thread->told_not_yet, false);
+  if (polls && this_thread->told_at == happened_) {
     set_aside();
   } else {
+    if (polls && this_thread->timed) ++world().timed_waits;
     sleep_until(now_ + duration);
   }
 }
 
-void Scheduler::told_not_yet() {
+void Scheduler::told_not_yet(const void* what) {
+  this_thread->told_about = what;
   this_thread->told_not_yet = true;
   this_thread->told_at = happened_;
 }
 
-void Scheduler::asks_again() {
-  if (this_thread->told_not_yet && this_thread->told_at == happened_) set_aside();
+void Scheduler::asks_again(const void* what) {
+  if (this_thread->told_not_yet && this_thread->told_about == what && this_thread->told_at == happened_)
+    set_aside();
 }
 
 void Scheduler::answered() { this_thread->told_not_yet = false; }

@@ -31,6 +31,7 @@ struct HostThread {
   bool timed_out = false;
   bool pays = false;          // asleep for the cost of a call: its waking is no news
   bool told_not_yet = false;  // by its last question,
+  const void* told_about = nullptr;
   std::uint64_t told_at = 0;  // when so many things had happened
   Ns leap = 0;
   bool timed = false;  // it was started inside execute()
@@ -63,9 +64,9 @@ class Scheduler {
   void sleep_until(Ns moment);
   /// As sleep_until(), but a thread that was just told "not yet" is set aside until something happens.
   void nap(Ns duration);
-  /// It was told "not yet"; asks_again() before it has slept sets it aside, too.
-  void told_not_yet();
-  void asks_again();
+  /// It was told "not yet" about `what`; asks_again() of the same before it has slept sets it aside, too.
+  void told_not_yet(const void* what);
+  void asks_again(const void* what);
   void answered();
   /// Until `condition` holds, which nothing but calls and operations change.
   void wait_until(const char* why, const std::function<bool()>& condition);

@@ -34,12 +34,12 @@ void Rendezvous::set(const std::string& key, const std::string& value) {
 }
 
 std::optional<std::string> Rendezvous::look_up(const std::string& key) {
-  standin::scheduler->asks_again();
+  standin::scheduler->asks_again(&values);
   standin::scheduler->maybe_let_others_run();
   standin::scheduler->acquire(&values);
   const auto found = values.find(prefix_ + key);
   if (found != values.end()) return found->second;
-  standin::scheduler->told_not_yet();
+  standin::scheduler->told_not_yet(&values);
   return std::nullopt;
 }
 

@@ -46,7 +46,7 @@ struct Verdict {
   std::uint64_t switches = 0;    ///< of host threads
   double seconds = 0;            ///< virtual
   bool fault_met = false;
-  // Inside execute(), by threads that it started:
+  // Inside the last execute(), by threads that it started:
   std::uint64_t timed_waits = 0;        ///< the host looked at the device and had to look again
   std::uint64_t timed_allocations = 0;  ///< memory, streams and events, made or destroyed
 };
