@@ -1,7 +1,5 @@
-// Owners of device and pinned memory, and the stock. cudaMalloc and cudaFree wait for the whole device, so
-// nothing is allocated while a run is timed: the first run fills the stock, later ones only borrow from it. A
-// buffer lent is the smallest that is large enough. Pinned moments are written by kernels and read by the
-// host without a call.
+// Owners of device and pinned memory. cudaMalloc and cudaFree wait for the whole device, so nothing is
+// allocated while a run is timed. Pinned moments are written by kernels and read by the host without a call.
 
 #include "backend/cuda/device_memory.hpp"
 
@@ -9,8 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
-#include <utility>
 
 #include <cuda_runtime_api.h>
 #include <driver_types.h>
@@ -36,25 +32,6 @@ DeviceBuffer::DeviceBuffer(std::int32_t device, std::size_t bytes) : device_(dev
 
 DeviceBuffer::~DeviceBuffer() {
   if (data_ != nullptr) static_cast<void>(cudaFree(data_));
-}
-
-DeviceBuffer BufferStock::lend(std::int32_t device, std::size_t bytes) {
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto fitting = free_.lower_bound({device, bytes});
-    if (fitting != free_.end() && fitting->first.first == device) {
-      DeviceBuffer lent = std::move(fitting->second);
-      free_.erase(fitting);
-      return lent;
-    }
-  }
-  return {device, bytes};
-}
-
-void BufferStock::give_back(DeviceBuffer buffer) {
-  const std::scoped_lock lock(mutex_);
-  const std::pair key(buffer.device(), buffer.bytes());
-  free_.emplace(key, std::move(buffer));
 }
 
 PinnedMoments::PinnedMoments(std::size_t count) {

@@ -1,11 +1,8 @@
 #pragma once
-// Memory of GPUs and host memory that they write to: owners, and a stock of buffers for messages in flight.
+// Memory of GPUs and host memory that they write to: owners.
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <mutex>
-#include <span>
 #include <utility>
 
 namespace penstock {
@@ -38,20 +35,6 @@ class DeviceBuffer {
   std::int32_t device_ = 0;
   std::size_t bytes_ = 0;
   void* data_ = nullptr;
-};
-
-/// Buffers for messages on their way. What comes back is lent again, so that from the second run on nothing
-/// is allocated. For all threads.
-class BufferStock {
- public:
-  /// Of at least that many bytes, with whatever is in it.
-  DeviceBuffer lend(std::int32_t device, std::size_t bytes);
-  /// Requires that the device has ended all work on it.
-  void give_back(DeviceBuffer buffer);
-
- private:
-  std::mutex mutex_;
-  std::multimap<std::pair<std::int32_t, std::size_t>, DeviceBuffer> free_;  // by device and bytes
 };
 
 /// Moments of a device's %globaltimer, in host memory that kernels write to. All zero at first.

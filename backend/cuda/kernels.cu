@@ -4,7 +4,8 @@
 //
 //   |start ~~~~ __nanosleep(500) ~~~~ |spin 2 us| end
 //
-// Ends are computed from moments, not from counted rounds, so that lateness does not add up.
+// Ends are computed from moments, not from counted rounds, so that lateness does not add up. The bodies are
+// in kernel_bodies.hpp, which tests run on the host, too.
 
 #include "backend/cuda/kernels.hpp"
 
@@ -12,72 +13,68 @@
 #include <stdexcept>
 #include <string>
 
+#include "backend/cuda/kernel_bodies.hpp"
+
 namespace penstock {
 namespace {
 
-constexpr std::uint64_t kShortOfTheEnd = 2000;  // ns before which napping stops
-constexpr unsigned kNap = 500;
-constexpr std::uint64_t kStay = 200000;
 constexpr int kThreads = 256;
 
-__device__ std::uint64_t now() {
-  std::uint64_t time;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
-  return time;
-}
-
-__device__ void stay_until(std::uint64_t end) {
-  for (std::uint64_t time = now(); time < end; time = now()) {
-    if (end - time > kShortOfTheEnd) __nanosleep(kNap);
+/// A kernel's thread on the device.
+struct Here {
+  __device__ std::uint64_t now() const {
+    std::uint64_t time;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
+    return time;
   }
+  __device__ void nap(unsigned ns) const { __nanosleep(ns); }
+  __device__ std::uint32_t sm() const {
+    std::uint32_t number;
+    asm volatile("mov.u32 %0, %smid;" : "=r"(number));
+    return number;
+  }
+  __device__ unsigned block() const { return blockIdx.x; }
+  __device__ unsigned thread() const { return threadIdx.x; }
+  __device__ std::int64_t first() const {
+    return blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
+  }
+  __device__ std::int64_t step() const { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
+};
+
+__global__ void stamp(volatile std::uint64_t* moment) {
+  Here here;
+  kernel_bodies::stamp(here, moment);
 }
 
-__global__ void stamp(volatile std::uint64_t* moment) { *moment = now(); }
-
-__global__ void hold(std::uint64_t duration) { stay_until(now() + duration); }
+__global__ void hold(std::uint64_t duration) {
+  Here here;
+  kernel_bodies::hold(here, duration);
+}
 
 __global__ void hold_since(const volatile std::uint64_t* since, std::uint64_t duration,
                            volatile std::uint64_t* ended) {
-  stay_until(*since + duration);
-  *ended = now();
+  Here here;
+  kernel_bodies::hold_since(here, since, duration, ended);
 }
 
 __global__ void sm_numbers(std::uint32_t* numbers) {
-  std::uint32_t number;
-  asm volatile("mov.u32 %0, %smid;" : "=r"(number));
-  if (threadIdx.x == 0) numbers[blockIdx.x] = number;
-  const std::uint64_t end = now() + kStay;
-  while (now() < end) continue;
+  Here here;
+  kernel_bodies::sm_numbers(here, numbers);
 }
 
 __global__ void count_up(double* numbers, std::int64_t count, double start) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
-       i += step) {
-    numbers[i] = start + static_cast<double>(i);
-  }
+  Here here;
+  kernel_bodies::count_up(here, numbers, count, start);
 }
 
 __global__ void multiply_adds(float* result, std::int32_t rounds) {
-  float a = static_cast<float>(threadIdx.x) * 1e-3F;
-  float b = a + 1;
-  float c = a + 2;
-  float d = a + 3;
-  for (std::int32_t i = 0; i < rounds; ++i) {
-    a = fmaf(a, 1.0001F, 0.5F);
-    b = fmaf(b, 1.0001F, 0.5F);
-    c = fmaf(c, 1.0001F, 0.5F);
-    d = fmaf(d, 1.0001F, 0.5F);
-  }
-  if (a + b + c + d == 12345.0F) *result = a;  // never; but the compiler must not drop the loop
+  Here here;
+  kernel_bodies::multiply_adds(here, result, rounds);
 }
 
 __global__ void copy(const uint4* from, uint4* to, std::int64_t words) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < words;
-       i += step) {
-    to[i] = from[i];
-  }
+  Here here;
+  kernel_bodies::copy(here, from, to, words);
 }
 
 void check_launch(const char* kernel) {

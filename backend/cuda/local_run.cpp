@@ -20,8 +20,10 @@
 
 #include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/local_transport.hpp"
+#include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
+#include "backend/executor/compute_queue.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/executor/link_pace.hpp"
 #include "backend/executor/measured_run.hpp"
@@ -53,7 +55,10 @@ tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const Cud
                                 .workers = workers,
                                 .links = links,
                                 .codec = codec});
-  return execute_on_threads(run, modules, transport, clock);
+  const auto queues = stream_queues(run.flat, workers, clock, run.options.time_scale);
+  std::vector<ComputeQueue*> of_ranks;
+  for (const auto& queue : queues) of_ranks.push_back(queue.get());
+  return execute_on_threads(run, modules, transport, clock, of_ranks);
 }
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& run, const CudaWorkers& workers,

@@ -1,15 +1,20 @@
 // A program that does not hang on directed channels lists the messages of one pair in the same order at both
-// ends, and every RECV stands ready: so the sender's thread alone decides when a transfer starts, gives it to
-// the pair's stream, and the stream keeps the order.
+// ends, and every RECV stands ready: so a transfer is given to the pair's stream when its SEND has been
+// reached, those before it have been given, and its slot is free. The stream keeps the order, and events do
+// all the waiting:
 //
-//   stream of 0 -> 1:   stamp | copy | hold until stamp + pace | event        rank 1 looks at the event
+//   compute of 0:     F0 | made
+//   stream of 0 -> 1:      waits for made, and for the slot | stamp | copy | hold until stamp + pace | ended
+//   compute of 1:                                        waits for ended | unpack | consumed | F0
 
 #include "backend/cuda/local_transport.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -24,6 +29,7 @@
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/device_time.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/cuda/link_slots.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
@@ -41,48 +47,110 @@ namespace {
 std::size_t start_slot(std::int32_t message) { return 2 * index(message); }
 std::size_t end_slot(std::int32_t message) { return 2 * index(message) + 1; }
 
+constexpr std::chrono::seconds kUntilEnded(30);
+
 Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
+
+std::uint64_t on_device(Ns time, double scale) {
+  return static_cast<std::uint64_t>(std::llround(static_cast<double>(time) * scale));
+}
 
 }  // namespace
 
 ChannelOptions local_channels() { return find_transport("cuda-streams")->channels; }
 
-CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers) {
+// --- what lasts -------------------------------------------------------------------------------------------
+
+CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers) : slots_(link_slots(flat)) {
+  std::map<LinkSlots::Edge, std::size_t> largest;
   for (const FlatMessage& message : flat.messages) {
-    if (message.recv == kNone) continue;
-    const std::pair edge(message.from_rank, message.to_rank);
-    if (!streams_.contains(edge)) streams_.emplace(edge, workers.link_stream(message.from_rank));
+    if (message.recv == kNone) {
+      const std::int32_t first = flat.rank_of(message.first);
+      if (!collectives_.contains(first)) collectives_.emplace(first, workers.link_stream(first));
+      continue;
+    }
+    std::size_t& bytes = largest[{message.from_rank, message.to_rank}];
+    bytes = std::max(bytes, static_cast<std::size_t>(message.bytes));
+  }
+  for (const auto& [edge, bytes] : largest) {
+    const std::int32_t to = workers.place(edge.second).stream.device;
+    Link link{.stream = workers.link_stream(edge.first),
+              .source = DeviceBuffer(workers.place(edge.first).stream.device, bytes),
+              .slots = {}};
+    for (std::int32_t i = 0; i < slots_.count.at(edge); ++i) {
+      link.slots.push_back({.landing = DeviceBuffer(to, bytes), .consumed = CudaEvent(to)});
+    }
+    links_.emplace(edge, std::move(link));
   }
 }
 
+CudaLinks::Slot& CudaLinks::slot_of(const FlatMessage& message, std::int32_t id, std::size_t bytes) {
+  Slot& slot = links_.at({message.from_rank, message.to_rank}).slots[index(slots_.slot[index(id)])];
+  if (slot.landing.bytes() < bytes) slot.landing = DeviceBuffer(slot.landing.device(), bytes);
+  return slot;
+}
+
+DeviceBuffer& CudaLinks::source_of(const FlatMessage& message) {
+  return links_.at({message.from_rank, message.to_rank}).source;
+}
+
+// --- one run ----------------------------------------------------------------------------------------------
+
 CudaLocalTransport::CudaLocalTransport(const CudaLocalParts& parts)
-    : parts_(parts), moments_(2 * parts.flat.messages.size()), states_(parts.flat.messages.size()) {
+    : parts_(parts),
+      moments_(2 * parts.flat.messages.size()),
+      scratch_(index(parts.flat.rank_count)),
+      states_(parts.flat.messages.size()),
+      sent_(index(parts.flat.rank_count)),
+      last_collective_(index(parts.flat.rank_count), kNone) {
   for (std::int32_t rank = 0; rank < parts.flat.rank_count; ++rank) {
-    device_times_.emplace_back(parts.clock, parts.time_scale, parts.workers.place(rank).stream);
+    device_times_.emplace_back(parts.clock, parts.time_scale, compute(rank));
   }
-  for (std::size_t id = 0; id < states_.size(); ++id) {
-    const FlatMessage& message = parts.flat.messages[id];
-    if (message.recv == kNone) {
-      states_[id].pending = message.pending;
-      continue;
+  for (std::int32_t id = 0; id < static_cast<std::int32_t>(states_.size()); ++id) prepare(id);
+}
+
+/// Events, and what the message waits for.
+void CudaLocalTransport::prepare(std::int32_t message) {
+  const FlatMessage& flat = flat_of(message);
+  State& made = state(message);
+  if (!is_transfer(message)) {
+    made.pending = flat.pending;
+    for (std::int32_t m = flat.first; m != kNone; m = parts_.flat.next_member[index(m)]) {
+      const std::int32_t rank = parts_.flat.rank_of(m);
+      made.members.emplace(rank, Member{.contribution = nullptr, .joined = CudaEvent(compute(rank).device)});
     }
-    ++states_[id].pending;  // for its SEND
-    if (message.next_at_sender != kNone) ++state(message.next_at_sender).pending;
-    states_[id].arrived.emplace(parts.workers.place(message.from_rank).stream.device);
+    made.ended.emplace(parts_.links.collective_stream(parts_.flat.rank_of(flat.first)).device);
+    return;
   }
+  ++made.pending;  // for its SEND
+  if (flat.next_at_sender != kNone) ++state(flat.next_at_sender).pending;
+  const std::int32_t next_in_slot = parts_.links.slots().next[index(message)];
+  if (next_in_slot != kNone) ++state(next_in_slot).pending;
+  made.made.emplace(compute(flat.from_rank).device);
+  made.ended.emplace(parts_.links.stream(flat.from_rank, flat.to_rank).device);
 }
 
 CudaLocalTransport::~CudaLocalTransport() {
-  for (std::int32_t rank = 0; rank < parts_.flat.rank_count; ++rank) {
-    if (cudaSetDevice(parts_.workers.place(rank).stream.device) == cudaSuccess) {
-      static_cast<void>(cudaDeviceSynchronize());
+  try {
+    for (std::int32_t message = 0; message < static_cast<std::int32_t>(states_.size()); ++message) {
+      if (state(message).given) wait_for(*state(message).ended, {.stopped = {}, .deadline = kUntilEnded});
     }
+    for (std::int32_t rank = 0; rank < parts_.flat.rank_count; ++rank) {
+      use_device(compute(rank).device);
+      wait_for(compute(rank), {.stopped = {}, .deadline = kUntilEnded});
+    }
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): of a run that has failed and said why
   }
 }
 
 // --- transfers --------------------------------------------------------------------------------------------
 
 void CudaLocalTransport::send(std::int32_t message, Payload payload) {
+  const std::int32_t rank = flat_of(message).from_rank;
+  const std::scoped_lock lock(mutex_);
+  forget_ended_sends(rank);
+  use_device(compute(rank).device);
+  state(message).made->record(compute(rank));
   state(message).payload = std::move(payload);
   settle_transfer(message);
 }
@@ -91,158 +159,165 @@ void CudaLocalTransport::send(std::int32_t message, Payload payload) {
 void CudaLocalTransport::settle_transfer(std::int32_t message) {
   for (std::int32_t head = message; head != kNone && --state(head).pending == 0;
        head = flat_of(head).next_at_sender) {
-    start_transfer(head);
+    give_transfer(head);
   }
 }
 
-void CudaLocalTransport::start_transfer(std::int32_t message) {
+void CudaLocalTransport::give_transfer(std::int32_t message) {
   const FlatMessage& flat = flat_of(message);
-  use_device(parts_.workers.place(flat.from_rank).stream.device);
   const StreamView& stream = parts_.links.stream(flat.from_rank, flat.to_rank);
-  launch_stamp(moments_.slot(start_slot(message)), stream.stream);
-  enqueue_copy(message, stream);
-  const Ns hold = at(parts_.pace.hold, message);
-  if (hold > 0) {
-    const auto whole =
-        static_cast<std::uint64_t>(std::llround(static_cast<double>(hold) * parts_.time_scale));
-    launch_hold_since(moments_.slot(start_slot(message)), whole, moments_.slot(end_slot(message)),
-                      stream.stream);
-  } else {
-    launch_stamp(moments_.slot(end_slot(message)), stream.stream);
-  }
-  state(message).arrived->record(stream);
-  const std::scoped_lock lock(mutex_);
-  state(message).started = true;
-  changed_.notify_all();
+  use_device(stream.device);
+  state(message).made->hold_back(stream);
+  give_copy(message, stream);
+  give_end(message, stream);
+  if (state(message).payload != nullptr) sent_[index(flat.from_rank)].push_back(message);
 }
 
-void CudaLocalTransport::enqueue_copy(std::int32_t message, const StreamView& stream) {
+void CudaLocalTransport::give_copy(std::int32_t message, const StreamView& stream) {
   const FlatMessage& flat = flat_of(message);
   State& transfer = state(message);
   if (transfer.payload != nullptr && parts_.codec == nullptr) {
     throw std::logic_error("the modules send tensors, but nothing can copy them");
   }
-  if (transfer.payload != nullptr) transfer.layout = parts_.codec->layout_of(*transfer.payload);
+  transfer.carries = transfer.payload != nullptr;
+  if (transfer.carries) transfer.layout = parts_.codec->layout_of(*transfer.payload);
   const std::size_t bytes =
       transfer.payload != nullptr ? transfer.layout.bytes : static_cast<std::size_t>(flat.bytes);
-  transfer.landing = parts_.links.buffers().lend(parts_.workers.place(flat.to_rank).stream.device, bytes);
+  CudaLinks::Slot& slot = parts_.links.slot_of(flat, message, bytes);
   use_device(stream.device);
+  slot.consumed.hold_back(stream);
+  launch_stamp(moments_.slot(start_slot(message)), stream.stream);
   if (transfer.payload != nullptr) {
-    parts_.codec->pack(*transfer.payload, transfer.landing.data(), stream);
+    parts_.codec->pack(*transfer.payload, slot.landing.data(), stream);
   } else if (bytes > 0) {
-    transfer.source = parts_.links.buffers().lend(stream.device, bytes);
-    use_device(stream.device);
-    check_cuda(cudaMemcpyAsync(transfer.landing.data(), transfer.source.data(), bytes, cudaMemcpyDefault,
-                               stream.stream),
+    check_cuda(cudaMemcpyAsync(slot.landing.data(), parts_.links.source_of(flat).data(), bytes,
+                               cudaMemcpyDefault, stream.stream),
                "cudaMemcpyAsync");
   }
 }
 
-Payload CudaLocalTransport::take(std::int32_t message) {
-  State& transfer = state(message);
-  const StreamView& stream = parts_.workers.place(flat_of(message).to_rank).stream;
-  Payload content;
-  if (transfer.payload != nullptr) {
-    content = parts_.codec->unpack(transfer.layout, transfer.landing.data(), stream);
-    wait_for(stream, {.stopped = [this] { return stopped_.load(); }});
-    transfer.payload.reset();
+/// The link's time, if it is emulated, and the event.
+void CudaLocalTransport::give_end(std::int32_t message, const StreamView& stream) {
+  const Ns hold = at(parts_.pace.hold, message);
+  if (hold > 0) {
+    launch_hold_since(moments_.slot(start_slot(message)), on_device(hold, parts_.time_scale),
+                      moments_.slot(end_slot(message)), stream.stream);
+  } else {
+    launch_stamp(moments_.slot(end_slot(message)), stream.stream);
   }
-  parts_.links.buffers().give_back(std::move(transfer.landing));
-  if (transfer.source.data() != nullptr) parts_.links.buffers().give_back(std::move(transfer.source));
-  return content;
+  state(message).ended->record(stream);
+  state(message).given = true;
+  changed_.notify_all();
 }
 
-MessageTime CudaLocalTransport::transfer_time(std::int32_t message) const {
-  const DeviceTime& device = device_times_[index(flat_of(message).from_rank)];
-  return {.start_ns = device.of(moments_.moment(start_slot(message))),
-          .end_ns = device.of(moments_.moment(end_slot(message))) + at(parts_.pace.latency, message)};
+/// Lets go of payloads that have been copied.
+void CudaLocalTransport::forget_ended_sends(std::int32_t rank) {
+  std::erase_if(sent_[index(rank)], [this](std::int32_t message) {
+    if (!state(message).ended->has_passed()) return false;
+    state(message).payload.reset();
+    return true;
+  });
+}
+
+Payload CudaLocalTransport::take(std::int32_t message) {
+  const FlatMessage& flat = flat_of(message);
+  const StreamView& stream = compute(flat.to_rank);
+  const std::scoped_lock lock(mutex_);
+  State& transfer = state(message);
+  CudaLinks::Slot& slot = parts_.links.slot_of(flat, message, 0);
+  Payload content;
+  if (transfer.carries) {
+    use_device(stream.device);
+    content = parts_.codec->unpack(transfer.layout, slot.landing.data(), stream);
+  }
+  use_device(stream.device);
+  slot.consumed.record(stream);
+  const std::int32_t next = parts_.links.slots().next[index(message)];
+  if (next != kNone) settle_transfer(next);
+  return content;
 }
 
 // --- collectives ------------------------------------------------------------------------------------------
 
 void CudaLocalTransport::join(std::int32_t message, std::int32_t rank, SharedPayload contribution) {
   const std::scoped_lock lock(mutex_);
-  state(message).members.emplace(rank, std::move(contribution));
-  settle_collective(message, parts_.clock.now_ns());
+  Member& member = state(message).members.at(rank);
+  use_device(compute(rank).device);
+  member.joined.record(compute(rank));
+  member.contribution = std::move(contribution);
+  settle_collective(message);
 }
 
-/// One of the things that the collective waits for happened, or will have happened, at `time`.
-void CudaLocalTransport::settle_collective(std::int32_t message, Ns time) {
-  std::vector<std::pair<std::int32_t, Ns>> settled = {{message, time}};
+/// One of the things that the collective waits for has happened.
+void CudaLocalTransport::settle_collective(std::int32_t message) {
+  std::vector<std::int32_t> settled = {message};
   while (!settled.empty()) {
-    const auto [id, when] = settled.back();
+    const std::int32_t id = settled.back();
     settled.pop_back();
-    State& collective = state(id);
-    collective.time.start_ns = std::max(collective.time.start_ns, when);
-    if (--collective.pending > 0) continue;
-    collective.time.end_ns =
-        collective.time.start_ns + at(parts_.pace.hold, id) + at(parts_.pace.latency, id);
-    collective.started = true;
+    if (--state(id).pending > 0) continue;
+    give_collective(id);
     const FlatProgram& flat = parts_.flat;
     for (std::int32_t m = flat_of(id).first; m != kNone; m = flat.next_member[index(m)]) {
       const std::int32_t next = flat.next_collective[index(m)];
-      if (next != kNone) settled.emplace_back(flat.message[index(next)], collective.time.end_ns);
+      if (next != kNone) settled.push_back(flat.message[index(next)]);
     }
   }
-  changed_.notify_all();
 }
 
-std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std::int32_t rank) {
-  std::map<std::int32_t, SharedPayload> members;
-  {
-    const std::scoped_lock lock(mutex_);
-    State& collective = state(message);
-    members = collective.members;
-    const bool last = std::cmp_equal(++collective.collected, members.size());
-    if (last) collective.members.clear();
+/// On its stream, behind its members and what these had before it.
+void CudaLocalTransport::give_collective(std::int32_t message) {
+  const StreamView& stream = parts_.links.collective_stream(parts_.flat.rank_of(flat_of(message).first));
+  use_device(stream.device);
+  for (const auto& [rank, member] : state(message).members) {
+    member.joined.hold_back(stream);
+    std::int32_t& last = last_collective_[index(rank)];
+    if (last != kNone) state(last).ended->hold_back(stream);
+    last = message;
   }
+  launch_stamp(moments_.slot(start_slot(message)), stream.stream);
+  give_end(message, stream);
+}
+
+/// What the others gave is kept until the run ends: their streams must not use its memory again before.
+std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std::int32_t rank) {
+  const std::scoped_lock lock(mutex_);
   std::vector<SharedPayload> contributions;
-  contributions.reserve(members.size());
-  for (const auto& [member, contribution] : members) {
-    contributions.push_back(brought_here(contribution, member, rank));
+  for (const auto& [member, given] : state(message).members) {
+    contributions.push_back(brought_here(given.contribution, member, rank));
   }
   return contributions;
 }
 
 /// A copy on the device of rank `to`, where it lies on another.
 SharedPayload CudaLocalTransport::brought_here(const SharedPayload& contribution, std::int32_t from,
-                                               std::int32_t to) const {
-  const StreamView& stream = parts_.workers.place(to).stream;
-  if (contribution == nullptr || parts_.workers.place(from).stream.device == stream.device)
-    return contribution;
+                                               std::int32_t to) {
+  const StreamView& stream = compute(to);
+  if (contribution == nullptr || compute(from).device == stream.device) return contribution;
   const DeviceLayout layout = parts_.codec->layout_of(*contribution);
-  DeviceBuffer landing = parts_.links.buffers().lend(stream.device, layout.bytes);
+  brought_.emplace_back(stream.device, layout.bytes);
   use_device(stream.device);
-  parts_.codec->pack(*contribution, landing.data(), stream);
-  SharedPayload copied = parts_.codec->unpack(layout, landing.data(), stream);
-  wait_for(stream, {.stopped = [this] { return stopped_.load(); }});
-  parts_.links.buffers().give_back(std::move(landing));
-  return copied;
+  parts_.codec->pack(*contribution, brought_.back().data(), stream);
+  return parts_.codec->unpack(layout, brought_.back().data(), stream);
 }
 
 // --- waiting ----------------------------------------------------------------------------------------------
 
-void CudaLocalTransport::await_start(std::int32_t message) {
+void CudaLocalTransport::await_given(std::int32_t message) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stopped_ || state(message).started; });
-  if (stopped_) throw Stopped{};
-}
-
-void CudaLocalTransport::sleep_until(Ns time_ns) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, parts_.clock.moment_of(time_ns), [&] { return stopped_.load(); });
+  changed_.wait(lock, [&] { return stopped_ || state(message).given; });
   if (stopped_) throw Stopped{};
 }
 
 void CudaLocalTransport::wait(std::int32_t message, std::int32_t rank) {
-  use_device(parts_.workers.place(rank).stream.device);
-  await_start(message);
-  if (flat_of(message).recv == kNone) {
-    sleep_until(state(message).time.end_ns);
-    return;
-  }
-  wait_for(*state(message).arrived, {.stopped = [this] { return stopped_.load(); }});
-  if (at(parts_.pace.latency, message) > 0) sleep_until(transfer_time(message).end_ns);
+  await_given(message);
+  const StreamView& stream = compute(rank);
+  use_device(stream.device);
+  state(message).ended->hold_back(stream);
+  const Ns latency = at(parts_.pace.latency, message);
+  if (latency == 0) return;
+  // Members of a collective wait for its latency one by one: each on its own stream, none of them writes.
+  launch_hold_since(moments_.slot(end_slot(message)), on_device(latency, parts_.time_scale),
+                    scratch_.slot(index(rank)), stream.stream);
 }
 
 void CudaLocalTransport::stop() {
@@ -251,8 +326,23 @@ void CudaLocalTransport::stop() {
   changed_.notify_all();
 }
 
+std::int32_t CudaLocalTransport::starter_of(std::int32_t message) const {
+  const FlatMessage& flat = flat_of(message);
+  return flat.recv == kNone ? parts_.flat.rank_of(flat.first) : flat.from_rank;
+}
+
+void CudaLocalTransport::finish(std::int32_t rank) {
+  for (std::int32_t message = 0; message < static_cast<std::int32_t>(states_.size()); ++message) {
+    if (starter_of(message) != rank) continue;
+    await_given(message);
+    wait_for(*state(message).ended, {.stopped = [this] { return stopped_.load(); }});
+  }
+}
+
 MessageTime CudaLocalTransport::time_of(std::int32_t message) const {
-  return flat_of(message).recv == kNone ? states_[index(message)].time : transfer_time(message);
+  const DeviceTime& device = device_times_[index(starter_of(message))];
+  return {.start_ns = device.of(moments_.moment(start_slot(message))),
+          .end_ns = device.of(moments_.moment(end_slot(message))) + at(parts_.pace.latency, message)};
 }
 
 }  // namespace penstock

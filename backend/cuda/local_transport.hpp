@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/device_time.hpp"
+#include "backend/cuda/link_slots.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
@@ -22,25 +24,43 @@
 #include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 
 namespace penstock {
 
-/// What lasts from run to run: the streams of the directed pairs that exchange anything, and the buffers.
+/// What lasts from run to run: streams, and buffers for messages on their way. Made before the first run, but
+/// for the buffers of tensors, whose sizes the first messages show.
 class CudaLinks {
  public:
+  /// Where messages of one directed pair land, in turns.
+  struct Slot {
+    DeviceBuffer landing;
+    CudaEvent consumed;  ///< the receiver's last use of it
+  };
+
   /// `workers` must outlive it.
   CudaLinks(const FlatProgram& flat, const CudaWorkers& workers);
 
   const StreamView& stream(std::int32_t from_rank, std::int32_t to_rank) const {
-    return streams_.at({from_rank, to_rank}).view();
+    return links_.at({from_rank, to_rank}).stream.view();
   }
-  BufferStock& buffers() { return buffers_; }
+  /// Of the collectives whose first member is that rank.
+  const StreamView& collective_stream(std::int32_t rank) const { return collectives_.at(rank).view(); }
+  const LinkSlots& slots() const { return slots_; }
+  /// The message's, of at least that many bytes.
+  Slot& slot_of(const FlatMessage& message, std::int32_t id, std::size_t bytes);
+  /// Zeros to send where only bytes are moved.
+  DeviceBuffer& source_of(const FlatMessage& message);
 
  private:
-  std::map<std::pair<std::int32_t, std::int32_t>, CudaStream> streams_;
-  BufferStock buffers_;
+  struct Link {
+    CudaStream stream;
+    DeviceBuffer source;
+    std::vector<Slot> slots;
+  };
+  LinkSlots slots_;
+  std::map<LinkSlots::Edge, Link> links_;
+  std::map<std::int32_t, CudaStream> collectives_;
 };
 
 /// All references must outlive the transport.
@@ -57,11 +77,14 @@ struct CudaLocalParts {
 /// What the transport declares.
 ChannelOptions local_channels();
 
-/// A transfer goes into a buffer on the receiver's device, from which take() makes tensors of the receiver's:
-/// the memory of one worker's stream is never freed into another's pool. A null payload moves as many bytes
-/// as the program says. Where links are emulated, a kernel on the same stream holds the link for its time,
-/// counted from the start of the copy, and the latency is added by the receiver. Times are the device's. Of a
-/// collective each member reads what all have given; it takes as long as the emulated links say.
+/// Nothing here waits for a GPU: streams wait for events. A transfer waits on its pair's stream for its
+/// producer and goes into a slot on the receiver's device, from which the receiver's stream copies it: the
+/// memory of one worker's stream is never freed into another's pool. It is given to the stream when its slot
+/// has been given back. A null payload moves as many bytes as the program says. Where links are emulated, a
+/// kernel on the same stream holds the link for its time, counted from the start of the copy, and one on the
+/// receiver's adds the latency. Times are the device's. Of a collective each member reads what all have
+/// given; it takes as long as the emulated links say. Ranks compute on their workers' streams
+/// (stream_queue.hpp).
 class CudaLocalTransport : public Transport {
  public:
   explicit CudaLocalTransport(const CudaLocalParts& parts);
@@ -76,44 +99,57 @@ class CudaLocalTransport : public Transport {
   void wait(std::int32_t message, std::int32_t rank) override;
   Payload take(std::int32_t message) override;
   std::vector<SharedPayload> collect(std::int32_t message, std::int32_t rank) override;
+  void finish(std::int32_t rank) override;
   void stop() override;
   MessageTime time_of(std::int32_t message) const override;
 
  private:
+  struct Member {
+    SharedPayload contribution;
+    CudaEvent joined;
+  };
   struct State {
-    std::int32_t pending = 0;  // of a transfer: touched by its sender's thread alone
-    bool started = false;      // guarded by mutex_
-    MessageTime time;          // of a collective
+    std::int32_t pending = 0;
+    bool given = false;              // to its stream
+    std::optional<CudaEvent> ended;  // on that stream
     // Of a transfer:
-    Payload payload;  // the sender's, until the copy has ended
+    std::optional<CudaEvent> made;  // by its producer
+    Payload payload;                // the sender's, until the copy has ended
+    bool carries = false;           // tensors, which lie so:
     DeviceLayout layout;
-    DeviceBuffer source;  // of a null payload
-    DeviceBuffer landing;
-    std::optional<CudaEvent> arrived;
     // Of a collective:
-    std::map<std::int32_t, SharedPayload> members;  // by rank
-    std::int32_t collected = 0;
+    std::map<std::int32_t, Member> members;  // by rank
   };
 
   State& state(std::int32_t message) { return states_[static_cast<std::size_t>(message)]; }
   const FlatMessage& flat_of(std::int32_t message) const {
     return parts_.flat.messages[static_cast<std::size_t>(message)];
   }
+  /// The sender, or the first member.
+  std::int32_t starter_of(std::int32_t message) const;
+  const StreamView& compute(std::int32_t rank) const { return parts_.workers.place(rank).stream; }
+  bool is_transfer(std::int32_t message) const { return flat_of(message).recv != kNone; }
+  void prepare(std::int32_t message);
+  void await_given(std::int32_t message);
   void settle_transfer(std::int32_t message);
-  void start_transfer(std::int32_t message);
-  void enqueue_copy(std::int32_t message, const StreamView& stream);
-  void settle_collective(std::int32_t message, Ns time);
-  void await_start(std::int32_t message);
-  void sleep_until(Ns time_ns);
-  MessageTime transfer_time(std::int32_t message) const;
-  SharedPayload brought_here(const SharedPayload& contribution, std::int32_t from, std::int32_t to) const;
+  void give_transfer(std::int32_t message);
+  void give_copy(std::int32_t message, const StreamView& stream);
+  void give_end(std::int32_t message, const StreamView& stream);
+  void forget_ended_sends(std::int32_t rank);
+  void settle_collective(std::int32_t message);
+  void give_collective(std::int32_t message);
+  SharedPayload brought_here(const SharedPayload& contribution, std::int32_t from, std::int32_t to);
 
   CudaLocalParts parts_;
-  std::vector<DeviceTime> device_times_;  // by rank
-  PinnedMoments moments_;                 // start and end, by message
-  std::vector<State> states_;             // by message
+  std::vector<DeviceTime> device_times_;        // by rank
+  PinnedMoments moments_;                       // start and end, by message
+  PinnedMoments scratch_;                       // by rank: ends of latencies, which nobody reads
+  std::vector<State> states_;                   // by message
+  std::vector<std::deque<std::int32_t>> sent_;  // by rank: whose payloads are still held
+  std::vector<std::int32_t> last_collective_;   // by rank: given to a stream
+  std::vector<DeviceBuffer> brought_;           // copies of contributions on other devices
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> stopped_ = false;
 };

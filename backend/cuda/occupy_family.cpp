@@ -28,18 +28,11 @@
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
-namespace {
 
-constexpr std::chrono::seconds kMostOverDuration(10);  // then the kernel was not scheduled at all
-
-}  // namespace
-
-void PartitionClock::hold_for(Ns duration_ns, const std::stop_token& stop) const {
+void PartitionClock::hold_for(Ns duration_ns, const std::stop_token&) const {
   const std::chrono::nanoseconds whole(std::llround(static_cast<double>(duration_ns) * scale_));
   use_device(place_.stream.device);
   launch_hold(static_cast<std::uint64_t>(whole.count()), place_.stream.stream);
-  wait_for(place_.stream,
-           {.stopped = [&] { return stop.stop_requested(); }, .deadline = whole + kMostOverDuration});
 }
 
 CudaOccupyFamily::CudaOccupyFamily(const Experiment& experiment, const Jitter& jitter, double time_scale,

@@ -18,14 +18,13 @@
 
 namespace penstock {
 
-/// Holds time with a kernel instead of sleeping.
+/// Holds the worker's stream with a kernel instead of the thread by sleeping.
 class PartitionClock : public Clock {
  public:
   PartitionClock(double scale, const CudaPlace& place) : host_(scale), scale_(scale), place_(place) {}
 
   Ns now_ns() const override { return host_.now_ns(); }
-  /// From one thread. Returns when the kernel has ended, or at once after a stop; the kernel ends in its
-  /// time.
+  /// From one thread. Returns at once: what the stream is given later is held back.
   void hold_for(Ns duration_ns, const std::stop_token& stop) const override;
   std::chrono::steady_clock::time_point moment_of(Ns time_ns) const override {
     return host_.moment_of(time_ns);

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
 #include "backend/executor/clock.hpp"
+#include "backend/executor/compute_queue.hpp"
 #include "backend/executor/stage_module.hpp"
 #include "backend/executor/transport.hpp"
 #include "report/timeline/timeline.hpp"
@@ -31,6 +33,8 @@ struct Execution {
   const Clock& clock;
   /// The run has failed when a compute action takes longer, or when no worker gets on for so long. Host time.
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
+  /// By rank: where its compute actions run; empty: on the ranks' threads.
+  std::span<ComputeQueue* const> queues{};
 };
 
 /// Why a run failed.

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,7 @@
 #include <tl/expected.hpp>
 
 #include "backend/executor/clock.hpp"
+#include "backend/executor/compute_queue.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/executor/link_pace.hpp"
 #include "backend/executor/module_family.hpp"
@@ -159,13 +161,15 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
 }
 
 tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& run, StageModules& modules,
-                                                             Transport& transport, const Clock& clock) {
+                                                             Transport& transport, const Clock& clock,
+                                                             std::span<ComputeQueue* const> queues) {
   auto timeline = execute({.program = run.experiment.program,
                            .flat = run.flat,
                            .modules = modules,
                            .transport = transport,
                            .clock = clock,
-                           .deadline = run.deadline});
+                           .deadline = run.deadline,
+                           .queues = queues});
   if (!timeline) return tl::unexpected(std::move(timeline.error()));
   ExecutedRun executed{.timeline = *std::move(timeline), .accounts = {}};
   for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {

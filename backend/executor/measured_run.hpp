@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
 #include "backend/executor/clock.hpp"
+#include "backend/executor/compute_queue.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/executor/link_pace.hpp"
 #include "backend/executor/module_family.hpp"
@@ -76,9 +78,11 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
                                                       const RunOptions& options, const ModuleFamily& family,
                                                       const Runner& runner);
 
-/// One run by the threads of this process, with what its modules account for.
+/// One run by the threads of this process, or by the `queues` of its ranks, with what its modules account
+/// for.
 tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& run, StageModules& modules,
-                                                             Transport& transport, const Clock& clock);
+                                                             Transport& transport, const Clock& clock,
+                                                             std::span<ComputeQueue* const> queues = {});
 
 /// What the transport of that name (schedules/ir/transports.hpp) declares, where all it has is that. Error:
 /// the experiment asks for blocking or bounded channels, or for eager messages.

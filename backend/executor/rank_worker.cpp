@@ -39,7 +39,11 @@ RankWorker::RankWorker(const Execution& execution, std::int32_t rank, ProgramTim
       progress_(progress),
       neighbours_(stage_neighbours(execution.program)),
       plan_(plan_of(execution.flat, rank)),
-      blocking_(execution.transport.channels().blocking) {}
+      blocking_(execution.transport.channels().blocking) {
+  if (execution.queues.empty()) return;
+  ahead_.emplace(flat_, rank, *execution.queues[index(rank)], progress,
+                 [&transport = execution.transport] { transport.check(); });
+}
 
 void RankWorker::run(const std::stop_token& stop) {
   const std::int32_t end = flat_.rank_begin[index(rank_) + 1];
@@ -54,6 +58,11 @@ void RankWorker::run(const std::stop_token& stop) {
     }
   }
   finish_gathers();
+  if (ahead_) {
+    ahead_->drain(stop);
+    execution_.transport.finish(rank_);
+    ahead_->write_times(rank_, times_);
+  }
   stand_at(end, kNone);
 }
 
@@ -118,12 +127,14 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   stand_at(position, kNone);
   const std::int32_t end = flat_.group_end(position);
   const std::span<const Action> group(&flat_.actions[index(position)], index(end - position));
+  if (ahead_) ahead_->begin(position, stop);
   const Ns start_ns = execution_.clock.now_ns();
   for (std::int32_t leaf = position; leaf < end; ++leaf) {
     const Action& action = flat_.actions[index(leaf)];
     run_leaf(leaf, {.action = action, .group = group, .first_of_group = leaf == position, .stop = stop});
   }
   const Ns end_ns = execution_.clock.now_ns();
+  if (ahead_) ahead_->end();
   for (std::int32_t leaf = position; leaf < end; ++leaf) stamp(leaf, start_ns, end_ns);
   if (!blocking_) send_outputs();
   execution_.transport.release(position);

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <vector>
 
 #include "backend/executor/executor.hpp"
+#include "backend/executor/launch_ahead.hpp"
 #include "backend/executor/payload.hpp"
 #include "backend/executor/progress.hpp"
 #include "backend/executor/rank_plan.hpp"
@@ -25,7 +27,8 @@ class RankWorker {
   /// Writes the times of this rank's positions into `times`, nobody else's.
   RankWorker(const Execution& execution, std::int32_t rank, ProgramTimes& times, Progress& progress);
 
-  /// Runs the whole list on the calling thread. Throws what a module or the transport throws.
+  /// Runs the whole list on the calling thread, and returns when its queue has ended it, too. Throws what a
+  /// module or the transport throws.
   void run(const std::stop_token& stop);
 
  private:
@@ -54,6 +57,7 @@ class RankWorker {
   StageNeighbours neighbours_;
   RankPlan plan_;
   bool blocking_;
+  std::optional<LaunchAhead> ahead_;                // nothing: this thread computes
   std::map<StageMessage, Payload> inbox_;           // what compute actions of this rank will take
   std::map<std::int32_t, Payload> outbox_;          // by message: made, and not sent yet
   std::map<std::int32_t, std::int32_t> gathering_;  // by stage: an UNSHARD that has not been accepted

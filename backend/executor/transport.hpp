@@ -41,16 +41,23 @@ class Transport {
   /// `rank` has reached a collective or barrier. Never waits.
   virtual void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) = 0;
 
-  /// Returns when the message has arrived or the collective has ended, as `rank` sees it. Throws Stopped.
+  /// Returns when the message has arrived or the collective has ended, as the rank's compute queue (the one
+  /// that it has) sees it: where its thread computes, when that has happened; where it runs ahead of a queue
+  /// (compute_queue.hpp), when what the queue is given next will wait for it. Throws Stopped.
   virtual void wait(std::int32_t message, std::int32_t rank) = 0;
   /// The content of a transfer that wait() has returned for; once.
   virtual Payload take(std::int32_t message) = 0;
   /// What a collective that wait() has returned for brought `rank`; once a rank.
   virtual std::vector<SharedPayload> collect(std::int32_t message, std::int32_t rank) = 0;
 
+  /// Throws what has failed since the last call, of what no wait() is at.
+  virtual void check() {}
+  /// The rank's list and its queue have ended: returns when the messages that it started have, too. Throws
+  /// Stopped.
+  virtual void finish(std::int32_t rank) { static_cast<void>(rank); }
   /// Ends every wait, now and later, with Stopped. May be called more than once.
   virtual void stop() = 0;
-  /// Of a message that has started. Requires that all workers have ended.
+  /// Of a message that has started. Requires that all workers and their queues have ended.
   virtual MessageTime time_of(std::int32_t message) const = 0;
 };
 

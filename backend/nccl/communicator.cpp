@@ -90,9 +90,14 @@ Communicator::Communicator(CommunicatorPlan plan, std::int32_t rank, const std::
   }
 }
 
-Communicator::~Communicator() {
-  if (handle_ != nullptr) static_cast<void>(ncclCommAbort(handle_));
+Communicator::~Communicator() { abort(); }
+
+void Communicator::abort() {
+  if (handle_ != nullptr) static_cast<void>(ncclCommAbort(std::exchange(handle_, nullptr)));
 }
+
+AbortTogether::AbortTogether() { static_cast<void>(ncclGroupStart()); }
+AbortTogether::~AbortTogether() { static_cast<void>(ncclGroupEnd()); }
 
 int Communicator::number_of(std::int32_t rank) const {
   return static_cast<int>(std::ranges::find(plan_.ranks, rank) - plan_.ranks.begin());

@@ -1,6 +1,7 @@
 #pragma once
 // One NCCL communicator: opened without blocking, watched, and aborted when anything fails.
 
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -36,7 +37,7 @@ class Communicator {
                const WaitLimits& limits);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
-  /// Aborts it unless it was closed: what is in flight ends, here and at the peers.
+  /// Aborts it unless it was closed.
   ~Communicator();
 
   ncclComm_t handle() const { return handle_; }
@@ -50,6 +51,8 @@ class Communicator {
   void settle(ncclResult_t result, std::string_view call, const WaitLimits& limits) const;
   /// Throws NcclError when something that was taken has failed since.
   void check() const;
+  /// Ends what is in flight here; the peers' ends are theirs to abort. Nothing can be sent any more.
+  void abort();
   /// When all has ended at all its ranks. Throws as the constructor does.
   void close(const WaitLimits& limits);
 
@@ -62,5 +65,18 @@ class Communicator {
   int own_number_;
   ncclComm_t handle_ = nullptr;
 };
+
+/// While it lives, aborts of this thread set their communicators' flags alone; its end waits for all of them.
+/// One by one, an abort may wait for a kernel that another's holds back.
+class AbortTogether {
+ public:
+  AbortTogether();
+  AbortTogether(const AbortTogether&) = delete;
+  AbortTogether& operator=(const AbortTogether&) = delete;
+  ~AbortTogether();
+};
+
+/// What messages and sums move at the least, so that they arrive.
+inline constexpr std::size_t kLeastBytes = 4;
 
 }  // namespace penstock

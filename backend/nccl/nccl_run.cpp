@@ -27,6 +27,7 @@
 #include "backend/cuda/devices.hpp"
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/stream.hpp"
+#include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
 #include "backend/executor/executor.hpp"
@@ -142,6 +143,7 @@ class NcclRun {
     if (rank == 0 && socket_) store.socket = socket_->release();
     const StreamView compute = hardware(rank).compute();
     const auto session = std::make_shared<NcclSession>(NcclSessionParts{.flat = run_.flat,
+                                                                        .costs = run_.experiment.costs,
                                                                         .rank = rank,
                                                                         .device = compute.device,
                                                                         .store = store,
@@ -161,7 +163,10 @@ class NcclRun {
                                                                     .session = *session,
                                                                     .codec = hardware(rank).codec()});
     NcclTransport& transport = *owned;
-    return {.transport = std::move(owned), .own_times = [&transport] { return transport.own_times(); }};
+    return {
+        .transport = std::move(owned),
+        .own_times = [&transport] { return transport.own_times(); },
+        .queue = std::make_unique<StreamQueue>(run_.flat, rank, run.clock, run_.options.time_scale, compute)};
   }
 
   const PreparedRun& run_;

@@ -1,9 +1,10 @@
 // Each communicator has a stream of its own, so that a transfer that waits for its peer holds back nothing
-// else:
+// else. The rank's thread waits for none of them: streams wait for events.
 //
-//   rank 0, stream of 0 -> 1:   stamp | pack | ncclSend | stamp | event
-//   rank 1, stream of 0 -> 1:                  ncclRecv | event      wait(), then unpack on the compute
-//   stream
+//   rank 0, compute:            F0 | made
+//   rank 0, stream of 0 -> 1:      waits for made | stamp | pack | ncclSend | stamp | ended
+//   rank 1, stream of 0 -> 1:      waits for the slot | ncclRecv | ended
+//   rank 1, compute:                                    waits for ended | unpack | consumed | F0
 
 #include "backend/nccl/nccl_transport.hpp"
 
@@ -20,9 +21,11 @@
 #include <utility>
 #include <vector>
 
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "backend/cuda/cuda_error.hpp"
 #include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
@@ -44,7 +47,6 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(100);
-constexpr std::size_t kLeastBytes = 4;  // a message without bytes still has to arrive
 constexpr const char* kNull = "null";
 
 std::size_t start_slot(std::int32_t message) { return 2 * index(message); }
@@ -80,9 +82,14 @@ NcclTransport::NcclTransport(const NcclTransportParts& parts)
       device_time_(parts.clock, parts.time_scale, parts.compute),
       moments_(2 * parts.flat.messages.size()),
       states_(parts.flat.messages.size()) {
-  for (const FlatMessage& message : parts.flat.messages) {
-    if (message.recv == kNone || message.from_rank != parts.rank) continue;
-    ++state(parts.flat.message[index(message.first)]).pending;
+  for (std::int32_t id = 0; id < static_cast<std::int32_t>(states_.size()); ++id) {
+    const FlatMessage& message = flat_of(id);
+    const bool is_transfer = message.recv != kNone;
+    if (is_transfer && message.from_rank != parts.rank && message.to_rank != parts.rank) continue;
+    state(id).made.emplace(parts.compute.device);
+    state(id).ended.emplace(parts.compute.device);
+    if (!is_transfer || message.from_rank != parts.rank) continue;
+    ++state(id).pending;
     if (message.next_at_sender != kNone) ++state(message.next_at_sender).pending;
   }
 }
@@ -113,10 +120,20 @@ void NcclTransport::between_stamps(std::int32_t message, const std::function<voi
   launch_stamp(moments_.slot(start_slot(message)), stream.stream);
   operations();
   launch_stamp(moments_.slot(end_slot(message)), stream.stream);
-  state(message).ended.emplace(stream.device);
   state(message).ended->record(stream);
   state(message).given = true;
 }
+
+/// Slots are used in turns, in the order in which operations are given.
+void NcclTransport::take_turn(std::int32_t message) {
+  const NcclSession::Line& line = line_of(message);
+  const CommunicatorPlan& plan = line.communicator->plan();
+  const std::size_t each = line.slots.size() / line.turns;
+  state(message).slot = turns_[plan]++ % line.turns * each;
+}
+
+/// The sender's end is ready when what the compute stream has been given so far has ended.
+void NcclTransport::record_made(std::int32_t message) { state(message).made->record(parts_.compute); }
 
 // --- layouts ----------------------------------------------------------------------------------------------
 
@@ -155,7 +172,8 @@ std::string NcclTransport::flow_of_transfer(std::int32_t message) const {
 // --- transfers --------------------------------------------------------------------------------------------
 
 void NcclTransport::send(std::int32_t message, Payload payload) {
-  forget_ended_sends();
+  forget_ended();
+  record_made(message);
   state(message).payload = std::move(payload);
   for (std::int32_t head = message; head != kNone && --state(head).pending == 0;
        head = flat_of(head).next_at_sender) {
@@ -174,26 +192,24 @@ void NcclTransport::give_send(std::int32_t message) {
   const std::size_t bytes =
       std::max(kLeastBytes,
                transfer.layout ? transfer.layout->bytes : static_cast<std::size_t>(flat_of(message).bytes));
-  transfer.buffers.push_back(parts_.session.buffers().lend(parts_.compute.device, bytes));
-  const NcclSession::Line& line = line_of(message);
-  void* data = transfer.buffers.front().data();
+  NcclSession::Line& line = line_of(message);
+  void* data = parts_.session.grown(line.outgoing, bytes);
+  transfer.made->hold_back(line.stream.view());
   between_stamps(message, [&] {
     if (transfer.payload != nullptr) parts_.codec->pack(*transfer.payload, data, line.stream.view());
     line.communicator->settle(
         ncclSend(data, bytes, ncclInt8, 1, line.communicator->handle(), line.stream.view().stream),
         "ncclSend", limits_on(message));
   });
-  sends_.push_back(message);
+  in_flight_.push_back(message);
 }
 
-/// Lets go of what sends held that have ended.
-void NcclTransport::forget_ended_sends() {
-  std::erase_if(sends_, [this](std::int32_t message) {
-    State& transfer = state(message);
-    if (!transfer.ended->has_passed()) return false;
-    transfer.payload.reset();
-    for (DeviceBuffer& buffer : transfer.buffers) parts_.session.buffers().give_back(std::move(buffer));
-    transfer.buffers.clear();
+/// Lets go of what was packed and has left.
+void NcclTransport::forget_ended() {
+  std::erase_if(in_flight_, [this](std::int32_t message) {
+    if (!state(message).ended->has_passed()) return false;
+    state(message).payload.reset();
+    state(message).contribution.reset();
     return true;
   });
 }
@@ -213,31 +229,33 @@ bool NcclTransport::give_receive(std::int32_t message) {
   const std::size_t bytes =
       std::max(kLeastBytes,
                transfer.layout ? transfer.layout->bytes : static_cast<std::size_t>(flat_of(message).bytes));
-  transfer.buffers.push_back(parts_.session.buffers().lend(parts_.compute.device, bytes));
-  const NcclSession::Line& line = line_of(message);
+  NcclSession::Line& line = line_of(message);
+  take_turn(message);
+  NcclSession::Slot& slot = line.slots[transfer.slot];
+  void* data = parts_.session.grown(slot.memory, bytes);
+  slot.consumed.hold_back(line.stream.view());
   between_stamps(message, [&] {
-    line.communicator->settle(ncclRecv(transfer.buffers.front().data(), bytes, ncclInt8, 0,
-                                       line.communicator->handle(), line.stream.view().stream),
-                              "ncclRecv", limits_on(message));
+    line.communicator->settle(
+        ncclRecv(data, bytes, ncclInt8, 0, line.communicator->handle(), line.stream.view().stream),
+        "ncclRecv", limits_on(message));
   });
   return true;
 }
 
 Payload NcclTransport::take(std::int32_t message) {
   State& transfer = state(message);
+  NcclSession::Slot& slot = line_of(message).slots[transfer.slot];
   Payload content;
-  if (transfer.layout) {
-    content = parts_.codec->unpack(*transfer.layout, transfer.buffers.front().data(), parts_.compute);
-    wait_for(parts_.compute, limits_on(message));
-  }
-  for (DeviceBuffer& buffer : transfer.buffers) parts_.session.buffers().give_back(std::move(buffer));
-  transfer.buffers.clear();
+  if (transfer.layout) content = parts_.codec->unpack(*transfer.layout, slot.memory.data(), parts_.compute);
+  slot.consumed.record(parts_.compute);
   return content;
 }
 
 // --- collectives ------------------------------------------------------------------------------------------
 
 void NcclTransport::join(std::int32_t message, std::int32_t, SharedPayload contribution) {
+  forget_ended();
+  record_made(message);
   State& collective = state(message);
   collective.contribution = std::move(contribution);
   if (collective.contribution != nullptr) {
@@ -248,16 +266,49 @@ void NcclTransport::join(std::int32_t message, std::int32_t, SharedPayload contr
   give_waiting(plan);
 }
 
-/// REDUCE_GRAD. Barriers and members without a payload sum one number, so as to meet.
-void NcclTransport::give_sum(std::int32_t message) {
+/// By member, in the communicator's order; nothing while one of them has not said how its part lies.
+std::optional<std::vector<std::optional<DeviceLayout>>> NcclTransport::members_layouts(
+    std::int32_t message, const std::string& what) {
+  const std::int32_t stage = parts_.flat.actions[index(flat_of(message).first)].stage;
+  const auto flow_of_member = [&](std::int32_t rank) {
+    return fmt::format("{} of stage {}, rank {}", what, stage, rank);
+  };
+  agree_on(flow_of_member(parts_.rank), state(message).layout);
+  std::vector<std::optional<DeviceLayout>> layouts;
+  for (const std::int32_t member : line_of(message).communicator->plan().ranks) {
+    auto layout = agreed_layout(flow_of_member(member));
+    if (!layout) return std::nullopt;
+    layouts.push_back(*std::move(layout));
+  }
+  return layouts;
+}
+
+/// REDUCE_GRAD. Barriers and members without a payload sum one number, so as to meet. False while a member
+/// has not said how its gradient lies: one that has had no microbatch has none, and takes part with zeros.
+bool NcclTransport::give_sum(std::int32_t message) {
   State& collective = state(message);
+  const bool has_own = collective.layout && collective.layout->bytes > 0;
+  if (parts_.flat.ops[index(flat_of(message).first)] != FlatOp::barrier) {
+    const auto layouts = members_layouts(message, "gradients");
+    if (!layouts) return false;
+    for (const auto& layout : *layouts) {
+      if (!has_own && layout && layout->bytes > 0) collective.layout = layout;
+    }
+  }
   const std::size_t bytes = std::max(kLeastBytes, collective.layout ? collective.layout->bytes : 0);
-  collective.buffers.push_back(parts_.session.buffers().lend(parts_.compute.device, bytes));
-  const NcclSession::Line& line = line_of(message);
-  auto* data = static_cast<std::uint8_t*>(collective.buffers.front().data());
-  const DeviceRun one_number{.type = DeviceNumber::float32, .bytes = kLeastBytes};
+  NcclSession::Line& line = line_of(message);
+  take_turn(message);
+  NcclSession::Slot& slot = line.slots[collective.slot];
+  auto* data = static_cast<std::uint8_t*>(parts_.session.grown(slot.memory, bytes));
+  collective.made->hold_back(line.stream.view());
+  slot.consumed.hold_back(line.stream.view());
   between_stamps(message, [&] {
-    if (collective.layout) parts_.codec->pack(*collective.contribution, data, line.stream.view());
+    if (has_own) {
+      parts_.codec->pack(*collective.contribution, data, line.stream.view());
+    } else {
+      check_cuda(cudaMemsetAsync(data, 0, bytes, line.stream.view().stream), "cudaMemsetAsync");
+    }
+    const DeviceRun one_number{.type = DeviceNumber::float32, .bytes = kLeastBytes};
     for (const DeviceRun& run : collective.layout ? collective.layout->runs : std::vector{one_number}) {
       const NumberType number = type_of(run.type);
       line.communicator->settle(ncclAllReduce(data, data, run.bytes / number.bytes, number.type, ncclSum,
@@ -266,58 +317,55 @@ void NcclTransport::give_sum(std::int32_t message) {
       data += run.bytes;
     }
   });
+  in_flight_.push_back(message);
+  return true;
 }
 
 /// UNSHARD. False while a member has not said how its part lies.
 bool NcclTransport::give_gather(std::int32_t message) {
   State& collective = state(message);
-  const NcclSession::Line& line = line_of(message);
-  const std::vector<std::int32_t>& members = line.communicator->plan().ranks;
-  const std::int32_t stage = parts_.flat.actions[index(flat_of(message).first)].stage;
-  const auto flow_of_member = [stage](std::int32_t rank) {
-    return fmt::format("weights of stage {}, rank {}", stage, rank);
-  };
-  agree_on(flow_of_member(parts_.rank), collective.layout);
-  std::vector<DeviceLayout> layouts;
-  for (const std::int32_t member : members) {
-    const auto layout = agreed_layout(flow_of_member(member));
-    if (!layout) return false;
-    layouts.push_back(layout->value_or(DeviceLayout{.text = "", .runs = {}, .bytes = kLeastBytes}));
-    layouts.back().bytes = std::max(layouts.back().bytes, kLeastBytes);
-  }
-  for (const DeviceLayout& layout : layouts) {
-    collective.buffers.push_back(parts_.session.buffers().lend(parts_.compute.device, layout.bytes));
+  auto layouts = members_layouts(message, "weights");
+  if (!layouts) return false;
+  NcclSession::Line& line = line_of(message);
+  take_turn(message);
+  NcclSession::Slot* slots = &line.slots[collective.slot];
+  collective.made->hold_back(line.stream.view());
+  for (std::size_t member = 0; member < layouts->size(); ++member) {
+    collective.parts.push_back((*layouts)[member].value_or(DeviceLayout{.text = "", .runs = {}, .bytes = 0}));
+    DeviceLayout& part = collective.parts.back();
+    part.bytes = std::max(part.bytes, kLeastBytes);
+    parts_.session.grown(slots[member].memory, part.bytes);
+    slots[member].consumed.hold_back(line.stream.view());
   }
   between_stamps(message, [&] {
-    void* own = collective.buffers[index(line.communicator->own_number())].data();
+    void* own = slots[index(line.communicator->own_number())].memory.data();
     if (collective.layout) parts_.codec->pack(*collective.contribution, own, line.stream.view());
-    for (std::size_t member = 0; member < members.size(); ++member) {
-      void* data = collective.buffers[member].data();
+    for (std::size_t member = 0; member < collective.parts.size(); ++member) {
+      void* data = slots[member].memory.data();
       line.communicator->settle(
-          ncclBroadcast(data, data, layouts[member].bytes, ncclInt8, static_cast<int>(member),
+          ncclBroadcast(data, data, collective.parts[member].bytes, ncclInt8, static_cast<int>(member),
                         line.communicator->handle(), line.stream.view().stream),
           "ncclBroadcast", limits_on(message));
     }
   });
-  collective.parts = std::move(layouts);
+  in_flight_.push_back(message);
   return true;
 }
 
+/// A sum, or one part of each member.
 std::vector<SharedPayload> NcclTransport::collect(std::int32_t message, std::int32_t) {
   State& collective = state(message);
+  NcclSession::Slot* slots = &line_of(message).slots[collective.slot];
   std::vector<SharedPayload> brought;
-  for (std::size_t i = 0; i < collective.buffers.size(); ++i) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(collective.parts.size(), 1); ++i) {
     if (!collective.layout) {
       brought.push_back(nullptr);
       continue;
     }
     const DeviceLayout& layout = collective.parts.empty() ? *collective.layout : collective.parts[i];
-    brought.push_back(parts_.codec->unpack(layout, collective.buffers[i].data(), parts_.compute));
+    brought.push_back(parts_.codec->unpack(layout, slots[i].memory.data(), parts_.compute));
+    slots[i].consumed.record(parts_.compute);
   }
-  wait_for(parts_.compute, limits_on(message));
-  for (DeviceBuffer& buffer : collective.buffers) parts_.session.buffers().give_back(std::move(buffer));
-  collective.buffers.clear();
-  collective.contribution.reset();
   return brought;
 }
 
@@ -336,8 +384,7 @@ bool NcclTransport::try_to_give(std::int32_t message) {
   if (!is_barrier && parts_.flat.actions[index(flat.first)].kind == ActionKind::unshard) {
     return give_gather(message);
   }
-  give_sum(message);
-  return true;
+  return give_sum(message);
 }
 
 void NcclTransport::wait(std::int32_t message, std::int32_t) {
@@ -347,16 +394,16 @@ void NcclTransport::wait(std::int32_t message, std::int32_t) {
     if (limits.stopped()) throw Stopped{};
     std::this_thread::sleep_for(kBetweenLooks);
   }
-  wait_for(*state(message).ended, limits);
+  state(message).ended->hold_back(parts_.compute);
 }
 
 std::vector<MessageTime> NcclTransport::own_times() {
   std::vector<MessageTime> times;
   for (const std::int32_t message : messages_of(parts_.flat, parts_.rank)) {
-    wait(message, parts_.rank);
+    wait_for(*state(message).ended, limits_on(message));
     times.push_back(time_by_stamps(message));
   }
-  forget_ended_sends();
+  forget_ended();
   has_ended_ = true;
   return times;
 }

@@ -41,12 +41,14 @@ struct NcclTransportParts {
 ChannelOptions nccl_channels();
 
 /// Messages of NCCL have no names: the n-th ncclSend of a communicator meets its n-th ncclRecv. A transfer is
-/// sent when its producer has ended and those before it on its edge have been; its ncclRecv is given to the
-/// stream when program order reaches the RECV. A null payload moves as many bytes as the program says.
-/// REDUCE_GRAD is an all-reduce, also of a sharded stage (whose ranks keep their parts: twice the bytes of
-/// the reduce-scatter that is predicted), UNSHARD a broadcast by each member. How a tensor lies, the receiver
-/// hears once for all messages between two stages, through the store. All calls but stop() come from the
-/// rank's one thread.
+/// given to its stream when its SEND has been reached and those before it on its edge have been, and waits
+/// there for its producer; its ncclRecv is given to the stream when program order reaches the RECV. A null
+/// payload moves as many bytes as the program says. REDUCE_GRAD is an all-reduce, also of a sharded stage
+/// (whose ranks keep their parts: twice the bytes of the reduce-scatter that is predicted), UNSHARD a
+/// broadcast by each member. A member without a gradient adds zeros. How a tensor lies, the receiver hears
+/// once for all messages between two stages, through the store. The rank computes on `compute`
+/// (stream_queue.hpp): nothing waits for the GPU but own_times(). All calls but stop() come from the rank's
+/// one thread.
 class NcclTransport : public Transport {
  public:
   explicit NcclTransport(const NcclTransportParts& parts);
@@ -59,6 +61,7 @@ class NcclTransport : public Transport {
   void release(std::int32_t) override {}
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
   void wait(std::int32_t message, std::int32_t rank) override;
+  void check() override { parts_.session.check(); }
   Payload take(std::int32_t message) override;
   std::vector<SharedPayload> collect(std::int32_t message, std::int32_t rank) override;
   void stop() override { stopped_ = true; }
@@ -72,11 +75,12 @@ class NcclTransport : public Transport {
     std::int32_t pending = 0;            // of a transfer that this rank sends
     bool given = false;                  // to its stream
     Payload payload;                     // of a transfer that this rank sends, until it has ended
-    SharedPayload contribution;          // of a collective
+    SharedPayload contribution;          // of a collective, until it has ended
     std::optional<DeviceLayout> layout;  // nothing: null payloads
-    std::vector<DeviceBuffer> buffers;   // one; of UNSHARD one a member
     std::vector<DeviceLayout> parts;     // of UNSHARD: each member's
-    std::optional<CudaEvent> ended;
+    std::size_t slot = 0;                // the first that it uses, of a receive or a collective
+    std::optional<CudaEvent> made;       // on the compute stream: what is sent
+    std::optional<CudaEvent> ended;      // on the message's
   };
   using Queue = std::deque<std::int32_t>;
 
@@ -90,21 +94,26 @@ class NcclTransport : public Transport {
   void give_waiting(const CommunicatorPlan& plan);
   bool try_to_give(std::int32_t message);
   bool give_receive(std::int32_t message);
-  void give_sum(std::int32_t message);
+  bool give_sum(std::int32_t message);
   bool give_gather(std::int32_t message);
   void between_stamps(std::int32_t message, const std::function<void()>& operations);
+  void record_made(std::int32_t message);
+  void take_turn(std::int32_t message);
   std::optional<std::optional<DeviceLayout>> agreed_layout(const std::string& flow);
+  std::optional<std::vector<std::optional<DeviceLayout>>> members_layouts(std::int32_t message,
+                                                                          const std::string& what);
   void agree_on(const std::string& flow, const std::optional<DeviceLayout>& layout);
-  void forget_ended_sends();
+  void forget_ended();
   std::string flow_of_transfer(std::int32_t message) const;
   MessageTime time_by_stamps(std::int32_t message) const;
 
   NcclTransportParts parts_;
   DeviceTime device_time_;
-  PinnedMoments moments_;                      // start and end, by message
-  std::vector<State> states_;                  // by message
-  std::map<CommunicatorPlan, Queue> waiting_;  // reached in program order, and not given to a stream yet
-  Queue sends_;                                // in flight
+  PinnedMoments moments_;                          // start and end, by message
+  std::vector<State> states_;                      // by message
+  std::map<CommunicatorPlan, Queue> waiting_;      // reached in program order, and not given to a stream yet
+  Queue in_flight_;                                // whose payloads and contributions are still held
+  std::map<CommunicatorPlan, std::size_t> turns_;  // receives and collectives so far
   bool has_ended_ = false;
   std::atomic<bool> stopped_ = false;
 };

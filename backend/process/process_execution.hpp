@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/executor/clock.hpp"
+#include "backend/executor/compute_queue.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/executor/link_pace.hpp"
 #include "backend/executor/module_family.hpp"
@@ -29,6 +30,8 @@ struct RankTransport {
   std::function<std::vector<MessageTime>()> own_times;
   /// Gets the frames that peers' transports sent, on another thread; may be empty.
   std::function<void(const Frame&)> receive{};
+  /// Where the rank's compute actions run; null: on the thread that executes its list.
+  std::unique_ptr<ComputeQueue> queue{};
 };
 /// What a run's transport may use. References are good for the run.
 struct RankRun {

@@ -30,6 +30,7 @@
 #include <tl/expected.hpp>
 
 #include "backend/executor/clock.hpp"
+#include "backend/executor/compute_queue.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/executor/progress.hpp"
 #include "backend/executor/rank_worker.hpp"
@@ -167,11 +168,14 @@ class Worker {
     std::this_thread::sleep_until(steady_clock::time_point(nanoseconds(go.start_ns)));
     stand_at_start();
     ProgramTimes times = empty_times(flat_);
+    std::vector<ComputeQueue*> queues;
+    if (transport.queue != nullptr) queues.assign(index(flat_.rank_count), transport.queue.get());
     RankWorker({.program = execution_.program,
                 .flat = flat_,
                 .modules = modules,
                 .transport = *transport.transport,
-                .clock = *clock_},
+                .clock = *clock_,
+                .queues = queues},
                place_.rank, times, progress_[index(place_.rank)])
         .run(stop_.get_token());
     Done done = done_of(number, times, transport.own_times());

@@ -15,6 +15,7 @@
 
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/occupy_family.hpp"
+#include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/link_pace.hpp"
 #include "backend/executor/measured_run.hpp"
@@ -116,10 +117,14 @@ TEST(CudaLocal, AnOccupyKernelHoldsItsPartitionForItsTime) {
   const auto workers = CudaWorkers::create(2);
   ASSERT_TRUE(workers) << workers.error();
   const PartitionClock clock(1, workers->place(0));
-  clock.hold_for(1'000'000, {});
+  const auto hold = [&](Ns duration) {
+    clock.hold_for(duration, {});
+    wait_for(workers->place(0).stream, {});
+  };
+  hold(1'000'000);
   for (const std::int64_t duration : {1'000'000, 5'000'000, 20'000'000}) {
     const auto begin = clock.now_ns();
-    clock.hold_for(duration, {});
+    hold(duration);
     const auto held = clock.now_ns() - begin;
     EXPECT_GE(held, duration);
     EXPECT_LE(held, duration + 300'000);

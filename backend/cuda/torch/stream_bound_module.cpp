@@ -1,6 +1,6 @@
 // A module around a module (the decorator of Gamma et al.): every call runs with the worker's stream as
-// LibTorch's current one and returns when the GPU has ended it. Thereby the executor, which knows no GPU,
-// sees times of the work rather than of its launch.
+// LibTorch's current one. It returns when the work has been given to the stream; what is freed meanwhile goes
+// back to the stream's own pool, and is used again behind that work.
 
 #include "backend/cuda/torch/stream_bound_module.hpp"
 
@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <utility>
 #include <vector>
 
@@ -24,60 +23,59 @@
 
 namespace penstock::nn {
 
-void StreamBoundModule::on_stream(const std::stop_token* stop, const std::function<void()>& work) const {
+void StreamBoundModule::on_stream(const std::function<void()>& work) const {
   use_device(place_.stream.device);
   const StreamScope scope(place_);
   work();
-  wait_for(place_.stream, {.stopped = [stop] { return stop != nullptr && stop->stop_requested(); }});
 }
 
 std::vector<Payload> StreamBoundModule::forward(const ComputeCall& call, std::vector<Payload> inputs) {
   std::vector<Payload> outputs;
-  on_stream(&call.stop, [&] { outputs = module_->forward(call, std::move(inputs)); });
+  on_stream([&] { outputs = module_->forward(call, std::move(inputs)); });
   return outputs;
 }
 
 std::vector<Payload> StreamBoundModule::backward(const ComputeCall& call, std::vector<Payload> gradients) {
   std::vector<Payload> outputs;
-  on_stream(&call.stop, [&] { outputs = module_->backward(call, std::move(gradients)); });
+  on_stream([&] { outputs = module_->backward(call, std::move(gradients)); });
   return outputs;
 }
 
 std::vector<Payload> StreamBoundModule::backward_input(const ComputeCall& call,
                                                        std::vector<Payload> gradients) {
   std::vector<Payload> outputs;
-  on_stream(&call.stop, [&] { outputs = module_->backward_input(call, std::move(gradients)); });
+  on_stream([&] { outputs = module_->backward_input(call, std::move(gradients)); });
   return outputs;
 }
 
 void StreamBoundModule::backward_weight(const ComputeCall& call) {
-  on_stream(&call.stop, [&] { module_->backward_weight(call); });
+  on_stream([&] { module_->backward_weight(call); });
 }
 
 void StreamBoundModule::recompute(const ComputeCall& call) {
-  on_stream(&call.stop, [&] { module_->recompute(call); });
+  on_stream([&] { module_->recompute(call); });
 }
 
 void StreamBoundModule::step(const ComputeCall& call) {
-  on_stream(&call.stop, [&] { module_->step(call); });
+  on_stream([&] { module_->step(call); });
 }
 
 void StreamBoundModule::drop_version(std::int32_t version) {
-  on_stream(nullptr, [&] { module_->drop_version(version); });
+  on_stream([&] { module_->drop_version(version); });
 }
 
 Payload StreamBoundModule::contribution(ActionKind collective) {
   Payload given;
-  on_stream(nullptr, [&] { given = module_->contribution(collective); });
+  on_stream([&] { given = module_->contribution(collective); });
   return given;
 }
 
 void StreamBoundModule::accept(ActionKind collective, std::span<const SharedPayload> contributions) {
-  on_stream(nullptr, [&] { module_->accept(collective, contributions); });
+  on_stream([&] { module_->accept(collective, contributions); });
 }
 
 void StreamBoundModule::reshard() {
-  on_stream(nullptr, [&] { module_->reshard(); });
+  on_stream([&] { module_->reshard(); });
 }
 
 StageModules bound_to_streams(StageModules modules, const std::vector<std::optional<CudaPlace>>& places) {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <vector>
 
 #include "backend/cuda/workers.hpp"
@@ -17,8 +16,8 @@
 
 namespace penstock::nn {
 
-/// Calls another module with the worker's stream as LibTorch's, and returns when the GPU has ended what the
-/// call gave it: the executor's times are then those of the work, and what was freed in the call is free.
+/// Calls another module with the worker's stream as LibTorch's, and returns when it has given its work to
+/// that stream.
 class StreamBoundModule : public StageModule {
  public:
   StreamBoundModule(std::unique_ptr<StageModule> module, const CudaPlace& place)
@@ -38,8 +37,7 @@ class StreamBoundModule : public StageModule {
   const StageModule& module() const { return *module_; }
 
  private:
-  /// `stop` may be null.
-  void on_stream(const std::stop_token* stop, const std::function<void()>& work) const;
+  void on_stream(const std::function<void()>& work) const;
 
   std::unique_ptr<StageModule> module_;
   CudaPlace place_;

@@ -78,6 +78,7 @@ TEST(NcclFailure, EveryRankEndsWithAnErrorThatNamesRankAndPeer) {
          RendezvousPlace store{.port = socket->port()};
          if (rank == 0) store.socket = socket->release();
          const NcclSession session({.flat = flat,
+                                    .costs = experiment.costs,
                                     .rank = rank,
                                     .device = 0,
                                     .store = store,

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cuda/local_transport.hpp"
+#include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/torch/device_tensor_codec.hpp"
 #include "backend/cuda/torch/stream_bound_module.hpp"
 #include "backend/cuda/workers.hpp"
@@ -87,12 +88,16 @@ TorchRun run_on_gpu(const Program& program) {
                                 .workers = *workers,
                                 .links = links,
                                 .codec = &codec});
+  const auto queues = stream_queues(flat, *workers, clock, 1);
+  std::vector<ComputeQueue*> of_ranks;
+  for (const auto& queue : queues) of_ranks.push_back(queue.get());
   const auto timeline = execute({.program = program,
                                  .flat = flat,
                                  .modules = modules,
                                  .transport = transport,
                                  .clock = clock,
-                                 .deadline = std::chrono::seconds(60)});
+                                 .deadline = std::chrono::seconds(60),
+                                 .queues = of_ranks});
   if (!timeline) run.error = timeline.error().message;
   if (timeline) take_losses(modules, run.record);
   return run;

@@ -1,0 +1,75 @@
+#pragma once
+// What the kernels do. nvcc compiles it for the device; tests compile the same lines for the host. `here` is
+// all that a body knows of where it runs: now() and nap(ns), sm(), block(), thread(), and for loops over
+// numbers first() and step(). C++17. Private to kernels.cu and to tests.
+
+#include <cmath>
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+namespace penstock::kernel_bodies {
+
+constexpr std::uint64_t kShortOfTheEnd = 2000;  // ns before which napping stops
+constexpr unsigned kNap = 500;
+constexpr std::uint64_t kStay = 200000;
+
+template <typename Here>
+__device__ void stay_until(Here& here, std::uint64_t end) {
+  for (std::uint64_t time = here.now(); time < end; time = here.now()) {
+    if (end - time > kShortOfTheEnd) here.nap(kNap);
+  }
+}
+
+template <typename Here>
+__device__ void stamp(Here& here, volatile std::uint64_t* moment) {
+  *moment = here.now();
+}
+
+template <typename Here>
+__device__ void hold(Here& here, std::uint64_t duration) {
+  stay_until(here, here.now() + duration);
+}
+
+template <typename Here>
+__device__ void hold_since(Here& here, const volatile std::uint64_t* since, std::uint64_t duration,
+                           volatile std::uint64_t* ended) {
+  stay_until(here, *since + duration);
+  *ended = here.now();
+}
+
+template <typename Here>
+__device__ void sm_numbers(Here& here, std::uint32_t* numbers) {
+  if (here.thread() == 0) numbers[here.block()] = here.sm();
+  const std::uint64_t end = here.now() + kStay;
+  while (here.now() < end) continue;
+}
+
+template <typename Here>
+__device__ void count_up(Here& here, double* numbers, std::int64_t count, double start) {
+  for (std::int64_t i = here.first(); i < count; i += here.step()) {
+    numbers[i] = start + static_cast<double>(i);
+  }
+}
+
+template <typename Here>
+__device__ void multiply_adds(Here& here, float* result, std::int32_t rounds) {
+  float a = static_cast<float>(here.thread()) * 1e-3F;
+  float b = a + 1;
+  float c = a + 2;
+  float d = a + 3;
+  for (std::int32_t i = 0; i < rounds; ++i) {
+    a = fmaf(a, 1.0001F, 0.5F);
+    b = fmaf(b, 1.0001F, 0.5F);
+    c = fmaf(c, 1.0001F, 0.5F);
+    d = fmaf(d, 1.0001F, 0.5F);
+  }
+  if (a + b + c + d == 12345.0F) *result = a;  // never; but the compiler must not drop the loop
+}
+
+template <typename Here>
+__device__ void copy(Here& here, const uint4* from, uint4* to, std::int64_t words) {
+  for (std::int64_t i = here.first(); i < words; i += here.step()) to[i] = from[i];
+}
+
+}  // namespace penstock::kernel_bodies

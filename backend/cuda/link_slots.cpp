@@ -1,0 +1,149 @@
+// Threads that give work and wait for each other's messages are a network of processes with bounded buffers
+// (Kahn 1974): whether it stops does not depend on the order in which they run. So one order is walked, in
+// which each rank takes one step in turn. Slots are used in turns: an edge needs as many as lie between the
+// oldest message that has not been taken and the newest that has been given. Two more let a thread run ahead.
+
+#include "backend/cuda/link_slots.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/index.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kSpare = 2;
+
+/// Messages of each edge, in the order of its FIFO.
+using Fifos = std::map<LinkSlots::Edge, std::vector<std::int32_t>>;
+
+Fifos fifos_of(const FlatProgram& flat) {
+  std::vector<bool> is_behind(flat.messages.size());
+  for (const FlatMessage& message : flat.messages) {
+    if (message.recv != kNone && message.next_at_sender != kNone)
+      is_behind[index(message.next_at_sender)] = true;
+  }
+  Fifos fifos;
+  for (std::int32_t head = 0; head < static_cast<std::int32_t>(flat.messages.size()); ++head) {
+    if (flat.messages[index(head)].recv == kNone || is_behind[index(head)]) continue;
+    for (std::int32_t id = head; id != kNone; id = flat.messages[index(id)].next_at_sender) {
+      const FlatMessage& message = flat.messages[index(id)];
+      fifos[{message.from_rank, message.to_rank}].push_back(id);
+    }
+  }
+  return fifos;
+}
+
+/// One edge's messages from the oldest that has not been taken to the newest that has been given.
+struct Window {
+  std::vector<bool> taken;
+  std::size_t oldest = 0;
+  std::size_t most = 0;
+
+  void give(std::size_t place) { most = std::max(most, place + 1 - std::min(oldest, place)); }
+  void take(std::size_t place) {
+    taken[place] = true;
+    while (oldest < taken.size() && taken[oldest]) ++oldest;
+  }
+};
+
+/// The ranks' threads, one step each in turn.
+class ThreadWalk {
+ public:
+  ThreadWalk(const FlatProgram& flat, const Fifos& fifos)
+      : flat_(flat),
+        given_(flat.messages.size()),
+        missing_(flat.messages.size()),
+        place_(flat.messages.size()),
+        sent_by_(flat.ops.size()) {
+    for (std::size_t id = 0; id < flat.messages.size(); ++id) {
+      const FlatMessage& message = flat.messages[id];
+      if (message.recv != kNone) sent_by_[index(message.producer)].push_back(static_cast<std::int32_t>(id));
+      if (message.recv != kNone) continue;
+      for (std::int32_t m = message.first; m != kNone; m = flat.next_member[index(m)]) ++missing_[id];
+    }
+    for (const auto& [edge, fifo] : fifos) {
+      windows_[edge].taken.resize(fifo.size());
+      for (std::size_t place = 0; place < fifo.size(); ++place) place_[index(fifo[place])] = place;
+    }
+  }
+
+  std::map<LinkSlots::Edge, Window> windows() {
+    std::vector<std::int32_t> at(flat_.rank_begin.begin(), flat_.rank_begin.end() - 1);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t rank = 0; rank < at.size(); ++rank) {
+        if (at[rank] == flat_.rank_begin[rank + 1] || !passes(at[rank])) continue;
+        ++at[rank];
+        moved = true;
+      }
+    }
+    return windows_;
+  }
+
+ private:
+  bool passes(std::int32_t position) {
+    const FlatOp op = flat_.ops[index(position)];
+    if (op == FlatOp::collective || op == FlatOp::barrier) --missing_[index(flat_.message[index(position)])];
+    if (op != FlatOp::compute) return true;
+    if (!has_inputs(position)) return false;
+    for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+      const std::int32_t id = flat_.message[index(w)];
+      if (flat_.messages[index(id)].recv != kNone) window_of(id).take(place_[index(id)]);
+    }
+    for (std::int32_t p = position; p < flat_.group_end(position); ++p) {
+      for (const std::int32_t id : sent_by_[index(p)]) {
+        given_[index(id)] = true;
+        window_of(id).give(place_[index(id)]);
+      }
+    }
+    return true;
+  }
+
+  bool has_inputs(std::int32_t position) const {
+    for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+      const std::int32_t id = flat_.message[index(w)];
+      const bool is_transfer = flat_.messages[index(id)].recv != kNone;
+      if (is_transfer ? !given_[index(id)] : missing_[index(id)] > 0) return false;
+    }
+    return true;
+  }
+
+  Window& window_of(std::int32_t id) {
+    const FlatMessage& message = flat_.messages[index(id)];
+    return windows_.at({message.from_rank, message.to_rank});
+  }
+
+  const FlatProgram& flat_;
+  std::vector<bool> given_;
+  std::vector<std::int32_t> missing_;               // of collectives: members that have not come
+  std::vector<std::size_t> place_;                  // in its FIFO
+  std::vector<std::vector<std::int32_t>> sent_by_;  // by position of the producer
+  std::map<LinkSlots::Edge, Window> windows_;
+};
+
+}  // namespace
+
+LinkSlots link_slots(const FlatProgram& flat) {
+  const Fifos fifos = fifos_of(flat);
+  const std::map<LinkSlots::Edge, Window> windows = ThreadWalk(flat, fifos).windows();
+  LinkSlots slots{.count = {},
+                  .slot = std::vector<std::int32_t>(flat.messages.size(), kNone),
+                  .next = std::vector<std::int32_t>(flat.messages.size(), kNone)};
+  for (const auto& [edge, fifo] : fifos) {
+    const std::size_t count = std::min(windows.at(edge).most + kSpare, fifo.size());
+    slots.count[edge] = static_cast<std::int32_t>(count);
+    for (std::size_t i = 0; i < fifo.size(); ++i) {
+      slots.slot[index(fifo[i])] = static_cast<std::int32_t>(i % count);
+      if (i + count < fifo.size()) slots.next[index(fifo[i])] = fifo[i + count];
+    }
+  }
+  return slots;
+}
+
+}  // namespace penstock

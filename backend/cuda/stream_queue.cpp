@@ -1,0 +1,81 @@
+// Each action stands between two stamps, and between two events that the host looks at:
+//
+//   stream   event | stamp | the action's kernels | stamp | event       begun, ended: kMostAhead of each, in
+//   turns
+//
+// What holds the action back (cudaStreamWaitEvent, by the transport) is given to the stream before the first
+// event.
+
+#include "backend/cuda/stream_queue.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/cuda/kernels.hpp"
+#include "backend/cuda/stream.hpp"
+#include "backend/cuda/workers.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/transport.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/index.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kMostAhead = 256;  // actions: what they hold in memory is bounded by that, too
+
+std::size_t actions_of(const FlatProgram& flat, std::int32_t rank) {
+  const auto begin = flat.ops.begin() + flat.rank_begin[index(rank)];
+  const auto end = flat.ops.begin() + flat.rank_begin[index(rank) + 1];
+  return static_cast<std::size_t>(std::count(begin, end, FlatOp::compute));
+}
+
+std::vector<CudaEvent> new_events(std::int32_t device, std::size_t count) {
+  std::vector<CudaEvent> events;
+  for (std::size_t i = 0; i < count; ++i) events.emplace_back(device);
+  return events;
+}
+
+std::size_t start_slot(std::int32_t number) { return 2 * index(number); }
+std::size_t end_slot(std::int32_t number) { return 2 * index(number) + 1; }
+
+}  // namespace
+
+StreamQueue::StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
+                         const StreamView& stream)
+    : stream_(stream),
+      device_time_(clock, scale, stream),
+      moments_(2 * actions_of(flat, rank)),
+      begun_(new_events(stream.device, std::clamp<std::size_t>(actions_of(flat, rank), 1, kMostAhead))),
+      ended_(new_events(stream.device, begun_.size())) {}
+
+void StreamQueue::begin(std::int32_t number) {
+  use_device(stream_.device);
+  event(begun_, number).record(stream_);
+  launch_stamp(moments_.slot(start_slot(number)), stream_.stream);
+}
+
+void StreamQueue::end(std::int32_t number) {
+  use_device(stream_.device);
+  launch_stamp(moments_.slot(end_slot(number)), stream_.stream);
+  event(ended_, number).record(stream_);
+}
+
+MessageTime StreamQueue::time_of(std::int32_t number) const {
+  return {.start_ns = device_time_.of(moments_.moment(start_slot(number))),
+          .end_ns = device_time_.of(moments_.moment(end_slot(number)))};
+}
+
+std::vector<std::unique_ptr<StreamQueue>> stream_queues(const FlatProgram& flat, const CudaWorkers& workers,
+                                                        const Clock& clock, double scale) {
+  std::vector<std::unique_ptr<StreamQueue>> queues;
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+    queues.push_back(std::make_unique<StreamQueue>(flat, rank, clock, scale, workers.place(rank).stream));
+  }
+  return queues;
+}
+
+}  // namespace penstock

@@ -1,0 +1,53 @@
+#pragma once
+// A rank's compute actions on its worker's stream.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/device_time.hpp"
+#include "backend/cuda/stream.hpp"
+#include "backend/cuda/workers.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/compute_queue.hpp"
+#include "backend/executor/transport.hpp"
+#include "schedules/check/flat_program.hpp"
+
+namespace penstock {
+
+/// Times are the device's. All that it needs is made before the first action.
+class StreamQueue : public ComputeQueue {
+ public:
+  /// For the rank's list of `flat`. `scale` is that of the run's clock.
+  StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
+              const StreamView& stream);
+
+  std::int32_t most_ahead() const override { return static_cast<std::int32_t>(begun_.size()); }
+  void begin(std::int32_t number) override;
+  void end(std::int32_t number) override;
+  bool has_begun(std::int32_t number) const override { return event(begun_, number).has_passed(); }
+  bool has_ended(std::int32_t number) const override { return event(ended_, number).has_passed(); }
+  MessageTime time_of(std::int32_t number) const override;
+
+ private:
+  const CudaEvent& event(const std::vector<CudaEvent>& events, std::int32_t number) const {
+    return events[static_cast<std::size_t>(number) % events.size()];
+  }
+  CudaEvent& event(std::vector<CudaEvent>& events, std::int32_t number) {
+    return events[static_cast<std::size_t>(number) % events.size()];
+  }
+
+  StreamView stream_;
+  DeviceTime device_time_;
+  PinnedMoments moments_;         // start and end, by number
+  std::vector<CudaEvent> begun_;  // by number, in turns
+  std::vector<CudaEvent> ended_;
+};
+
+/// One a rank, on the places' streams; null for ranks without a place.
+std::vector<std::unique_ptr<StreamQueue>> stream_queues(const FlatProgram& flat, const CudaWorkers& workers,
+                                                        const Clock& clock, double scale);
+
+}  // namespace penstock

@@ -1,0 +1,104 @@
+// The thread gives its queue one action after the other and waits for none of them, unless more are under way
+// than the queue holds:
+//
+//   thread   F0 F1 F2 F3 B0 ...                 drain
+//   queue       |F0   |F1   |  RECV  |B0   |          what has begun and what has ended, events say
+//
+// While it waits it follows the queue, so that the watchdog sees what the hardware is at, not what the thread
+// has long given it.
+
+#include "backend/executor/launch_ahead.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include "backend/executor/compute_queue.hpp"
+#include "backend/executor/progress.hpp"
+#include "backend/executor/transport.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::chrono::microseconds kBetweenLooks(50);
+
+}  // namespace
+
+LaunchAhead::LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueue& queue, Progress& progress,
+                         std::function<void()> check)
+    : flat_(flat), queue_(queue), progress_(progress), check_(std::move(check)) {
+  positions_.reserve(index(flat.rank_begin[index(rank) + 1] - flat.rank_begin[index(rank)]));
+}
+
+void LaunchAhead::begin(std::int32_t position, const std::stop_token& stop) {
+  wait_while([this] { return given() - ended_ >= queue_.most_ahead(); }, stop);
+  queue_.begin(given());
+  positions_.push_back(position);
+}
+
+void LaunchAhead::end() { queue_.end(given() - 1); }
+
+void LaunchAhead::drain(const std::stop_token& stop) {
+  follow();
+  wait_while([this] { return ended_ < given(); }, stop);
+}
+
+void LaunchAhead::wait_while(const std::function<bool()>& condition, const std::stop_token& stop) {
+  while (condition()) {
+    if (stop.stop_requested()) throw Stopped{};
+    check_();
+    follow();
+    if (condition()) std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+void LaunchAhead::follow() {
+  while (ended_ < given()) {
+    const std::int32_t position = positions_[index(ended_)];
+    if (!has_begun_) {
+      const std::int32_t wait = flat_.next_wait[index(position)];
+      show(position, wait == kNone ? kNone : flat_.message[index(wait)]);
+      if (!queue_.has_begun(ended_)) return;
+      has_begun_ = true;
+    }
+    show(position, kNone);
+    if (!queue_.has_ended(ended_)) return;
+    has_begun_ = false;
+    ++ended_;
+  }
+}
+
+void LaunchAhead::show(std::int32_t position, std::int32_t message) {
+  if (progress_.position == position && progress_.waits_for == message) return;
+  progress_.since_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+  progress_.position = position;
+  progress_.waits_for = message;
+}
+
+/// The host, which drops gathered weights, is ahead: a RESHARD is shown at the end of the action before it.
+void LaunchAhead::write_times(std::int32_t rank, ProgramTimes& times) const {
+  Ns before = 0;
+  std::int32_t number = 0;
+  for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
+    MessageTime time{.start_ns = before, .end_ns = before};
+    if (flat_.ops[index(p)] == FlatOp::compute) {
+      time = queue_.time_of(number++);
+      before = time.end_ns;
+      for (std::int32_t leaf = p; leaf < flat_.group_end(p); ++leaf) {
+        times.start[index(leaf)] = time.start_ns;
+        times.end[index(leaf)] = time.end_ns;
+      }
+    } else if (flat_.ops[index(p)] == FlatOp::reshard) {
+      times.start[index(p)] = times.end[index(p)] = before;
+    }
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,147 @@
+// The driver's functions for green contexts, by name, as the runtime hands them out. 132 SMs, partitions of
+// eight and multiples of eight, as on compute capability 9.0; one split call hands out each SM once, two
+// would not.
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/backend/standin/runtime_call.hpp"
+#include "tests/backend/standin/world.hpp"
+
+namespace {
+
+using standin::world;
+
+constexpr unsigned kLeastSms = 8;
+
+/// Which SMs a resource means, in what the header leaves to the driver.
+struct Range {
+  int first = 0;
+  int count = 0;
+};
+
+Range range_of(const CUdevResource& resource) {
+  Range range;
+  std::memcpy(&range, resource._internal_padding, sizeof(range));
+  return range;
+}
+
+CUdevResource resource_of(const Range& range) {
+  CUdevResource resource{};
+  resource.type = CU_DEV_RESOURCE_TYPE_SM;
+  resource.sm.smCount = static_cast<unsigned>(range.count);
+  resource.sm.minSmPartitionSize = kLeastSms;
+  resource.sm.smCoscheduledAlignment = kLeastSms;
+  std::memcpy(resource._internal_padding, &range, sizeof(range));
+  return resource;
+}
+
+struct GreenContext {
+  int device;
+  std::vector<int> sms;
+  bool destroyed = false;
+};
+std::vector<std::unique_ptr<Range>> descriptions;
+std::vector<std::unique_ptr<GreenContext>> contexts;
+
+CUresult in_driver(cudaError_t error) { return error == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; }
+
+CUresult get_resource(CUdevice, CUdevResource* resource, CUdevResourceType) {
+  const CUresult result = in_driver(standin::enter("cuDeviceGetDevResource"));
+  *resource = resource_of({0, static_cast<int>(world().all_sms().size())});
+  return result;
+}
+
+CUresult split(CUdevResource* groups, unsigned* count, const CUdevResource* input, CUdevResource* rest,
+               unsigned, unsigned least) {
+  const CUresult result = in_driver(standin::enter("cuDevSmResourceSplitByCount"));
+  if (result != CUDA_SUCCESS) return result;
+  const int each = static_cast<int>((std::max(least, kLeastSms) + kLeastSms - 1) / kLeastSms * kLeastSms);
+  const Range all = range_of(*input);
+  *count = std::min(*count, static_cast<unsigned>(all.count / each));
+  int next = all.first;
+  for (unsigned i = 0; i < *count; ++i, next += each) groups[i] = resource_of({next, each});
+  if (rest != nullptr) *rest = resource_of({next, all.first + all.count - next});
+  return CUDA_SUCCESS;
+}
+
+CUresult describe(CUdevResourceDesc* description, CUdevResource* resource, unsigned) {
+  const CUresult result = in_driver(standin::enter("cuDevResourceGenerateDesc"));
+  descriptions.push_back(std::make_unique<Range>(range_of(*resource)));
+  *description = reinterpret_cast<CUdevResourceDesc>(descriptions.back().get());
+  return result;
+}
+
+CUresult create_context(CUgreenCtx* context, CUdevResourceDesc description, CUdevice device, unsigned) {
+  const CUresult result = in_driver(standin::enter("cuGreenCtxCreate"));
+  if (result != CUDA_SUCCESS) return result;
+  const auto& range = *reinterpret_cast<Range*>(description);
+  std::vector<int> sms(static_cast<std::size_t>(range.count));
+  std::iota(sms.begin(), sms.end(), world().has_mutant("partitions share SMs") ? 0 : range.first);
+  contexts.push_back(std::make_unique<GreenContext>(GreenContext{device, std::move(sms)}));
+  *context = reinterpret_cast<CUgreenCtx>(contexts.back().get());
+  return CUDA_SUCCESS;
+}
+
+CUresult create_stream(CUstream* stream, CUgreenCtx context, unsigned, int) {
+  const CUresult result = in_driver(standin::enter("cuGreenCtxStreamCreate"));
+  if (result != CUDA_SUCCESS) return result;
+  world().note_allocation();
+  const auto& green = *reinterpret_cast<GreenContext*>(context);
+  if (green.destroyed) world().defect("a stream of a green context that was destroyed");
+  *stream = reinterpret_cast<CUstream>(world().devices.new_stream(green.device, green.sms));
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy_context(CUgreenCtx context) {
+  auto& green = *reinterpret_cast<GreenContext*>(context);
+  if (std::exchange(green.destroyed, true)) world().defect("a green context destroyed twice");
+  return in_driver(standin::enter("cuGreenCtxDestroy"));
+}
+
+CUresult error_name(CUresult, const char** text) {
+  *text = "CUDA_ERROR_UNKNOWN";
+  return CUDA_SUCCESS;
+}
+
+CUresult error_string(CUresult, const char** text) {
+  *text = "said the stand-in";
+  return CUDA_SUCCESS;
+}
+
+template <typename Function>
+void* address_of(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+}  // namespace
+
+extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
+                                                        unsigned long long,
+                                                        cudaDriverEntryPointQueryResult* found) {
+  static const std::map<std::string, void*> functions = {
+      {"cuDeviceGetDevResource", address_of(get_resource)},
+      {"cuDevSmResourceSplitByCount", address_of(split)},
+      {"cuDevResourceGenerateDesc", address_of(describe)},
+      {"cuGreenCtxCreate", address_of(create_context)},
+      {"cuGreenCtxStreamCreate", address_of(create_stream)},
+      {"cuGreenCtxDestroy", address_of(destroy_context)},
+      {"cuGetErrorName", address_of(error_name)},
+      {"cuGetErrorString", address_of(error_string)},
+  };
+  if (const cudaError_t error = standin::enter("cudaGetDriverEntryPointByVersion"); error != cudaSuccess)
+    return error;
+  const auto known = functions.find(name);
+  *function = known == functions.end() ? nullptr : known->second;
+  *found = *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
+  return cudaSuccess;
+}

@@ -1,0 +1,77 @@
+// A call that fails, an operation that fails, and one that never ends: the run ends within its deadlines,
+// says what failed where, and nobody is left waiting.
+
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/shape.hpp"
+#include "tests/backend/standin/gpu_runs.hpp"
+#include "tests/backend/standin/traced_modules.hpp"
+#include "tests/backend/standin/verdict.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+using standin::controlled;
+using standin::Fault;
+using standin::Verdict;
+
+LinkPace free_links(const FlatProgram&) { return {}; }
+
+Experiment small() {
+  Experiment made = uniform_experiment("1f1b", {.stages = 2, .microbatches = 2},
+                                       {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
+  for (StageCost& stage : made.costs.stages) stage.gradients = stage.weights = 64;
+  for (EdgeCost& edge : made.costs.edges) edge = {.activation = 64, .gradient = 64};
+  return made;
+}
+
+Verdict run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
+  return controlled(
+      {.seed = 3, .devices = over_nccl ? experiment.program.rank_count() : 1, .fault = fault}, [&] {
+        const GpuRun done = over_nccl ? run_over_nccl(experiment, traced(experiment), 1)
+                                      : run_over_copies(experiment, free_links, traced(experiment), 1);
+        return done.error.empty() ? std::string("good") : done.error;
+      });
+}
+
+/// Each of the calls once, but for most of them in the ordinary run.
+void fail_calls(bool over_nccl, Fault::Kind kind, std::uint64_t step) {
+  const Experiment experiment = small();
+  const std::uint64_t calls = run(experiment, over_nccl, {}).calls;
+  ASSERT_GT(calls, 100U);
+  for (std::uint64_t n = 1; n < calls; n += step) {
+    const Verdict verdict = run(experiment, over_nccl, {.kind = kind, .n = n});
+    SCOPED_TRACE(fmt::format("call {}: {}", n, to_text(verdict)));
+    EXPECT_EQ(verdict.death, "");
+    EXPECT_NE(verdict.answer, "hang");
+    for (const std::string& defect : verdict.defects) EXPECT_THAT(defect, testing::StartsWith("leak"));
+  }
+}
+
+TEST(StandInFaults, ACallThatFailsOnceOverCopiesEndsTheRun) { fail_calls(false, Fault::Kind::once, 23); }
+TEST(StandInFaults, ACallThatFailsOnceOverNcclEndsTheRun) { fail_calls(true, Fault::Kind::once, 23); }
+TEST(StandInFaults, ADeviceThatFailsForGoodEndsTheRunOverCopies) {
+  fail_calls(false, Fault::Kind::sticky, 97);
+}
+TEST(StandInFaults, ADeviceThatFailsForGoodEndsTheRunOverNccl) { fail_calls(true, Fault::Kind::sticky, 97); }
+
+/// What happens on a stream long after its call has said success.
+TEST(StandInFaults, AnOperationThatFailsIsNamedWithItsRank) {
+  const Experiment experiment = small();
+  const std::uint64_t operations = run(experiment, false, {}).operations;
+  const Verdict verdict = run(experiment, false, {.kind = Fault::Kind::late, .n = operations - 60});
+  EXPECT_TRUE(verdict.fault_met);
+  EXPECT_THAT(verdict.answer, testing::HasSubstr("cudaErrorIllegalAddress")) << to_text(verdict);
+  EXPECT_THAT(verdict.answer, testing::ContainsRegex("rank [01]: [01][FB]")) << to_text(verdict);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,226 @@
+// NCCL's functions, as the backend calls them; what is missing here does not link. Operations of a group are
+// launched at its end, in the order of the calls; aborts of a group set all flags before any of them waits.
+
+#include <nccl.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "tests/backend/standin/world.hpp"
+
+namespace {
+
+using standin::Communicator;
+using standin::Meeting;
+using standin::Part;
+using standin::world;
+
+constexpr int kTransfer = 0;
+constexpr standin::Ns kCallNs = 400;
+
+/// What a group holds until its end.
+struct Group {
+  int depth = 0;
+  struct Given {
+    standin::Stream* stream;
+    std::shared_ptr<Part> part;
+    Meeting* meeting;
+  };
+  std::vector<Given> given;
+  std::vector<Communicator*> aborted;
+};
+thread_local Group group;
+
+Communicator& of(ncclComm_t handle) { return *reinterpret_cast<Communicator*>(handle); }
+
+/// One call, which others may see; what it fails with, where it is the one that fails.
+ncclResult_t enter(const char* name) {
+  const bool fails = world().note_call(name);
+  world().scheduler.answered();
+  world().scheduler.news();
+  world().scheduler.spend(kCallNs + static_cast<standin::Ns>(world().scheduler.random(400)));
+  return fails ? ncclSystemError : ncclSuccess;
+}
+
+/// Why nothing can be asked of it now.
+ncclResult_t check_use(Communicator& communicator, const char* name) {
+  if (communicator.gone || communicator.aborted) {
+    world().defect(fmt::format("{} on a communicator that was aborted or destroyed", name));
+    return ncclInvalidUsage;
+  }
+  if (world().nccl.state(communicator) == ncclInProgress && group.depth == 0) {
+    world().defect(fmt::format("{} on a communicator in progress", name));
+  }
+  return communicator.failure;
+}
+
+void launch_group() {
+  while (!group.given.empty()) {
+    standin::Stream* stream = group.given.front().stream;
+    Communicator* communicator = group.given.front().part->communicator;
+    std::vector<std::pair<std::shared_ptr<Part>, Meeting*>> together;
+    std::erase_if(group.given, [&](const Group::Given& given) {
+      if (given.stream != stream || given.part->communicator != communicator) return false;
+      together.emplace_back(given.part, given.meeting);
+      return true;
+    });
+    world().nccl.launch(*stream, together);
+  }
+}
+
+ncclResult_t give(std::shared_ptr<Part> part, Meeting& meeting, cudaStream_t stream) {
+  group.given.push_back({reinterpret_cast<standin::Stream*>(stream), part, &meeting});
+  if (group.depth > 0) return ncclSuccess;
+  launch_group();
+  return world().nccl.state(*part->communicator);
+}
+
+ncclResult_t transfer(const char* name, const void* from, void* to, std::size_t count, ncclDataType_t type,
+                      int peer, ncclComm_t handle, cudaStream_t stream) {
+  if (const ncclResult_t result = enter(name); result != ncclSuccess) return result;
+  Communicator& communicator = of(handle);
+  if (const ncclResult_t result = check_use(communicator, name); result != ncclSuccess) return result;
+  if (peer < 0 || peer >= communicator.clique->size) return ncclInvalidArgument;
+  const bool sends = from != nullptr;
+  if (world().has_mutant("a receive is left out") && !sends && count > 4) return ncclSuccess;
+  if (world().has_mutant("sizes differ") && !sends && count > 4) --count;
+  const std::pair edge = sends ? std::pair(communicator.rank, peer) : std::pair(peer, communicator.rank);
+  // Of a message to itself both ends count their own.
+  const auto key = std::pair(sends ? edge.first : -1 - edge.first, edge.second);
+  const std::uint64_t number = communicator.transfers[key]++;
+  Meeting& meeting = communicator.clique->transfers[{edge.first, edge.second, number}];
+  meeting.parts.resize(2);
+  auto part = std::make_shared<Part>(Part{&communicator, name, from, to, count, type});
+  meeting.parts[sends ? 0 : 1] = part;
+  if (world().has_mutant("communicators stay in progress")) communicator.settled = [] { return false; };
+  world().nccl.connect(communicator, kTransfer, edge.first, edge.second, count * standin::bytes_of(type));
+  return give(std::move(part), meeting, stream);
+}
+
+ncclResult_t collective(const char* name, int kind, const void* from, void* to, std::size_t count,
+                        ncclDataType_t type, int root, ncclComm_t handle, cudaStream_t stream) {
+  if (const ncclResult_t result = enter(name); result != ncclSuccess) return result;
+  Communicator& communicator = of(handle);
+  if (const ncclResult_t result = check_use(communicator, name); result != ncclSuccess) return result;
+  Meeting& meeting = communicator.clique->collectives[communicator.collectives++];
+  meeting.parts.resize(static_cast<std::size_t>(communicator.clique->size));
+  auto part = std::make_shared<Part>(Part{&communicator, name, from, to, count, type, root});
+  meeting.parts[static_cast<std::size_t>(communicator.rank)] = part;
+  world().nccl.connect(communicator, kind, -1, -1, count * standin::bytes_of(type));
+  return give(std::move(part), meeting, stream);
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  if (const ncclResult_t result = enter("ncclGetUniqueId"); result != ncclSuccess) return result;
+  std::memset(id, 0, sizeof(*id));
+  const std::string name = world().nccl.new_id();
+  std::memcpy(id->internal, name.data(), name.size());
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  if (const ncclResult_t result = enter("ncclCommInitRankConfig"); result != ncclSuccess) return result;
+  if (config == nullptr || config->blocking != 0) world().defect("a communicator that blocks its thread");
+  Communicator* made = world().nccl.join(id.internal, size, rank, standin::this_thread->device);
+  *handle = reinterpret_cast<ncclComm_t>(made);
+  return world().nccl.state(*made);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
+  const bool fails = world().note_call("ncclCommGetAsyncError");
+  world().scheduler.spend(200);
+  if (fails) return ncclSystemError;
+  if (of(handle).gone) world().defect("ncclCommGetAsyncError of a communicator that is gone");
+  *state = world().nccl.state(of(handle));
+  if (*state == ncclInProgress) world().scheduler.told_not_yet(handle);
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t) { return "said the stand-in"; }
+const char* ncclGetLastError(ncclComm_t) { return ""; }
+
+ncclResult_t ncclCommFinalize(ncclComm_t handle) {
+  if (const ncclResult_t result = enter("ncclCommFinalize"); result != ncclSuccess) return result;
+  Communicator& communicator = of(handle);
+  if (const ncclResult_t result = check_use(communicator, "ncclCommFinalize"); result != ncclSuccess)
+    return result;
+  communicator.settled = [&communicator] { return communicator.pending == 0; };
+  return world().nccl.state(communicator);
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t handle) {
+  const ncclResult_t result = enter("ncclCommDestroy");
+  Communicator& communicator = of(handle);
+  if (communicator.gone) world().defect("ncclCommDestroy of a communicator that is gone");
+  if (communicator.pending > 0) world().defect("ncclCommDestroy of a communicator with operations in flight");
+  communicator.gone = !world().has_mutant("communicators are never closed");
+  return result;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t handle) {
+  const ncclResult_t result = enter("ncclCommAbort");
+  if (of(handle).gone) world().defect("ncclCommAbort of a communicator that is gone");
+  group.aborted.push_back(&of(handle));
+  if (group.depth == 0) world().nccl.abort(std::exchange(group.aborted, {}));
+  return result;
+}
+
+ncclResult_t ncclGroupStart() {
+  if (const ncclResult_t result = enter("ncclGroupStart"); result != ncclSuccess) return result;
+  ++group.depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  const ncclResult_t result = enter("ncclGroupEnd");
+  if (--group.depth > 0) return result;
+  launch_group();
+  if (!group.aborted.empty()) world().nccl.abort(std::exchange(group.aborted, {}));
+  return result;
+}
+
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t handle,
+                      cudaStream_t stream) {
+  if (world().has_mutant("send and receive swapped")) {
+    return transfer("ncclRecv", nullptr, const_cast<void*>(from), count, type, peer, handle, stream);
+  }
+  return transfer("ncclSend", from, nullptr, count, type, peer, handle, stream);
+}
+
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t handle,
+                      cudaStream_t stream) {
+  return transfer("ncclRecv", nullptr, to, count, type, peer, handle, stream);
+}
+
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t,
+                           ncclComm_t handle, cudaStream_t stream) {
+  return collective("ncclAllReduce", 1, from, to, count, type, -1, handle, stream);
+}
+
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t handle, cudaStream_t stream) {
+  return collective("ncclBroadcast", 2, of(handle).rank == root ? from : nullptr, to, count, type, root,
+                    handle, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t, ncclComm_t handle, cudaStream_t stream) {
+  return collective("ncclReduceScatter", 3, from, to, count, type, -1, handle, stream);
+}
+
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           ncclComm_t handle, cudaStream_t stream) {
+  return collective("ncclAllGather", 4, from, to, count, type, -1, handle, stream);
+}
+
+}  // extern "C"

@@ -1,0 +1,262 @@
+// The n-th send of a directed pair meets its n-th receive, the n-th collective of a communicator that of
+// every member. A kernel that has started stays where it is until its peers have started, too: with launch
+// order on, one starts only when all that were launched before it in its context have started. That is how a
+// program hangs that no checker of channels refuses:
+//
+//   launched on device 0:   RECV_B2 (started, waits for its sender) | SEND_F3 (its producer has not ended) |
+//   RECV_F4
+//
+// An abort ends what has started of its communicator, and waits until the rest has left its streams.
+
+#include "tests/backend/standin/nccl_model.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tests/backend/standin/world.hpp"
+
+namespace standin {
+namespace {
+
+constexpr double kNsPerByte = 0.01;
+constexpr Ns kTransferStarts = 5'000;
+constexpr std::size_t kSmall = std::size_t{64} << 10;
+constexpr std::size_t kMiddle = std::size_t{512} << 10;
+
+int class_of(std::size_t bytes) { return bytes <= kSmall ? 0 : bytes <= kMiddle ? 1 : 2; }
+
+template <typename Number>
+void add_to(std::byte* sum, const void* addend, std::size_t count) {
+  auto* numbers = reinterpret_cast<Number*>(sum);
+  const auto* others = static_cast<const Number*>(addend);
+  for (std::size_t i = 0; i < count; ++i) numbers[i] += others[i];
+}
+
+/// The sum of all members' contributions.
+std::vector<std::byte> sum_of(const Meeting& meeting, std::size_t count, ncclDataType_t type) {
+  std::vector<std::byte> sum(count * bytes_of(type));
+  for (const auto& part : meeting.parts) {
+    if (type == ncclFloat64) {
+      add_to<double>(sum.data(), part->from, count);
+    } else if (type == ncclFloat32) {
+      add_to<float>(sum.data(), part->from, count);
+    } else {
+      world().defect(fmt::format("{} of a type that the stand-in cannot add", part->name));
+      break;
+    }
+  }
+  return sum;
+}
+
+/// Both ends ask for the same.
+void judge(Meeting& meeting) {
+  if (std::exchange(meeting.judged, true)) return;
+  const Part& first = *meeting.parts.front();
+  for (const auto& part : meeting.parts) {
+    const bool matches = part->count == first.count && part->type == first.type && part->root == first.root;
+    if (matches) continue;
+    world().defect(fmt::format("{} of {} numbers of type {} meets {} of {} of type {}", first.name,
+                               first.count, static_cast<int>(first.type), part->name, part->count,
+                               static_cast<int>(part->type)));
+  }
+}
+
+/// What a part brings to its own rank.
+void carry_out(const Part& part, const Meeting& meeting) {
+  const std::size_t bytes = part.count * bytes_of(part.type);
+  const std::string_view name = part.name;
+  if (name == "ncclRecv") {
+    std::memmove(part.to, meeting.parts.front()->from,
+                 std::min(bytes, meeting.parts.front()->count * bytes_of(meeting.parts.front()->type)));
+  } else if (name == "ncclBroadcast") {
+    std::memmove(part.to, meeting.parts[static_cast<std::size_t>(part.root)]->from, bytes);
+  }
+}
+
+/// All members of a sum end together: nobody's contribution may change while another still reads it.
+void carry_out_sum(Meeting& meeting) {
+  const Part& first = *meeting.parts.front();
+  const std::string_view name = first.name;
+  if (name != "ncclAllReduce" && name != "ncclReduceScatter") return;
+  const std::size_t members = meeting.parts.size();
+  const std::size_t whole = name == "ncclReduceScatter" ? first.count * members : first.count;
+  const std::vector<std::byte> sum = sum_of(meeting, whole, first.type);
+  const std::size_t bytes = first.count * bytes_of(first.type);
+  for (std::size_t i = 0; i < members; ++i) {
+    const std::size_t begin = name == "ncclReduceScatter" ? i * bytes : 0;
+    std::memcpy(meeting.parts[i]->to, sum.data() + begin, bytes);
+  }
+}
+
+/// ncclAllGather: each member's part of the whole.
+void carry_out_gather(const Part& part, const Meeting& meeting) {
+  const std::size_t bytes = part.count * bytes_of(part.type);
+  for (std::size_t i = 0; i < meeting.parts.size(); ++i) {
+    std::memmove(static_cast<std::byte*>(part.to) + i * bytes, meeting.parts[i]->from, bytes);
+  }
+}
+
+bool launch_order_is_on() { return world().setting.launch_order; }
+
+}  // namespace
+
+std::size_t bytes_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat64:
+    case ncclInt64:
+    case ncclUint64:
+      return 8;
+    case ncclFloat32:
+    case ncclInt32:
+    case ncclUint32:
+      return 4;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+bool Meeting::all_started() const {
+  return std::ranges::all_of(parts, [](const auto& part) { return part != nullptr && part->started; });
+}
+
+std::string NcclModel::new_id() { return fmt::format("clique {}", ++ids_); }
+
+Communicator* NcclModel::join(const std::string& id, int size, int rank, int device) {
+  auto& clique = cliques_[id];
+  if (clique == nullptr) {
+    clique = std::make_unique<Clique>();
+    clique->size = size;
+    clique->members.resize(static_cast<std::size_t>(size));
+  }
+  for (const Communicator* other : clique->members) {
+    if (other != nullptr && other->device == device) {
+      world().defect("two ranks of a communicator on one device");
+    }
+  }
+  communicators_.push_back(std::make_unique<Communicator>());
+  Communicator& made = *communicators_.back();
+  made.clique = clique.get();
+  made.rank = rank;
+  made.device = device;
+  clique->members[static_cast<std::size_t>(rank)] = &made;
+  made.settled = [members = &clique->members] {
+    return std::ranges::none_of(*members, [](const Communicator* member) { return member == nullptr; });
+  };
+  return &made;
+}
+
+ncclResult_t NcclModel::state(Communicator& communicator) {
+  if (communicator.failure != ncclSuccess) return communicator.failure;
+  if (!communicator.settled) return ncclSuccess;
+  if (!communicator.settled()) return ncclInProgress;
+  communicator.settled = nullptr;
+  return ncclSuccess;
+}
+
+void NcclModel::connect(Communicator& communicator, int kind, int from, int to, std::size_t bytes) {
+  auto& come = communicator.clique->connections[{kind, from, to, class_of(bytes)}];
+  const std::size_t needed = from < 0     ? static_cast<std::size_t>(communicator.clique->size)
+                             : from == to ? 1
+                                          : 2;
+  if (come.contains(communicator.rank)) return;
+  world().note_allocation();
+  come.insert(communicator.rank);
+  communicator.settled = [&communicator, &come, needed] {
+    return communicator.aborted || come.size() == needed;
+  };
+}
+
+bool NcclModel::may_start(int device, const std::shared_ptr<Launch>& launch) {
+  if (!launch_order_is_on()) return true;
+  auto& before = launched_[device];
+  while (!before.empty() && before.front()->started) before.pop_front();
+  for (const auto& other : before) {
+    if (other == launch) return true;
+    if (!other->started) return false;
+  }
+  return true;
+}
+
+void NcclModel::launch(Stream& stream, const std::vector<std::pair<std::shared_ptr<Part>, Meeting*>>& parts) {
+  const auto launch =
+      std::make_shared<Launch>(Launch{.name = parts.front().first->name, .stream = stream.slot});
+  launched_[stream.device].push_back(launch);
+  Communicator& communicator = *parts.front().first->communicator;
+  ++communicator.pending;
+  auto operation = std::make_unique<Operation>();
+  operation->name = parts.front().first->name;
+  for (const auto& [part, meeting] : parts) {
+    const std::size_t bytes = part->count * bytes_of(part->type);
+    const std::size_t members = meeting->parts.size();
+    const std::string_view name = part->name;
+    const std::size_t all = bytes * members;
+    if (part->from != nullptr) {
+      operation->accesses.push_back({part->from, name == "ncclReduceScatter" ? all : bytes, false});
+    }
+    if (part->to != nullptr)
+      operation->accesses.push_back({part->to, name == "ncclAllGather" ? all : bytes, true});
+  }
+  operation->may_start = [this, device = stream.device, launch] { return may_start(device, launch); };
+  operation->started = [launch, parts, &stream] {
+    launch->started = true;
+    for (const auto& [part, meeting] : parts) {
+      part->started = true;
+      part->clock = stream.clock;
+    }
+  };
+  operation->may_run = [parts, &communicator] {
+    if (communicator.aborted) return true;
+    return std::ranges::all_of(parts, [](const auto& one) { return one.second->all_started(); });
+  };
+  operation->run = [parts, &communicator, &stream]() -> Ns {
+    if (communicator.aborted) return 0;
+    std::size_t bytes = 0;
+    for (const auto& [part, meeting] : parts) {
+      for (const auto& other : meeting->parts) stream.clock.join(other->clock);
+      if (!meeting->judged) carry_out_sum(*meeting);
+      judge(*meeting);
+      carry_out(*part, *meeting);
+      if (std::string_view(part->name) == "ncclAllGather") carry_out_gather(*part, *meeting);
+      bytes += part->count * bytes_of(part->type);
+    }
+    return kTransferStarts + static_cast<Ns>(static_cast<double>(bytes) * kNsPerByte);
+  };
+  operation->ended = [&communicator] { --communicator.pending; };
+  world().devices.give(stream, std::move(operation));
+}
+
+void NcclModel::abort(const std::vector<Communicator*>& communicators) {
+  for (Communicator* communicator : communicators) communicator->aborted = true;
+  world().scheduler.news();
+  world().devices.start_what_can();
+  world().scheduler.wait_until("aborts communicators", [&] {
+    return std::ranges::all_of(communicators,
+                               [](const auto* communicator) { return communicator->pending == 0; });
+  });
+  for (Communicator* communicator : communicators) communicator->gone = true;
+}
+
+void NcclModel::report_leaks() const {
+  const auto left = std::ranges::count_if(communicators_, [](const auto& one) { return !one->gone; });
+  if (left > 0) world().defect(fmt::format("leak: {} communicators", left));
+}
+
+std::string NcclModel::launches() const {
+  std::string text;
+  for (const auto& [device, launches] : launched_) {
+    for (const auto& launch : launches) {
+      if (launch->started) continue;
+      text += fmt::format("\n  device {}: {} on stream {} has been launched and has not started", device,
+                          launch->name, launch->stream);
+    }
+  }
+  return text;
+}
+
+}  // namespace standin

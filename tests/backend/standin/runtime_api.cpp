@@ -1,0 +1,357 @@
+// The CUDA runtime's functions, as the backend calls them; what is missing here does not link. A call costs a
+// few hundred ns, which the seed varies, and is a point where another thread may run. Lifetimes are CUDA's:
+// freeing waits for the device, streams and events may be destroyed while work on them is pending.
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "tests/backend/standin/runtime_call.hpp"
+#include "tests/backend/standin/world.hpp"
+
+namespace standin {
+
+cudaError_t failed(cudaError_t error) {
+  this_thread->last_error = error;
+  return error;
+}
+
+cudaError_t enter(const char* name, Sort sort, const void* about) {
+  World& all = world();
+  const bool fails = all.note_call(name);
+  if (sort == Sort::question) {
+    all.scheduler.asks_again(about);
+  } else if (sort == Sort::deed) {
+    all.scheduler.answered();
+    all.scheduler.news();
+  }
+  all.scheduler.spend(300 + static_cast<Ns>(all.scheduler.random(200)));
+  const int device = this_thread->device;
+  if (fails && all.setting.fault.kind == Fault::Kind::sticky)
+    all.devices.errors[device] = cudaErrorLaunchFailure;
+  if (sort == Sort::own_affair) return fails ? failed(cudaErrorUnknown) : cudaSuccess;
+  if (const auto sticky = all.devices.errors.find(device); sticky != all.devices.errors.end()) {
+    return failed(static_cast<cudaError_t>(sticky->second));
+  }
+  return fails ? failed(cudaErrorUnknown) : cudaSuccess;
+}
+
+Stream* stream_of(cudaStream_t handle) {
+  if (handle == cudaStreamPerThread) return world().devices.default_stream(this_thread->device);
+  auto* stream = reinterpret_cast<Stream*>(handle);
+  if (stream == nullptr) {
+    world().defect("work on the legacy default stream");
+    return world().devices.default_stream(this_thread->device);
+  }
+  if (stream->destroyed) world().defect("work on a stream that was destroyed");
+  return stream;
+}
+
+namespace {
+
+constexpr Ns kCopyStarts = 1'500;
+constexpr double kNsPerByte = 0.005;
+constexpr std::size_t kMemory = std::size_t{80} << 30;
+
+int device_count() { return world().setting.devices; }
+
+Toucher this_host_thread(const char* what) {
+  return {.what = what, .slot = this_thread->slot, .on_host = true};
+}
+
+Event& event_of(cudaEvent_t handle, const char* call) {
+  auto& event = *reinterpret_cast<Event*>(handle);
+  if (event.destroyed) world().defect(fmt::format("{} of an event that was destroyed", call));
+  return event;
+}
+
+/// A copy that the host takes part in without pinned memory: it waits.
+bool is_pageable(const void* memory) { return !world().memory.knows(memory); }
+
+/// Memory may be made or given back only when no kernel waits for its peer, where the seed says so.
+void wait_for_resident_kernels(const char* call) {
+  if (world().scheduler.random(2) == 0) return;
+  const int device = this_thread->device;
+  world().scheduler.wait_until(call, [device] { return !world().devices.waits_for_peer(device); });
+}
+
+cudaError_t allocate(const char* call, Memory::Kind kind, void** memory, std::size_t bytes) {
+  if (const cudaError_t error = enter(call); error != cudaSuccess) return error;
+  world().note_allocation();
+  wait_for_resident_kernels(call);
+  *memory = world().memory.allocate(kind, this_thread->device, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t release(const char* call, void* memory) {
+  const cudaError_t error = enter(call);
+  if (memory == nullptr) return error;
+  world().note_allocation();
+  const int device = world().memory.device_of(memory);
+  world().devices.wait_for_device(device, call);
+  if (!world().memory.free(memory, this_host_thread(call), this_thread->clock)) {
+    world().defect(fmt::format("{} of what was not allocated, or was freed before", call));
+    return failed(cudaErrorInvalidValue);
+  }
+  return error;
+}
+
+void give(Stream& stream, const char* name, Ns takes, std::vector<Access> accesses,
+          std::function<void()> work) {
+  auto operation = std::make_unique<Operation>();
+  operation->name = name;
+  operation->accesses = std::move(accesses);
+  operation->run = [takes, work = std::move(work)] {
+    work();
+    return takes;
+  };
+  world().devices.give(stream, std::move(operation));
+}
+
+Ns time_of_copy(std::size_t bytes) {
+  return kCopyStarts + static_cast<Ns>(static_cast<double>(bytes) * kNsPerByte);
+}
+
+}  // namespace
+}  // namespace standin
+
+using standin::enter;
+using standin::failed;
+using standin::Sort;
+using standin::stream_of;
+using standin::this_thread;
+using standin::world;
+
+extern "C" {
+
+// --- devices
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  if (const cudaError_t error = enter("cudaGetDeviceCount"); error != cudaSuccess) return error;
+  *count = standin::device_count();
+  return *count > 0 ? cudaSuccess : failed(cudaErrorNoDevice);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* facts, int device) {
+  if (const cudaError_t error = enter("cudaGetDeviceProperties"); error != cudaSuccess) return error;
+  if (device < 0 || device >= standin::device_count()) return failed(cudaErrorInvalidDevice);
+  *facts = {};
+  std::strcpy(facts->name, "stand-in");
+  facts->multiProcessorCount = static_cast<int>(world().all_sms().size());
+  facts->major = 9;
+  facts->totalGlobalMem = standin::kMemory;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  if (const cudaError_t error = enter("cudaDeviceGetAttribute"); error != cudaSuccess) return error;
+  *value = static_cast<int>(world().all_sms().size());
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (const cudaError_t error = enter("cudaSetDevice", Sort::own_affair); error != cudaSuccess) return error;
+  if (device < 0 || device >= standin::device_count()) return failed(cudaErrorInvalidDevice);
+  if (world().has_mutant("the wrong device is current") && this_thread->timed &&
+      ++device == standin::device_count())
+    device = 0;
+  this_thread->device = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = this_thread->device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* reaches, int, int) {
+  if (const cudaError_t error = enter("cudaDeviceCanAccessPeer"); error != cudaSuccess) return error;
+  *reaches = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return enter("cudaDeviceEnablePeerAccess"); }
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (const cudaError_t error = enter("cudaDeviceGetStreamPriorityRange"); error != cudaSuccess) return error;
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  const cudaError_t error = enter("cudaDeviceSynchronize");
+  world().devices.wait_for_device(this_thread->device, "cudaDeviceSynchronize");
+  return error;
+}
+
+// --- streams and events
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  if (const cudaError_t error = enter("cudaStreamCreateWithPriority"); error != cudaSuccess) return error;
+  if (flags != cudaStreamNonBlocking) world().defect("a stream that waits for the default stream");
+  world().note_allocation();
+  *stream =
+      reinterpret_cast<cudaStream_t>(world().devices.new_stream(this_thread->device, world().all_sms()));
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const cudaError_t error = enter("cudaStreamDestroy");
+  world().note_allocation();
+  stream_of(stream)->destroyed = true;
+  return error;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  if (const cudaError_t error = enter("cudaEventCreateWithFlags"); error != cudaSuccess) return error;
+  world().note_allocation();
+  *event = reinterpret_cast<cudaEvent_t>(world().devices.new_event(this_thread->device));
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const cudaError_t error = enter("cudaEventDestroy");
+  world().note_allocation();
+  if (world().has_mutant("events are never destroyed")) return error;
+  standin::event_of(event, "cudaEventDestroy").destroyed = true;
+  return error;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
+  if (const cudaError_t error = enter("cudaEventRecord"); error != cudaSuccess) return error;
+  standin::Event& event = standin::event_of(handle, "cudaEventRecord");
+  standin::Stream& on = world().has_mutant("an event is recorded on another stream")
+                            ? *world().devices.default_stream(event.device)
+                            : *stream_of(stream);
+  if (event.device != on.device) {
+    world().defect("an event of one device recorded on a stream of another");
+    return failed(cudaErrorInvalidResourceHandle);
+  }
+  event.before_last = event.last;
+  event.hides_pending = event.last != nullptr && !event.last->passed;
+  event.last = std::make_shared<standin::Record>();
+  auto operation = std::make_unique<standin::Operation>();
+  operation->name = "cudaEventRecord";
+  operation->ended = [record = event.last, &on] {
+    record->passed = true;
+    record->clock = on.clock;
+  };
+  world().devices.give(on, std::move(operation));
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+  if (const cudaError_t error = enter("cudaEventQuery", Sort::question, handle); error != cudaSuccess)
+    return error;
+  const standin::Event& event = standin::event_of(handle, "cudaEventQuery");
+  if (event.last == nullptr) return cudaSuccess;
+  if (event.hides_pending) world().defect("a query of an event that was recorded again before it had passed");
+  if (!event.last->passed && !world().has_mutant("events say that they have passed")) {
+    world().scheduler.told_not_yet(handle);
+    return failed(cudaErrorNotReady);
+  }
+  this_thread->clock.join(event.last->clock);
+  world().scheduler.answered();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigned) {
+  if (const cudaError_t error = enter("cudaStreamWaitEvent"); error != cudaSuccess) return error;
+  const standin::Event& event = standin::event_of(handle, "cudaStreamWaitEvent");
+  if (event.last == nullptr || world().has_mutant("events hold nothing back")) return cudaSuccess;
+  auto operation = std::make_unique<standin::Operation>();
+  operation->name = "cudaStreamWaitEvent";
+  operation->waits_for = event.last;
+  if (world().has_mutant("an event holds back what its record before the last did")) {
+    operation->waits_for = event.before_last;
+  }
+  world().devices.give(*stream_of(stream), std::move(operation));
+  return cudaSuccess;
+}
+
+// --- memory
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  return standin::allocate("cudaMalloc", standin::Memory::Kind::device, memory, bytes);
+}
+
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  return standin::allocate("cudaHostAlloc", standin::Memory::Kind::pinned, memory, bytes);
+}
+
+cudaError_t cudaFree(void* memory) {
+  if (world().has_mutant("memory is never freed")) return cudaSuccess;
+  if (world().has_mutant("memory is freed twice") && memory != nullptr) standin::release("cudaFree", memory);
+  return standin::release("cudaFree", memory);
+}
+cudaError_t cudaFreeHost(void* memory) { return standin::release("cudaFreeHost", memory); }
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  if (const cudaError_t error = enter("cudaMemcpyAsync"); error != cudaSuccess) return error;
+  if (standin::is_pageable(to) || standin::is_pageable(from)) {
+    world().defect("cudaMemcpyAsync with pageable memory, which waits");
+  }
+  standin::give(*stream_of(stream), "cudaMemcpyAsync", standin::time_of_copy(bytes),
+                {{from, bytes, false}, {to, bytes, true}}, [=] {
+                  std::memmove(to, from, bytes - (world().has_mutant("copies are a byte short") ? 1 : 0));
+                });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  if (const cudaError_t error = enter("cudaMemsetAsync"); error != cudaSuccess) return error;
+  standin::give(*stream_of(stream), "cudaMemsetAsync", standin::time_of_copy(bytes), {{to, bytes, true}},
+                [=] { std::memset(to, value, bytes); });
+  return cudaSuccess;
+}
+
+/// On the default stream, which non-blocking streams do not wait for: what these do to the memory must have
+/// ended.
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  if (const cudaError_t error = enter("cudaMemcpy"); error != cudaSuccess) return error;
+  if (this_thread->timed) ++world().timed_waits;
+  for (const auto& [memory, writes] : {std::pair<const void*, bool>(from, false), {to, true}}) {
+    if (standin::is_pageable(memory)) continue;
+    world().memory.touch({memory, bytes, writes}, standin::this_host_thread("cudaMemcpy"),
+                         this_thread->clock);
+  }
+  std::memmove(to, from, bytes);
+  world().scheduler.spend(standin::time_of_copy(bytes));
+  return cudaSuccess;
+}
+
+// --- errors
+
+cudaError_t cudaGetLastError() {
+  const auto error = static_cast<cudaError_t>(this_thread->last_error);
+  this_thread->last_error = cudaSuccess;
+  return error;
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+    case cudaErrorNoDevice:
+      return "cudaErrorNoDevice";
+    case cudaErrorIllegalAddress:
+      return "cudaErrorIllegalAddress";
+    case cudaErrorLaunchFailure:
+      return "cudaErrorLaunchFailure";
+    default:
+      return "cudaErrorUnknown";
+  }
+}
+
+const char* cudaGetErrorString(cudaError_t) { return "said the stand-in"; }
+
+}  // extern "C"

@@ -1,0 +1,314 @@
+#include "tests/backend/standin/traced_modules.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "backend/cuda/cuda_error.hpp"
+#include "backend/cuda/device_codec.hpp"
+#include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/kernels.hpp"
+#include "backend/cuda/stream.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/payload.hpp"
+#include "backend/executor/stage_module.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/needs.hpp"
+#include "tests/backend/program_facts.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kNumbers = 8;
+constexpr std::size_t kBytes = kNumbers * sizeof(double);
+
+/// Memory of one stream, as LibTorch's allocator keeps it: what is given back is used again behind the
+/// stream's work.
+class StreamPool {
+ public:
+  explicit StreamPool(std::int32_t device) : device_(device) {
+    for (int i = 0; i < 64; ++i) free_.emplace_back(device, kBytes);
+  }
+  DeviceBuffer take() {
+    if (free_.empty()) return {device_, kBytes};
+    DeviceBuffer taken = std::move(free_.back());
+    free_.pop_back();
+    return taken;
+  }
+  void give_back(DeviceBuffer buffer) { free_.push_back(std::move(buffer)); }
+
+ private:
+  std::int32_t device_;
+  std::vector<DeviceBuffer> free_;
+};
+
+struct Numbers : PayloadContent {
+  Numbers(StreamPool& from) : pool(from), buffer(from.take()) {}
+  ~Numbers() override { pool.give_back(std::move(buffer)); }
+  double* data() const { return static_cast<double*>(buffer.data()); }
+
+  StreamPool& pool;
+  DeviceBuffer buffer;
+};
+
+using Pools = std::map<cudaStream_t, std::unique_ptr<StreamPool>>;
+
+class NumbersCodec : public DeviceCodec {
+ public:
+  explicit NumbersCodec(Pools& pools) : pools_(pools) {}
+  DeviceLayout layout_of(const PayloadContent&) const override { return layout_of_text("numbers"); }
+  DeviceLayout layout_of_text(const std::string& text) const override {
+    return {.text = text, .runs = {{.type = DeviceNumber::float64, .bytes = kBytes}}, .bytes = kBytes};
+  }
+  void pack(const PayloadContent& content, void* to, const StreamView& stream) const override {
+    copy(dynamic_cast<const Numbers&>(content).data(), to, stream);
+  }
+  Payload unpack(const DeviceLayout&, const void* from, const StreamView& stream) const override {
+    auto numbers = std::make_unique<Numbers>(*pools_.at(stream.stream));
+    copy(from, numbers->data(), stream);
+    return numbers;
+  }
+
+ private:
+  static void copy(const void* from, void* to, const StreamView& stream) {
+    check_cuda(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDefault, stream.stream), "cudaMemcpyAsync");
+  }
+  Pools& pools_;
+};
+
+/// A number that is nobody else's.
+double mark(std::initializer_list<std::int32_t> of) {
+  std::uint64_t bits = 17;
+  for (const std::int32_t number : of) bits = mixed(bits ^ static_cast<std::uint64_t>(number + 1));
+  return static_cast<double>(bits >> 24);
+}
+
+/// What all modules know of the program.
+struct Facts {
+  ProgramFacts program;
+  StageNeighbours neighbours;
+  std::map<std::int32_t, std::vector<std::int32_t>> ranks_of_stage;
+};
+
+class TracedModule : public StageModule {
+ public:
+  TracedModule(const Facts& facts, const Experiment& experiment, std::int32_t stage, std::int32_t rank,
+               const CudaPlace& place, StreamPool& pool)
+      : facts_(facts), costs_(experiment.costs), stage_(stage), rank_(rank), place_(place), pool_(pool) {
+    const std::int32_t units = experiment.program.unit_count() * experiment.program.iterations;
+    seen_ = DeviceBuffer(place.stream.device, kBytes * static_cast<std::size_t>(8 * units + 64));
+  }
+
+  std::vector<Payload> forward(const ComputeCall& call, std::vector<Payload> inputs) override {
+    const auto& from = givers_of(facts_.neighbours, stage_, Flow::activation);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::int32_t version = facts_.program.forward_version.at({from[i], call.action.microbatch});
+      expect(*inputs[i], mark({0, from[i], stage_, call.action.microbatch, version}), call);
+    }
+    return outputs(call, Flow::activation);
+  }
+  std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload> gradients) override {
+    return backward_input(call, std::move(gradients));
+  }
+  std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload> gradients) override {
+    const auto& from = givers_of(facts_.neighbours, stage_, Flow::gradient);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const std::int32_t version = facts_.program.backward_version.at({from[i], call.action.microbatch});
+      expect(*gradients[i], mark({1, from[i], stage_, call.action.microbatch, version}), call);
+    }
+    return outputs(call, Flow::gradient);
+  }
+  void backward_weight(const ComputeCall& call) override { hold(call); }
+  void recompute(const ComputeCall& call) override { hold(call); }
+  void step(const ComputeCall& call) override { hold(call); }
+  void drop_version(std::int32_t) override {}
+
+  /// Nothing where no microbatch has come by, as a stage on LibTorch has it: an empty list of tensors.
+  Payload contribution(ActionKind kind) override {
+    if (kind == ActionKind::reduce_grad && !has_microbatches(rank_)) return nullptr;
+    const std::int32_t number = kind == ActionKind::unshard ? -1 : reductions_;
+    return counted(mark({2, stage_, rank_, number}));
+  }
+  void accept(ActionKind kind, std::span<const SharedPayload> contributions) override {
+    const bool gathers = kind == ActionKind::unshard;
+    const std::int32_t number = gathers ? -1 : reductions_++;
+    const std::vector<std::int32_t>& ranks = facts_.ranks_of_stage.at(stage_);
+    double sum = 0;
+    std::size_t members = 0;
+    for (std::size_t i = 0; i < contributions.size(); ++i) {
+      if (contributions[i] == nullptr) continue;
+      ++members;
+      if (contributions.size() == ranks.size()) {
+        keep(*contributions[i], mark({2, stage_, ranks[i], number}), 1,
+             fmt::format("part {} of stage {}", i, stage_));
+      }
+    }
+    if (contributions.size() == ranks.size() || gathers || members == 0) return;
+    for (const std::int32_t rank : contributing()) sum += mark({2, stage_, rank, number});
+    keep(*contributions[0], sum, static_cast<double>(contributing().size()),
+         fmt::format("sum {} of stage {}", number, stage_));
+  }
+  void reshard() override {}
+
+  /// Throws at the first message that is not what it has to be. The stream has ended.
+  void compare() const {
+    wait_for(place_.stream, {.stopped = {}, .deadline = std::chrono::seconds(10)});
+    std::vector<double> numbers(static_cast<std::size_t>(kNumbers) * expected_.size());
+    if (numbers.empty()) return;
+    check_cuda(
+        cudaMemcpy(numbers.data(), seen_.data(), numbers.size() * sizeof(double), cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const Expected& one = expected_[i / kNumbers];
+      const double right = one.first + one.step * static_cast<double>(i % kNumbers);
+      if (numbers[i] == right) continue;
+      throw std::runtime_error(fmt::format("{} on rank {}: number {} is {}, expected {}", one.what, rank_,
+                                           i % kNumbers, numbers[i], right));
+    }
+  }
+
+ private:
+  struct Expected {
+    double first;
+    double step;
+    std::string what;
+  };
+
+  bool has_microbatches(std::int32_t rank) const {
+    return std::ranges::any_of(facts_.program.rank, [&](const auto& one) {
+      return one.first.first == stage_ && one.second == rank;
+    });
+  }
+  /// Ranks of the stage that have a gradient to give.
+  std::vector<std::int32_t> contributing() const {
+    std::vector<std::int32_t> ranks = facts_.ranks_of_stage.at(stage_);
+    std::erase_if(ranks, [this](std::int32_t rank) { return !has_microbatches(rank); });
+    return ranks;
+  }
+
+  Payload counted(double first) const {
+    auto made = std::make_unique<Numbers>(pool_);
+    use_device(place_.stream.device);
+    launch_count_up(made->data(), kNumbers, first, place_.stream.stream);
+    return made;
+  }
+
+  std::vector<Payload> outputs(const ComputeCall& call, Flow flow) {
+    hold(call);
+    std::vector<Payload> made;
+    const std::int32_t kind = flow == Flow::gradient ? 1 : 0;
+    for (const std::int32_t to : takers_of(facts_.neighbours, stage_, flow)) {
+      made.push_back(counted(mark({kind, stage_, to, call.action.microbatch, call.action.weight_version})));
+    }
+    return made;
+  }
+
+  void hold(const ComputeCall& call) const {
+    if (!call.first_of_group) return;
+    use_device(place_.stream.device);
+    launch_hold(static_cast<std::uint64_t>(group_duration_ns(costs_, call.group)), place_.stream.stream);
+  }
+
+  void expect(const PayloadContent& content, double first, const ComputeCall& call) {
+    keep(content, first, 1, to_text(call.action));
+  }
+
+  void keep(const PayloadContent& content, double first, double step, std::string what) {
+    auto* to = static_cast<double*>(seen_.data()) + kNumbers * static_cast<std::int64_t>(expected_.size());
+    use_device(place_.stream.device);
+    launch_copy(dynamic_cast<const Numbers&>(content).data(), to, kBytes / 16, 1, place_.stream.stream);
+    expected_.push_back({first, step, std::move(what)});
+  }
+
+  const Facts& facts_;
+  const CostTable& costs_;
+  std::int32_t stage_;
+  std::int32_t rank_;
+  CudaPlace place_;
+  StreamPool& pool_;
+  DeviceBuffer seen_;
+  std::vector<Expected> expected_;
+  std::int32_t reductions_ = 0;
+};
+
+class TracedFamily : public ModuleFamily {
+ public:
+  TracedFamily(const Experiment& experiment, std::vector<std::optional<CudaPlace>> places,
+               std::shared_ptr<Pools> pools)
+      : experiment_(experiment), places_(std::move(places)), pools_(std::move(pools)) {
+    const Program& program = experiment.program;
+    facts_ = {.program = facts_of(program), .neighbours = stage_neighbours(program), .ranks_of_stage = {}};
+    for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+      facts_.ranks_of_stage[stage] = program.placement.stages[index(stage)].ranks;
+      std::ranges::sort(facts_.ranks_of_stage[stage]);
+    }
+  }
+
+  std::string description() const override { return "traced"; }
+  StageModules modules(std::optional<std::int32_t>, const Clock&) const override {
+    const Program& program = experiment_.program;
+    StageModules modules(index(program.rank_count()));
+    for (auto& of_rank : modules) of_rank.resize(index(program.stage_count()));
+    for (const auto& [stage, ranks] : facts_.ranks_of_stage) {
+      for (const std::int32_t rank : ranks) {
+        const auto& place = places_[index(rank)];
+        if (!place) continue;
+        modules[index(rank)][index(stage)] = std::make_unique<TracedModule>(
+            facts_, experiment_, stage, rank, *place, *pools_->at(place->stream.stream));
+      }
+    }
+    return modules;
+  }
+  RankAccount account(std::int32_t rank, const StageModules& modules) const override {
+    for (const auto& module : modules[index(rank)]) {
+      if (module != nullptr) dynamic_cast<const TracedModule&>(*module).compare();
+    }
+    return {};
+  }
+
+ private:
+  const Experiment& experiment_;
+  std::vector<std::optional<CudaPlace>> places_;
+  std::shared_ptr<Pools> pools_;
+  Facts facts_;
+};
+
+/// Keeps the pools alive as long as the codec.
+class OwningCodec : public NumbersCodec {
+ public:
+  explicit OwningCodec(std::shared_ptr<Pools> pools) : NumbersCodec(*pools), pools_(std::move(pools)) {}
+
+ private:
+  std::shared_ptr<Pools> pools_;
+};
+
+}  // namespace
+
+MakeCudaModules traced(const Experiment& experiment) {
+  return [&experiment](const std::vector<std::optional<CudaPlace>>& places) {
+    auto pools = std::make_shared<Pools>();
+    for (const auto& place : places) {
+      if (place) pools->emplace(place->stream.stream, std::make_unique<StreamPool>(place->stream.device));
+    }
+    return CudaModules{.family = std::make_unique<TracedFamily>(experiment, places, pools),
+                       .codec = std::make_unique<OwningCodec>(pools)};
+  };
+}
+
+}  // namespace penstock

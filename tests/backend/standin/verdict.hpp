@@ -1,0 +1,61 @@
+#pragma once
+// What a run on the stand-in ends with, and what a test may ask of it.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace standin {
+
+/// What every run says first: nothing here is a measurement of a GPU.
+inline constexpr const char* kFirstLine =
+    "stand-in: a model of CUDA and NCCL for tests; its times are stated, no GPU's";
+
+/// The n-th call or operation goes wrong; n = 0: none.
+struct Fault {
+  enum class Kind : std::uint8_t {
+    none,
+    once,          // the n-th call of CUDA or NCCL fails and has no effect
+    sticky,        // and every later call of CUDA on its device fails, too
+    late,          // the n-th operation of a stream fails, and a later query says so
+    asynchronous,  // the n-th call of NCCL is taken, and its communicator fails afterwards
+    never_ends,    // the n-th operation of a stream
+  };
+  Kind kind = Kind::none;
+  std::uint64_t n = 0;
+};
+
+struct Setting {
+  std::uint64_t seed = 1;
+  int devices = 1;
+  Fault fault{};
+  bool launch_order = true;   ///< NCCL_LAUNCH_ORDER_IMPLICIT=1
+  std::string mutant{};       ///< what is broken on purpose, by its name in mutants.hpp
+  double most_seconds = 600;  ///< virtual; a run beyond it hangs
+};
+
+struct Verdict {
+  std::string answer{};  ///< what the run's function returned
+  std::vector<std::string>
+      defects{};                 ///< races, misuses, leaks, hangs: in the order in which they were found
+  std::string death{};           ///< how the process ended when it did not end well
+  std::uint64_t trace = 0;       ///< digest of all calls, with thread and moment
+  std::uint64_t calls = 0;       ///< of CUDA and NCCL
+  std::uint64_t operations = 0;  ///< that streams ended
+  std::uint64_t switches = 0;    ///< of host threads
+  double seconds = 0;            ///< virtual
+  bool fault_met = false;
+  // Inside the last execute(), by threads that it started:
+  std::uint64_t timed_waits = 0;        ///< the host looked at the device and had to look again
+  std::uint64_t timed_allocations = 0;  ///< memory, streams and events, made or destroyed
+};
+
+/// Runs `run` in a child of this process, whose only thread must be the caller's: host threads, devices and
+/// time under one seed.
+Verdict controlled(const Setting& setting, const std::function<std::string()>& run);
+
+/// For failures of tests: all that is worth reading.
+std::string to_text(const Verdict& verdict);
+
+}  // namespace standin
