@@ -55,11 +55,15 @@ struct PlanFlags {
   bool factors = false;
 };
 
+PlanObjective objective_called(std::string_view name) {
+  if (name == "sum") return PlanObjective::sum;
+  return name == "maximum" ? PlanObjective::maximum : PlanObjective::maximum_printed;
+}
+
 /// The scenario's options with the flags' values in place.
 tl::expected<PlanOptions, Failure> options_of(const PlanFlags& flags, const Scenario& scenario) {
   PlanOptions options = scenario.partition.plan;
-  if (!flags.objective.empty())
-    options.objective = flags.objective == "sum" ? PlanObjective::sum : PlanObjective::maximum;
+  if (!flags.objective.empty()) options.objective = objective_called(flags.objective);
   if (!flags.cut_transfers.empty())
     options.transfers = flags.cut_transfers == "free" ? CutTransfers::free : CutTransfers::counted;
   if (flags.straight) options.form = PlanForm::straight;
@@ -182,12 +186,13 @@ Outcome run_plan(const PlanFlags& flags) {
 
 void add_planning_flags(Subcommand app, PlanFlags& flags) {
   const std::string group = "Planning (overrides the scenario's partition)";
-  add_choice(app, "--objective", flags.objective,
-             {.words = {"maximum", "sum"},
-              .help = "a stage's compute and gradient reduction: the maximum of both, as the paper has it "
-                      "(default), or their sum, as its released code does",
-              .group = group,
-              .type_name = "NAME"});
+  add_choice(
+      app, "--objective", flags.objective,
+      {.words = {"maximum", "sum", "maximum-printed"},
+       .help = "a stage's compute and gradient reduction: the maximum of both (default; maximum-printed: "
+               "with the paper's reduction at every minibatch), or their sum, as its released code does",
+       .group = group,
+       .type_name = "NAME"});
   app.add_flag("--straight", flags.straight, "no stage is replicated").group(group);
   add_choice(app, "--cut-transfers", flags.cut_transfers,
              {.words = {"counted", "free"},

@@ -37,6 +37,8 @@ std::string_view to_text(PlanObjective objective) {
       return "maximum";
     case PlanObjective::sum:
       return "sum";
+    case PlanObjective::maximum_printed:
+      return "maximum-printed";
   }
   return "";
 }

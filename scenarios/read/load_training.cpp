@@ -59,7 +59,8 @@ constexpr std::array kRules = {std::pair{Word{"balanced"}, Partition::Rule::bala
                                std::pair{Word{"block"}, Partition::Rule::block},
                                std::pair{Word{"pipedream"}, Partition::Rule::pipedream}};
 constexpr std::array kObjectives = {std::pair{Word{"maximum"}, PlanObjective::maximum},
-                                    std::pair{Word{"sum"}, PlanObjective::sum}};
+                                    std::pair{Word{"sum"}, PlanObjective::sum},
+                                    std::pair{Word{"maximum-printed"}, PlanObjective::maximum_printed}};
 constexpr std::array kTransfers = {std::pair{Word{"counted"}, CutTransfers::counted},
                                    std::pair{Word{"free"}, CutTransfers::free}};
 
