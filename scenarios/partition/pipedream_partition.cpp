@@ -4,6 +4,7 @@
 #include "scenarios/partition/pipedream_partition.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -221,33 +222,94 @@ Checked check_size(std::size_t downsets, std::span<const BandwidthLevel> levels)
   return {};
 }
 
-}  // namespace
+/// The programme over a graph's downsets.
+class Planner {
+ public:
+  using Downsets = std::vector<Downset>;
 
-tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
-                                                      std::span<const BandwidthLevel> levels,
-                                                      const PlanOptions& options,
-                                                      std::int64_t state_bytes_per_weight_byte) {
+  Planner(Downsets downsets, const LayerGraph& graph, std::span<const BandwidthLevel> levels,
+          const PlanOptions& options, std::int64_t state_bytes)
+      : downsets_(std::move(downsets)),
+        graph_(graph),
+        levels_(levels),
+        objective_(options.objective),
+        state_bytes_(state_bytes),
+        programme_(downsets_, levels, options,
+                   {.state_bytes_per_weight_byte = state_bytes, .overhead_ns = graph.overhead_ns}) {}
+
+  std::optional<LevelStage> best() { return best_use(programme_, downsets_, levels_); }
+
+  /// The whole model on so many components of the highest level.
+  LevelStage whole_on(std::int32_t components) const {
+    return {.from = 0, .to = downsets_.size() - 1, .replicas = components, .later = 0};
+  }
+
+  double period_ns(const LevelStage& whole) { return programme_.period_ns(levels_.size() - 1, whole, {}); }
+
+  PipelinePlan plan(const LevelStage& whole) {
+    auto stages = PlanReader(downsets_, levels_, programme_, objective_).read(whole);
+    return {.period_ns = period_ns(whole),
+            .stages = with_minibatches_in_flight(std::move(stages), graph_, state_bytes_)};
+  }
+
+ private:
+  Downsets downsets_;
+  const LayerGraph& graph_;
+  std::span<const BandwidthLevel> levels_;
+  PlanObjective objective_;
+  std::int64_t state_bytes_;
+  PipeDreamLevels programme_;
+};
+
+std::size_t most_downsets(const LayerGraph& graph) {
+  return std::max(kMostDownsets, std::min(graph.layers.size(), kMostLayers) + 1);
+}
+
+tl::expected<Planner, std::string> planner_of(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
+                                              const PlanOptions& options, std::int64_t state_bytes) {
   if (graph.layers.empty()) return tl::unexpected(std::string("the model has no layers to plan"));
-  const std::int64_t state_bytes = state_bytes_per_weight_byte;
-  const std::size_t most = std::max(kMostDownsets, std::min(graph.layers.size(), kMostLayers) + 1);
-  const auto downsets = downsets_of(graph, most);
+  auto downsets = downsets_of(graph, most_downsets(graph));
   if (!downsets) return tl::unexpected(downsets.error());
   if (auto fits = check_size(downsets->size(), levels); !fits) return tl::unexpected(fits.error());
   if (options.memory_limit) {
     if (auto fit = check_layers(graph, *options.memory_limit, state_bytes); !fit)
       return tl::unexpected(fit.error());
   }
-  PipeDreamLevels programme(*downsets, levels, options,
-                            {.state_bytes_per_weight_byte = state_bytes, .overhead_ns = graph.overhead_ns});
-  if (const auto whole = best_use(programme, *downsets, levels)) {
-    auto stages = PlanReader(*downsets, levels, programme, options.objective).read(*whole);
-    return PipelinePlan{.period_ns = programme.period_ns(levels.size() - 1, *whole, {}),
-                        .stages = with_minibatches_in_flight(std::move(stages), graph, state_bytes)};
-  }
+  return tl::expected<Planner, std::string>(tl::in_place, *std::move(downsets), graph, levels, options,
+                                            state_bytes);
+}
+
+}  // namespace
+
+bool can_be_planned_over(const LayerGraph& graph) {
+  const bool is_long = graph.layers.size() > kMostLayers;  // which no merging of branches mends
+  return is_long || graph.layers.empty() || downsets_of(graph, most_downsets(graph)).has_value();
+}
+
+tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
+                                                      std::span<const BandwidthLevel> levels,
+                                                      const PlanOptions& options,
+                                                      std::int64_t state_bytes_per_weight_byte) {
+  auto planner = planner_of(graph, levels, options, state_bytes_per_weight_byte);
+  if (!planner) return tl::unexpected(planner.error());
+  if (const auto whole = planner->best()) return planner->plan(*whole);
   return tl::unexpected(fmt::format(
       "no plan keeps what a device holds within {} bytes, though each layer fits one alone; take a smaller "
       "minibatch, more devices, or devices with more memory",
       options.memory_limit.value_or(0)));
+}
+
+std::vector<PipelinePlan> plans_on_each(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
+                                        const PlanOptions& options,
+                                        std::int64_t state_bytes_per_weight_byte) {
+  auto planner = planner_of(graph, levels, options, state_bytes_per_weight_byte);
+  std::vector<PipelinePlan> plans;
+  if (!planner) return plans;
+  for (std::int32_t components = 1; components <= levels.back().components; ++components) {
+    const LevelStage whole = planner->whole_on(components);
+    if (std::isfinite(planner->period_ns(whole))) plans.push_back(planner->plan(whole));
+  }
+  return plans;
 }
 
 std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,

@@ -128,7 +128,8 @@ Partition read_partition_mapping(const Node& node, Problem& problem) {
       .plan = {.objective = reader.choice("objective", kObjectives).value_or(PlanObjective::maximum),
                .form = reader.flag("straight").value_or(false) ? PlanForm::straight : PlanForm::replicated,
                .transfers = reader.choice("cut_transfers", kTransfers).value_or(CutTransfers::counted),
-               .memory_limit = read_memory_limit(reader)}};
+               .memory_limit = read_memory_limit(reader)},
+      .states_objective = reader.has("objective")};
 }
 
 /// The index of the layer with that name; nothing where there is none.

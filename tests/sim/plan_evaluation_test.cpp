@@ -74,7 +74,7 @@ TEST(PlanEvaluation, TakesTheMeanWhereNoExactPeriodIsFound) {
       {.objective = PlanObjective::maximum_printed});
   EXPECT_EQ(plan.configuration(), "3-6");
   ASSERT_EQ(plan.notes.size(), 1);
-  EXPECT_EQ(plan.notes.front().find("no exact period was found"), 0) << plan.notes.front();
+  EXPECT_EQ(plan.notes.front().find("the stream shows no period"), 0) << plan.notes.front();
   // The recurrence sends activations and gradients one after the other, the links both at once.
   EXPECT_GE(plan.simulated_period_ns, 7804e3 / 1.291);
   EXPECT_LE(plan.simulated_period_ns, plan.planned.plan.period_ns);
