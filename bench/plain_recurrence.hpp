@@ -6,12 +6,14 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/plan_options.hpp"
 
 namespace penstock {
 
-/// The least period of all plans on all components by the printed objective (PlanObjective::maximum), without
-/// a memory limit. Tries every last stage of every part of the pipeline with every number of components, one
-/// after the other.
-double plain_recurrence_period_ns(const LayerGraph& graph, const std::vector<BandwidthLevel>& levels);
+/// The least period of all plans on all components by the objective, form and transfers of `options`, without
+/// a memory limit; infinity where there is none. Tries every last stage of every part of the pipeline with
+/// every number of components, one after the other.
+double plain_recurrence_period_ns(const LayerGraph& graph, const std::vector<BandwidthLevel>& levels,
+                                  const PlanOptions& options = {});
 
 }  // namespace penstock

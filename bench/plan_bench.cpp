@@ -2,11 +2,14 @@
 
 #include <benchmark/benchmark.h>
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "bench/mean_seconds.hpp"
 #include "bench/plain_recurrence.hpp"
@@ -14,6 +17,8 @@
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/read/load.hpp"
+#include "sim/planning/plan_evaluation.hpp"
+#include "sim/planning/plan_search.hpp"
 
 namespace penstock {
 namespace {
@@ -73,6 +78,28 @@ void plan_gnmt_on_4x4_within_memory(benchmark::State& state) {
   }
 }
 BENCHMARK(plan_gnmt_on_4x4_within_memory)->Unit(benchmark::kMillisecond);
+
+/// The search that the simulator ranks, for 16 devices in four servers; the argument is the model.
+void search_plan_on_4x4(benchmark::State& state) {
+  constexpr std::array kModels = {"vgg16", "gnmt"};
+  const char* model = kModels[static_cast<std::size_t>(state.range(0))];
+  const auto scenario =
+      parse_scenario(fmt::format("model: {}.yaml\ncluster: {{preset: pipedream-a, nodes: 4}}\n"
+                                 "training: {{micro_batch_size: 64, optimizer: momentum}}\n",
+                                 model),
+                     model, PENSTOCK_SOURCE_DIR "/scenarios/library/models");
+  double simulations = 0;
+  double samples_per_second = 0;
+  for (auto _ : state) {
+    const auto found = search_plan(*scenario, {});
+    if (!found) return state.SkipWithError(found.error().c_str());
+    simulations = static_cast<double>(found->simulations);
+    samples_per_second = evaluate_plan(found->planned)->samples_per_second();
+  }
+  state.counters["simulations"] = simulations;
+  state.counters["plan_samples_per_second"] = samples_per_second;
+}
+BENCHMARK(search_plan_on_4x4)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace penstock

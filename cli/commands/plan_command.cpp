@@ -27,6 +27,7 @@
 #include "cli/terminal.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/plan_options.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/scenario_text.hpp"
@@ -34,6 +35,7 @@
 #include "sim/planning/plan_evaluation.hpp"
 #include "sim/planning/plan_factors.hpp"
 #include "sim/planning/plan_regret.hpp"
+#include "sim/planning/plan_search.hpp"
 
 namespace penstock {
 namespace {
@@ -55,11 +57,16 @@ struct PlanFlags {
   bool factors = false;
 };
 
+PlanObjective objective_called(std::string_view name) {
+  if (name == "sum") return PlanObjective::sum;
+  return name == "maximum" ? PlanObjective::maximum : PlanObjective::maximum_printed;
+}
+
 /// The scenario's options with the flags' values in place.
 tl::expected<PlanOptions, Failure> options_of(const PlanFlags& flags, const Scenario& scenario) {
   PlanOptions options = scenario.partition.plan;
-  if (!flags.objective.empty())
-    options.objective = flags.objective == "sum" ? PlanObjective::sum : PlanObjective::maximum;
+  if (!flags.objective.empty() && flags.objective != "simulated")
+    options.objective = objective_called(flags.objective);
   if (!flags.cut_transfers.empty())
     options.transfers = flags.cut_transfers == "free" ? CutTransfers::free : CutTransfers::counted;
   if (flags.straight) options.form = PlanForm::straight;
@@ -121,48 +128,74 @@ tl::expected<std::optional<ProfileNoise>, Failure> noise_of(const PlanFlags& fla
 
 // --- the report -----------------------------------------------------------------------------------------
 
+/// The simulator ranks, unless a recurrence is asked for.
+PlanRanking ranking_of(const PlanFlags& flags, const Scenario& scenario) {
+  const bool asks_recurrence =
+      flags.objective.empty() ? scenario.partition.states_objective : flags.objective != "simulated";
+  return asks_recurrence ? PlanRanking::recurrence : PlanRanking::simulated;
+}
+
+tl::expected<PlanReport, std::string> planned_report(const Scenario& scenario, const PlanOptions& options,
+                                                     PlanRanking ranking) {
+  PlanReport report{
+      .scenario = scenario.file, .options = options, .ranking = ranking, .layers = layer_names(scenario)};
+  if (ranking == PlanRanking::recurrence) {
+    auto evaluation = evaluate_plan(scenario, options);
+    if (!evaluation) return tl::unexpected(evaluation.error());
+    report.evaluation = *std::move(evaluation);
+    return report;
+  }
+  auto found = search_plan(scenario, options);
+  if (!found) return tl::unexpected(found.error());
+  auto evaluation = evaluate_plan(found->planned);
+  if (!evaluation) return tl::unexpected(evaluation.error());
+  report.evaluation = *std::move(evaluation);
+  report.search = *std::move(found);
+  return report;
+}
+
 tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const PlanOptions& options,
                                                 const std::optional<ProfileNoise>& noise,
                                                 const PlanFlags& flags) {
-  auto evaluation = evaluate_plan(scenario, options);
-  if (!evaluation) return tl::unexpected(evaluation.error());
-  PlanReport report{.scenario = scenario.file,
-                    .options = options,
-                    .layers = layer_names(scenario),
-                    .evaluation = *std::move(evaluation),
-                    .front = {}};
-  if (!flags.no_front) report.front = plan_front(scenario, options);
+  const PlanRanking ranking = ranking_of(flags, scenario);
+  auto planned = planned_report(scenario, options, ranking);
+  if (!planned) return planned;
+  PlanReport& report = *planned;
+  if (!flags.no_front) report.front = plan_front(scenario, options, ranking, report.evaluation);
   if (flags.factors) {
     auto factors = plan_factors(report.evaluation);
     if (!factors) return tl::unexpected(factors.error());
     report.factors = *std::move(factors);
   }
   if (noise) {
-    auto rows = plan_regret(scenario, options, *noise);
+    auto rows = plan_regret(scenario, options, *noise, ranking);
     if (!rows) return tl::unexpected(rows.error());
     report.regret = {.noise = *noise, .rows = *std::move(rows)};
   }
-  return report;
+  return planned;
 }
 
 tl::expected<PlanReport, Failure> report_of(const PlanFlags& flags) {
   const auto noise = noise_of(flags);
   if (!noise) return tl::unexpected(noise.error());
-  const auto scenario = scenario_with_flags(flags.input, flags.channels);
-  if (!scenario) return tl::unexpected(scenario.error());
-  const auto options = options_of(flags, *scenario);
+  auto stated = scenario_with_flags(flags.input, flags.channels);
+  if (!stated) return tl::unexpected(stated.error());
+  const Scenario scenario = with_merged_branches(*std::move(stated));
+  const auto options = options_of(flags, scenario);
   if (!options) return tl::unexpected(options.error());
-  auto report = report_on(*scenario, *options, *noise, flags);
+  auto report = report_on(scenario, *options, *noise, flags);
   if (report) return *std::move(report);
-  const bool has_place = scenario->file.empty() || report.error().starts_with(scenario->file);
-  return bad_input(has_place ? report.error() : fmt::format("{}: {}", scenario->file, report.error()));
+  const bool has_place = scenario.file.empty() || report.error().starts_with(scenario.file);
+  return bad_input(has_place ? report.error() : fmt::format("{}: {}", scenario.file, report.error()));
 }
 
 tl::expected<std::string, std::string> plan_scenario_file(const PlanReport& report) {
   const std::string comment = fmt::format(
-      "{} planned for {} devices by PipeDream's partitioner (penstock plan): period {:.3f} ms predicted.",
+      "{} planned for {} devices (penstock plan --objective {}): period {:.3f} ms predicted, {:.3f} ms "
+      "simulated.",
       report.scenario.empty() ? "A model" : report.scenario, report.evaluation.devices(),
-      report.evaluation.planned.plan.period_ns / 1e6);
+      objective_text(report), report.evaluation.planned.plan.period_ns / 1e6,
+      report.evaluation.simulated_period_ns / 1e6);
   return scenario_to_yaml(report.evaluation.planned.scenario, comment);
 }
 
@@ -182,12 +215,15 @@ Outcome run_plan(const PlanFlags& flags) {
 
 void add_planning_flags(Subcommand app, PlanFlags& flags) {
   const std::string group = "Planning (overrides the scenario's partition)";
-  add_choice(app, "--objective", flags.objective,
-             {.words = {"maximum", "sum"},
-              .help = "a stage's compute and gradient reduction: the maximum of both, as the paper has it "
-                      "(default), or their sum, as its released code does",
-              .group = group,
-              .type_name = "NAME"});
+  add_choice(
+      app, "--objective", flags.objective,
+      {.words = {"maximum", "sum", "maximum-printed"},
+       .help = "the plan that is fastest when simulated (default), or the optimum of PipeDream's "
+               "recurrence: a stage takes the maximum of compute and gradient reduction "
+               "(maximum-printed: with the paper's reduction at every minibatch) or, as in its released "
+               "code, their sum",
+       .group = group,
+       .type_name = "NAME"});
   app.add_flag("--straight", flags.straight, "no stage is replicated").group(group);
   add_choice(app, "--cut-transfers", flags.cut_transfers,
              {.words = {"counted", "free"},

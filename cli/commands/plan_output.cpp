@@ -11,10 +11,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/plan_factors_output.hpp"
@@ -24,7 +26,9 @@
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/shape.hpp"
 #include "sim/planning/plan_evaluation.hpp"
+#include "sim/planning/plan_search.hpp"
 
 namespace penstock {
 namespace {
@@ -37,6 +41,8 @@ std::string_view to_text(PlanObjective objective) {
       return "maximum";
     case PlanObjective::sum:
       return "sum";
+    case PlanObjective::maximum_printed:
+      return "maximum-printed";
   }
   return "";
 }
@@ -130,6 +136,43 @@ std::string devices_text(const PlanEvaluation& plan) {
                      format_count(plan.devices_per_rank(), "device"));
 }
 
+std::string searched_text(const SearchedPlan& search) {
+  return fmt::format("{} simulated, {} of {} starts ruled out by a bound{}",
+                     format_count(search.simulations, "plan"), search.pruned,
+                     search.pruned + std::ssize(search.candidates),
+                     search.tried_all ? "; every plan with its devices in order" : "");
+}
+
+/// What the schedule has beyond 1F1B-RR's rule; empty: nothing.
+std::string schedule_text(const Shape& shape) {
+  std::string text;
+  if (!shape.buckets.empty()) {
+    text = fmt::format("gradients in {}, reduced during the backward pass",
+                       format_count(shape.buckets.front(), "bucket"));
+  }
+  if (shape.warmup.empty()) return text;
+  return fmt::format("{}{}warm-up [{}]", text, text.empty() ? "" : "; ", fmt::join(shape.warmup, ", "));
+}
+
+/// The best ten plans that were tried for their own sake.
+Table candidate_table(const PlanReport& report) {
+  std::vector<PlanCandidate> best = report.search->candidates;
+  std::ranges::stable_sort(
+      best, {}, [](const PlanCandidate& plan) { return std::tuple(!plan.fits, plan.simulated_ns); });
+  constexpr std::size_t kShown = 10;
+  if (best.size() > kShown) best.resize(kShown);
+  Table table{.columns = {"start", "predicted period", "simulated period", "samples/s", "peak memory"},
+              .rows = {}};
+  for (const PlanCandidate& plan : best) {
+    table.rows.push_back({{.text = plan.name, .value = std::nullopt},
+                          number(period_text(plan.predicted_ns), plan.predicted_ns),
+                          number(period_text(plan.simulated_ns), plan.simulated_ns),
+                          {.text = rate_text(report, plan.simulated_ns), .value = plan.simulated_ns},
+                          bytes_cell(plan.peak_bytes)});
+  }
+  return table;
+}
+
 std::string headline(std::string_view name, const std::string& figure) {
   return fmt::format("{:<17} {}\n", name, figure);
 }
@@ -141,9 +184,13 @@ std::string headlines(const PlanReport& report) {
       headline("plan", fmt::format("{} on {}, minibatches of {}", evaluation.configuration(),
                                    devices_text(evaluation), format_count(planned.minibatch_size, "sample")));
   text += headline("objective",
-                   fmt::format("{} of compute and reduction{}{}", to_text(report.options.objective),
+                   fmt::format("{}{}{}{}", objective_text(report),
+                               report.search ? " samples/s" : " of compute and reduction",
                                report.options.form == PlanForm::straight ? ", straight pipeline" : "",
                                report.options.transfers == CutTransfers::free ? ", free cuts" : ""));
+  if (report.search) text += headline("searched", searched_text(*report.search));
+  if (const std::string how = schedule_text(planned.scenario.shape); !how.empty())
+    text += headline("schedule", how);
   text += headline("memory limit", planned.memory_limit ? format_bytes(*planned.memory_limit) + " a device"
                                                         : std::string("none"));
   text += headline("predicted period", fmt::format("{} ({} samples/s)", period_text(planned.plan.period_ns),
@@ -197,6 +244,24 @@ Json figures_json(const PlanEvaluation& plan) {
   return figures;
 }
 
+/// JSON has no infinity: null is the period of a plan that cannot run.
+Json search_json(const SearchedPlan& search) {
+  Json candidates = Json::array();
+  for (const PlanCandidate& plan : search.candidates) {
+    candidates.push_back(
+        {{"name", plan.name},
+         {"predicted_ns", plan.predicted_ns},
+         {"simulated_ns", std::isfinite(plan.simulated_ns) ? Json(plan.simulated_ns) : Json(nullptr)},
+         {"exact", plan.is_exact},
+         {"peak_bytes", plan.peak_bytes},
+         {"fits", plan.fits}});
+  }
+  return {{"simulations", search.simulations},
+          {"pruned", search.pruned},
+          {"tried_all", search.tried_all},
+          {"candidates", std::move(candidates)}};
+}
+
 Json levels_json(const std::vector<BandwidthLevel>& levels) {
   Json list = Json::array();
   for (const BandwidthLevel& level : levels) {
@@ -209,8 +274,14 @@ Json levels_json(const std::vector<BandwidthLevel>& levels) {
 
 }  // namespace
 
+std::string_view objective_text(const PlanReport& report) {
+  return report.ranking == PlanRanking::simulated ? "simulated" : to_text(report.options.objective);
+}
+
 std::string plan_to_text(const PlanReport& report, std::size_t width) {
   std::string text = headlines(report) + '\n' + table_to_text(stage_table(report), width);
+  if (report.search)
+    text += "\nthe best starts of the search\n" + table_to_text(candidate_table(report), width);
   if (!report.front.empty()) {
     text += "\nno other plan is at least as fast, as small and as cheap\n";
     text += table_to_text(front_table(report.front), width);
@@ -226,7 +297,7 @@ std::string plan_to_text(const PlanReport& report, std::size_t width) {
 std::string plan_to_json(const PlanReport& report) {
   const PlannedScenario& planned = report.evaluation.planned;
   Json document = {{"schema_version", 1}, {"kind", "plan"}, {"scenario", report.scenario}};
-  document["objective"] = to_text(report.options.objective);
+  document["objective"] = objective_text(report);
   document["straight"] = report.options.form == PlanForm::straight;
   document["cut_transfers"] = report.options.transfers == CutTransfers::counted ? "counted" : "free";
   document["memory_limit_bytes"] = planned.memory_limit ? Json(*planned.memory_limit) : Json(nullptr);
@@ -234,7 +305,11 @@ std::string plan_to_json(const PlanReport& report) {
   document["levels"] = levels_json(planned.levels);
   document.update(figures_json(report.evaluation));
   document["data_parallel_bytes_per_sample"] = report.evaluation.data_parallel_bytes_per_sample;
+  const Shape& shape = planned.scenario.shape;
+  document["buckets"] = shape.buckets.empty() ? Json(nullptr) : Json(shape.buckets.front());
+  document["warmup"] = shape.warmup.empty() ? Json(nullptr) : Json(shape.warmup);
   document["stages"] = stages_json(report);
+  if (report.search) document.update(search_json(*report.search));
   document["front"] = Json::array();
   for (const PlanEvaluation& plan : report.front) document["front"].push_back(figures_json(plan));
   if (report.factors) document["factors"] = factors_to_json(*report.factors);

@@ -24,6 +24,7 @@ struct Partition {
   Rule rule = Rule::unset;
   std::vector<std::int32_t> cuts{};  ///< for Rule::cuts: number of layers before each cut, ascending
   PlanOptions plan{};                ///< for Rule::pipedream
+  bool states_objective = false;     ///< rather than leaving it to whoever asks
 
   friend bool operator==(const Partition&, const Partition&) = default;
 };

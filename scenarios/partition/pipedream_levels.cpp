@@ -1,13 +1,26 @@
-// PipeDream (SOSP'19, section 3.1): A(i, j, m), the least period of the layers between downsets i and j on
-// m components of a level, with T the time of one stage and a_s the bytes alive after downset s:
+// PipeDream's programme over levels of bandwidth. Level l has m_l components of bandwidth B_l; T_l(i, j) is
+// the time of the layers between downsets i and j on one component: theirs on a device (l = 1), else A of the
+// level below on all its components. W(i, j) are bytes of weights, a_k those alive behind downset k.
 //
-//   A(i, j, m) = min( T(i, j, m),  min over i < s < j, 1 <= r < m of
-//                                    max(T(i, s, r), time of the cut a_s, A(s, j, m - r)) )
-//   T(i, j, r)  from A of the level below on all its components; below the lowest it is the layers' time
+//   A_l(i, j, m) = min( U_l(i, j, m),  min over i < k < j, 1 <= r < m of
+//                                        max(A_l(i, k, m - r), S_l(k, j, r), C_l(k, j, r)) )
 //
-// Here the first stage is split off, not the last one as in the paper: then m - r components come after it,
-// which says how many minibatches it has in flight and so what it holds. The table of a level that is not
-// the highest has a column for every j; the loop over columns is the innermost one.
+// U is the range as one stage, which begins its level's pipeline, S a stage split off at its end, C the cuts
+// that this one pays for. As printed (SOSP'19, section 3.1) U = S = max(T, 2(m-1)W/B) / m and C = 2a_k/B; the
+// objective `maximum` reduces once a round, over a ring, what a device of each stage inside a component
+// holds:
+//
+//   U = S = max( T_l / m,  2(m-1) L(i, j) / (B_l m^2) ),  L the sum of W_s / r_s over the stages inside
+//
+// and carries L along with the period. As released (msr-fiddle/pipedream, optimizer_graph_hierarchical.py),
+// with d_1 = 1 and d_l = m_(l-1),
+//
+//   U = (T + 4(m-1)W / (B m d_l)) / m     S = (T + 4(r-1)W / (B r)) / r
+//   C = max( 2a_k / (B r),  2a_j / (B r) unless j is the whole model )
+//
+// so that only the first stage of a pipeline is divided by d_l, and a range that a level splits pays its
+// outgoing cut there, too. A straight pipeline has r = 1, and U for m = 1 alone. The table of a level that is
+// not the highest has a column for every i; the loop over columns is the innermost one.
 
 #include "scenarios/partition/pipedream_levels.hpp"
 
@@ -19,7 +32,6 @@
 #include <map>
 #include <numeric>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,9 +49,23 @@ constexpr std::size_t kSplitsBetweenBounds = 64;  // bounds cost less than the s
 
 double transfer_ns(double bytes, double bytes_per_second) { return bytes * 1e9 / bytes_per_second; }
 
-/// best[i] becomes max(cost, rest[i]) where that is less.
-void relax(std::span<const double> rest, double cost, std::span<double> best) {
-  for (std::size_t i = 0; i < best.size(); ++i) best[i] = std::min(best[i], std::max(cost, rest[i]));
+/// Plans side by side, by the downset that they begin behind.
+template <typename Number>
+struct Columns {
+  std::span<Number> periods;
+  std::span<Number> rings;
+};
+
+/// Each plan of `before`, with another stage behind it, where it is better than that of `best`.
+void relax(Columns<const double> before, LevelPlan stage, Columns<double> best) {
+  for (std::size_t i = 0; i < best.periods.size(); ++i) {
+    const double period = std::max(before.periods[i], stage.period_ns);
+    const double ring = before.rings[i] + stage.ring_bytes;
+    const bool is_better =
+        (period < best.periods[i]) | ((period == best.periods[i]) & (ring < best.rings[i]));
+    best.periods[i] = is_better ? period : best.periods[i];
+    best.rings[i] = is_better ? ring : best.rings[i];
+  }
 }
 
 /// The minibatch at hand, and for each replica its part of what the devices behind the stage work on: NOAM of
@@ -50,19 +76,35 @@ std::int64_t in_flight(WorkAhead ahead) {
 
 /// Of one size there is often a single downset, which all larger ones include, since each grows layer by
 /// layer through every size; so a chain is done without a look at its members.
-std::vector<std::vector<std::uint32_t>> larger_downsets(std::span<const Downset> downsets) {
+std::vector<std::vector<std::uint32_t>> smaller_downsets(std::span<const Downset> downsets) {
   std::map<std::int32_t, std::size_t> of_size;
   for (const Downset& set : downsets) ++of_size[set.size];
   std::vector<bool> alone;
   for (const Downset& set : downsets) alone.push_back(of_size[set.size] == 1);
-  std::vector<std::vector<std::uint32_t>> larger(downsets.size());
-  for (std::size_t i = 0; i < downsets.size(); ++i) {
-    for (std::size_t j = i + 1; j < downsets.size(); ++j) {
+  std::vector<std::vector<std::uint32_t>> smaller(downsets.size());
+  for (std::size_t j = 0; j < downsets.size(); ++j) {
+    for (std::size_t i = 0; i < j; ++i) {
       if (alone[i] || alone[j] || downsets[j].includes(downsets[i]))
-        larger[i].push_back(static_cast<std::uint32_t>(j));
+        smaller[j].push_back(static_cast<std::uint32_t>(i));
     }
   }
-  return larger;
+  return smaller;
+}
+
+/// By components: a last stage that takes as long as that improves no plan on more of them than it has.
+std::vector<double> useful_below(std::span<const double> periods) {
+  std::vector<double> bounds(periods.begin(), periods.end());
+  for (std::size_t used = bounds.size(); --used > 0;)
+    bounds[used - 1] = std::max(bounds[used - 1], bounds[used]);
+  return bounds;
+}
+
+/// A straight pipeline of fewer layers than devices cannot use them all.
+bool leaves_devices_idle(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
+                         PlanForm form) {
+  std::int64_t devices = 1;
+  for (const BandwidthLevel& level : levels) devices *= level.components;
+  return form == PlanForm::straight && downsets.back().size - downsets.front().size < devices;
 }
 
 }  // namespace
@@ -78,11 +120,14 @@ Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minib
   return static_cast<Bytes>(std::min<Wide>(held, std::numeric_limits<Bytes>::max()));
 }
 
-std::size_t PipeDreamLevels::Table::column(std::size_t to) const { return targets == 1 ? 0 : to; }
-
 std::size_t PipeDreamLevels::Table::place(std::size_t from, std::int32_t used, std::size_t to) const {
   const auto rows = static_cast<std::size_t>(components);
-  return (from * rows + static_cast<std::size_t>(used - 1)) * targets + column(to);
+  return (to * rows + static_cast<std::size_t>(used - 1)) * sources + (sources == 1 ? 0 : from);
+}
+
+void PipeDreamLevels::Table::put(std::size_t place, LevelPlan plan) {
+  periods[place] = plan.period_ns;
+  rings[place] = plan.ring_bytes;
 }
 
 PipeDreamLevels::PipeDreamLevels(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
@@ -91,7 +136,8 @@ PipeDreamLevels::PipeDreamLevels(std::span<const Downset> downsets, std::span<co
       levels_(levels),
       options_(options),
       costs_(costs),
-      larger_(larger_downsets(downsets)) {}
+      may_idle_(leaves_devices_idle(downsets, levels, options.form)),
+      smaller_(smaller_downsets(downsets)) {}
 
 // --- what a stage takes ---------------------------------------------------------------------------------
 
@@ -116,38 +162,59 @@ double PipeDreamLevels::device_ns(const LevelStage& stage, WorkAhead ahead) cons
   return static_cast<double>(after.time_ns - before.time_ns) + 2 * static_cast<double>(costs_.overhead_ns);
 }
 
-double PipeDreamLevels::component_ns(std::size_t level, const LevelStage& stage, WorkAhead ahead) {
-  if (level == 0) return device_ns(stage, ahead);
-  return period_ns(
-      level - 1, {.from = stage.from, .to = stage.to, .replicas = levels_[level - 1].components, .later = 0},
-      ahead);
+double PipeDreamLevels::weights_between(const LevelStage& stage) const {
+  return static_cast<double>(downsets_[stage.to].weights - downsets_[stage.from].weights);
 }
 
-// As printed (maximum) and as released (sum). Both are for the minibatches of all replicas together;
-// stage_ns() divides by them.
-double PipeDreamLevels::reduction_ns(std::size_t level, const LevelStage& stage) const {
+LevelPlan PipeDreamLevels::component_plan(std::size_t level, const LevelStage& stage, WorkAhead ahead) {
+  if (level == 0) return {.period_ns = device_ns(stage, ahead), .ring_bytes = weights_between(stage)};
+  const LevelStage whole{
+      .from = stage.from, .to = stage.to, .replicas = levels_[level - 1].components, .later = 0};
+  const std::int32_t used = used_components(whole);
+  const Table& below = table(level - 1, ahead, used);
+  return below.at(below.place(stage.from, used, stage.to));
+}
+
+// Both are for the minibatches of all replicas together; stage_plan() divides by them. `bytes` are those of
+// every device of a component.
+double PipeDreamLevels::reduced_bytes_ns(std::size_t level, const LevelStage& stage, StagePlace place,
+                                         double bytes) const {
   const auto replicas = static_cast<double>(stage.replicas);
-  const auto weights = static_cast<double>(downsets_[stage.to].weights - downsets_[stage.from].weights);
   const double bandwidth = levels_[level].bytes_per_second;
   switch (options_.objective) {
     case PlanObjective::maximum:
-      return transfer_ns(2 * (replicas - 1) * weights, bandwidth);
-    case PlanObjective::sum:
-      return transfer_ns(4 * (replicas - 1) * weights, bandwidth * replicas);
+      return transfer_ns(2 * (replicas - 1) * bytes, bandwidth * replicas);
+    case PlanObjective::maximum_printed:
+      return transfer_ns(2 * (replicas - 1) * weights_between(stage), bandwidth);
+    case PlanObjective::sum: {
+      const bool is_divided = place == StagePlace::first && level > 0;
+      const double devices = is_divided ? levels_[level - 1].components : 1;
+      return transfer_ns(4 * (replicas - 1) * weights_between(stage), bandwidth * replicas * devices);
+    }
   }
   return kNoPlan;
 }
 
-double PipeDreamLevels::stage_ns(std::size_t level, const LevelStage& stage, WorkAhead ahead) {
-  const double compute = component_ns(level, stage, ahead_of(level, stage, ahead));
-  const double reduction = reduction_ns(level, stage);
+double PipeDreamLevels::reduction_ns(std::size_t level, const LevelStage& stage, StagePlace place,
+                                     WorkAhead ahead) {
+  const LevelPlan component = component_plan(level, stage, ahead_of(level, stage, ahead));
+  return reduced_bytes_ns(level, stage, place, component.ring_bytes);
+}
+
+LevelPlan PipeDreamLevels::stage_plan(std::size_t level, const LevelStage& stage, StagePlace place,
+                                      WorkAhead ahead) {
+  const LevelPlan component = component_plan(level, stage, ahead_of(level, stage, ahead));
+  const double reduction = reduced_bytes_ns(level, stage, place, component.ring_bytes);
   switch (options_.objective) {
     case PlanObjective::maximum:
-      return std::max(compute, reduction) / stage.replicas;
+      return {.period_ns = std::max(component.period_ns, reduction) / stage.replicas,
+              .ring_bytes = component.ring_bytes / stage.replicas};
+    case PlanObjective::maximum_printed:
+      return {.period_ns = std::max(component.period_ns, reduction) / stage.replicas, .ring_bytes = 0};
     case PlanObjective::sum:
-      return (compute + reduction) / stage.replicas;
+      return {.period_ns = (component.period_ns + reduction) / stage.replicas, .ring_bytes = 0};
   }
-  return kNoPlan;
+  return {.period_ns = kNoPlan, .ring_bytes = 0};
 }
 
 double PipeDreamLevels::cut_ns(std::size_t level, std::size_t downset, std::int32_t replicas) const {
@@ -156,11 +223,20 @@ double PipeDreamLevels::cut_ns(std::size_t level, std::size_t downset, std::int3
   const double bandwidth = levels_[level].bytes_per_second;
   switch (options_.objective) {
     case PlanObjective::maximum:
+    case PlanObjective::maximum_printed:
       return transfer_ns(bytes, bandwidth);
     case PlanObjective::sum:
       return transfer_ns(bytes, bandwidth * replicas);
   }
   return kNoPlan;
+}
+
+/// What a stage that is not the first one pays for the cuts around it. Behind the whole model nothing is
+/// alive.
+double PipeDreamLevels::around_ns(std::size_t level, const LevelStage& stage) const {
+  const double before = cut_ns(level, stage.from, stage.replicas);
+  if (options_.objective != PlanObjective::sum) return before;
+  return std::max(before, cut_ns(level, stage.to, stage.replicas));
 }
 
 // --- the tables -----------------------------------------------------------------------------------------
@@ -169,129 +245,122 @@ std::int32_t PipeDreamLevels::most_replicas(std::int32_t components) const {
   return options_.form == PlanForm::straight ? 1 : components;
 }
 
-PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahead) {
-  const auto key = std::pair(level, ahead);
+PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahead, std::int32_t components) {
+  // Without a memory limit it does not matter how many come later: a plan on fewer is part of the same table.
+  if (!options_.memory_limit) components = levels_[level].components;
+  const TableKey key{.level = level, .ahead = ahead, .components = components};
   if (const auto found = tables_.find(key); found != tables_.end()) return found->second;
   const bool is_highest = level + 1 == levels_.size();
-  Table table{.targets = is_highest ? 1 : downsets_.size(),
-              .components = levels_[level].components,
-              .closed = {},
-              .open = {}};
-  const auto rows = static_cast<std::size_t>(table.components);
-  table.closed.assign(downsets_.size() * rows * table.targets, kNoPlan);
-  table.open = table.closed;
-  // From the largest downset down: a split of what is behind `from` looks up what is behind a larger one.
-  for (std::size_t from = downsets_.size(); from-- > 0;) {
-    add_last_stages(table, level, ahead, from);
-    std::vector<double> of_use_below;
-    for (std::size_t i = 0; i < larger_[from].size(); ++i) {
-      if (i % kSplitsBetweenBounds == 0) of_use_below = useful_below(table, from);
-      add_splits(table, level, ahead, from, larger_[from][i], of_use_below);
+  Table table{
+      .sources = is_highest ? 1 : downsets_.size(), .components = components, .periods = {}, .rings = {}};
+  table.periods.assign(downsets_.size() * static_cast<std::size_t>(components) * table.sources, kNoPlan);
+  table.rings.assign(table.periods.size(), 0);
+  // From the smallest downset up: a split of what ends at `to` looks up what ends at a smaller one.
+  for (std::size_t to = 0; to < downsets_.size(); ++to) {
+    add_whole_ranges(table, level, ahead, to);
+    std::vector<double> of_use_below(static_cast<std::size_t>(components), kNoPlan);
+    for (std::size_t i = 0; i < smaller_[to].size(); ++i) {
+      if (is_highest && i % kSplitsBetweenBounds == 0) {
+        of_use_below = useful_below(
+            std::span(table.periods).subspan(table.place(0, 1, to), static_cast<std::size_t>(components)));
+      }
+      // The largest split first, whose last stage is the shortest.
+      add_splits(table, level, ahead, smaller_[to][smaller_[to].size() - 1 - i], to, of_use_below);
     }
   }
   return tables_.emplace(key, std::move(table)).first->second;
 }
 
-void PipeDreamLevels::add_last_stages(Table& table, std::size_t level, WorkAhead ahead, std::size_t from) {
-  for (const std::size_t to : larger_[from]) {
-    // The highest level is only asked for whole models, whose last downset is all layers.
-    if (table.targets == 1 && to + 1 != downsets_.size()) continue;
+/// The layers between two downsets as one stage.
+void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, WorkAhead ahead, std::size_t to) {
+  for (const std::size_t from : smaller_[to]) {
+    // The highest level is only asked for pipelines that begin with the model.
+    if (table.sources == 1 && from > 0) break;
     for (std::int32_t replicas = 1; replicas <= most_replicas(table.components); ++replicas) {
-      const double time = stage_ns(level, {.from = from, .to = to, .replicas = replicas, .later = 0}, ahead);
-      const std::size_t place = table.place(from, replicas, to);
-      table.closed[place] = time;
-      table.open[place] = std::max(time, cut_ns(level, from, replicas));
+      const LevelStage stage{
+          .from = from, .to = to, .replicas = replicas, .later = table.components - replicas};
+      table.put(table.place(from, replicas, to), stage_plan(level, stage, StagePlace::first, ahead));
     }
   }
 }
 
-/// By components: a first stage that takes as long as that improves no plan on so many of them or more. Stays
-/// true while plans get better.
-std::vector<double> PipeDreamLevels::useful_below(const Table& table, std::size_t from) const {
-  std::vector<double> bounds(static_cast<std::size_t>(table.components) + 1, kNoPlan);
-  if (table.targets != 1) return bounds;
-  double slowest = 0;
-  for (std::int32_t used = table.components; used > 0; --used) {
-    const std::size_t place = table.place(from, used, 0);
-    slowest = std::max({slowest, table.closed[place], table.open[place]});
-    bounds[static_cast<std::size_t>(used)] = slowest;
-  }
-  return bounds;
-}
-
-void PipeDreamLevels::add_splits(Table& table, std::size_t level, WorkAhead ahead, std::size_t from,
+void PipeDreamLevels::add_splits(Table& table, std::size_t level, WorkAhead ahead, std::size_t split,
                                  std::size_t to, std::span<const double> of_use_below) {
-  const std::size_t columns = table.targets - table.column(to);
+  const std::size_t columns = table.sources == 1 ? std::min<std::size_t>(split, 1) : split;
+  if (columns == 0) return;
   for (std::int32_t replicas = 1; replicas <= most_replicas(table.components - 1); ++replicas) {
-    double time = kNoPlan;
-    for (std::int32_t later = 1; later <= table.components - replicas; ++later) {
-      // Without a memory limit it does not matter how many come later.
-      if (later == 1 || options_.memory_limit)
-        time = stage_ns(level, {.from = from, .to = to, .replicas = replicas, .later = later}, ahead);
-      const std::int32_t used = replicas + later;
-      if (time >= of_use_below[static_cast<std::size_t>(used)]) break;
-      const double closed = std::max(time, cut_ns(level, to, replicas));
-      if (closed == kNoPlan) continue;
-      const std::span rest(&table.open[table.place(to, later, to)], columns);
-      const std::size_t place = table.place(from, used, to);
-      relax(rest, closed, std::span(&table.closed[place], columns));
-      relax(rest, std::max(closed, cut_ns(level, from, replicas)), std::span(&table.open[place], columns));
+    LevelPlan plan;
+    for (std::int32_t before = 1; before <= table.components - replicas; ++before) {
+      const std::int32_t used = before + replicas;
+      if (before == 1 || options_.memory_limit) {
+        const LevelStage stage{
+            .from = split, .to = to, .replicas = replicas, .later = table.components - used};
+        plan = stage_plan(level, stage, StagePlace::later, ahead);
+        plan.period_ns = std::max(plan.period_ns, around_ns(level, stage));
+      }
+      if (plan.period_ns >= of_use_below[static_cast<std::size_t>(used - 1)]) {
+        if (!options_.memory_limit) break;
+        continue;  // with more before it fewer come later, and it may fit
+      }
+      const std::size_t rest = table.place(0, before, split);
+      const std::size_t whole = table.place(0, used, to);
+      relax(
+          {std::span(table.periods).subspan(rest, columns), std::span(table.rings).subspan(rest, columns)},
+          plan,
+          {std::span(table.periods).subspan(whole, columns), std::span(table.rings).subspan(whole, columns)});
     }
   }
 }
 
 // --- reading plans back ---------------------------------------------------------------------------------
 
-/// A straight pipeline leaves components idle where it has fewer layers than components.
 std::int32_t PipeDreamLevels::used_components(const LevelStage& whole) const {
-  if (options_.form == PlanForm::replicated) return whole.replicas;
+  if (!may_idle_) return whole.replicas;
   return std::min(whole.replicas, downsets_[whole.to].size - downsets_[whole.from].size);
 }
 
 double PipeDreamLevels::period_ns(std::size_t level, const LevelStage& whole, WorkAhead ahead) {
-  const Table& plans = table(level, ahead);
-  return plans.closed[plans.place(whole.from, used_components(whole), whole.to)];
+  const std::int32_t used = used_components(whole);
+  const Table& plans = table(level, ahead, used);
+  return plans.periods[plans.place(whole.from, used, whole.to)];
 }
 
-/// The first stage of a best plan for `rest`, which begins the pipeline when its downset is
-/// `pipeline_from`. Of several, the one with the smallest cut behind it, then the most replicas.
-LevelStage PipeDreamLevels::first_stage(const Table& table, std::size_t level, const LevelStage& rest,
-                                        WorkAhead ahead, std::size_t pipeline_from) {
-  const bool is_first = rest.from == pipeline_from;
-  const double goal = (is_first ? table.closed : table.open)[table.place(rest.from, rest.replicas, rest.to)];
-  LevelStage best = rest;
-  auto least = std::tuple(std::numeric_limits<Bytes>::max(), 0);
-  for (const std::size_t to : larger_[rest.from]) {
-    if (!downsets_[rest.to].includes(downsets_[to])) continue;
-    for (std::int32_t replicas = 1; replicas <= most_replicas(rest.replicas); ++replicas) {
-      const LevelStage stage{
-          .from = rest.from, .to = to, .replicas = replicas, .later = rest.replicas - replicas};
-      if ((to == rest.to) != (stage.later == 0)) continue;
-      double period = stage_ns(level, stage, ahead);
-      if (!is_first) period = std::max(period, cut_ns(level, stage.from, replicas));
-      if (stage.later > 0) {
-        period = std::max(
-            {period, cut_ns(level, to, replicas), table.open[table.place(to, stage.later, rest.to)]});
-      }
-      const auto rank = std::tuple(stage.later == 0 ? Bytes{0} : downsets_[to].alive, -replicas);
-      if (period > goal || rank >= least) continue;
-      least = rank;
-      best = stage;
+/// The last stage of a best plan for `rest`. Of several, as in the released code, the whole range, then the
+/// stage of the most layers, then of the fewest replicas.
+LevelStage PipeDreamLevels::last_stage(const Table& table, std::size_t level, const LevelStage& rest,
+                                       WorkAhead ahead) {
+  const LevelPlan goal = table.at(table.place(rest.from, rest.replicas, rest.to));
+  if (rest.replicas <= most_replicas(table.components)) {
+    const LevelPlan whole = stage_plan(level, rest, StagePlace::first, ahead);
+    if (whole.period_ns <= goal.period_ns && whole.ring_bytes <= goal.ring_bytes) return rest;
+  }
+  for (const std::size_t split : smaller_[rest.to]) {
+    if (split <= rest.from || !downsets_[split].includes(downsets_[rest.from])) continue;
+    for (std::int32_t replicas = 1; replicas <= most_replicas(rest.replicas - 1); ++replicas) {
+      const LevelStage stage{.from = split, .to = rest.to, .replicas = replicas, .later = rest.later};
+      const LevelPlan before = table.at(table.place(rest.from, rest.replicas - replicas, split));
+      const LevelPlan last = stage_plan(level, stage, StagePlace::later, ahead);
+      const double period = std::max({before.period_ns, last.period_ns, around_ns(level, stage)});
+      if (period <= goal.period_ns && before.ring_bytes + last.ring_bytes <= goal.ring_bytes) return stage;
     }
   }
-  return best;
+  return rest;
 }
 
 std::vector<LevelStage> PipeDreamLevels::stages(std::size_t level, const LevelStage& whole, WorkAhead ahead) {
   std::vector<LevelStage> result;
   LevelStage rest = whole;
   rest.replicas = used_components(whole);
-  do {
-    result.push_back(first_stage(table(level, ahead), level, rest, ahead, whole.from));
-    rest.from = result.back().to;
-    rest.replicas = result.back().later;
-  } while (rest.replicas > 0);
-  return result;
+  rest.later = 0;
+  const Table& plans = table(level, ahead, rest.replicas);
+  while (true) {
+    const LevelStage last = last_stage(plans, level, rest, ahead);
+    result.insert(result.begin(), last);
+    if (last.from == rest.from) return result;
+    rest.to = last.from;
+    rest.replicas -= last.replicas;
+    rest.later += last.replicas;
+  }
 }
 
 }  // namespace penstock

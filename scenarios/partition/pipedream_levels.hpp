@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "scenarios/partition/layer_graph_downsets.hpp"
@@ -53,6 +52,16 @@ struct DeviceCosts {
 Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minibatches,
                  std::int64_t state_bytes_per_weight_byte);
 
+/// Whether a stage begins the pipeline of its level; the released code prices these otherwise
+/// (PlanObjective).
+enum class StagePlace : std::uint8_t { first, later };
+
+/// A best plan of some layers on some components. Of equal periods the one with the smaller ring.
+struct LevelPlan {
+  double period_ns = 0;
+  double ring_bytes = 0;  ///< that one of its devices of every stage have to reduce beyond it; maximum alone
+};
+
 /// The programme on one graph and cluster. Times are nanoseconds as real numbers, infinite where there is no
 /// plan.
 class PipeDreamLevels {
@@ -62,6 +71,9 @@ class PipeDreamLevels {
   PipeDreamLevels(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
                   const PlanOptions& options, const DeviceCosts& costs);
 
+  /// True for a straight pipeline of fewer layers than devices: each part of it uses as many as it can.
+  bool may_idle() const { return may_idle_; }
+
   /// The least period of the layers of `whole` on `whole.replicas` components of `level`, and its stages in
   /// order. Below the highest level `whole` stands for one component of a stage; `ahead` is its.
   double period_ns(std::size_t level, const LevelStage& whole, WorkAhead ahead);
@@ -70,44 +82,56 @@ class PipeDreamLevels {
   /// What each component of `stage` has ahead when the pipeline of its level has `ahead`.
   WorkAhead ahead_of(std::size_t level, const LevelStage& stage, WorkAhead ahead) const;
 
-  /// What the gradients' reduction among the stage's components takes, once for as many minibatches.
-  double reduction_ns(std::size_t level, const LevelStage& stage) const;
+  /// What the gradients' reduction among the stage's components takes, once for as many minibatches; `ahead`
+  /// is its pipeline's.
+  double reduction_ns(std::size_t level, const LevelStage& stage, StagePlace place, WorkAhead ahead);
   /// What a minibatch takes over the cut behind `downset`, with a stage of so many components at one side.
   double cut_ns(std::size_t level, std::size_t downset, std::int32_t replicas) const;
 
  private:
-  /// The least periods from one downset to another on m components: of all plans (closed) and with the time
-  /// in which the first stage receives its input at this level (open).
+  /// Best plans between two downsets on m components.
   struct Table {
-    std::size_t targets = 0;  ///< all downsets, or the last one alone
+    std::size_t sources = 0;  ///< all downsets, or the first one alone
     std::int32_t components = 0;
-    std::vector<double> closed;
-    std::vector<double> open;
+    std::vector<double> periods;
+    std::vector<double> rings;
 
-    std::size_t column(std::size_t to) const;
     std::size_t place(std::size_t from, std::int32_t used, std::size_t to) const;
+    LevelPlan at(std::size_t place) const {
+      return {.period_ns = periods[place], .ring_bytes = rings[place]};
+    }
+    void put(std::size_t place, LevelPlan plan);
+  };
+  struct TableKey {
+    std::size_t level = 0;
+    WorkAhead ahead;
+    std::int32_t components = 0;
+
+    friend auto operator<=>(const TableKey&, const TableKey&) = default;
   };
 
-  Table& table(std::size_t level, WorkAhead ahead);
-  void add_last_stages(Table& table, std::size_t level, WorkAhead ahead, std::size_t from);
-  void add_splits(Table& table, std::size_t level, WorkAhead ahead, std::size_t from, std::size_t to,
+  Table& table(std::size_t level, WorkAhead ahead, std::int32_t components);
+  void add_whole_ranges(Table& table, std::size_t level, WorkAhead ahead, std::size_t to);
+  void add_splits(Table& table, std::size_t level, WorkAhead ahead, std::size_t split, std::size_t to,
                   std::span<const double> of_use_below);
-  std::vector<double> useful_below(const Table& table, std::size_t from) const;
 
-  LevelStage first_stage(const Table& table, std::size_t level, const LevelStage& rest, WorkAhead ahead,
-                         std::size_t pipeline_from);
+  LevelStage last_stage(const Table& table, std::size_t level, const LevelStage& rest, WorkAhead ahead);
   std::int32_t used_components(const LevelStage& whole) const;
   std::int32_t most_replicas(std::int32_t components) const;
-  double stage_ns(std::size_t level, const LevelStage& stage, WorkAhead ahead);
-  double component_ns(std::size_t level, const LevelStage& stage, WorkAhead ahead);
+  LevelPlan stage_plan(std::size_t level, const LevelStage& stage, StagePlace place, WorkAhead ahead);
+  LevelPlan component_plan(std::size_t level, const LevelStage& stage, WorkAhead ahead);
+  double reduced_bytes_ns(std::size_t level, const LevelStage& stage, StagePlace place, double bytes) const;
+  double around_ns(std::size_t level, const LevelStage& stage) const;
   double device_ns(const LevelStage& stage, WorkAhead ahead) const;
+  double weights_between(const LevelStage& stage) const;
 
   std::span<const Downset> downsets_;
   std::span<const BandwidthLevel> levels_;
   PlanOptions options_;
   DeviceCosts costs_;
-  std::vector<std::vector<std::uint32_t>> larger_;  // the downsets that include each one, ascending
-  std::map<std::pair<std::size_t, WorkAhead>, Table> tables_;
+  bool may_idle_ = false;
+  std::vector<std::vector<std::uint32_t>> smaller_;  // the downsets that each one includes, ascending
+  std::map<TableKey, Table> tables_;
 };
 
 }  // namespace penstock

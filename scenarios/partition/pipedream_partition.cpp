@@ -4,6 +4,7 @@
 #include "scenarios/partition/pipedream_partition.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -69,7 +70,7 @@ class PlanReader {
       const LevelStage& stage = pipeline.stages[s];
       const std::vector<std::int32_t> firsts = components_of(pipeline, stage, component);
       component += stage.replicas;
-      const double reduction = reduction_ns(pipeline, stage);
+      const double reduction = reduction_ns(pipeline, s);
       const CutLinks cut = cut_links(pipeline, s);
       if (pipeline.level == 0) {
         stages_.push_back(planned(stage, firsts));
@@ -93,27 +94,33 @@ class PlanReader {
 
   /// What a minibatch takes of the stage's reduction and of those around it: one copy of the pipeline reduces
   /// once for as many minibatches as the stage has components, and the copies share the minibatches.
-  double reduction_ns(const Pipeline& pipeline, const LevelStage& stage) const {
+  double reduction_ns(const Pipeline& pipeline, std::size_t s) const {
+    const LevelStage& stage = pipeline.stages[s];
     const auto minibatches = static_cast<double>(pipeline.first_devices.size()) * stage.replicas;
-    const double own = programme_.reduction_ns(pipeline.level, stage) / minibatches;
-    switch (objective_) {
-      case PlanObjective::maximum:
-        return std::max(pipeline.reduction_ns, own);
-      case PlanObjective::sum:
-        return pipeline.reduction_ns + own;
-    }
-    return own;
+    const StagePlace place = s == 0 ? StagePlace::first : StagePlace::later;
+    const double own = programme_.reduction_ns(pipeline.level, stage, place, pipeline.ahead) / minibatches;
+    return objective_ == PlanObjective::sum ? pipeline.reduction_ns + own
+                                            : std::max(pipeline.reduction_ns, own);
   }
 
-  /// Every copy of the pipeline has a link of its own.
+  /// Every copy of the pipeline has a link of its own. The first stage of a pipeline pays for no cut, and the
+  /// last one of several also for what leaves its component.
   CutLinks cut_links(const Pipeline& pipeline, std::size_t s) const {
-    if (s + 1 == pipeline.stages.size()) return pipeline.cut;
     const LevelStage& stage = pipeline.stages[s];
-    const std::int32_t fewest = std::min(stage.replicas, pipeline.stages[s + 1].replicas);
-    CutLinks cut{.ns = programme_.cut_ns(pipeline.level, stage.to, fewest),
+    if (s + 1 == pipeline.stages.size()) {
+      if (s == 0 || objective_ != PlanObjective::sum) return pipeline.cut;
+      const CutLinks own = cut_of(pipeline, stage.to, stage.replicas);
+      return own.ns / own.links > pipeline.cut.ns / pipeline.cut.links ? own : pipeline.cut;
+    }
+    const std::int32_t behind = pipeline.stages[s + 1].replicas;
+    return cut_of(pipeline, stage.to, s == 0 ? behind : std::min(stage.replicas, behind));
+  }
+
+  CutLinks cut_of(const Pipeline& pipeline, std::size_t downset, std::int32_t replicas) const {
+    CutLinks cut{.ns = programme_.cut_ns(pipeline.level, downset, replicas),
                  .links = static_cast<std::int32_t>(pipeline.first_devices.size())};
     // The sum adds a higher level's reduction to whatever is slowest inside a component.
-    if (objective_ == PlanObjective::sum) cut.ns += pipeline.reduction_ns * cut.links;
+    if (objective_ == PlanObjective::sum && cut.ns > 0) cut.ns += pipeline.reduction_ns * cut.links;
     return cut;
   }
 
@@ -151,40 +158,17 @@ class PlanReader {
   std::vector<PlannedStage> stages_;
 };
 
-/// Minibatches in flight follow from the devices of a stage and of those behind it, and bytes from them.
-std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
-                                                     const LayerGraph& graph, std::int64_t state_bytes) {
-  // From the last stage up, as each needs the devices behind it.
-  std::size_t here_and_later = 0;
-  for (std::size_t s = stages.size(); s-- > 0;) {
-    PlannedStage& stage = stages[s];
-    const std::size_t replicas = stage.devices.size();
-    here_and_later += replicas;
-    stage.in_flight = static_cast<std::int32_t>((here_and_later + replicas - 1) / replicas);
-    stage.compute_ns += 2 * graph.overhead_ns;
-    Downset layers;
-    layers.kept = stage.held;
-    layers.weights = stage.weights;
-    stage.held = held_bytes({}, layers, stage.in_flight, state_bytes);
-  }
-  return stages;
-}
-
 /// All layers on all components of the highest level, or on as many as a plan can use. A straight pipeline of
 /// fewer layers than devices leaves some idle anyway and so takes whatever number is best.
 std::optional<LevelStage> best_use(PipeDreamLevels& programme, std::span<const Downset> downsets,
-                                   std::span<const BandwidthLevel> levels, const PlanOptions& options) {
-  std::int64_t devices = 1;
-  for (const BandwidthLevel& level : levels) devices *= level.components;
-  const bool leaves_devices_idle =
-      options.form == PlanForm::straight && downsets.back().size - downsets.front().size < devices;
+                                   std::span<const BandwidthLevel> levels) {
   const std::size_t highest = levels.size() - 1;
   std::optional<LevelStage> best;
   double least = std::numeric_limits<double>::infinity();
   // The most components first: fewer are only looked at where no plan fits, or where devices stay idle
   // anyway.
   for (std::int32_t components = levels[highest].components; components > 0; --components) {
-    if (best && !leaves_devices_idle) break;
+    if (best && !programme.may_idle()) break;
     const LevelStage whole{.from = 0, .to = downsets.size() - 1, .replicas = components, .later = 0};
     const double period = programme.period_ns(highest, whole, {});
     if (period >= least) continue;
@@ -238,33 +222,112 @@ Checked check_size(std::size_t downsets, std::span<const BandwidthLevel> levels)
   return {};
 }
 
-}  // namespace
+/// The programme over a graph's downsets.
+class Planner {
+ public:
+  using Downsets = std::vector<Downset>;
 
-tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
-                                                      std::span<const BandwidthLevel> levels,
-                                                      const PlanOptions& options,
-                                                      std::int64_t state_bytes_per_weight_byte) {
+  Planner(Downsets downsets, const LayerGraph& graph, std::span<const BandwidthLevel> levels,
+          const PlanOptions& options, std::int64_t state_bytes)
+      : downsets_(std::move(downsets)),
+        graph_(graph),
+        levels_(levels),
+        objective_(options.objective),
+        state_bytes_(state_bytes),
+        programme_(downsets_, levels, options,
+                   {.state_bytes_per_weight_byte = state_bytes, .overhead_ns = graph.overhead_ns}) {}
+
+  std::optional<LevelStage> best() { return best_use(programme_, downsets_, levels_); }
+
+  /// The whole model on so many components of the highest level.
+  LevelStage whole_on(std::int32_t components) const {
+    return {.from = 0, .to = downsets_.size() - 1, .replicas = components, .later = 0};
+  }
+
+  double period_ns(const LevelStage& whole) { return programme_.period_ns(levels_.size() - 1, whole, {}); }
+
+  PipelinePlan plan(const LevelStage& whole) {
+    auto stages = PlanReader(downsets_, levels_, programme_, objective_).read(whole);
+    return {.period_ns = period_ns(whole),
+            .stages = with_minibatches_in_flight(std::move(stages), graph_, state_bytes_)};
+  }
+
+ private:
+  Downsets downsets_;
+  const LayerGraph& graph_;
+  std::span<const BandwidthLevel> levels_;
+  PlanObjective objective_;
+  std::int64_t state_bytes_;
+  PipeDreamLevels programme_;
+};
+
+std::size_t most_downsets(const LayerGraph& graph) {
+  return std::max(kMostDownsets, std::min(graph.layers.size(), kMostLayers) + 1);
+}
+
+tl::expected<Planner, std::string> planner_of(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
+                                              const PlanOptions& options, std::int64_t state_bytes) {
   if (graph.layers.empty()) return tl::unexpected(std::string("the model has no layers to plan"));
-  const std::int64_t state_bytes = state_bytes_per_weight_byte;
-  const std::size_t most = std::max(kMostDownsets, std::min(graph.layers.size(), kMostLayers) + 1);
-  const auto downsets = downsets_of(graph, most);
+  auto downsets = downsets_of(graph, most_downsets(graph));
   if (!downsets) return tl::unexpected(downsets.error());
   if (auto fits = check_size(downsets->size(), levels); !fits) return tl::unexpected(fits.error());
   if (options.memory_limit) {
     if (auto fit = check_layers(graph, *options.memory_limit, state_bytes); !fit)
       return tl::unexpected(fit.error());
   }
-  PipeDreamLevels programme(*downsets, levels, options,
-                            {.state_bytes_per_weight_byte = state_bytes, .overhead_ns = graph.overhead_ns});
-  if (const auto whole = best_use(programme, *downsets, levels, options)) {
-    auto stages = PlanReader(*downsets, levels, programme, options.objective).read(*whole);
-    return PipelinePlan{.period_ns = programme.period_ns(levels.size() - 1, *whole, {}),
-                        .stages = with_minibatches_in_flight(std::move(stages), graph, state_bytes)};
-  }
+  return tl::expected<Planner, std::string>(tl::in_place, *std::move(downsets), graph, levels, options,
+                                            state_bytes);
+}
+
+}  // namespace
+
+bool can_be_planned_over(const LayerGraph& graph) {
+  const bool is_long = graph.layers.size() > kMostLayers;  // which no merging of branches mends
+  return is_long || graph.layers.empty() || downsets_of(graph, most_downsets(graph)).has_value();
+}
+
+tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
+                                                      std::span<const BandwidthLevel> levels,
+                                                      const PlanOptions& options,
+                                                      std::int64_t state_bytes_per_weight_byte) {
+  auto planner = planner_of(graph, levels, options, state_bytes_per_weight_byte);
+  if (!planner) return tl::unexpected(planner.error());
+  if (const auto whole = planner->best()) return planner->plan(*whole);
   return tl::unexpected(fmt::format(
       "no plan keeps what a device holds within {} bytes, though each layer fits one alone; take a smaller "
       "minibatch, more devices, or devices with more memory",
       options.memory_limit.value_or(0)));
+}
+
+std::vector<PipelinePlan> plans_on_each(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
+                                        const PlanOptions& options,
+                                        std::int64_t state_bytes_per_weight_byte) {
+  auto planner = planner_of(graph, levels, options, state_bytes_per_weight_byte);
+  std::vector<PipelinePlan> plans;
+  if (!planner) return plans;
+  for (std::int32_t components = 1; components <= levels.back().components; ++components) {
+    const LevelStage whole = planner->whole_on(components);
+    if (std::isfinite(planner->period_ns(whole))) plans.push_back(planner->plan(whole));
+  }
+  return plans;
+}
+
+std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
+                                                     const LayerGraph& graph, std::int64_t state_bytes) {
+  // From the last stage up, as each needs the devices behind it.
+  std::size_t here_and_later = 0;
+  for (std::size_t s = stages.size(); s-- > 0;) {
+    PlannedStage& stage = stages[s];
+    const std::size_t replicas = stage.devices.size();
+    here_and_later += replicas;
+    stage.in_flight = static_cast<std::int32_t>((here_and_later + replicas - 1) / replicas);
+    stage.compute_ns += 2 * graph.overhead_ns;
+    Downset layers;
+    layers.kept = stage.held;
+    layers.weights = stage.weights;
+    stage.held = held_bytes({}, layers, stage.in_flight, state_bytes);
+  }
+  return stages;
 }
 
 double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective) {

@@ -38,16 +38,32 @@ struct PipelinePlan {
   friend bool operator==(const PipelinePlan&, const PipelinePlan&) = default;
 };
 
+/// False for a graph that branches into too many downsets (merged_branches.hpp); a chain of any length can.
+bool can_be_planned_over(const LayerGraph& graph);
+
 /// The plan with the least period on all devices of the cluster, whose levels are given from the lowest to
 /// the highest; device d is component d / (devices of the levels below) of its level. A straight pipeline of
 /// fewer layers than devices leaves some idle, and where a memory limit leaves no plan for all components of
 /// the highest level, the best one for the most components is taken. Of plans with equal periods the one with
-/// the smallest cuts is taken. Without a memory limit there is none. Errors: a layer that fits no device
-/// (with its name and bytes), no plan within the limit, a graph of too many downsets.
+/// the longest last stages is taken, as in the released code. Without a memory limit there is none. Errors: a
+/// layer that fits no device (with its name and bytes), no plan within the limit, a graph of too many
+/// downsets.
 tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
                                                       std::span<const BandwidthLevel> levels,
                                                       const PlanOptions& options,
                                                       std::int64_t state_bytes_per_weight_byte = 0);
+
+/// The plans on 1, 2, ... components of the highest level, where there is one. None of a graph that
+/// plan_pipeline() refuses.
+std::vector<PipelinePlan> plans_on_each(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
+                                        const PlanOptions& options,
+                                        std::int64_t state_bytes_per_weight_byte = 0);
+
+/// The stages with their minibatches in flight, which follow from the devices of each and of those behind it,
+/// and what is held for them; `held` is what one minibatch keeps, and compute is without overhead.
+std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
+                                                     const LayerGraph& graph,
+                                                     std::int64_t state_bytes_per_weight_byte);
 
 /// The recurrence's period of a plan, from what its stages take: the largest of all cuts and of all stages'
 /// compute and reduction, of which each device does its part.

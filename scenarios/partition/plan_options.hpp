@@ -10,13 +10,12 @@
 namespace penstock {
 
 /// How a stage's compute and gradient reduction make up its time. T: forward + backward of a minibatch; W:
-/// bytes of weights; m replicas; B: bytes a second.
-///
-/// On several levels the released code also divides the reduction of a level's only stage by the devices of a
-/// component, which it does not do for one of several stages; here neither is.
+/// bytes of weights; m replicas; B: bytes a second. On several levels: pipedream_levels.cpp.
 enum class PlanObjective : std::uint8_t {
-  maximum,  // max(T, 2(m-1)W/B) / m, a cut of `a` bytes 2a/B: as printed (PipeDream, SOSP'19, section 3.1)
+  maximum,  // max(T/m, 2(m-1)W/(Bm^2)), a cut of `a` bytes 2a/B: what 1F1B-RR's rings reduce once a round
   sum,      // (T + 4(m-1)W/(Bm)) / m, 2a/(Bm) on both sides of a cut: as the authors' released code has it
+  maximum_printed,  // max(T, 2(m-1)W/B) / m, 2a/B: as printed (PipeDream, SOSP'19, section 3.1), which
+                    // reduces at every minibatch, and over one link
 };
 
 /// Whether a stage may be replicated.

@@ -35,6 +35,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
@@ -94,12 +95,15 @@ OrError<StatedBatch> stated_batch(const Scenario& scenario) {
   return StatedBatch{.batch = *batch, .schedule = std::move(schedule)};
 }
 
+Pricing pricing_of(const Scenario& scenario, const ResolvedBatch& batch) {
+  return {.samples = {.own = scenario.batch.own_micro_batch_size, .wanted = batch.micro_batch_size},
+          .beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision)};
+}
+
 OrError<Resolved> resolve(const Scenario& scenario, const StatedBatch& stated, Program placed) {
   auto cut = cut_model(scenario.model, scenario.partition, placed.stage_count(), scenario.shape.buckets);
   if (!cut) return tl::unexpected(cut.error());
-  const Pricing pricing{
-      .samples = {.own = scenario.batch.own_micro_batch_size, .wanted = stated.batch.micro_batch_size},
-      .beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision)};
+  const Pricing pricing = pricing_of(scenario, stated.batch);
   auto program = compute_program(stated.schedule, std::move(placed), *cut,
                                  {.model = scenario.model, .pricing = pricing, .cluster = scenario.cluster});
   if (!program) return tl::unexpected(program.error());
@@ -263,6 +267,15 @@ tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
   auto program = lowered_program(std::move(resolved->program), scenario->model, stated.file);
   if (!program) return tl::unexpected(program.error());
   return priced(*scenario, *resolved, *std::move(program), stated.file);
+}
+
+tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program) {
+  const auto batch = batch_in_force(scenario.batch, scenario.schedule, nullptr);
+  if (!batch) return tl::unexpected(batch.error());
+  const auto cut =
+      cut_model(scenario.model, scenario.partition, scenario.shape.stages, scenario.shape.buckets);
+  if (!cut) return tl::unexpected(cut.error());
+  return cost_table(scenario.model, *cut, pricing_of(scenario, *batch), program);
 }
 
 tl::expected<RolledExperiment, PrepareError> prepare_rolled(const Scenario& stated) {

@@ -23,6 +23,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/cluster_levels.hpp"
+#include "scenarios/partition/merged_branches.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
@@ -183,8 +184,10 @@ MicrobatchMeaning meaning_of(const Scenario& scenario) {
 
 using Planned = tl::expected<PlannedScenario, std::string>;
 
-/// The plan of the scenario's layers for its microbatch over the levels; the scenario is left as it is.
-Planned plan_over(const Scenario& scenario, std::vector<BandwidthLevel> levels, const PlanOptions& options) {
+/// The scenario's layers for its microbatch over the levels.
+tl::expected<PlanningTask, std::string> task_over(const Scenario& scenario,
+                                                  std::vector<BandwidthLevel> levels,
+                                                  const PlanOptions& options) {
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
   if (graph == nullptr) {
     return tl::unexpected(std::string(
@@ -197,15 +200,23 @@ Planned plan_over(const Scenario& scenario, std::vector<BandwidthLevel> levels, 
   }
   auto layers = scaled(*graph, {.own = scenario.batch.own_micro_batch_size, .wanted = *size});
   if (!layers) return tl::unexpected(layers.error());
-  const PlanOptions in_force = with_memory_of(options, scenario.cluster);
   const BytesPerWeightByte beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision);
-  auto plan = plan_pipeline(*layers, levels, in_force, beside.optimizer_state + beside.gradients - 1);
+  return PlanningTask{.layers = *std::move(layers),
+                      .minibatch_size = *size,
+                      .levels = std::move(levels),
+                      .options = with_memory_of(options, scenario.cluster),
+                      .state_bytes_per_weight_byte = beside.optimizer_state + beside.gradients - 1};
+}
+
+/// The plan of the task; the scenario is left as it is.
+Planned plan_over(const Scenario& scenario, const PlanningTask& task) {
+  auto plan = plan_pipeline(task.layers, task.levels, task.options, task.state_bytes_per_weight_byte);
   if (!plan) return tl::unexpected(plan.error());
   return PlannedScenario{.plan = *std::move(plan),
-                         .minibatch_size = *size,
-                         .levels = std::move(levels),
-                         .objective = options.objective,
-                         .memory_limit = in_force.memory_limit,
+                         .minibatch_size = task.minibatch_size,
+                         .levels = task.levels,
+                         .objective = task.options.objective,
+                         .memory_limit = task.options.memory_limit,
                          .scenario = scenario};
 }
 
@@ -260,7 +271,9 @@ tl::expected<Scenario, std::string> cut_straight(const Scenario& scenario) {
   options.form = PlanForm::straight;
   // What is in flight on a stage depends on the schedule, which need not be 1F1B: only a stated limit counts.
   if (!options.memory_limit) options.memory_limit = kUnlimitedMemory;
-  auto planned = plan_over(scenario, *levels, options);
+  const auto task = task_over(scenario, *levels, options);
+  if (!task) return tl::unexpected(task.error());
+  auto planned = plan_over(scenario, *task);
   if (!planned) return tl::unexpected(planned.error());
   const std::int32_t wanted = levels->front().components;
   const auto most = static_cast<std::int32_t>(planned->plan.stages.size());
@@ -281,30 +294,58 @@ tl::expected<std::vector<BandwidthLevel>, std::string> bandwidth_levels(const Cl
   return std::visit(LevelsOf{}, cluster.shape);
 }
 
-tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenario,
-                                                         const PlanOptions& options) {
+Scenario with_merged_branches(Scenario scenario) {
+  const auto* graph = std::get_if<LayerGraph>(&scenario.model);
+  if (graph == nullptr || can_be_planned_over(*graph)) return scenario;
+  MergedGraph merged = merged_branches(*graph);
+  scenario.notes.push_back(fmt::format(
+      "the model's {} layers branch too widely to be planned one by one: parallel branches are merged, "
+      "which leaves {} layers to cut between",
+      graph->layers.size(), merged.graph.layers.size()));
+  scenario.model = std::move(merged.graph);
+  return scenario;
+}
+
+tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options) {
   auto levels = bandwidth_levels(scenario.cluster);
   if (!levels) return tl::unexpected(levels.error());
-  auto planned = plan_over(scenario, *std::move(levels), options);
+  return task_over(scenario, *std::move(levels), options);
+}
+
+tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenario,
+                                                         const PlanOptions& options) {
+  const auto task = planning_task(scenario, options);
+  if (!task) return tl::unexpected(task.error());
+  auto planned = plan_over(scenario, *task);
   if (!planned) return planned;
-  planned->plan = with_devices_of(std::move(planned->plan), scenario.cluster);
-  Scenario& result = planned->scenario;
-  adopt_layers(result, planned->plan);
+  return scenario_of_plan(scenario, *task, std::move(planned->plan));
+}
+
+tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
+                                                            const PlanningTask& task, PipelinePlan plan) {
+  PlannedScenario planned{.plan = with_devices_of(std::move(plan), scenario.cluster),
+                          .minibatch_size = task.minibatch_size,
+                          .levels = task.levels,
+                          .objective = task.options.objective,
+                          .memory_limit = task.options.memory_limit,
+                          .scenario = scenario};
+  Scenario& result = planned.scenario;
+  adopt_layers(result, planned.plan);
   result.schedule = "1f1b-rr";
   result.program.reset();
   // Buckets by stage were those of other stages.
   std::vector<std::int32_t> buckets = result.shape.buckets;
   if (buckets.size() > 1) buckets.clear();
   result.shape = {.stages = result.shape.stages, .routing = Routing::global, .buckets = std::move(buckets)};
-  for (const PlannedStage& stage : planned->plan.stages)
+  for (const PlannedStage& stage : planned.plan.stages)
     result.shape.replicas.push_back(static_cast<std::int32_t>(stage.devices.size()));
-  result.batch.micro_batch_size = planned->minibatch_size;
+  result.batch.micro_batch_size = planned.minibatch_size;
   result.batch.global_batch_size.reset();
-  result.batch.microbatches = even_minibatches(planned->plan);
-  auto ordered = std::visit(InRankOrder{planned->plan}, scenario.cluster.shape);
+  result.batch.microbatches = even_minibatches(planned.plan);
+  auto ordered = std::visit(InRankOrder{planned.plan}, scenario.cluster.shape);
   if (!ordered) return tl::unexpected(ordered.error());
+  if (*ordered != result.cluster.shape) result.cluster.built.reset();
   result.cluster.shape = *std::move(ordered);
-  result.cluster.built.reset();
   if (const auto* cluster = std::get_if<Cluster>(&scenario.cluster.shape))
     result.notes.push_back(to_text(cluster_levels(*cluster)));
   return planned;
@@ -327,10 +368,11 @@ tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned
   return planned;
 }
 
-tl::expected<Scenario, std::string> with_planned_partition(const Scenario& scenario) {
-  const bool is_planned = scenario.partition.rule == Partition::Rule::pipedream &&
-                          std::holds_alternative<LayerGraph>(scenario.model);
-  if (!is_planned) return scenario;
+tl::expected<Scenario, std::string> with_planned_partition(const Scenario& stated) {
+  const bool is_planned =
+      stated.partition.rule == Partition::Rule::pipedream && std::holds_alternative<LayerGraph>(stated.model);
+  if (!is_planned) return stated;
+  const Scenario scenario = with_merged_branches(stated);
   if (!scenario.shape.replicas.empty()) {
     return tl::unexpected(std::string(
         "schedule.replicas: partition: pipedream chooses the replicas; leave the key out, or give cuts"));

@@ -8,6 +8,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "scenarios/model/model.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/read/cluster_spec.hpp"
@@ -27,6 +28,26 @@ struct PlannedScenario {
   /// them; the cluster's devices in the order of the ranks.
   Scenario scenario;
 };
+
+/// The scenario with the parallel branches of its layers merged where they have too many downsets to be
+/// planned over, and a note that says so; others as they are.
+Scenario with_merged_branches(Scenario scenario);
+
+/// What all plans of a scenario share.
+struct PlanningTask {
+  LayerGraph layers;  ///< with the times and bytes of the minibatch
+  std::int64_t minibatch_size = 1;
+  std::vector<BandwidthLevel> levels;
+  PlanOptions options;  ///< with the devices' memory, where no limit is stated
+  std::int64_t state_bytes_per_weight_byte = 0;
+};
+
+/// Errors: those of plan_scenario() but for plan_pipeline()'s.
+tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options);
+
+/// The scenario that runs `plan`, a plan of the task whose devices are numbered component by component.
+tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
+                                                            const PlanningTask& task, PipelinePlan plan);
 
 /// Plans `scenario` on all devices of its cluster, whatever its schedule is. Errors: a model that is not
 /// layers, a cluster without a number of devices, those of plan_pipeline().

@@ -59,7 +59,8 @@ constexpr std::array kRules = {std::pair{Word{"balanced"}, Partition::Rule::bala
                                std::pair{Word{"block"}, Partition::Rule::block},
                                std::pair{Word{"pipedream"}, Partition::Rule::pipedream}};
 constexpr std::array kObjectives = {std::pair{Word{"maximum"}, PlanObjective::maximum},
-                                    std::pair{Word{"sum"}, PlanObjective::sum}};
+                                    std::pair{Word{"sum"}, PlanObjective::sum},
+                                    std::pair{Word{"maximum-printed"}, PlanObjective::maximum_printed}};
 constexpr std::array kTransfers = {std::pair{Word{"counted"}, CutTransfers::counted},
                                    std::pair{Word{"free"}, CutTransfers::free}};
 
@@ -127,7 +128,8 @@ Partition read_partition_mapping(const Node& node, Problem& problem) {
       .plan = {.objective = reader.choice("objective", kObjectives).value_or(PlanObjective::maximum),
                .form = reader.flag("straight").value_or(false) ? PlanForm::straight : PlanForm::replicated,
                .transfers = reader.choice("cut_transfers", kTransfers).value_or(CutTransfers::counted),
-               .memory_limit = read_memory_limit(reader)}};
+               .memory_limit = read_memory_limit(reader)},
+      .states_objective = reader.has("objective")};
 }
 
 /// The index of the layer with that name; nothing where there is none.

@@ -397,4 +397,13 @@ FlatProgram flatten(const Program& lowered, const CostTable& costs, const Flatte
   return Flattener(lowered, costs, options).run();
 }
 
+FlatProgram with_bytes_of(FlatProgram flat, const Program& lowered, const CostTable& costs) {
+  const EdgeNumbers edges(lowered);
+  TransferSizes sizes(costs, edges);
+  for (FlatMessage& message : flat.messages) {
+    if (message.recv != kNone) message.bytes = sizes.of(flat.actions[index(message.first)]);
+  }
+  return flat;
+}
+
 }  // namespace penstock

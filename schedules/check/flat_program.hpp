@@ -80,4 +80,7 @@ struct FlattenOptions {
 /// iterations.
 FlatProgram flatten(const Program& lowered, const CostTable& costs, const FlattenOptions& options);
 
+/// The same layout with what its transfers carry under other costs. Requires no eager size.
+FlatProgram with_bytes_of(FlatProgram flat, const Program& lowered, const CostTable& costs);
+
 }  // namespace penstock

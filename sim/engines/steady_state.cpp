@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -115,8 +116,7 @@ std::optional<Period> period_of_iterations(const Experiment& experiment, Engine 
   });
 }
 
-// --- a stream
-// -----------------------------------------------------------------------------------------------
+// --- a stream -------------------------------------------------------------------------------------------
 
 /// What one microbatch does, rank by rank in program order.
 struct MicrobatchRow {
@@ -142,7 +142,9 @@ std::vector<MicrobatchRow> rows_by_microbatch(const EngineRun& run, const Progra
 }
 
 std::optional<Ns> shift(const MicrobatchRow& earlier, const MicrobatchRow& later) {
-  return earlier.actions == later.actions ? shift(earlier.times, later.times) : std::nullopt;
+  // Times first: most rows differ in one of the first few.
+  const auto amount = shift(earlier.times, later.times);
+  return amount && earlier.actions == later.actions ? amount : std::nullopt;
 }
 
 /// The period of the rows that are neither among the first nor the last `depth`.
@@ -190,6 +192,53 @@ std::int32_t dependency_depth(const Program& program) {
 
 std::optional<Period> period_of_stream(const EngineRun& run, const Program& program) {
   return period_of_rows(rows_by_microbatch(run, program), index(dependency_depth(program)));
+}
+
+std::vector<Ns> microbatch_ends(const EngineRun& run, const Program& program) {
+  std::vector<Ns> ends(index(program.microbatches), 0);
+  for (std::size_t p = 0; p < run.flat.actions.size(); ++p) {
+    const Action& action = run.flat.actions[p];
+    if (run.flat.ops[p] != FlatOp::compute || action.microbatch == kNoMicrobatch) continue;
+    Ns& end = ends[index(action.microbatch / program.slices)];
+    end = std::max(end, run.times.end[p]);
+  }
+  return ends;
+}
+
+namespace {
+
+/// What the busiest rank computes in a run.
+Ns most_compute(const EngineRun& run) {
+  Ns most = 0;
+  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
+    Ns busy = 0;
+    for (std::size_t p = index(run.flat.rank_begin[index(rank)]);
+         p < index(run.flat.rank_begin[index(rank) + 1]); ++p)
+      if (run.flat.ops[p] == FlatOp::compute) busy += run.times.end[p] - run.times.start[p];
+    most = std::max(most, busy);
+  }
+  return most;
+}
+
+}  // namespace
+
+std::optional<Period> mean_of_rounds(const EngineRun& run, const Program& program, std::int64_t round) {
+  const std::int64_t depth = dependency_depth(program);
+  const std::int64_t rounds = (program.microbatches - 2 * depth) / round;
+  if (rounds < 2) return std::nullopt;
+  // The last half of the whole rounds before the pipeline drains: what fills it is over. Between the mean
+  // ends of two stretches, since single ends go to and fro.
+  const std::int64_t stretch = std::max<std::int64_t>(1, rounds / 4) * round;
+  const auto last = program.microbatches - depth;
+  const std::vector<Ns> ends = microbatch_ends(run, program);
+  double moved_ns = 0;
+  for (std::int64_t m = last - stretch; m < last; ++m)
+    moved_ns += static_cast<double>(ends[index(m)] - ends[index(m - stretch)]);
+  const auto mean = static_cast<Ns>(std::llround(moved_ns / static_cast<double>(stretch)));
+  // It may fall short of what a rank has to compute, which no stream can.
+  const double share = static_cast<double>(stretch) / program.microbatches;
+  const auto least = static_cast<Ns>(std::ceil(static_cast<double>(most_compute(run)) * share));
+  return Period{std::max(mean, least), stretch};
 }
 
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine, const EngineRun& run) {

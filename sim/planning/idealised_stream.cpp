@@ -173,7 +173,7 @@ Simulated walked(FactorSet on, const Experiment& experiment, const PipelinePlan&
 Simulated simulated(FactorSet on, const PlannedScenario& planned, std::int64_t minibatches) {
   auto experiment = prepare(scenario_with(on, planned, minibatches));
   if (!experiment) return tl::unexpected(std::move(experiment.error().message));
-  const bool overlaps = !on.has(PlanFactor::overlap) && planned.objective == PlanObjective::maximum;
+  const bool overlaps = !on.has(PlanFactor::overlap) && planned.objective != PlanObjective::sum;
   if (overlaps) experiment->program = with_updates_one_minibatch_later(std::move(experiment->program));
   if (!on.has(PlanFactor::contention)) return walked(on, *experiment, planned.plan);
   auto run = run_engine(*experiment, Engine::automatic);

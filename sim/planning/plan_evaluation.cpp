@@ -1,7 +1,5 @@
-// A plan is made by a recurrence that leaves much out (filling, memory over time, links in common); here it
-// is run. Its period is the exact one where the simulation of the stream finds it, otherwise the mean over
-// the second half of a long stream, T(2n) - T(n) over n minibatches, which the filling of the pipeline does
-// not touch.
+// A recurrence leaves much out (filling, memory over time, links in common); here its plan is run, or one
+// that was found by running it. Its period is the steady one that `simulate` prints of the same scenario.
 
 #include "sim/planning/plan_evaluation.hpp"
 
@@ -26,6 +24,7 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "sim/planning/plan_search.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
@@ -56,41 +55,6 @@ PipelinePlan data_parallel(const PipelinePlan& plan) {
     all.weights += stage.weights;
   }
   return {.period_ns = 0, .stages = {all}};
-}
-
-/// A stream of minibatches that fills the pipeline, and its period.
-struct Stream {
-  Result result;
-  double period_ns = 0;
-};
-
-using Simulated = tl::expected<Result, std::string>;
-
-Simulated simulated(Scenario scenario, std::int32_t iterations, SteadyState steady) {
-  scenario.shape.iterations = iterations;
-  auto result = simulate_scenario(
-      scenario, {.memory = {.samples = false}, .steady = steady, .timeline = TimelineKept::none});
-  if (!result) return tl::unexpected(result.error().message);
-  return *std::move(result);
-}
-
-/// The exact period where the simulation finds one, otherwise the mean over the second half of a long stream.
-tl::expected<Stream, std::string> simulated_stream(const Scenario& scenario, double minibatch_size) {
-  auto result = simulated(scenario, 1, SteadyState::find);
-  if (!result) return tl::unexpected(result.error());
-  if (const auto rate = result->throughput.steady_samples_per_second)
-    return Stream{.result = *std::move(result), .period_ns = minibatch_size * 1e9 / *rate};
-  constexpr std::int32_t kHalf = 8;
-  const auto first_half = simulated(scenario, kHalf, SteadyState::skip);
-  if (!first_half) return tl::unexpected(first_half.error());
-  auto whole = simulated(scenario, 2 * kHalf, SteadyState::skip);
-  if (!whole) return tl::unexpected(whole.error());
-  const auto minibatches = kHalf * static_cast<double>(*scenario.batch.microbatches);
-  const double period = static_cast<double>(whole->makespan_ns - first_half->makespan_ns) / minibatches;
-  whole->notes.push_back(fmt::format(
-      "no exact period was found: the simulated one is the mean over the second {} of {} minibatches",
-      minibatches, 2 * minibatches));
-  return Stream{.result = *std::move(whole), .period_ns = period};
 }
 
 // --- the front ------------------------------------------------------------------------------------------
@@ -190,32 +154,39 @@ tl::expected<PlanEvaluation, std::string> evaluate_plan(const Scenario& scenario
 
 tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned) {
   const auto samples = static_cast<double>(planned.minibatch_size);
-  auto stream = simulated_stream(planned.scenario, samples);
-  if (!stream) return tl::unexpected(stream.error());
+  auto result =
+      simulate_scenario(planned.scenario, {.memory = {.samples = false}, .timeline = TimelineKept::none});
+  if (!result) return tl::unexpected(result.error().message);
   PlanEvaluation evaluation;
   evaluation.planned = std::move(planned);
   const PipelinePlan& plan = evaluation.planned.plan;
-  evaluation.simulated_period_ns = stream->period_ns;
-  evaluation.stage_peaks = peaks_of_stages(plan, stream->result);
-  evaluation.out_of_memory = std::ranges::any_of(
-      stream->result.ranks, [](const RankReport& rank) { return rank.memory.out_of_memory(); });
-  evaluation.notes = std::move(stream->result.notes);
+  // A stream that takes no time has no rate.
+  if (const auto rate = result->throughput.steady_samples_per_second)
+    evaluation.simulated_period_ns = samples * 1e9 / *rate;
+  evaluation.stage_peaks = peaks_of_stages(plan, *result);
+  evaluation.out_of_memory =
+      std::ranges::any_of(result->ranks, [](const RankReport& rank) { return rank.memory.out_of_memory(); });
+  evaluation.notes = std::move(result->notes);
   evaluation.bytes_per_sample = bytes_per_minibatch(plan) / samples;
   evaluation.data_parallel_bytes_per_sample = bytes_per_minibatch(data_parallel(plan)) / samples;
   return evaluation;
 }
 
-std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptions& options) {
+std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptions& options,
+                                       PlanRanking ranking, const std::optional<PlanEvaluation>& known) {
   const std::vector<ClusterSpec> parts = std::visit(
       [&](const auto& shape) { return parts_of(shape, scenario.cluster); }, scenario.cluster.shape);
   std::vector<PlanEvaluation> plans;
+  if (known && !known->out_of_memory) plans.push_back(*known);
   for (const ClusterSpec& part : parts) {
     for (const PlanForm form : {options.form, PlanForm::straight}) {
       Scenario on_part = scenario;
       on_part.cluster = part;
       PlanOptions as_form = options;
       as_form.form = form;
-      auto plan = evaluate_plan(on_part, as_form);
+      auto planned = plan_by(ranking, on_part, as_form);
+      if (!planned) continue;
+      auto plan = evaluate_plan(*std::move(planned));
       if (plan && !plan->out_of_memory) plans.push_back(*std::move(plan));
     }
   }

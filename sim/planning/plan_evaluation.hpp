@@ -3,6 +3,7 @@
 // `penstock plan`.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "sim/planning/plan_search.hpp"
 
 namespace penstock {
 
@@ -41,9 +43,11 @@ tl::expected<PlanEvaluation, std::string> evaluate_plan(const Scenario& scenario
 tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned);
 
 /// The front of time, memory and cost: plans for parts of the cluster (1 to all devices of a server, then
-/// whole servers; of a uniform cluster powers of two), replicated ones and straight ones, of which no other
-/// is at least as fast, as small and as cheap. By devices, then by period. Of a cluster given link by link
-/// only all devices count.
-std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptions& options);
+/// whole servers; of a uniform cluster powers of two), replicated ones and straight ones, and `known`, of
+/// which no other is at least as fast, as small and as cheap. By devices, then by period. Of a cluster given
+/// link by link only all devices count.
+std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptions& options,
+                                       PlanRanking ranking = PlanRanking::recurrence,
+                                       const std::optional<PlanEvaluation>& known = std::nullopt);
 
 }  // namespace penstock

@@ -89,6 +89,22 @@ std::string_view to_text(PlanFactor factor) {
   return "";
 }
 
+namespace {
+
+std::string_view ring_assumed(PlanObjective objective) {
+  switch (objective) {
+    case PlanObjective::maximum:
+      return "the same, level by level";
+    case PlanObjective::sum:
+      return "4(m-1)/m of them over each link";
+    case PlanObjective::maximum_printed:
+      return "2(m-1) of them over one link";
+  }
+  return "";
+}
+
+}  // namespace
+
 FactorMeaning meaning(PlanFactor factor, PlanObjective objective) {
   const bool adds_up = objective == PlanObjective::sum;
   switch (factor) {
@@ -98,7 +114,7 @@ FactorMeaning meaning(PlanFactor factor, PlanObjective objective) {
                       : "one direction after the other, over one link"};
     case PlanFactor::ring:
       return {"2(m-1)/m of the weights over each link to reduce gradients among m devices",
-              adds_up ? "4(m-1)/m of them over each link" : "2(m-1) of them over one link"};
+              ring_assumed(objective)};
     case PlanFactor::latency:
       return {"messages arrive after their route's latency, reductions after 2(m-1) of them", "no latency"};
     case PlanFactor::contention:

@@ -23,6 +23,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/mixed_bits.hpp"
 #include "sim/planning/plan_evaluation.hpp"
+#include "sim/planning/plan_search.hpp"
 
 namespace penstock {
 namespace {
@@ -54,19 +55,20 @@ PlanShape shape_of(const PipelinePlan& plan) {
 
 using Planned = tl::expected<PlannedScenario, std::string>;
 
-Planned planned_from_noise(const Scenario& truth, const PlanOptions& options, const Scenario& profile) {
-  auto planned = plan_scenario(profile, options);
+Planned planned_from_noise(const Scenario& truth, const PlanOptions& options, PlanRanking ranking,
+                           const Scenario& profile) {
+  auto planned = plan_by(ranking, profile, options);
   if (!planned) return planned;
   return with_times_of(*std::move(planned), truth);
 }
 
 /// A plan for every trial of every level.
-std::vector<Planned> plans_of(const Scenario& scenario, const PlanOptions& options,
+std::vector<Planned> plans_of(const Scenario& scenario, const PlanOptions& options, PlanRanking ranking,
                               const ProfileNoise& noise) {
   const auto trials = static_cast<std::size_t>(noise.trials);
   std::vector<Planned> plans(noise.levels.size() * trials);
   tbb::parallel_for(std::size_t{0}, plans.size(), [&](std::size_t i) {
-    plans[i] = planned_from_noise(scenario, options,
+    plans[i] = planned_from_noise(scenario, options, ranking,
                                   disturbed(scenario, noise.levels[i / trials], noise.seed, i % trials));
   });
   return plans;
@@ -119,13 +121,14 @@ RegretRow row_of(std::span<const Planned> trials, const PipelinePlan& truth, con
 
 tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& scenario,
                                                               const PlanOptions& options,
-                                                              const ProfileNoise& noise) {
-  auto truth = plan_scenario(scenario, options);
+                                                              const ProfileNoise& noise,
+                                                              PlanRanking ranking) {
+  auto truth = plan_by(ranking, scenario, options);
   if (truth) truth = with_times_of(*std::move(truth), scenario);
   if (!truth) return tl::unexpected(truth.error());
   if (truth->plan.period_ns <= 0)
     return tl::unexpected(std::string("the plan takes no time, so that none can take longer"));
-  std::vector<Planned> plans = plans_of(scenario, options, noise);
+  std::vector<Planned> plans = plans_of(scenario, options, ranking, noise);
   for (const Planned& plan : plans) {
     if (!plan) return tl::unexpected(plan.error());
   }

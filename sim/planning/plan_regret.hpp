@@ -8,6 +8,7 @@
 
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "sim/planning/plan_search.hpp"
 
 namespace penstock {
 
@@ -43,6 +44,7 @@ struct RegretRow {
 /// equal output on any number of them. Errors: those of evaluate_plan(); a plan that takes no time.
 tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& scenario,
                                                               const PlanOptions& options,
-                                                              const ProfileNoise& noise);
+                                                              const ProfileNoise& noise,
+                                                              PlanRanking ranking = PlanRanking::recurrence);
 
 }  // namespace penstock

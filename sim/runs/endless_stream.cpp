@@ -1,6 +1,7 @@
 // A stream shows its period when it is several times as long as microbatches depend on each other. Its length
 // follows from the schedule alone; where slow stages let queues fill for long, it is tried at four times the
-// length, and so on.
+// length, and so on. Where links are shared a stream may never repeat: then its rate is the mean over whole
+// rounds of the replicas, in the longest stream.
 
 #include "sim/runs/endless_stream.hpp"
 
@@ -79,30 +80,47 @@ std::optional<Stream> shortest_stream(const Scenario& scenario, const Experiment
   }
 }
 
-std::optional<double> rate_of(const EngineRun& run, const Experiment& stream) {
-  const auto period = period_of_stream(run, stream.program);
-  if (!period || period->period_ns == 0) return std::nullopt;
-  return samples_per_second(*period, stream.samples_per_microbatch);
+constexpr std::int64_t kRounds = 8;  // of the replicas, of which a rate without a period is the mean
+
+bool has_its_rounds(const Period& period, const Program& program) {
+  return period.microbatches >= kRounds * common_multiple_of_replicas(program);
+}
+
+std::optional<double> rate_of(const StreamRate& rate, const Experiment& stream) {
+  if (rate.period.period_ns == 0) return std::nullopt;
+  return samples_per_second(rate.period, stream.samples_per_microbatch);
 }
 
 }  // namespace
 
+StreamRate rate_of_stream(const EngineRun& run, const Program& program) {
+  if (const auto period = period_of_stream(run, program)) return {.period = *period, .is_exact = true};
+  const std::int64_t round = common_multiple_of_replicas(program);
+  return {.period = mean_of_rounds(run, program, round).value_or(Period{}), .is_exact = false};
+}
+
 std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Experiment& experiment,
                                             Engine engine) {
+  return endless_stream_within(kStreamAttempts, scenario, experiment, engine);
+}
+
+std::optional<EndlessStream> endless_stream_within(int attempts, const Scenario& scenario,
+                                                   const Experiment& experiment, Engine engine) {
   if (scenario.program || experiment.program.update != UpdateRule::microbatch) return std::nullopt;
   const auto planned = with_planned_partition(scenario);
   if (!planned) return std::nullopt;
-  constexpr int kAttempts = 4;
   std::optional<EndlessStream> found;
   auto stream = shortest_stream(*planned, experiment);
-  for (int attempt = 0; stream && attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; stream; ++attempt) {
     const Experiment& longer = stream->experiment;
     const auto run = run_engine(longer, engine);
     if (!run) break;
-    found = EndlessStream{.samples_per_second = rate_of(*run, longer),
+    const StreamRate rate = rate_of_stream(*run, longer.program);
+    found = EndlessStream{.samples_per_second = rate_of(rate, longer),
+                          .is_exact = rate.is_exact,
                           .memories = memory_of(*run, longer, {.samples = false}),
                           .is_of_any_length = stream->is_of_any_length};
-    if (found->samples_per_second) break;
+    if (rate.is_exact || (attempt + 1 >= attempts && has_its_rounds(rate.period, longer.program))) break;
     stream = stream_of(*planned, experiment, 4 * std::int64_t{longer.program.microbatches});
   }
   return found;

@@ -8,16 +8,31 @@
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/steady_state.hpp"
 
 namespace penstock {
 
 /// The steady state of a stream.
 struct EndlessStream {
-  std::optional<double> samples_per_second;  ///< absent: no period showed
-  std::vector<RankMemory> memories;          ///< one a rank; peaks, no curve
-  bool is_of_any_length = true;              ///< the scenario's number of microbatches was not asked for
+  std::optional<double> samples_per_second;  ///< absent: of a stream that takes no time
+  bool is_exact = true;  ///< a period showed; otherwise the rate is that of whole rounds of the replicas
+  std::vector<RankMemory> memories;  ///< one a rank; peaks, no curve
+  bool is_of_any_length = true;      ///< the scenario's number of microbatches was not asked for
 };
+
+/// What microbatches of a stream take, over how many of them.
+struct StreamRate {
+  Period period;  ///< of 0 microbatches where the stream is too short to say
+  bool is_exact = true;
+};
+
+/// The period of a stream that ran as one iteration of `program`, or the mean over whole rounds of its
+/// replicas.
+StreamRate rate_of_stream(const EngineRun& run, const Program& program);
+
+inline constexpr int kStreamAttempts = 4;  ///< each on a stream four times as long as the one before
 
 /// The stream of `scenario`, from which `experiment` was prepared. Neither the scenario's number of
 /// microbatches nor its iterations change the answer. Nothing when it has no such stream: updates come once
@@ -25,5 +40,8 @@ struct EndlessStream {
 /// beyond the engines.
 std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Experiment& experiment,
                                             Engine engine);
+/// The same with fewer attempts: a stream that would repeat later has the mean of its rounds.
+std::optional<EndlessStream> endless_stream_within(int attempts, const Scenario& scenario,
+                                                   const Experiment& experiment, Engine engine);
 
 }  // namespace penstock

@@ -215,6 +215,11 @@ tl::expected<Result, Hang> simulate(const Experiment& experiment, const Simulate
 
 namespace {
 
+constexpr const char* kMeanRate =
+    "the stream shows no period: its steady rate is the mean over whole rounds of the replicas, once the "
+    "pipeline "
+    "is full";
+
 /// That the rate of a stream is given although a device is too small for it; nothing when all are large
 /// enough, or when the run itself does not fit, which is reported anyway.
 std::optional<std::string> steady_memory_note(const Result& result, const EndlessStream& stream) {
@@ -277,6 +282,8 @@ tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
   Result& result = prediction->result;
   if (prediction->stream) {
     if (auto note = steady_memory_note(result, *prediction->stream)) result.notes.push_back(*std::move(note));
+    if (!prediction->stream->is_exact && result.throughput.steady_samples_per_second)
+      result.notes.emplace_back(kMeanRate);
   }
   return std::move(result);
 }

@@ -39,12 +39,11 @@ class EveryPlan {
       for (std::int32_t m = 1; m <= components; ++m) {
         if (last != (m == components) || (m > 1 && options_.form == PlanForm::straight)) continue;
         const std::int32_t later = components - m;
-        double period = stage_time(level, done, stage, m, (later * devices_below(level) + ahead) / m);
+        double period = stage_time(level, done, stage, m, (later * devices_below(level) + ahead) / m, first);
         if (!first) period = std::max(period, cut_time(level, done, m));
-        if (!last) {
+        if (!first && options_.objective == PlanObjective::sum)
           period = std::max(period, cut_time(level, done | stage, m));
-          period = std::max(period, best(level, done | stage, rest & ~stage, later, ahead, false));
-        }
+        if (!last) period = std::max(period, best(level, done | stage, rest & ~stage, later, ahead, false));
         least = std::min(least, period);
       }
     }
@@ -64,7 +63,7 @@ class EveryPlan {
     return true;
   }
 
-  double stage_time(std::size_t level, Set done, Set stage, std::int32_t m, double ahead) const {
+  double stage_time(std::size_t level, Set done, Set stage, std::int32_t m, double ahead, bool first) const {
     double weights = 0;
     for (std::size_t layer = 0; layer < graph_.layers.size(); ++layer)
       if (has(stage, layer)) weights += static_cast<double>(graph_.layers[layer].weights);
@@ -72,8 +71,10 @@ class EveryPlan {
                                ? device_time(stage, ahead)
                                : best(level - 1, done, stage, levels_[level - 1].components, ahead, true);
     const double seconds_per_byte = 1 / levels_[level].bytes_per_second;
-    if (options_.objective == PlanObjective::sum)
-      return (compute + 1e9 * 4 * (m - 1) * weights * seconds_per_byte / m) / m;
+    if (options_.objective == PlanObjective::sum) {
+      const double devices = first && level > 0 ? levels_[level - 1].components : 1;
+      return (compute + 1e9 * 4 * (m - 1) * weights * seconds_per_byte / (m * devices)) / m;
+    }
     return std::max(compute, 1e9 * 2 * (m - 1) * weights * seconds_per_byte) / m;
   }
 

@@ -12,7 +12,8 @@
 namespace penstock {
 
 /// The least period of all plans that use every component (in a straight pipeline, no level is straight
-/// with fewer), infinity when none fits. Exponential in the layers.
+/// with fewer), infinity when none fits. Of the objectives whose parts do not depend on each other: all but
+/// `maximum`, for which plain_recurrence.hpp is. Exponential in the layers.
 double brute_force_period_ns(const LayerGraph& graph, const std::vector<BandwidthLevel>& levels,
                              const PlanOptions& options);
 

@@ -1,0 +1,92 @@
+// What crosses servers is priced at the bandwidth between servers, the rest at that inside:
+//
+//   period = max over stages of  max( T/m, 2(m-1) W / (B m^2) )   and over cuts of  2 a / B
+//
+// as the objective `maximum` of pipedream_levels.cpp has it for stages that no level divides further.
+
+#include "scenarios/partition/stated_plan.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+/// Bytes a nanosecond of the lowest level with a component that holds all devices.
+double bandwidth_around(std::span<const BandwidthLevel> levels, std::span<const std::int32_t> devices) {
+  std::int32_t size = 1;
+  for (const BandwidthLevel& level : levels) {
+    size *= level.components;
+    const auto is_inside = [&](std::int32_t device) { return device / size == devices.front() / size; };
+    if (std::ranges::all_of(devices, is_inside)) return level.bytes_per_second / 1e9;
+  }
+  return levels.back().bytes_per_second / 1e9;
+}
+
+/// By layer, the last stage that reads it; its own where none does.
+std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector<StatedStage>& stages) {
+  std::vector<std::size_t> last(graph.layers.size(), 0);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    for (const std::int32_t layer : stages[s].layers) {
+      last[static_cast<std::size_t>(layer)] = s;
+      for (const std::int32_t input : graph.layers[static_cast<std::size_t>(layer)].inputs)
+        last[static_cast<std::size_t>(input)] = s;
+    }
+  }
+  return last;
+}
+
+PlannedStage with_sums(const LayerGraph& graph, const StatedStage& stated) {
+  PlannedStage stage{.layers = stated.layers, .devices = stated.devices};
+  for (const std::int32_t index : stated.layers) {
+    const Layer& layer = graph.layers[static_cast<std::size_t>(index)];
+    stage.compute_ns += layer.forward_ns + layer.backward_ns;
+    stage.weights += layer.weights;
+    stage.held += layer.kept_bytes();
+  }
+  return stage;
+}
+
+}  // namespace
+
+PipelinePlan stated_plan(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
+                         const std::vector<StatedStage>& stages, std::int64_t state_bytes_per_weight_byte) {
+  PipelinePlan plan;
+  const std::vector<std::size_t> last = last_readers(graph, stages);
+  Bytes alive = 0;
+  std::vector<Bytes> dies(stages.size(), 0);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    PlannedStage stage = with_sums(graph, stages[s]);
+    for (const std::int32_t index : stages[s].layers) {
+      const auto layer = static_cast<std::size_t>(index);
+      alive += graph.layers[layer].output;
+      dies[last[layer]] += graph.layers[layer].output;
+    }
+    alive -= dies[s];
+    stage.cut = alive;
+    const auto replicas = static_cast<double>(stage.devices.size());
+    stage.reduction_ns = 2 * (replicas - 1) * static_cast<double>(stage.weights) /
+                         (bandwidth_around(levels, stage.devices) * replicas * replicas);
+    if (s + 1 < stages.size()) {
+      std::vector<std::int32_t> around = stage.devices;
+      around.insert(around.end(), stages[s + 1].devices.begin(), stages[s + 1].devices.end());
+      stage.cut_ns = 2 * static_cast<double>(stage.cut) / bandwidth_around(levels, around);
+    }
+    plan.stages.push_back(std::move(stage));
+  }
+  plan.stages = with_minibatches_in_flight(std::move(plan.stages), graph, state_bytes_per_weight_byte);
+  plan.period_ns = recurrence_period_ns(plan, PlanObjective::maximum);
+  return plan;
+}
+
+}  // namespace penstock

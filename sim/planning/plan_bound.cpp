@@ -1,0 +1,178 @@
+// With C_s the compute of a minibatch on stage s, R_s its ring, r_s its replicas, W_s its warm-up and x the
+// bytes that a minibatch sends over a link of bandwidth B:
+//
+//   period >= (C_s + R_s) / r_s                                   a replica's STEP waits for its ring
+//   period >= x / B                                               of every link
+//   period >= (way from F on s to the end and back + R_s) / (r_s (W_s + 1))
+//
+// since forward j + W + 1 of a replica follows the update by its minibatch j. With gradients in buckets the
+// ring may hide behind the backward pass: max(C_s, R_s).
+
+#include "sim/planning/plan_bound.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/planning/plan_choice.hpp"
+#include "topology/cluster.hpp"
+#include "topology/collective.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kRoundings = 1 - 1e-7;  // of the simulator's whole nanoseconds
+
+/// Replicas of one stage after the other, each on the server that has most devices left.
+std::vector<std::int32_t> spread(const PlanChoice& choice, std::int32_t servers, std::int32_t size) {
+  std::vector<std::int32_t> used(static_cast<std::size_t>(servers), 0);
+  std::vector<std::int32_t> devices;
+  for (std::int32_t rank = 0; rank < choice.device_count(); ++rank) {
+    const auto emptiest = std::ranges::min_element(used) - used.begin();
+    devices.push_back((static_cast<std::int32_t>(emptiest) * size) +
+                      used[static_cast<std::size_t>(emptiest)]++);
+  }
+  return devices;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const BandwidthLevel> levels) {
+  if (choice.placement == PlanPlacement::stated) return choice.devices;
+  if (choice.placement == PlanPlacement::spread && levels.size() > 1) {
+    std::int32_t size = 1;
+    for (const BandwidthLevel& level : levels.first(levels.size() - 1)) size *= level.components;
+    return spread(choice, levels.back().components, size);
+  }
+  std::vector<std::int32_t> devices(static_cast<std::size_t>(choice.device_count()));
+  std::iota(devices.begin(), devices.end(), 0);
+  return devices;
+}
+
+PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
+                     std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets)
+    : levels_(levels.begin(), levels.end()),
+      cluster_(cluster),
+      overhead_ns_(static_cast<double>(2 * graph.overhead_ns)),
+      buckets_(buckets) {
+  std::vector<std::size_t> last(graph.layers.size(), 0);
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    last[static_cast<std::size_t>(order[place])] = place;
+    for (const std::int32_t input : graph.layers[static_cast<std::size_t>(order[place])].inputs)
+      last[static_cast<std::size_t>(input)] = place;
+  }
+  std::vector<double> dies(order.size(), 0);
+  sums_.assign(order.size() + 1, {});
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const Layer& layer = graph.layers[static_cast<std::size_t>(order[place])];
+    const auto output = static_cast<double>(layer.output);
+    dies[last[static_cast<std::size_t>(order[place])]] += output;
+    sums_[place + 1] = {
+        .time_ns = sums_[place].time_ns + static_cast<double>(layer.forward_ns + layer.backward_ns),
+        .weights = sums_[place].weights + static_cast<double>(layer.weights),
+        .alive = sums_[place].alive + output - dies[place]};
+  }
+}
+
+const PlanBound::Way& PlanBound::way(std::int32_t from, std::int32_t to) {
+  const auto [entry, fresh] = ways_.try_emplace({from, to});
+  if (!fresh) return entry->second;
+  const Route route = cluster_.route(from, to);
+  entry->second = {.links = {route.links.begin(), route.links.end()},
+                   .ns_per_byte = 1e9 / route.bytes_per_second,
+                   .latency_ns = static_cast<double>(route.latency_ns)};
+  return entry->second;
+}
+
+void PlanBound::load(std::int32_t link, double bytes) {
+  const auto at = static_cast<std::size_t>(link);
+  if (at >= link_ns_.size()) link_ns_.resize(at + 1, 0);
+  link_ns_[at] += bytes * 1e9 / cluster_.link_bytes_per_second(link);
+}
+
+const PlanBound::Ring& PlanBound::ring(Devices devices) {
+  std::vector<std::int32_t> key(devices.begin(), devices.end());
+  const auto known = rings_.find(key);
+  if (known != rings_.end()) return known->second;
+  Ring ring;
+  const std::vector<std::int32_t> order = ring_order(cluster_, devices);
+  constexpr Bytes kBytes = Bytes{1} << 30;
+  const RingCost cost = ring_cost(cluster_, order, Collective::all_reduce, kBytes);
+  const double part = static_cast<double>(cost.bytes_per_link) / kBytes;
+  ring.ns_per_byte = part * 1e9 / cost.bytes_per_second;
+  ring.latency_ns = static_cast<double>(cost.latency_ns);
+  for (std::size_t i = 0; order.size() > 1 && i < order.size(); ++i) {
+    for (const std::int32_t link : way(order[i], order[(i + 1) % order.size()]).links)
+      ring.loads.emplace_back(link, part);
+  }
+  return rings_.emplace(std::move(key), std::move(ring)).first->second;
+}
+
+void PlanBound::load_ring(const Ring& ring, double bytes, double minibatches) {
+  for (const auto& [link, part] : ring.loads) load(link, part * bytes / minibatches);
+}
+
+/// Loads the links with a minibatch there and back; the least that it takes both ways.
+double PlanBound::cross(Devices from, Devices to, double bytes) {
+  const std::size_t pairs = std::lcm(from.size(), to.size());
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t pair = 0; pair < pairs; ++pair) {
+    const std::int32_t here = from[pair % from.size()];
+    const std::int32_t there = to[pair % to.size()];
+    double ns = 0;
+    for (const Way* one : {&way(here, there), &way(there, here)}) {
+      ns += one->ns_per_byte * bytes + one->latency_ns;
+      for (const std::int32_t link : one->links) load(link, bytes / static_cast<double>(pairs));
+    }
+    least = std::min(least, ns);
+  }
+  return least;
+}
+
+double PlanBound::period_ns(const PlanChoice& choice) {
+  const std::vector<std::int32_t> devices = devices_of(choice, levels_);
+  link_ns_.assign(link_ns_.size(), 0);
+  double period = 0;
+  double way_ns = 0;  // from the stage's forward to the end and back
+  std::size_t end = devices.size();
+  auto later = static_cast<std::int32_t>(0);
+  Devices behind;
+  for (std::size_t s = choice.stages(); s-- > 0;) {
+    const auto replicas = static_cast<std::size_t>(choice.replicas[s]);
+    const Devices here(devices.data() + end - replicas, replicas);
+    end -= replicas;
+    const Sums& before = sums_[static_cast<std::size_t>(s == 0 ? 0 : choice.cuts[s - 1])];
+    const Sums& after =
+        s < choice.cuts.size() ? sums_[static_cast<std::size_t>(choice.cuts[s])] : sums_.back();
+    const double compute = after.time_ns - before.time_ns + overhead_ns_;
+    const double weights = after.weights - before.weights;
+    if (!behind.empty()) way_ns += cross(here, behind, after.alive);
+    way_ns += compute;
+    const auto r = static_cast<double>(replicas);
+    double reduction = 0;
+    if (replicas > 1) {
+      const Ring& around = ring(here);
+      reduction = around.ns_per_byte * weights + around.latency_ns;
+      load_ring(around, weights, r);
+    }
+    const bool hides = buckets_ || choice.buckets > 0;
+    period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
+    const double warmup = std::floor(static_cast<double>(later + choice.replicas[s] - 1) / r) + choice.deeper;
+    period = std::max(period, (way_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
+    later += choice.replicas[s];
+    behind = here;
+  }
+  for (const double ns : link_ns_) period = std::max(period, ns);
+  return period * kRoundings;
+}
+
+}  // namespace penstock

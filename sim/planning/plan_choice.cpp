@@ -1,0 +1,173 @@
+// Cuts and replicas as two lists; a move copies them and changes an entry or two:
+//
+//   layers  0 1 2 | 3 4 | 5        cuts 3 5        a cut moves, a stage splits:   0 1 | 2 | 3 4 | 5
+//   replicas  4      1    2        replicas 4 1 2                                   3   1    1    2
+
+#include "sim/planning/plan_choice.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "scenarios/partition/plan_options.hpp"
+
+namespace penstock {
+namespace {
+
+class Moves {
+ public:
+  Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
+    if (from_.placement != PlanPlacement::stated) return;
+    from_.placement = PlanPlacement::in_order;
+    from_.devices.clear();
+    found_.push_back(from_);
+  }
+
+  std::vector<PlanChoice> all() {
+    move_cuts();
+    move_replicas();
+    for (std::size_t stage = 0; stage < from_.stages(); ++stage) split(stage);
+    for (std::size_t stage = 0; stage + 1 < from_.stages(); ++stage) merge(stage);
+    for (PlanChoice& choice : found_)
+      if (!reduces(choice)) choice.buckets = 0;
+    return std::move(found_);
+  }
+
+ private:
+  std::int32_t begin_of(std::size_t stage) const { return stage == 0 ? 0 : from_.cuts[stage - 1]; }
+  std::int32_t end_of(std::size_t stage) const {
+    return stage == from_.cuts.size() ? space_.layers : from_.cuts[stage];
+  }
+  std::int32_t idle() const { return space_.devices - from_.device_count(); }
+  bool is_straight() const { return space_.form == PlanForm::straight; }
+
+  void move_cuts() {
+    for (std::size_t cut = 0; cut < from_.cuts.size(); ++cut) {
+      for (std::int32_t place = begin_of(cut) + 1; place < end_of(cut + 1); ++place) {
+        if (place == from_.cuts[cut]) continue;
+        found_.push_back(from_);
+        found_.back().cuts[cut] = place;
+      }
+    }
+  }
+
+  void add_with(std::size_t giver, std::size_t taker) {
+    found_.push_back(from_);
+    if (giver < from_.stages()) --found_.back().replicas[giver];
+    if (taker < from_.stages()) ++found_.back().replicas[taker];
+  }
+
+  void move_replicas() {
+    if (is_straight()) return;
+    const std::size_t nobody = from_.stages();
+    for (std::size_t stage = 0; stage < from_.stages(); ++stage) {
+      if (idle() > 0) add_with(nobody, stage);
+      if (from_.replicas[stage] == 1) continue;
+      add_with(stage, nobody);
+      for (std::size_t taker = 0; taker < from_.stages(); ++taker)
+        if (taker != stage) add_with(stage, taker);
+    }
+  }
+
+  void split(std::size_t stage) {
+    // An idle device makes up for the replica that a stage of one lacks.
+    const bool takes_idle = idle() > 0 && (is_straight() || from_.replicas[stage] == 1);
+    const std::int32_t shared = from_.replicas[stage] + (takes_idle ? 1 : 0);
+    for (std::int32_t share = 1; share < shared; ++share) {
+      for (std::int32_t place = begin_of(stage) + 1; place < end_of(stage); ++place) {
+        PlanChoice& choice = found_.emplace_back(from_);
+        const auto at = static_cast<std::ptrdiff_t>(stage);
+        choice.cuts.insert(choice.cuts.begin() + at, place);
+        choice.replicas[stage] = share;
+        choice.replicas.insert(choice.replicas.begin() + at + 1, shared - share);
+      }
+    }
+  }
+
+  void merge(std::size_t stage) {
+    PlanChoice merged = from_;
+    const auto at = static_cast<std::ptrdiff_t>(stage);
+    merged.cuts.erase(merged.cuts.begin() + at);
+    merged.replicas[stage] = is_straight() ? 1 : from_.replicas[stage] + from_.replicas[stage + 1];
+    merged.replicas.erase(merged.replicas.begin() + at + 1);
+    found_.push_back(merged);
+    if (is_straight()) return;
+    for (std::int32_t handed = 1; handed <= 2 && handed < merged.replicas[stage]; ++handed) {
+      for (std::size_t taker = 0; taker < merged.stages(); ++taker) {
+        if (taker == stage) continue;
+        PlanChoice& choice = found_.emplace_back(merged);
+        choice.replicas[stage] -= handed;
+        choice.replicas[taker] += handed;
+      }
+    }
+  }
+
+  PlanChoice from_;
+  const PlanSpace& space_;
+  std::vector<PlanChoice> found_;
+};
+
+/// Adds all choices that begin as `begun` does, whose last stage ends before `begun.cuts.back()`.
+void add_choices(PlanChoice begun, const PlanSpace& space, std::vector<PlanChoice>& found) {
+  const std::int32_t from = begun.cuts.empty() ? 0 : begun.cuts.back();
+  const std::int32_t left = space.devices - begun.device_count();
+  const std::int32_t most = space.form == PlanForm::straight ? std::min(left, 1) : left;
+  for (std::int32_t replicas = 1; replicas <= most; ++replicas) {
+    PlanChoice next = begun;
+    next.replicas.push_back(replicas);
+    found.push_back(next);
+    if (left == replicas) continue;
+    for (std::int32_t cut = from + 1; cut < space.layers; ++cut) {
+      next.cuts.push_back(cut);
+      add_choices(next, space, found);
+      next.cuts.pop_back();
+    }
+  }
+}
+
+}  // namespace
+
+std::int32_t PlanChoice::device_count() const { return std::accumulate(replicas.begin(), replicas.end(), 0); }
+
+bool reduces(const PlanChoice& choice) {
+  return std::ranges::any_of(choice.replicas, [](std::int32_t replicas) { return replicas > 1; });
+}
+
+std::string configuration_of(const PlanChoice& choice) {
+  return fmt::format("{}", fmt::join(choice.replicas, "-"));
+}
+
+// Of k stages there are C(layers - 1, k - 1) ways to cut and C(devices, k) ways to replicate on up to all
+// devices; straight, one.
+std::int64_t count_choices(const PlanSpace& space, std::int64_t most) {
+  double total = 0;
+  double cuts = 1;
+  double replications = space.devices;
+  for (std::int32_t stages = 1; stages <= std::min(space.layers, space.devices); ++stages) {
+    total += cuts * (space.form == PlanForm::straight ? 1 : replications);
+    cuts *= static_cast<double>(space.layers - stages) / stages;
+    replications *= static_cast<double>(space.devices - stages) / (stages + 1);
+    if (total > static_cast<double>(most)) return most;
+  }
+  return std::llround(total);
+}
+
+std::vector<PlanChoice> all_choices(const PlanSpace& space) {
+  std::vector<PlanChoice> found;
+  add_choices({}, space, found);
+  return found;
+}
+
+std::vector<PlanChoice> neighbours(const PlanChoice& choice, const PlanSpace& space) {
+  return Moves(choice, space).all();
+}
+
+}  // namespace penstock

@@ -1,0 +1,307 @@
+// Recurrences propose, the simulator ranks. What a recurrence leaves out (links in common, filling, the order
+// of reductions) decides between plans, so that its optimum is one start among many:
+//
+//   starts --simulate--> the best dozen, and the best of each family --move while it helps--> the plan
+//
+// Moves go through the neighbours in the order of a bound that costs a microsecond, up to the current period:
+// no plan beyond can be faster. Where all plans are few, all are tried.
+
+#include "sim/planning/plan_search.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/partition/pipedream_partition.hpp"
+#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/planning/plan_choice.hpp"
+#include "sim/planning/plan_starts.hpp"
+#include "sim/planning/plan_trials.hpp"
+#include "sim/runs/endless_stream.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kFewPlans = 1500;  // all of which are tried
+constexpr std::int64_t kFirstShare = 32;  // simulations of each start before the first choice
+constexpr std::int64_t kShareOfVariants =
+    10;                                // each variant of the best plan has that part of the simulations
+constexpr int kMostLonger = 24;        // plans that are given a longer stream
+constexpr int kMostSettled = 3;        // and one as long as `simulate` takes
+constexpr std::size_t kImproved = 12;  // starts, beside the best of each family
+
+class Search {
+ public:
+  Search(const Scenario& scenario, const PlanningTask& task, std::int64_t simulations)
+      : task_(task),
+        most_simulations_(simulations),
+        trials_(scenario, task),
+        space_{.layers = trials_.layers(), .devices = trials_.devices(), .form = task.options.form} {}
+
+  tl::expected<SearchedPlan, std::string> run() {
+    if (!trials_.error().empty()) return tl::unexpected(trials_.error());
+    const std::vector<PlanStart> starts = plan_starts(task_, trials_);
+    const bool tries_all = count_choices(space_, kFewPlans + 1) <= kFewPlans;
+    try_starts(starts);
+    if (tries_all) try_all();
+    for (const PlanStart& best : best_of_families(starts)) try_starts(variants_of(best, task_));
+    improve_all(to_improve());
+    vary_best();
+    settle();
+    if (!best_ || !trials_.of(*best_).fits) return tl::unexpected(nothing_fits());
+    auto planned = trials_.scenario_of(*best_);
+    if (!planned) return tl::unexpected(planned.error());
+    return SearchedPlan{.planned = *std::move(planned),
+                        .candidates = candidates(),
+                        .simulations = trials_.simulations(),
+                        .pruned = pruned_,
+                        .tried_all = tries_all};
+  }
+
+ private:
+  /// What it holds is asked only between plans that are equal otherwise.
+  bool is_better(const PlanChoice& a, const PlanChoice& b) {
+    if (is_faster(a, b)) return true;
+    if (is_faster(b, a)) return false;
+    return std::tuple(trials_.peak_bytes(a), a) < std::tuple(trials_.peak_bytes(b), b);
+  }
+
+  /// Worth a step: on a plateau of equal periods no step is.
+  bool is_faster(const PlanChoice& a, const PlanChoice& b) {
+    const auto key_of = [&](const PlanChoice& choice) {
+      const Trial& trial = trials_.of(choice);
+      const double by = trial.fits ? trial.period_ns : static_cast<double>(trials_.peak_bytes(choice));
+      return std::tuple(!trial.fits, by, choice.device_count());
+    };
+    return key_of(a) < key_of(b);
+  }
+
+  /// True where no simulation can make the choice better than `than`.
+  bool is_ruled_out(const PlanChoice& choice, const PlanChoice& than) {
+    const Trial& known = trials_.of(than);
+    return known.fits && trials_.bound_ns(choice) > known.period_ns;
+  }
+
+  const Trial& attempt(const PlanChoice& choice) {
+    const Trial& trial = trials_.of(choice);
+    if (!best_ || is_better(choice, *best_)) best_ = choice;
+    return trial;
+  }
+
+  /// In the order of their bounds, so that what is fast is known early.
+  template <class Item, class Do>
+  void by_bound(std::vector<Item> items, const Do& act) {
+    std::vector<std::pair<double, std::size_t>> order;
+    order.reserve(items.size());
+    for (std::size_t i = 0; i < items.size(); ++i)
+      order.emplace_back(trials_.bound_ns(choice_of(items[i])), i);
+    std::ranges::sort(order);
+    for (const auto& [bound, i] : order) act(items[i]);
+  }
+  static const PlanChoice& choice_of(const PlanChoice& choice) { return choice; }
+  static const PlanChoice& choice_of(const PlanStart& start) { return start.choice; }
+
+  void try_starts(const std::vector<PlanStart>& starts) {
+    by_bound(starts, [&](const PlanStart& start) {
+      // One of each family is always there to see.
+      const bool is_seen = !seen_.insert(start.family).second;
+      if (is_seen && start.family == PlanFamily::two_stages && is_ruled_out(start.choice, *best_)) {
+        ++pruned_;
+        return;
+      }
+      attempt(start.choice);
+      tried_.push_back(start);
+    });
+  }
+
+  std::vector<PlanCandidate> candidates() {
+    std::vector<PlanCandidate> found;
+    for (const PlanStart& start : tried_) {
+      const Trial& trial = trials_.of(start.choice);
+      found.push_back(
+          {.name = start.name,
+           .predicted_ns = start.promised_ns ? *start.promised_ns : trials_.plan_of(start.choice).period_ns,
+           .simulated_ns = trial.period_ns,
+           .is_exact = trial.is_exact,
+           .peak_bytes = trials_.peak_bytes(start.choice),
+           .fits = trial.fits});
+    }
+    return found;
+  }
+
+  void try_all() {
+    by_bound(all_choices(space_), [&](const PlanChoice& choice) {
+      if (!is_ruled_out(choice, *best_)) attempt(choice);
+    });
+  }
+
+  std::vector<PlanStart> best_of_families(const std::vector<PlanStart>& starts) {
+    std::map<PlanFamily, const PlanStart*> best;
+    for (const PlanStart& start : starts) {
+      if (trials_.known(start.choice) == nullptr) continue;
+      const PlanStart*& of_family = best[start.family];
+      if (of_family == nullptr || is_better(start.choice, of_family->choice)) of_family = &start;
+    }
+    std::vector<PlanStart> found;
+    found.reserve(best.size());
+    for (const auto& [family, start] : best) found.push_back(*start);
+    return found;
+  }
+
+  std::vector<PlanChoice> to_improve() {
+    std::vector<PlanChoice> chosen;
+    const auto add = [&](const PlanChoice& choice) {
+      if (std::ranges::find(chosen, choice) == chosen.end()) chosen.push_back(choice);
+    };
+    if (best_) add(*best_);
+    std::vector<PlanStart> sorted = tried_;
+    std::ranges::sort(sorted,
+                      [&](const PlanStart& a, const PlanStart& b) { return is_better(a.choice, b.choice); });
+    for (std::size_t i = 0; i < std::min(kImproved, sorted.size()); ++i) add(sorted[i].choice);
+    for (const PlanStart& start : best_of_families(tried_)) add(start.choice);
+    return chosen;
+  }
+
+  /// All starts go a few moves, the better half of them twice as many, and so on: what will be best shows
+  /// early, and no start is given up before it has moved. The others follow while simulations are left.
+  void improve_all(std::vector<PlanChoice> front) {
+    std::vector<PlanChoice> later;
+    for (std::int64_t share = kFirstShare; !front.empty(); share *= 2) {
+      std::vector<PlanChoice> moving;
+      for (const PlanChoice& start : front) {
+        const std::optional<PlanChoice> reached = improved(start, share);
+        if (reached && std::ranges::find(moving, *reached) == moving.end()) moving.push_back(*reached);
+      }
+      std::ranges::sort(moving, [&](const PlanChoice& a, const PlanChoice& b) { return is_better(a, b); });
+      const auto half = moving.begin() + (std::ssize(moving) + 1) / 2;
+      later.insert(later.end(), half, moving.end());
+      front.assign(moving.begin(), half);
+    }
+    std::ranges::sort(later, [&](const PlanChoice& a, const PlanChoice& b) { return is_better(a, b); });
+    for (const PlanChoice& start : later) improved(start, most_simulations_);
+  }
+
+  /// What helps a start may help the best plan, too.
+  void vary_best() {
+    if (!best_) return;
+    const PlanStart best{.family = PlanFamily::even, .name = "best", .choice = *best_};
+    for (const PlanStart& variant : variants_of(best, task_)) {
+      if (trials_.simulations() >= most_simulations_) return;
+      attempt(variant.choice);
+      improved(variant.choice, most_simulations_ / kShareOfVariants);
+    }
+  }
+
+  /// The first move that helps is taken, until none does (nothing then) or `share` simulations are made.
+  std::optional<PlanChoice> improved(PlanChoice current, std::int64_t share) {
+    const std::int64_t end = std::min(most_simulations_, trials_.simulations() + share);
+    const auto is_over = [&] { return trials_.simulations() >= end; };
+    bool moves = true;
+    while (moves && !is_over()) {
+      moves = false;
+      by_bound(neighbours(current, space_), [&](const PlanChoice& next) {
+        if (moves || is_over() || is_ruled_out(next, current)) return;
+        attempt(next);
+        if (!is_faster(next, current)) return;
+        current = next;
+        moves = true;
+      });
+    }
+    if (trials_.simulations() >= most_simulations_ || (!moves && !is_over())) return std::nullopt;
+    return current;
+  }
+
+  /// A short stream that shows no period only says about what a plan takes. Longer ones decide about the best
+  /// of these, and those that `simulate` takes about the best of all.
+  void settle() {
+    settle(2, kMostLonger);
+    settle(kStreamAttempts, kMostSettled);
+    if (best_ && !is_known(*best_, kStreamAttempts))
+      take_best([&](const PlanChoice& choice) { return is_known(choice, kStreamAttempts); });
+  }
+
+  bool is_known(const PlanChoice& choice, int attempts) {
+    const Trial& trial = trials_.of(choice);
+    return trial.is_exact || trial.attempts >= attempts;
+  }
+
+  void settle(int attempts, int most) {
+    for (int settled = 0; settled < most && best_ && !is_known(*best_, attempts); ++settled) {
+      trials_.settled(*best_, attempts);
+      take_best([](const PlanChoice&) { return true; });
+    }
+  }
+
+  template <class IsMeant>
+  void take_best(const IsMeant& is_meant) {
+    best_.reset();
+    for (const PlanChoice& choice : trials_.tried_choices())
+      if (is_meant(choice) && (!best_ || is_better(choice, *best_))) best_ = choice;
+  }
+
+  /// A recurrence may name the layer that is too large.
+  std::string nothing_fits() {
+    const auto plan =
+        plan_pipeline(task_.layers, task_.levels, task_.options, task_.state_bytes_per_weight_byte);
+    if (!plan) return plan.error();
+    return fmt::format(
+        "no plan of {} that were simulated keeps within {} bytes a device: the least peak is {} bytes; take "
+        "a "
+        "smaller minibatch, more devices, or devices with more memory",
+        trials_.simulations(), task_.options.memory_limit.value_or(0),
+        best_ ? trials_.peak_bytes(*best_) : 0);
+  }
+
+  const PlanningTask& task_;
+  std::int64_t most_simulations_;
+  PlanTrials trials_;
+  PlanSpace space_;
+  std::set<PlanFamily> seen_;
+  std::vector<PlanStart> tried_;
+  std::optional<PlanChoice> best_;
+  std::int64_t pruned_ = 0;
+};
+
+}  // namespace
+
+tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
+                                                    std::int64_t simulations) {
+  PlanOptions ranked = options;
+  ranked.objective = PlanObjective::maximum;
+  const auto task = planning_task(scenario, ranked);
+  if (!task) return tl::unexpected(task.error());
+  // Layers that no plan can be made of are refused in the recurrence's words.
+  PlanOptions anywhere = task->options;
+  anywhere.memory_limit.reset();
+  if (auto plan = plan_pipeline(task->layers, task->levels, anywhere); !plan)
+    return tl::unexpected(plan.error());
+  return Search(scenario, *task, simulations).run();
+}
+
+tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Scenario& scenario,
+                                                   const PlanOptions& options) {
+  switch (ranking) {
+    case PlanRanking::simulated:
+      return search_plan(scenario, options, kPlanSimulations / 20).map([](SearchedPlan found) {
+        return std::move(found.planned);
+      });
+    case PlanRanking::recurrence:
+      break;
+  }
+  return plan_scenario(scenario, options);
+}
+
+}  // namespace penstock

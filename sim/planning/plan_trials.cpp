@@ -1,0 +1,262 @@
+// A trial is the run that `simulate` would make of the same scenario: one stream that fills its pipeline,
+// from which the period is read where it repeats. It is as long as the shortest of endless_stream.hpp; a rate
+// that is exact there is the one that `simulate` prints.
+
+#include "sim/planning/plan_trials.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
+#include "scenarios/partition/stated_plan.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/event_walk.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/network/message_costs.hpp"
+#include "sim/planning/plan_bound.hpp"
+#include "sim/planning/plan_choice.hpp"
+#include "sim/runs/endless_stream.hpp"
+
+namespace penstock {
+namespace {
+
+std::int32_t device_count(const PlanningTask& task) {
+  std::int32_t devices = 1;
+  for (const BandwidthLevel& level : task.levels) devices *= level.components;
+  return devices;
+}
+
+/// Forwards before the first backward, as 1F1B-RR has them.
+std::vector<std::int32_t> warmups(const PlanChoice& choice) {
+  std::vector<std::int32_t> counts;
+  std::int32_t from_here = choice.device_count();
+  for (const std::int32_t replicas : choice.replicas) {
+    counts.push_back((from_here - 1) / replicas);
+    from_here -= replicas;
+  }
+  return counts;
+}
+
+/// Minibatches of a stream that shows its period: four times as many as depend on each other.
+std::int64_t stream_length(const PlanChoice& choice) {
+  std::int64_t multiple = 1;
+  std::int64_t depth = 1;
+  const std::vector<std::int32_t> warmup = warmups(choice);
+  for (std::size_t s = 0; s < choice.stages(); ++s) {
+    const std::int64_t replicas = choice.replicas[s];
+    multiple = std::lcm(multiple, replicas);
+    depth = std::max(depth, (warmup[s] + choice.deeper + 1) * replicas + 1);
+  }
+  const std::int64_t least = std::max(4 * (depth + 1) + 64, 2 * (depth + 1) + 3 * multiple);
+  return (least + multiple - 1) / multiple * multiple;
+}
+
+std::vector<std::int32_t> identity(std::size_t count) {
+  std::vector<std::int32_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+constexpr std::size_t kMostLayouts = 256;  // kept at a time
+constexpr double kCannotRun = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
+    : scenario_(scenario), task_(task), devices_(device_count(task)) {
+  const std::vector<StatedStage> all = {{.layers = identity(task.layers.layers.size()),
+                                         .devices = identity(static_cast<std::size_t>(devices_))}};
+  const auto in_order = scenario_of_plan(
+      scenario, task, stated_plan(task.layers, task.levels, all, task.state_bytes_per_weight_byte));
+  if (!in_order) {
+    error_ = in_order.error();
+    return;
+  }
+  auto built = build_cluster(in_order->scenario.cluster, devices_);
+  if (!built) {
+    error_ = built.error();
+    return;
+  }
+  cluster_ = *std::move(built);
+  add_order(all.front().layers);
+}
+
+std::size_t PlanTrials::add_order(std::vector<std::int32_t> layers) {
+  bounds_.emplace_back(task_.layers, layers, task_.levels, cluster_, !scenario_.shape.buckets.empty());
+  orders_.push_back(std::move(layers));
+  return orders_.size() - 1;
+}
+
+std::size_t PlanTrials::order_for(std::vector<std::int32_t> layers, const std::vector<std::int32_t>& cuts) {
+  const auto has_the_stages = [&](const std::vector<std::int32_t>& order) {
+    std::size_t begin = 0;
+    for (std::size_t s = 0; s <= cuts.size(); ++s) {
+      const std::size_t end = s < cuts.size() ? static_cast<std::size_t>(cuts[s]) : layers.size();
+      const auto mine = std::span(order).subspan(begin, end - begin);
+      if (!std::ranges::is_permutation(mine, std::span(layers).subspan(begin, end - begin))) return false;
+      begin = end;
+    }
+    return true;
+  };
+  const auto known = std::ranges::find_if(orders_, has_the_stages);
+  return known != orders_.end() ? static_cast<std::size_t>(known - orders_.begin())
+                                : add_order(std::move(layers));
+}
+
+PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
+  const std::vector<std::int32_t>& order = orders_[choice.order];
+  const std::vector<std::int32_t> devices = devices_of(choice, task_.levels);
+  std::vector<StatedStage> stages;
+  auto layer = order.begin();
+  auto device = devices.begin();
+  for (std::size_t s = 0; s < choice.stages(); ++s) {
+    const auto end = s < choice.cuts.size() ? order.begin() + choice.cuts[s] : order.end();
+    StatedStage& stage = stages.emplace_back();
+    stage.layers.assign(layer, end);
+    std::ranges::sort(stage.layers);
+    stage.devices.assign(device, device + choice.replicas[s]);
+    layer = end;
+    device += choice.replicas[s];
+  }
+  PipelinePlan plan = stated_plan(task_.layers, task_.levels, stages, task_.state_bytes_per_weight_byte);
+  for (PlannedStage& stage : plan.stages) stage.in_flight += choice.deeper;
+  return plan;
+}
+
+tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanChoice& choice) const {
+  auto planned = scenario_of_plan(scenario_, task_, plan_of(choice));
+  if (!planned) return planned;
+  Shape& shape = planned->scenario.shape;
+  if (choice.buckets > 0) shape.buckets = {choice.buckets};
+  if (choice.deeper > 0) {
+    shape.warmup = warmups(choice);
+    for (std::int32_t& count : shape.warmup) count += choice.deeper;
+  }
+  return planned;
+}
+
+PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
+  LayoutKey key{.replicas = choice.replicas,
+                .devices = devices_of(choice, task_.levels),
+                .buckets = {},
+                .deeper = choice.deeper};
+  const std::vector<std::int32_t>& stated = scenario_.shape.buckets;
+  const std::int32_t most = choice.buckets > 0 ? choice.buckets : stated.size() == 1 ? stated.front() : 1;
+  if (most == 1) return key;
+  for (std::size_t s = 0; s < choice.stages(); ++s) {
+    const std::int32_t begin = s == 0 ? 0 : choice.cuts[s - 1];
+    const std::int32_t end = s < choice.cuts.size() ? choice.cuts[s] : layers();
+    key.buckets.push_back(std::min(most, end - begin));
+  }
+  return key;
+}
+
+PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenario& scenario) {
+  if (layouts_.size() >= kMostLayouts) layouts_.clear();
+  const auto [entry, fresh] = layouts_.try_emplace(key_of(choice));
+  if (!fresh) return entry->second ? &*entry->second : nullptr;
+  auto experiment = prepare(scenario);
+  if (!experiment) return nullptr;
+  FlatProgram flat =
+      flatten(experiment->program, experiment->costs, {.channels = experiment->channels, .iterations = 1});
+  const bool shares_links = links_are_shared(*experiment);
+  entry->second = Layout{.experiment = *std::move(experiment),
+                         .run = {.flat = std::move(flat), .times = {}},
+                         .shares_links = shares_links};
+  return &*entry->second;
+}
+
+Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
+  Trial trial{.period_ns = kCannotRun, .fits = false};
+  auto planned = scenario_of(choice);
+  if (!planned) return trial;
+  planned->scenario.batch.microbatches = stream_length(choice);
+  Layout* layout = layout_of(choice, planned->scenario);
+  if (layout == nullptr) return trial;
+  auto& [experiment, run, shares_links] = *layout;
+  auto costs = costs_of_cut(planned->scenario, experiment.program);
+  if (!costs) return trial;
+  experiment.costs = *std::move(costs);
+  run.flat = with_bytes_of(std::move(run.flat), experiment.program, experiment.costs);
+  const WalkDurations durations = walk_durations(experiment, run.flat);
+  if (shares_links) {
+    run.times = event_walk(experiment, run.flat, durations);
+  } else if (auto times = walk(run.flat, durations, experiment.channels)) {
+    run.times = *std::move(times);
+  } else {
+    return trial;
+  }
+  const StreamRate rate = rate_of_stream(run, experiment.program);
+  if (rate.period.microbatches == 0) return trial;
+  trial.period_ns =
+      static_cast<double>(rate.period.period_ns) / static_cast<double>(rate.period.microbatches);
+  trial.is_exact = rate.is_exact;
+  trial.fits = true;
+  if (asked == Asked::period) return trial;
+  Bytes peak = 0;
+  for (const RankMemory& memory : memory_of(run, experiment, {.samples = false}))
+    peak = std::max(peak, memory.peak_bytes);
+  trial.peak_bytes = peak;
+  trial.fits = !task_.options.memory_limit || peak <= *task_.options.memory_limit;
+  return trial;
+}
+
+const Trial& PlanTrials::of(const PlanChoice& choice) {
+  const auto [entry, fresh] = trials_.try_emplace(choice);
+  if (fresh) entry->second = tried(choice, task_.options.memory_limit ? Asked::memory : Asked::period);
+  return entry->second;
+}
+
+const Trial& PlanTrials::settled(const PlanChoice& choice, int attempts) {
+  of(choice);
+  Trial& trial = trials_[choice];
+  if (trial.attempts >= attempts || trial.is_exact) return trial;
+  trial.attempts = attempts;
+  const auto planned = scenario_of(choice);
+  if (!planned) return trial;
+  const auto experiment = prepare(planned->scenario);
+  if (!experiment) return trial;
+  const auto stream = endless_stream_within(attempts, planned->scenario, *experiment, Engine::automatic);
+  if (!stream || !stream->samples_per_second) return trial;
+  trial.period_ns = static_cast<double>(task_.minibatch_size) * 1e9 / *stream->samples_per_second;
+  trial.is_exact = stream->is_exact;
+  return trial;
+}
+
+Bytes PlanTrials::peak_bytes(const PlanChoice& choice) {
+  Trial& trial = trials_[choice];
+  if (!trial.peak_bytes) trial.peak_bytes = tried(choice, Asked::memory).peak_bytes.value_or(0);
+  return trial.peak_bytes.value_or(0);
+}
+
+std::vector<PlanChoice> PlanTrials::tried_choices() const {
+  std::vector<PlanChoice> choices;
+  choices.reserve(trials_.size());
+  for (const auto& [choice, trial] : trials_) choices.push_back(choice);
+  return choices;
+}
+
+const Trial* PlanTrials::known(const PlanChoice& choice) const {
+  const auto found = trials_.find(choice);
+  return found == trials_.end() ? nullptr : &found->second;
+}
+
+}  // namespace penstock

@@ -1,0 +1,132 @@
+// Wide branches are merged, and what is left has the model's time and bytes and can be planned over.
+
+#include "scenarios/partition/merged_branches.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+class Graph {
+ public:
+  std::int32_t add(std::vector<std::int32_t> inputs) {
+    const auto number = static_cast<std::int32_t>(graph.layers.size());
+    std::ranges::sort(inputs);
+    graph.layers.push_back({.name = "l" + std::to_string(number),
+                            .forward_ns = 10,
+                            .backward_ns = 20,
+                            .output = 100 + number,
+                            .weights = 5,
+                            .inputs = std::move(inputs)});
+    return number;
+  }
+
+  std::int32_t branch(std::int32_t from, int length) {
+    for (int i = 0; i < length; ++i) from = add({from});
+    return from;
+  }
+
+  LayerGraph graph;
+};
+
+/// Blocks of branches of these lengths between single layers, as Inception has them.
+LayerGraph blocks(int count, const std::vector<int>& lengths) {
+  Graph made;
+  std::int32_t last = made.add({});
+  for (int block = 0; block < count; ++block) {
+    std::vector<std::int32_t> ends;
+    for (const int length : lengths) ends.push_back(made.branch(last, length));
+    last = made.add(ends);
+  }
+  return made.graph;
+}
+
+/// Cells that read the two before them, as NASNet has them: no layer between is on every path.
+LayerGraph cells(int count, int width) {
+  Graph made;
+  std::int32_t before = made.add({});
+  std::int32_t last = made.add({before});
+  for (int cell = 0; cell < count; ++cell) {
+    std::vector<std::int32_t> ends;
+    for (int i = 0; i < width; ++i) ends.push_back(made.branch(i % 2 == 0 ? last : before, 1 + i % 3));
+    before = std::exchange(last, made.add(ends));
+  }
+  return made.graph;
+}
+
+Ns time_of(const LayerGraph& graph) {
+  Ns time = 0;
+  for (const Layer& layer : graph.layers) time += layer.forward_ns + layer.backward_ns;
+  return time;
+}
+
+Bytes kept_of(const LayerGraph& graph) {
+  Bytes bytes = 0;
+  for (const Layer& layer : graph.layers) bytes += layer.kept_bytes();
+  return bytes;
+}
+
+void expect_same_model(const LayerGraph& graph, const MergedGraph& merged) {
+  EXPECT_EQ(time_of(merged.graph), time_of(graph));
+  EXPECT_EQ(kept_of(merged.graph), kept_of(graph));
+  std::set<std::int32_t> members;
+  for (std::size_t layer = 0; layer < merged.members.size(); ++layer) {
+    members.insert(merged.members[layer].begin(), merged.members[layer].end());
+    for (const std::int32_t input : merged.graph.layers[layer].inputs)
+      EXPECT_LT(input, static_cast<std::int32_t>(layer));
+  }
+  EXPECT_EQ(members.size(), graph.layers.size());
+}
+
+TEST(MergedBranches, MakesOneLayerOfWhatLiesBetweenTwoThatEveryPathCrosses) {
+  const LayerGraph graph = blocks(3, {4, 5, 6, 3});
+  EXPECT_FALSE(can_be_planned_over(blocks(9, {4, 5, 6, 3})));
+  const MergedGraph merged = merged_branches(graph);
+  expect_same_model(graph, merged);
+  EXPECT_EQ(merged.members.front(), (std::vector<std::int32_t>{0}));
+  // Joins stay layers of their own, with all their inputs in one.
+  EXPECT_LE(merged.graph.layers.size(), graph.layers.size() / 2);
+  EXPECT_TRUE(can_be_planned_over(merged_branches(blocks(9, {4, 5, 6, 3})).graph));
+}
+
+TEST(MergedBranches, LeavesNarrowBranchesAlone) {
+  const LayerGraph residual = blocks(20, {3, 1});
+  EXPECT_TRUE(can_be_planned_over(residual));
+  EXPECT_EQ(merged_branches(residual).graph, residual);
+}
+
+TEST(MergedBranches, MakesAChainOfDepthsWhereNothingIsSeriesOrParallel) {
+  const LayerGraph graph = cells(12, 10);
+  EXPECT_FALSE(can_be_planned_over(graph));
+  const MergedGraph merged = merged_branches(graph);
+  expect_same_model(graph, merged);
+  EXPECT_TRUE(can_be_planned_over(merged.graph));
+  EXPECT_GT(merged.graph.layers.size(), 12);
+  const std::vector<BandwidthLevel> levels = {{.components = 4, .bytes_per_second = 1e9}};
+  const auto plan = plan_pipeline(merged.graph, levels, {});
+  ASSERT_TRUE(plan) << plan.error();
+}
+
+TEST(MergedBranches, CountsWhatIsReadOutsideOnce) {
+  // Two wide branches that are read twice each behind their merged layer.
+  const MergedGraph merged = merged_branches(blocks(1, {40, 41}));
+  ASSERT_LT(merged.graph.layers.size(), 82);
+  Bytes alive = 0;
+  for (const Layer& layer : merged.graph.layers) alive = std::max(alive, layer.output);
+  EXPECT_LE(alive, 2 * 200);  // the ends of both branches, not what lies inside
+}
+
+}  // namespace
+}  // namespace penstock
