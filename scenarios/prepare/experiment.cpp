@@ -73,6 +73,7 @@ struct Resolved {
   Pricing pricing;
   Program program;  ///< compute actions alone
   StageCut cut;
+  std::vector<std::string> notes;  ///< of the schedule
 };
 
 /// The schedule that a scenario states, with its microbatches in force.
@@ -97,11 +98,14 @@ OrError<Resolved> resolve(const Scenario& scenario, const StatedBatch& stated, P
   const Pricing pricing{
       .samples = {.own = scenario.batch.own_micro_batch_size, .wanted = stated.batch.micro_batch_size},
       .beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision)};
-  auto program = compute_program(stated.schedule, std::move(placed), *cut,
-                                 {.model = scenario.model, .pricing = pricing, .cluster = scenario.cluster});
-  if (!program) return tl::unexpected(program.error());
-  return Resolved{
-      .batch = stated.batch, .pricing = pricing, .program = *std::move(program), .cut = *std::move(cut)};
+  auto computed = compute_program(stated.schedule, std::move(placed), *cut,
+                                  {.model = scenario.model, .pricing = pricing, .cluster = scenario.cluster});
+  if (!computed) return tl::unexpected(computed.error());
+  return Resolved{.batch = stated.batch,
+                  .pricing = pricing,
+                  .program = std::move(computed->program),
+                  .cut = *std::move(cut),
+                  .notes = std::move(computed->notes)};
 }
 
 OrError<Resolved> resolve(const Scenario& scenario) {
@@ -202,6 +206,7 @@ tl::expected<Experiment, PrepareError> priced(const Scenario& scenario, const Re
   if (!cluster) return bad_input(file, cluster.error());
   std::vector<std::string> notes =
       with_microbatch_notes(scenario.notes, scenario.model, program.microbatches);
+  notes.insert(notes.end(), resolved.notes.begin(), resolved.notes.end());
   const std::string name = file.empty() ? program.schedule : file;
   return Experiment{.name = name,
                     .program = std::move(program),

@@ -16,6 +16,13 @@ namespace penstock {
 /// A generator's answer with its lists as loops.
 using GeneratedLoops = tl::expected<RolledProgram, std::string>;
 
+/// A program and what is to be said of it: how good it is, for example.
+struct ProgramWithNotes {
+  Program program;
+  std::vector<std::string> notes;
+};
+using GeneratedWithNotes = tl::expected<ProgramWithNotes, std::string>;
+
 /// One row of the table of schedules.
 struct ScheduleInfo {
   std::string_view name;
@@ -27,6 +34,7 @@ struct ScheduleInfo {
   std::int32_t chunks = 0;                ///< v where the rule fixes it; 0: Shape::virtual_stages says it
   bool weighs_costs = false;              ///< reads Shape::costs and Shape::transfer_ns
   Generated (*generate)(const Shape&) = nullptr;
+  GeneratedWithNotes (*generate_with_notes)(const Shape&) = nullptr;  ///< where there is anything to say
   /// The same as loops, made in memory that does not grow with M, without recomputations; null where they are
   /// found in generate()'s lists.
   GeneratedLoops (*declare)(const Shape&) = nullptr;
@@ -53,6 +61,9 @@ std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std:
 /// more than 2^40 compute actions; microbatches that do not divide among the copies; what cannot be cut into
 /// buckets or sharded.
 Generated generate(std::string_view name, const Shape& shape);
+
+/// The same with what the rule says of its answer.
+GeneratedWithNotes generate_with_notes(std::string_view name, const Shape& shape);
 
 /// The same with loops for lists. Where the schedule declares its loops, nothing is as long as a list, and a
 /// shape may have 2^40 compute actions; recomputations, copies of the pipeline, buckets and sharding are
@@ -92,6 +103,8 @@ Generated zb_v(const Shape& shape);
 Generated v_half(const Shape& shape);
 Generated v_min(const Shape& shape);
 Generated one_f_one_b_v(const Shape& shape);
+Generated synthesized(const Shape& shape);
+GeneratedWithNotes synthesized_with_notes(const Shape& shape);
 
 // Those that declare loops.
 GeneratedLoops naive_loops(const Shape& shape);
