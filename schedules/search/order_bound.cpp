@@ -29,8 +29,10 @@
 #include <limits>
 #include <vector>
 
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/search_effort.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
@@ -51,11 +53,9 @@ class Way {
 
   /// From the start of F of the first stage to the start of F of `stage`.
   Ns to(std::size_t stage) const { return forward(0, stage); }
-  /// From the end of F of `from` to the start of I of `to`; `to` is not before `from`... or any other way
-  /// round.
+  /// From the end of F of `from`, through the last stage, to the start of I of `to`.
   Ns around(std::size_t from, std::size_t to) const {
     Ns way = forward(from, last()) - costs_.stages[from].forward_ns + costs_.stages[last()].forward_ns;
-    if (from == last()) way = 0;
     for (std::size_t stage = last(); stage > to; --stage)
       way += costs_.stages[stage].backward_input_ns + delay(stage - 1);
     return way;

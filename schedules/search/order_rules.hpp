@@ -29,8 +29,8 @@ struct OrderRules {
   Preference preference = Preference::input_first;
   ChunkChoice forward_choice = ChunkChoice::last_first;
   ChunkChoice input_choice = ChunkChoice::last_first;
-  std::int8_t lag = 0;              ///< inputs by turns: how far the next chunk is ahead at least
-  std::int8_t reserve = 1;          ///< microbatches of later chunks that an F leaves room for
+  std::int32_t lag = 0;             ///< inputs by turns: how far the next chunk is ahead at least
+  std::int32_t reserve = 1;         ///< microbatches of later chunks that an F leaves room for
   bool one_forward_a_turn = false;  ///< no second F before the next I
   bool one_input_a_turn = false;    ///< no second I while an F is due within `turn_window` of an F
   double turn_window = 1;

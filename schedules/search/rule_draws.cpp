@@ -1,7 +1,6 @@
 #include "schedules/search/rule_draws.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,7 +21,7 @@ void draw_turns(OrderRules& rules, Draws& draws) {
 void draw_choices(OrderRules& rules, Draws& draws) {
   rules.forward_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
   rules.input_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
-  rules.lag = static_cast<std::int8_t>(draws.from_to(0, 1));
+  rules.lag = draws.from_to(0, 1);
 }
 
 void draw_preference(OrderRules& rules, Draws& draws) {
@@ -88,7 +87,7 @@ void change_once(OrderRules& rules, Draws& draws, const RuleScale& scale) {
       rules.lead_per_rank += draws.between(-0.3, 0.3);
       break;
     case 7:
-      rules.reserve = static_cast<std::int8_t>(draws.from_to(1, 4));
+      rules.reserve = draws.from_to(1, 4);
       break;
     case 8:
       draw_most_owed(rules, draws, 0.5);
@@ -126,7 +125,7 @@ OrderRules fresh_rules(Draws& draws, const RuleScale& scale) {
       rules.lead_per_rank = draws.between(0.2, 2.2);
     }
     draw_choices(rules, draws);
-    rules.reserve = static_cast<std::int8_t>(draws.from_to(1, 4));
+    rules.reserve = draws.from_to(1, 4);
   }
   draw_most_owed(rules, draws, 0.7);
   draw_preference(rules, draws);

@@ -6,8 +6,13 @@
 #include <optional>
 #include <vector>
 
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/search_effort.hpp"
+#include "schedules/search/order_rules.hpp"
+#include "schedules/search/rule_draws.hpp"
+#include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
 namespace {

@@ -2,6 +2,7 @@
 // A search over the rules of order_builder.hpp from one seed. Private to schedules/.
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 

@@ -11,7 +11,7 @@ namespace penstock {
 
 /// Rules for a number of chunks a rank and a limit on memory; the members are those of OrderRules.
 struct StartingRow {
-  std::int8_t chunks = 1;
+  std::int32_t chunks = 1;
   double limit = 1;                 ///< in what 1F1B holds on its first rank
   double idle_budget = 0;           ///< in the work of p microbatches on a rank
   double idle_budget_per_rank = 0;  ///< in the work of one
@@ -26,8 +26,8 @@ struct StartingRow {
   Preference preference = Preference::input_first;
   ChunkChoice forward_choice = ChunkChoice::last_first;
   ChunkChoice input_choice = ChunkChoice::last_first;
-  std::int8_t lag = 0;
-  std::int8_t reserve = 1;
+  std::int32_t lag = 0;
+  std::int32_t reserve = 1;
   bool one_forward_a_turn = false;
   bool one_input_a_turn = false;
   double turn_window = 1;

@@ -16,17 +16,18 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/index.hpp"
 #include "schedules/ir/mixed_bits.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/search/order_bound.hpp"
+#include "schedules/search/order_rules.hpp"
 #include "schedules/search/retimed_lists.hpp"
 #include "schedules/search/rule_search.hpp"
 #include "schedules/search/squeeze.hpp"
 #include "schedules/search/starting_rules.hpp"
+#include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
 namespace {
