@@ -39,7 +39,7 @@ Shape shape_for(const ScheduleInfo& schedule, const benchmark::State& state) {
   return shape;
 }
 
-/// generate/NAME for every schedule of the table, without costs.
+/// generate/NAME for every schedule of the table, without costs, for which no order is searched.
 const bool generators_are_registered = [] {
   for (const ScheduleInfo& schedule : schedule_table()) {
     const auto run = [&schedule](benchmark::State& state) {

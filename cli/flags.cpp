@@ -112,6 +112,18 @@ void add_shape_flags(Subcommand app, InputFlags& flags) {
   add_batch_flags(app, flags);
 }
 
+void add_search_flags(Subcommand app, InputFlags& flags) {
+  const std::string group = "Search (zb-1p, zb-2p, zb-v, v-half, v-min, synthesized)";
+  add_number(app, "--passes", flags.passes, group,
+             "how often the order is built (default 500); the same order on any machine");
+  add_number(app, "--seed", flags.seed, group, "of the search's draws (default 1)");
+  app.add_option("--budget", flags.budget_seconds,
+                 "end the search after so many seconds; without --passes no earlier than that")
+      .range(0.0, 1e9)
+      .group(group)
+      .type_name("SECONDS");
+}
+
 void add_batch_flags(Subcommand app, InputFlags& flags) {
   const std::string group = "Schedule (overrides the scenario)";
   add_number(app, "--micro-batch-size", flags.micro_batch_size, group, "samples of a microbatch (default 1)");

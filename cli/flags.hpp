@@ -30,6 +30,9 @@ struct InputFlags {
   std::optional<std::int64_t> data_parallel;
   std::optional<std::int64_t> buckets;
   std::optional<std::int64_t> sharding;
+  std::optional<std::int64_t> passes;  ///< of a schedule that is searched
+  std::optional<std::int64_t> seed;
+  std::optional<double> budget_seconds;
   std::string dialect;  ///< of a .csv; empty: not given
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
@@ -77,6 +80,8 @@ void add_choice(Subcommand app, const std::string& name, std::string& value, con
 void add_input_file(Subcommand app, std::string& file);
 /// --schedule, --pp-size, ... for one point.
 void add_shape_flags(Subcommand app, InputFlags& flags);
+/// How long a schedule that searches its order does so.
+void add_search_flags(Subcommand app, InputFlags& flags);
 /// --micro-batch-size, --global-batch-size, --iterations, --set: also those of a sweep.
 void add_batch_flags(Subcommand app, InputFlags& flags);
 /// --set alone.

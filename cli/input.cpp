@@ -29,6 +29,7 @@
 #include "scenarios/read/program_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/nearest_name.hpp"
+#include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
@@ -76,7 +77,9 @@ tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
         std::pair{"--buckets", flags.buckets.has_value()},
         std::pair{"--sharding", flags.sharding.has_value()},
         std::pair{"--group-size", flags.group_size.has_value()},
-        std::pair{"--slices", flags.slices.has_value()}}) {
+        std::pair{"--slices", flags.slices.has_value()}, std::pair{"--passes", flags.passes.has_value()},
+        std::pair{"--seed", flags.seed.has_value()},
+        std::pair{"--budget", flags.budget_seconds.has_value()}}) {
     if (given) {
       return bad_input(
           fmt::format("{} does not go with a program, which says it itself: leave the flag out{}", name,
@@ -150,6 +153,12 @@ Batch stated_batch(const InputFlags& flags) {
   return stated;
 }
 
+void set_effort(SearchEffort& effort, const InputFlags& flags) {
+  if (flags.budget_seconds) effort = with_budget(effort, *flags.budget_seconds);
+  if (flags.passes) effort.passes = *flags.passes;
+  if (flags.seed) effort.seed = static_cast<std::uint64_t>(*flags.seed);
+}
+
 tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, const ChannelFlags& channels) {
   auto scenario = load_input(flags);
   if (!scenario) return scenario;
@@ -171,6 +180,7 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   shape.group_size = narrowed(flags.group_size, shape.group_size);
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);
+  set_effort(shape.effort, flags);
   const std::string& schedule = scenario->program ? scenario->program->schedule : scenario->schedule;
   scenario->batch = overridden(scenario->batch, stated_batch(flags), meaning_of_microbatch(schedule));
   auto options = with_flags(scenario->channels, channels);

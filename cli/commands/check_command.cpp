@@ -117,6 +117,7 @@ Command check_command(CLI::App& root) {
   app.add_option("INPUT", flags->inputs, "a scenario or program; with --baseline any number, without it one")
       .type_name("FILE");
   add_shape_flags(app, flags->input);
+  add_search_flags(app, flags->input);
   add_channel_flags(app, flags->channels);
   add_transport_flag(app, flags->channels);
   const std::string findings = "Findings";

@@ -163,6 +163,7 @@ Command convert_command(CLI::App& root) {
   const auto flags = std::make_shared<ConvertFlags>();
   add_input_file(app, flags->input.file);
   add_shape_flags(app, flags->input);
+  add_search_flags(app, flags->input);
   app.add_flag("--lower", flags->lower, "with every SEND and RECV in place; a .csv also with REDUCE_GRAD")
       .group("Passes");
   app.add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")

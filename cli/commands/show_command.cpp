@@ -102,6 +102,7 @@ Command show_command(CLI::App& root) {
   Subcommand app(root, "show", "Draw a schedule's timeline, a row a rank.");
   const auto flags = std::make_shared<ShowFlags>();
   add_prediction_flags(app, flags->prediction);
+  add_search_flags(app, flags->prediction.input);
   app.add_option("--width", flags->width, "columns of a line (default: the terminal's, or 100)")
       .range(40, 10'000)
       .group("Picture")

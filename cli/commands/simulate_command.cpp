@@ -71,6 +71,7 @@ Command simulate_command(CLI::App& root) {
   Subcommand app(root, "simulate", "Predict time, bubbles, memory and traffic of one schedule.");
   const auto flags = std::make_shared<SimulateFlags>();
   add_prediction_flags(app, flags->prediction);
+  add_search_flags(app, flags->prediction.input);
   add_result_flags(app, flags->result);
   app.add_flag("--fail-on-oom", flags->fail_on_oom,
                "exit 1 when a rank needs more memory than its device has")

@@ -72,15 +72,15 @@ tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule
   return generate(schedule.name, shape);
 }
 
-tl::expected<Program, std::string> compute_program(const StatedSchedule& schedule, Program placed,
-                                                   const StageCut& cut, const Weighed& weighed) {
+GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program placed, const StageCut& cut,
+                                   const Weighed& weighed) {
   const bool weighs = schedule.program == nullptr && weighs_costs(schedule);
-  if (!weighs && cut.buckets.empty()) return placed;
+  if (!weighs && cut.buckets.empty()) return ProgramWithNotes{.program = std::move(placed), .notes = {}};
   Shape shape = schedule.shape;
   shape.buckets = cut.buckets;
-  if (!weighs) return generate(schedule.name, shape);
+  if (!weighs) return generate_with_notes(schedule.name, shape);
   return with_costs(std::move(shape), placed, cut, weighed).and_then([&](const Shape& complete) {
-    return generate(schedule.name, complete);
+    return generate_with_notes(schedule.name, complete);
   });
 }
 

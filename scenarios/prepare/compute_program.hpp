@@ -11,6 +11,7 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
 
@@ -33,9 +34,9 @@ struct Weighed {
 };
 
 /// `placed` with its stages in the cut's buckets and, where the schedule weighs costs, in the order that is
-/// best for them. Requires placed_program(schedule) and a cut of its stages. Errors: those of generate(),
-/// cost_table() and build_cluster().
-tl::expected<Program, std::string> compute_program(const StatedSchedule& schedule, Program placed,
-                                                   const StageCut& cut, const Weighed& weighed);
+/// best for them, with what the schedule says of it. Requires placed_program(schedule) and a cut of its
+/// stages. Errors: those of generate(), cost_table() and build_cluster().
+GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program placed, const StageCut& cut,
+                                   const Weighed& weighed);
 
 }  // namespace penstock

@@ -77,6 +77,7 @@ struct Resolved {
   Pricing pricing;
   Program program;  ///< compute actions alone
   StageCut cut;
+  std::vector<std::string> notes;  ///< of the schedule
 };
 
 /// The schedule that a scenario states, with its microbatches in force.
@@ -104,11 +105,14 @@ OrError<Resolved> resolve(const Scenario& scenario, const StatedBatch& stated, P
   auto cut = cut_model(scenario.model, scenario.partition, placed.stage_count(), scenario.shape.buckets);
   if (!cut) return tl::unexpected(cut.error());
   const Pricing pricing = pricing_of(scenario, stated.batch);
-  auto program = compute_program(stated.schedule, std::move(placed), *cut,
-                                 {.model = scenario.model, .pricing = pricing, .cluster = scenario.cluster});
-  if (!program) return tl::unexpected(program.error());
-  return Resolved{
-      .batch = stated.batch, .pricing = pricing, .program = *std::move(program), .cut = *std::move(cut)};
+  auto computed = compute_program(stated.schedule, std::move(placed), *cut,
+                                  {.model = scenario.model, .pricing = pricing, .cluster = scenario.cluster});
+  if (!computed) return tl::unexpected(computed.error());
+  return Resolved{.batch = stated.batch,
+                  .pricing = pricing,
+                  .program = std::move(computed->program),
+                  .cut = *std::move(cut),
+                  .notes = std::move(computed->notes)};
 }
 
 OrError<Resolved> resolve(const Scenario& scenario) {
@@ -210,6 +214,7 @@ tl::expected<Experiment, PrepareError> priced(const Scenario& scenario, const Re
   if (const auto fault = time_fault(program, *costs, *cluster)) return bad_input(file, *fault);
   std::vector<std::string> notes =
       with_microbatch_notes(scenario.notes, scenario.model, program.microbatches);
+  notes.insert(notes.end(), resolved.notes.begin(), resolved.notes.end());
   const std::string name = file.empty() ? program.schedule : file;
   return Experiment{.name = name,
                     .program = std::move(program),

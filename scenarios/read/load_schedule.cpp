@@ -22,6 +22,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/csv_dialect.hpp"
@@ -47,6 +48,10 @@ constexpr std::array kReductions = {std::pair{Word{"overlapped"}, Reduction::ove
                                     std::pair{Word{"at_end"}, Reduction::at_end}};
 constexpr std::array kUpdates = {std::pair{Word{"minibatch"}, UpdateRule::minibatch},
                                  std::pair{Word{"microbatch"}, UpdateRule::microbatch}};
+constexpr std::array kObjectives = {std::pair{Word{"span"}, Objective::span},
+                                    std::pair{Word{"makespan"}, Objective::makespan}};
+constexpr std::array kPlacements = {std::pair{Word{"interleaved"}, ChunkPlacement::interleaved},
+                                    std::pair{Word{"v"}, ChunkPlacement::v}};
 /// ZeRO's stages.
 constexpr std::array kShardings = {std::pair{Word{"none"}, 0}, std::pair{Word{"0"}, 0},
                                    std::pair{Word{"1"}, 1}, std::pair{Word{"2"}, 2}, std::pair{Word{"3"}, 3}};
@@ -97,6 +102,18 @@ std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
   return depths;
 }
 
+SearchEffort read_effort(const MappingReader& reader) {
+  SearchEffort effort;
+  const auto passes =
+      reader.integer("passes", {.least = 0, .most = std::numeric_limits<std::int32_t>::max()});
+  const auto seed = reader.integer("seed", {.least = 0, .most = std::numeric_limits<std::int64_t>::max()});
+  const auto budget = reader.duration("budget");
+  if (seed) effort.seed = static_cast<std::uint64_t>(*seed);
+  if (budget) effort = with_budget(effort, static_cast<double>(*budget) * 1e-9);
+  if (passes) effort.passes = *passes;
+  return effort;
+}
+
 Shape read_shape(const MappingReader& reader) {
   Shape shape;
   shape.virtual_stages =
@@ -117,6 +134,9 @@ Shape read_shape(const MappingReader& reader) {
   shape.buckets = reader.integers("buckets", {.least = 1});
   shape.sharding = reader.choice("sharding", kShardings).value_or(0);
   shape.memory_limit = reader.bytes_per_stage("memory_limit").values;
+  shape.effort = read_effort(reader);
+  shape.objective = reader.choice("objective", kObjectives).value_or(shape.objective);
+  shape.placement = reader.choice("placement", kPlacements).value_or(shape.placement);
   return shape;
 }
 
@@ -204,12 +224,13 @@ std::optional<LayerSplit> read_layer_split(const MappingReader& reader) {
 }  // namespace
 
 SchedulePart read_schedule(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 29> kKeys = {
+  static constexpr std::array<Word, 34> kKeys = {
       "name",          "stages",     "microbatches", "virtual_stages", "replicas",     "warmup",
       "depth",         "checkpoint", "routing",      "weights",        "recompute",    "backward_order",
       "reduction",     "program",    "group_size",   "slices",         "replica_sync", "update",
       "data_parallel", "dialect",    "memory_limit", "barrier",        "channel",      "blocking",
-      "capacity",      "eager",      "sharding",     "buckets",        "layer_split"};
+      "capacity",      "eager",      "sharding",     "buckets",        "layer_split",  "passes",
+      "seed",          "budget",     "objective",    "placement"};
   const MappingReader reader(node, "schedule", kKeys, problem);
   if (problem.found()) return {};
   if (reader.has("program")) return read_program_part(reader, problem);

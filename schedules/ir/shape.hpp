@@ -11,6 +11,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/search_effort.hpp"
 
 namespace penstock {
 
@@ -38,6 +39,13 @@ enum class ReplicaSync : std::uint8_t { on, off };
 enum class Reduction : std::uint8_t {
   overlapped,  // each stage right after its last backward
   at_end,      // all stages after the whole backward pass
+};
+
+/// How the chunks of `synthesized` lie on the ranks (program_parts.hpp).
+enum class ChunkPlacement : std::uint8_t {
+  by_number,    // two chunks as a V, others interleaved
+  interleaved,  // chunk c of rank r is stage c*K + r
+  v,            // down the ranks and back up, chunk by chunk
 };
 
 /// What a generator may depend on. Fields that a schedule does not take must keep their default.
@@ -69,6 +77,10 @@ struct Shape {
   std::vector<Ns> transfer_ns{};     ///< from stage s to s+1 or back, one an edge or one for all; empty: 0
   std::vector<Bytes>
       memory_limit{};  ///< most `kept` bytes of a rank, one a rank or one for all; empty: the rule's own
+  // What those of them that search their order read.
+  SearchEffort effort{};  ///< where costs are given; without costs the order is the one that is constructed
+  Objective objective = Objective::span;
+  ChunkPlacement placement = ChunkPlacement::by_number;
 
   friend bool operator==(const Shape&, const Shape&) = default;
 };

@@ -54,6 +54,9 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   note("group_size", shape.group_size != defaults.group_size);
   note("slices", shape.slices != defaults.slices);
   note("memory_limit", shape.memory_limit != defaults.memory_limit);
+  note("effort", shape.effort != defaults.effort);
+  note("objective", shape.objective != defaults.objective);
+  note("placement", shape.placement != defaults.placement);
   return given;
 }
 
@@ -228,12 +231,17 @@ bool has_passes_over_it(const Shape& shape) {
 
 }  // namespace
 
-Generated generate(std::string_view name, const Shape& shape) {
-  const auto asked = checked(name, shape);
-  if (!asked) return tl::unexpected(asked.error());
-  if (auto size = check_stored_size(asked->shape); !size) return tl::unexpected(size.error());
-  auto pipeline = asked->schedule->generate(of_one_copy(*asked->schedule, asked->shape));
-  if (pipeline && shape.data_parallel > 1) {
+namespace {
+
+GeneratedWithNotes answer_of(const ScheduleInfo& schedule, const Shape& shape) {
+  if (schedule.generate_with_notes != nullptr) return schedule.generate_with_notes(shape);
+  return schedule.generate(shape).map(
+      [](Program program) { return ProgramWithNotes{.program = std::move(program), .notes = {}}; });
+}
+
+Generated with_passes(Program program, const Shape& shape) {
+  Generated pipeline = std::move(program);
+  if (shape.data_parallel > 1) {
     pipeline = replicate_pipeline(
         *pipeline, {.count = shape.data_parallel, .sync = shape.replica_sync, .reduction = shape.reduction});
   }
@@ -241,6 +249,25 @@ Generated generate(std::string_view name, const Shape& shape) {
     pipeline = split_into_buckets(*pipeline, {.counts = shape.buckets, .reduction = shape.reduction});
   if (!pipeline || shape.sharding == 0) return pipeline;
   return shard_stages(*pipeline, shape.sharding);
+}
+
+}  // namespace
+
+GeneratedWithNotes generate_with_notes(std::string_view name, const Shape& shape) {
+  const auto asked = checked(name, shape);
+  if (!asked) return tl::unexpected(asked.error());
+  if (auto size = check_stored_size(asked->shape); !size) return tl::unexpected(size.error());
+  auto answer = answer_of(*asked->schedule, of_one_copy(*asked->schedule, asked->shape));
+  if (!answer) return answer;
+  auto program = with_passes(std::move(answer->program), shape);
+  if (!program) return tl::unexpected(program.error());
+  return ProgramWithNotes{.program = *std::move(program), .notes = std::move(answer->notes)};
+}
+
+Generated generate(std::string_view name, const Shape& shape) {
+  return generate_with_notes(name, shape).map([](ProgramWithNotes answer) {
+    return std::move(answer.program);
+  });
 }
 
 GeneratedLoops generate_loops(std::string_view name, const Shape& shape) {

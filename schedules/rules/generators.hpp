@@ -19,6 +19,13 @@ using GeneratedLoops = tl::expected<RolledProgram, std::string>;
 /// Whether a rule takes a shape; the error says why not and which nearest shapes work.
 using ShapeCheck = tl::expected<void, std::string>;
 
+/// A program and what is to be said of it: how good it is, for example.
+struct ProgramWithNotes {
+  Program program;
+  std::vector<std::string> notes;
+};
+using GeneratedWithNotes = tl::expected<ProgramWithNotes, std::string>;
+
 /// One row of the table of schedules.
 struct ScheduleInfo {
   std::string_view name;
@@ -32,6 +39,7 @@ struct ScheduleInfo {
   /// What generate() asks of K, v and M beyond numbers of at least 1; null: nothing.
   ShapeCheck (*takes)(const Shape&) = nullptr;
   Generated (*generate)(const Shape&) = nullptr;
+  GeneratedWithNotes (*generate_with_notes)(const Shape&) = nullptr;  ///< where there is anything to say
   /// The same as loops, made in memory that does not grow with M, without recomputations; null where they are
   /// found in generate()'s lists.
   GeneratedLoops (*declare)(const Shape&) = nullptr;
@@ -58,6 +66,9 @@ std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std:
 /// more than 2^40 compute actions; microbatches that do not divide among the copies; what cannot be cut into
 /// buckets or sharded.
 Generated generate(std::string_view name, const Shape& shape);
+
+/// The same with what the rule says of its answer.
+GeneratedWithNotes generate_with_notes(std::string_view name, const Shape& shape);
 
 /// The same with loops for lists. Where the schedule declares its loops, nothing is as long as a list, and a
 /// shape may have 2^40 compute actions; recomputations, copies of the pipeline, buckets and sharding are
@@ -101,6 +112,8 @@ Generated zb_v(const Shape& shape);
 Generated v_half(const Shape& shape);
 Generated v_min(const Shape& shape);
 Generated one_f_one_b_v(const Shape& shape);
+Generated synthesized(const Shape& shape);
+GeneratedWithNotes synthesized_with_notes(const Shape& shape);
 
 // What those ask that do not take every K, v and M.
 ShapeCheck interleaved_takes(const Shape& shape);

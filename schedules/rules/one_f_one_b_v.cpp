@@ -99,11 +99,13 @@ Generated one_f_one_b_v(const Shape& shape) {
   const std::int64_t activations = 2 * (2 * std::int64_t{shape.stages} / 3 + 1);
   auto costs = order_costs(shape, program, activations);
   if (!costs) return tl::unexpected(costs.error());
-  return best_followed(
+  program = best_followed(
       program,
       counting_activations(*costs, std::vector<Bytes>(static_cast<std::size_t>(shape.stages), activations)),
       {{.order = repeated_block(one_f_one_b_v_block(shape.stages), shape.microbatches, ActionKind::backward),
         .options = options_of(shape.stages)}});
+  append_steps(program);
+  return program;
 }
 
 }  // namespace penstock

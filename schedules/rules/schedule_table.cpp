@@ -13,6 +13,7 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -143,6 +144,16 @@ std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   return least <= 0 ? all : std::min(all, limit / least);
 }
 
+std::int64_t synthesized_peak(const Shape& shape, std::int32_t rank) {
+  const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
+  const auto activations = std::int64_t{shape.stages} * shape.virtual_stages;
+  if (!shape.costs) {
+    if (shape.memory_limit.empty()) return std::min(all, activations);
+    return std::min(all, shape.memory_limit[shape.memory_limit.size() == 1 ? 0 : index(rank)]);
+  }
+  return all;
+}
+
 std::int64_t v_half_peak(const Shape& shape, std::int32_t) {
   return std::min(2 * std::int64_t{shape.microbatches}, 2 * (std::int64_t{shape.stages} / 2 + 1));
 }
@@ -226,7 +237,7 @@ const std::vector<ScheduleInfo>& table() {
        .aliases = {"zb1p", "zero-bubble-1p"},
        .summary = "automatic zero bubble for the costs given, in the memory of 1F1B (Zero Bubble)",
        .constraint = "any K and M; memory for one microbatch",
-       .options = {"memory_limit"},
+       .options = {"memory_limit", "effort"},
        .weighs_costs = true,
        .generate = zb_1p,
        .peak_activations = zb_1p_peak},
@@ -234,7 +245,7 @@ const std::vector<ScheduleInfo>& table() {
        .aliases = {"zb2p", "zero-bubble-2p"},
        .summary = "automatic zero bubble for the costs given, in twice the memory of 1F1B (Zero Bubble)",
        .constraint = "any K and M; memory for one microbatch",
-       .options = {"memory_limit"},
+       .options = {"memory_limit", "effort"},
        .weighs_costs = true,
        .generate = zb_2p,
        .peak_activations = zb_2p_peak},
@@ -279,7 +290,7 @@ const std::vector<ScheduleInfo>& table() {
        .aliases = {"zbv", "zero-bubble-v"},
        .summary = "zero bubble on a V of two chunks a rank, for the costs given (Zero Bubble)",
        .constraint = "any K and M; v is 2; memory for one microbatch",
-       .options = {"virtual_stages", "memory_limit"},
+       .options = {"virtual_stages", "memory_limit", "effort"},
        .chunks = 2,
        .weighs_costs = true,
        .generate = zb_v,
@@ -288,7 +299,7 @@ const std::vector<ScheduleInfo>& table() {
        .aliases = {},
        .summary = "a V in half the memory of 1F1B, for the costs given (Controllable Memory)",
        .constraint = "any K and M; v is 2",
-       .options = {"virtual_stages"},
+       .options = {"virtual_stages", "effort"},
        .chunks = 2,
        .weighs_costs = true,
        .generate = v_half,
@@ -297,7 +308,7 @@ const std::vector<ScheduleInfo>& table() {
        .aliases = {},
        .summary = "a V in a third of the memory of 1F1B, for the costs given (Controllable Memory)",
        .constraint = "any K and M; v is 2",
-       .options = {"virtual_stages"},
+       .options = {"virtual_stages", "effort"},
        .chunks = 2,
        .weighs_costs = true,
        .generate = v_min,
@@ -311,6 +322,15 @@ const std::vector<ScheduleInfo>& table() {
        .weighs_costs = true,
        .generate = one_f_one_b_v,
        .peak_activations = one_f_one_b_v_peak},
+      {.name = "synthesized",
+       .aliases = {},
+       .summary = "the best order that a search finds for the costs given, under a memory limit",
+       .constraint = "any K, M and v; memory for one microbatch",
+       .options = {"virtual_stages", "memory_limit", "effort", "objective", "placement"},
+       .weighs_costs = true,
+       .generate = synthesized,
+       .generate_with_notes = synthesized_with_notes,
+       .peak_activations = synthesized_peak},
       {.name = "zbv-zero-bubble",
        .aliases = {"ScheduleZBVZeroBubble", "zbv-fixed"},
        .summary = "zero bubble on a V of two chunks a rank, PyTorch's fixed pattern",

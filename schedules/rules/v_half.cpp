@@ -8,11 +8,13 @@
 // The building block starts microbatch 0 on rank r in these slots, and every later one six slots later;
 // W fill the slots between (section 3 of the paper; offsets as in the authors' scheduler):
 //   F down 2r, F up 3K-2-r, I up 3K-1+d+2r, I down 6K-2+d-r, with d = 3 for even K and 0 for odd K.
-// It is followed with the times of shape.costs: see follow_order.hpp.
+// It is followed with the times of shape.costs (follow_order.hpp), and a search may find a shorter order in
+// the same memory (synthesis.hpp).
 
 #include <cstddef>
 #include <cstdint>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -21,6 +23,7 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/search/follow_order.hpp"
+#include "schedules/search/synthesis.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
@@ -44,11 +47,13 @@ Generated v_half(const Shape& shape) {
   const std::int64_t activations = 2 * (std::int64_t{shape.stages} / 2 + 1);
   auto costs = order_costs(shape, program, activations);
   if (!costs) return tl::unexpected(costs.error());
-  return best_followed(
-      program,
-      counting_activations(*costs, std::vector<Bytes>(static_cast<std::size_t>(shape.stages), activations)),
+  const OrderCosts counted =
+      counting_activations(*costs, std::vector<Bytes>(static_cast<std::size_t>(shape.stages), activations));
+  program = best_followed(
+      std::move(program), counted,
       {{.order = repeated_block(v_half_block(shape.stages), shape.microbatches, ActionKind::backward_input),
         .options = options_with_weights()}});
+  return searched(std::move(program), counted, shape);
 }
 
 }  // namespace penstock

@@ -9,11 +9,13 @@
 // W fill the slots between (section 3 of the paper; offsets as in the authors' scheduler):
 //   F down r, F up 2K-1-r, I up 2K+d+r, I down 4K+d-1-r, with d = 2 where 3 divides K and 0 elsewhere.
 // Where K mod 3 = 2, rank 0 needs two activations less than the fullest rank and is given one less. The
-// block is followed with the times of shape.costs: see follow_order.hpp.
+// block is followed with the times of shape.costs (follow_order.hpp), and a search may find a shorter order
+// in the same memory (synthesis.hpp).
 
 #include <cstddef>
 #include <cstdint>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -22,6 +24,7 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/search/follow_order.hpp"
+#include "schedules/search/synthesis.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
@@ -47,10 +50,12 @@ Generated v_min(const Shape& shape) {
   if (k % 3 == 2) --activations.front();
   auto costs = order_costs(shape, program, activations.back());
   if (!costs) return tl::unexpected(costs.error());
-  return best_followed(
-      program, counting_activations(*costs, activations),
+  const OrderCosts counted = counting_activations(*costs, activations);
+  program = best_followed(
+      std::move(program), counted,
       {{.order = repeated_block(v_min_block(shape.stages), shape.microbatches, ActionKind::backward_input),
         .options = options_with_weights()}});
+  return searched(std::move(program), counted, shape);
 }
 
 }  // namespace penstock

@@ -9,7 +9,7 @@
 // are put where the times of shape.costs leave gaps, and actions change places where that shortens the
 // longest span (follow_order.hpp, squeeze.hpp). Where shape.memory_limit is too small for that pattern, the
 // blocks of V-Half and V-Min and one microbatch after the other are tried as well; the shortest that fits is
-// taken.
+// taken. A search may find a shorter one in the same memory (synthesis.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,9 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/known_orders.hpp"
 #include "schedules/search/follow_order.hpp"
+#include "schedules/search/synthesis.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
@@ -41,40 +43,40 @@ PreferredOrder fixed_pattern(const Shape& shape) {
   return order;
 }
 
-PreferredOrder one_by_one(const Shape& shape) {
-  PreferredOrder order(static_cast<std::size_t>(shape.stages));
-  for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-    const std::int32_t up = 2 * shape.stages - 1 - rank;
-    for (std::int32_t m = 0; m < shape.microbatches; ++m) {
-      auto& list = order[static_cast<std::size_t>(rank)];
-      list.push_back(forward(rank, m));
-      list.push_back(forward(up, m));
-      list.push_back(compute(ActionKind::backward_input, up, m));
-      list.push_back(compute(ActionKind::backward_input, rank, m));
-    }
+PreferredOrder without_weights(const std::vector<std::vector<Action>>& lists) {
+  PreferredOrder order = lists;
+  for (std::vector<Action>& list : order) {
+    std::erase_if(list, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
   }
   return order;
 }
 
 }  // namespace
 
+std::vector<OrderChoice> orders_on_a_v(const Shape& shape) {
+  std::vector<OrderChoice> choices{{.order = fixed_pattern(shape), .options = options_with_weights()}};
+  for (const auto& block : {v_half_block(shape.stages), v_min_block(shape.stages)}) {
+    choices.push_back({.order = repeated_block(block, shape.microbatches, ActionKind::backward_input),
+                       .options = options_with_weights()});
+  }
+  choices.push_back(
+      {.order = without_weights(one_by_one(zigzag_program("", shape))), .options = {FollowOptions{}}});
+  return choices;
+}
+
 Generated zb_v(const Shape& shape) {
   Program program = zigzag_program("zb-v", shape);
   const std::int64_t activations = 2 * std::int64_t{shape.stages};
   auto costs = order_costs(shape, program, activations);
   if (!costs) return tl::unexpected(costs.error());
-  std::vector<OrderChoice> choices{{.order = fixed_pattern(shape), .options = options_with_weights()}};
+  std::vector<OrderChoice> choices = orders_on_a_v(shape);
   if (shape.memory_limit.empty()) {
     costs =
         counting_activations(*costs, std::vector<Bytes>(static_cast<std::size_t>(shape.stages), activations));
-  } else {
-    for (const auto& block : {v_half_block(shape.stages), v_min_block(shape.stages)}) {
-      choices.push_back({.order = repeated_block(block, shape.microbatches, ActionKind::backward_input),
-                         .options = options_with_weights()});
-    }
-    choices.push_back({.order = one_by_one(shape), .options = {FollowOptions{}}});
+    choices.resize(1);
   }
-  return best_followed(std::move(program), *costs, choices);
+  program = best_followed(std::move(program), *costs, choices);
+  return searched(std::move(program), *costs, shape);
 }
 
 }  // namespace penstock

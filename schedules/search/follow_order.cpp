@@ -64,7 +64,6 @@ Program best_followed(Program program, const OrderCosts& costs, const std::vecto
     }
   }
   program.ranks = squeeze(program.ranks, costs);
-  append_steps(program);
   return program;
 }
 

@@ -50,7 +50,7 @@ struct OrderChoice {
 };
 
 /// `program`, which has empty lists, with the lists of the choice whose longest span is shortest, squeezed
-/// (squeeze.hpp). Requires one choice that does not jam.
+/// (squeeze.hpp), without STEPs. Requires one choice that does not jam.
 Program best_followed(Program program, const OrderCosts& costs, const std::vector<OrderChoice>& choices);
 
 /// The grid that suits orders with I and W.

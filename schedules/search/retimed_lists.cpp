@@ -128,6 +128,14 @@ Ns RetimedLists::longest_span() const {
   return longest;
 }
 
+Ns RetimedLists::last_end_ns() const {
+  Ns last = 0;
+  for (const Rank& rank : ranks_) {
+    if (rank.last != kNone) last = std::max(last, node(rank.last).end);
+  }
+  return last;
+}
+
 std::vector<std::vector<Action>> RetimedLists::lists() const {
   std::vector<std::vector<Action>> lists(ranks_.size());
   for (std::int32_t rank = 0; rank < rank_count(); ++rank) {

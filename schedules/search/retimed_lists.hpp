@@ -41,6 +41,8 @@ class RetimedLists {
   const Action& action(Number action) const { return actions_[index(action)]; }
   Ns end_ns(Number action) const { return nodes_[index(action)].end; }
   std::vector<std::vector<Action>> lists() const;
+  /// When all ranks are done.
+  Ns last_end_ns() const;
 
   /// Whether an F, B or I waits for its rank and not for its input.
   bool waits_for_rank(Number number) const {

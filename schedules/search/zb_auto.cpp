@@ -11,11 +11,13 @@
 //
 // The paper leaves open whether a warm-up F may end after the first I is there, whether an F may hold up an
 // I, whether a W may overrun a gap, and how far stages keep apart. All combinations are tried; the one whose
-// longest span (first start to last end of a rank) is shortest is taken, the first one on a tie.
+// longest span (first start to last end of a rank) is shortest is taken, the first one on a tie. A search may
+// find a shorter order in the same memory (synthesis.hpp).
 
 #include "schedules/search/zb_auto.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -30,6 +32,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/search/synthesis.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
@@ -266,27 +269,31 @@ class Heuristic {
 
 }  // namespace
 
-Generated automatic_zero_bubble(std::string schedule, const Shape& shape, std::int64_t activations) {
-  Program program = looped_program(std::move(schedule), shape);
-  const auto costs = order_costs(shape, program, activations);
-  if (!costs) return tl::unexpected(costs.error());
+std::vector<std::vector<Action>> zero_bubble_order(const OrderCosts& costs) {
+  std::vector<std::vector<Action>> lists(costs.stages.size());
   Ns best_ns = std::numeric_limits<Ns>::max();
   std::vector<Decisions> tried;
   for (const Variant& variant : all_variants()) {
-    const std::vector<std::int32_t> warm_up = warm_up_counts(*costs, variant);
+    const std::vector<std::int32_t> warm_up = warm_up_counts(costs, variant);
     const auto is_the_same = [&](const Decisions& run) { return run.would_be(variant, warm_up); };
     if (std::ranges::any_of(tried, is_the_same)) continue;
-    Heuristic heuristic(*costs, variant, warm_up);
+    Heuristic heuristic(costs, variant, warm_up);
     const auto span_ns = heuristic.run(best_ns);
     tried.push_back(heuristic.decisions());
     if (!span_ns) continue;
     best_ns = *span_ns;
-    for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-      program.ranks[index(rank)] = heuristic.lists().list(rank);
-    }
+    for (std::size_t rank = 0; rank < lists.size(); ++rank)
+      lists[rank] = heuristic.lists().list(static_cast<std::int32_t>(rank));
   }
-  append_steps(program);
-  return program;
+  return lists;
+}
+
+Generated automatic_zero_bubble(std::string schedule, const Shape& shape, std::int64_t activations) {
+  Program program = looped_program(std::move(schedule), shape);
+  const auto costs = order_costs(shape, program, activations);
+  if (!costs) return tl::unexpected(costs.error());
+  program.ranks = zero_bubble_order(*costs);
+  return searched(std::move(program), *costs, shape);
 }
 
 }  // namespace penstock

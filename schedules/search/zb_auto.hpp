@@ -4,13 +4,20 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
 
-/// The best of the heuristic's variants for shape.costs, shape.transfer_ns and shape.memory_limit. Where no
-/// limit is given, a rank may hold `activations` of its stage. Errors: those of order_costs.
+/// The lists of the heuristic's best variant. Requires one stage a rank and memory for one microbatch.
+std::vector<std::vector<Action>> zero_bubble_order(const OrderCosts& costs);
+
+/// The best of the heuristic's variants, or of a search, for shape.costs, shape.transfer_ns and
+/// shape.memory_limit. Where no limit is given, a rank may hold `activations` of its stage. Errors: those of
+/// order_costs.
 Generated automatic_zero_bubble(std::string schedule, const Shape& shape, std::int64_t activations);
 
 }  // namespace penstock

@@ -98,6 +98,7 @@ std::vector<ReproducedFigure> reproduce_torchgpipe();
 std::vector<ReproducedFigure> reproduce_data_parallelism();
 std::vector<ReproducedFigure> reproduce_zero();
 std::vector<ReproducedFigure> reproduce_zero_bubble_table_5();
+std::vector<ReproducedFigure> reproduce_zero_bubble_memory();
 std::vector<ReproducedFigure> reproduce_megatron_sc21();
 std::vector<ReproducedFigure> reproduce_recomputation();
 std::vector<ReproducedFigure> reproduce_stage_times();

@@ -93,9 +93,9 @@ std::vector<Bytes> peak_activation_bytes(const Program& program, const CostTable
   return peaks;
 }
 
-TEST(WeighedCosts, SixSchedulesWeighThem) {
-  EXPECT_THAT(schedules_that_weigh_costs(),
-              testing::UnorderedElementsAre("zb-1p", "zb-2p", "zb-v", "v-half", "v-min", "1f1b-v"));
+TEST(WeighedCosts, SevenSchedulesWeighThem) {
+  EXPECT_THAT(schedules_that_weigh_costs(), testing::UnorderedElementsAre("zb-1p", "zb-2p", "zb-v", "v-half",
+                                                                          "v-min", "1f1b-v", "synthesized"));
 }
 
 TEST(WeighedCosts, MayBeZero) {

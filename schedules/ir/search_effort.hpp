@@ -1,0 +1,34 @@
+#pragma once
+// What a schedule that is searched is searched for, and how long.
+
+#include <cstdint>
+#include <limits>
+
+namespace penstock {
+
+/// What the length of an order is.
+enum class Objective : std::uint8_t {
+  span,      ///< of the rank that takes longest from its first start to its last end
+  makespan,  ///< from 0 to the last end: late starts count, too
+};
+
+/// Counted in passes, each of which builds the order once, so that equal efforts give equal programs on any
+/// machine. A budget of time ends a search early, and another machine may end it elsewhere.
+struct SearchEffort {
+  std::int64_t passes = kDefaultPasses;  ///< >= 0; 0: the order that the rule constructs
+  std::uint64_t seed = 1;
+  double budget_seconds = 0;  ///< 0: no end before the passes are made
+
+  static constexpr std::int64_t kDefaultPasses = 500;
+
+  friend bool operator==(const SearchEffort&, const SearchEffort&) = default;
+};
+
+/// With as many passes as fit into the time.
+inline SearchEffort with_budget(SearchEffort effort, double seconds) {
+  effort.budget_seconds = seconds;
+  effort.passes = std::numeric_limits<std::int32_t>::max();
+  return effort;
+}
+
+}  // namespace penstock

@@ -1,0 +1,142 @@
+// An order that nobody drew: what a search finds for the costs given, under a limit on memory, with one chunk
+// a rank, two on a V, or v interleaved. With 3 ranks, 4 microbatches and room for 3 of them:
+//
+//   rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3
+//   rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
+//   rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
+//
+// The search starts from what is known: the automatic zero-bubble schedule with one chunk, ZB-V's choices on
+// a V, the interleaved zero-bubble schedule where it fits, and one microbatch after the other, which fits
+// wherever one microbatch does. Without costs the best of these is the answer. How good it is follows from a
+// bound that no order can beat (search/order_bound.cpp).
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/search_effort.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/rules/known_orders.hpp"
+#include "schedules/search/follow_order.hpp"
+#include "schedules/search/synthesis.hpp"
+#include "schedules/search/timed_lists.hpp"
+#include "schedules/search/zb_auto.hpp"
+
+namespace penstock {
+namespace {
+
+using Lists = std::vector<std::vector<Action>>;
+
+bool lies_as_a_v(const Shape& shape) {
+  if (shape.placement != ChunkPlacement::by_number) return shape.placement == ChunkPlacement::v;
+  return shape.virtual_stages == 2;
+}
+
+Program placed(const Shape& shape) {
+  return lies_as_a_v(shape) ? zigzag_program("synthesized", shape, shape.virtual_stages)
+                            : looped_program("synthesized", shape);
+}
+
+bool fits(const Lists& lists, const OrderCosts& costs) {
+  for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+    Bytes kept = 0;
+    for (const Action& action : lists[rank]) {
+      const StageCost& cost = costs.stages[index(action.stage)];
+      if (action.kind == ActionKind::forward) kept += cost.kept;
+      if (kept > costs.memory_limit[rank]) return false;
+      kept -= released_activations(cost, action.kind);
+    }
+  }
+  return true;
+}
+
+/// Of the rule with v chunks a rank, where it takes the shape and fits.
+void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderCosts& costs) {
+  auto program = interleaved_zero_bubble(
+      {.stages = shape.stages, .microbatches = shape.microbatches, .virtual_stages = shape.virtual_stages});
+  if (!program) return;
+  for (std::vector<Action>& list : program->ranks)
+    std::erase_if(list, [](const Action& action) { return action.kind == ActionKind::step; });
+  if (fits(program->ranks, costs)) known.push_back(std::move(program->ranks));
+}
+
+std::vector<Lists> known_orders(const Program& program, const Shape& shape, const OrderCosts& costs) {
+  std::vector<Lists> known;
+  if (shape.virtual_stages == 1) {
+    known.push_back(zero_bubble_order(costs));
+  } else if (!lies_as_a_v(shape)) {
+    add_interleaved(known, shape, costs);
+  } else if (shape.virtual_stages == 2) {
+    known.push_back(best_followed(program, costs, orders_on_a_v(shape)).ranks);
+  }
+  known.push_back(one_by_one(program));
+  return known;
+}
+
+std::string seconds(Ns ns) { return fmt::format("{:.6g} ms", static_cast<double>(ns) * 1e-6); }
+
+std::string note_of(const Synthesis& found, const Shape& shape) {
+  const char* measure = shape.objective == Objective::span ? "longest span" : "makespan";
+  if (found.is_optimal()) {
+    return fmt::format("synthesized: the {} of {} is optimal: no order under this memory limit is shorter",
+                       measure, seconds(found.length_ns));
+  }
+  const double gap =
+      static_cast<double>(found.length_ns - found.bound_ns) / static_cast<double>(found.bound_ns);
+  const bool by_time = shape.effort.budget_seconds > 0 && found.passes < shape.effort.passes;
+  return fmt::format(
+      "synthesized: the {} of {} is at most {:.3g} % above the best possible (bound {}); {} of {} passes{}, "
+      "seed {}",
+      measure, seconds(found.length_ns), 100 * gap, seconds(found.bound_ns),
+      std::min(found.passes, shape.effort.passes), shape.effort.passes,
+      by_time ? " when the budget was over" : "", shape.effort.seed);
+}
+
+}  // namespace
+
+std::vector<std::vector<Action>> one_by_one(const Program& placed) {
+  Lists lists(placed.ranks.size());
+  const auto list_of = [&](std::int32_t stage) -> std::vector<Action>& {
+    return lists[index(placed.placement.rank_of(stage, 0))];
+  };
+  for (std::int32_t m = 0; m < placed.microbatches; ++m) {
+    for (std::int32_t stage = 0; stage < placed.stage_count(); ++stage)
+      list_of(stage).push_back(forward(stage, m));
+    for (std::int32_t stage = placed.stage_count() - 1; stage >= 0; --stage) {
+      list_of(stage).push_back(compute(ActionKind::backward_input, stage, m));
+      list_of(stage).push_back(compute(ActionKind::backward_weight, stage, m));
+    }
+  }
+  return lists;
+}
+
+GeneratedWithNotes synthesized_with_notes(const Shape& shape) {
+  Program program = placed(shape);
+  const auto costs = order_costs(shape, program, std::int64_t{shape.stages} * shape.virtual_stages);
+  if (!costs) return tl::unexpected(costs.error());
+  SearchEffort effort = shape.effort;
+  if (!shape.costs) effort.passes = 0;
+  Synthesis found = synthesize(*costs, shape.objective, effort, known_orders(program, shape, *costs));
+  program.ranks = std::move(found.lists);
+  append_steps(program);
+  return ProgramWithNotes{.program = std::move(program), .notes = {note_of(found, shape)}};
+}
+
+Generated synthesized(const Shape& shape) {
+  return synthesized_with_notes(shape).map([](ProgramWithNotes answer) { return std::move(answer.program); });
+}
+
+}  // namespace penstock

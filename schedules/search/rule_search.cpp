@@ -1,0 +1,97 @@
+#include "schedules/search/rule_search.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/search_effort.hpp"
+#include "schedules/search/order_rules.hpp"
+#include "schedules/search/rule_draws.hpp"
+#include "schedules/search/timed_lists.hpp"
+
+namespace penstock {
+namespace {
+
+std::int32_t part_of(const OrderCosts& costs) {
+  const auto enough = static_cast<std::int32_t>(5 * costs.memory_limit.size() / 2);
+  return std::min(costs.microbatches, enough);
+}
+
+std::vector<Ns> busy_of_ranks(const OrderCosts& costs) {
+  std::vector<Ns> busy(costs.memory_limit.size(), 0);
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const StageCost& cost = costs.stages[stage];
+    busy[index(costs.rank_of[stage])] +=
+        costs.microbatches * (cost.forward_ns + cost.backward_input_ns + cost.backward_weight_ns);
+  }
+  return busy;
+}
+
+double units_of(const OrderCosts& costs) {
+  std::vector<double> kept(costs.memory_limit.size(), 0);
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    kept[index(costs.rank_of[stage])] += static_cast<double>(costs.stages[stage].kept);
+  }
+  const double chunks = static_cast<double>(costs.stages.size()) / static_cast<double>(kept.size());
+  double units = 1e6;
+  for (std::size_t rank = 0; rank < kept.size(); ++rank) {
+    if (kept[rank] > 0)
+      units = std::min(units, chunks * static_cast<double>(costs.memory_limit[rank]) / kept[rank]);
+  }
+  return units;
+}
+
+}  // namespace
+
+RuleSearch::RuleSearch(const OrderCosts& costs, Objective objective, std::uint64_t seed, Ns bound)
+    : scale_{.ranks = static_cast<std::int32_t>(costs.memory_limit.size()),
+             .chunks = static_cast<std::int32_t>(costs.stages.size() / costs.memory_limit.size()),
+             .units = units_of(costs)},
+      busiest_(std::ranges::max(busy_of_ranks(costs))),
+      bound_(bound),
+      draws_(seed),
+      whole_(costs, objective, costs.microbatches),
+      part_(costs, objective, part_of(costs)),
+      has_part_(part_of(costs) < costs.microbatches) {}
+
+void RuleSearch::go_on(std::int64_t actions) {
+  const std::int64_t end = placed_actions() + actions;
+  while (!is_optimal() && placed_actions() < end) try_rules(next_rules());
+}
+
+OrderRules RuleSearch::next_rules() {
+  const bool known = best_.length < RatedRules::kUnknownLength;
+  scale_.idle_ns = static_cast<double>(known ? best_.length - busiest_ : busiest_ / 4);
+  if (!known || draws_.happens(0.4)) return fresh_rules(draws_, scale_);
+  const bool from_part =
+      has_part_ && best_of_part_.length < RatedRules::kUnknownLength && draws_.happens(0.7);
+  return changed_rules(from_part ? best_of_part_.rules : best_.rules, draws_, scale_);
+}
+
+bool RuleSearch::is_promising(const OrderRules& rules) {
+  if (!has_part_) return true;
+  const Ns best = best_of_part_.length;
+  const Ns slack = best < RatedRules::kUnknownLength && draws_.happens(0.3) ? (best - busiest_) / 50 : 0;
+  const std::optional<Ns> length = part_.run(rules, best + slack);
+  if (!length) return false;
+  if (*length <= best) best_of_part_ = {.rules = rules, .length = *length};
+  return true;
+}
+
+void RuleSearch::try_rules(const OrderRules& rules) {
+  if (!is_promising(rules)) return;
+  const std::optional<Ns> length = whole_.run(rules, best_.length);
+  if (length) best_ = {.rules = rules, .length = *length};
+}
+
+std::vector<std::vector<Action>> RuleSearch::lists() {
+  whole_.run(best_.rules, best_.length);
+  return whole_.lists();
+}
+
+}  // namespace penstock

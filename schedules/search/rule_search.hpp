@@ -1,0 +1,55 @@
+#pragma once
+// A search over the rules of order_builder.hpp from one seed. Private to schedules/.
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "schedules/ir/search_effort.hpp"
+#include "schedules/search/order_builder.hpp"
+#include "schedules/search/order_rules.hpp"
+#include "schedules/search/rule_draws.hpp"
+#include "schedules/search/timed_lists.hpp"
+
+namespace penstock {
+
+/// Rules and how long the order is that they make.
+struct RatedRules {
+  OrderRules rules{};
+  Ns length = kUnknownLength;
+
+  static constexpr Ns kUnknownLength = std::numeric_limits<Ns>::max() / 4;
+};
+
+class RuleSearch {
+ public:
+  /// Keeps no reference. `bound`: no order is shorter; where one is as short, the search is over.
+  RuleSearch(const OrderCosts& costs, Objective objective, std::uint64_t seed, Ns bound);
+
+  /// Goes on for `actions` more to place.
+  void go_on(std::int64_t actions);
+  void try_rules(const OrderRules& rules);
+  const RatedRules& best() const { return best_; }
+  bool is_optimal() const { return best_.length <= bound_; }
+  std::int64_t placed_actions() const { return whole_.placed_actions() + part_.placed_actions(); }
+  std::int64_t actions_of_a_pass() const { return whole_.actions(); }
+  /// The order of the best rules, which must have a length.
+  std::vector<std::vector<Action>> lists();
+
+ private:
+  OrderRules next_rules();
+  bool is_promising(const OrderRules& rules);
+
+  RuleScale scale_;
+  Ns busiest_ = 0;
+  Ns bound_ = 0;
+  Draws draws_;
+  OrderBuilder whole_;
+  OrderBuilder part_;  // of fewer microbatches: head, a period and tail are all there
+  bool has_part_ = false;
+  RatedRules best_;
+  RatedRules best_of_part_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,97 @@
+// A cap grows with the ranks that lie behind and needs no fitting; what a rank has of its own is that of the
+// rank in the same part of the pipeline.
+
+#include "schedules/search/starting_rules.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/search/order_rules.hpp"
+#include "schedules/search/starting_rule_table.hpp"
+#include "schedules/search/timed_lists.hpp"
+
+namespace penstock {
+namespace {
+
+/// How far above the limit, and below, rules are tried in all memory.
+constexpr double kAbove = 0.13;
+constexpr double kBelow = 0.3;
+
+/// What the rows are fitted to.
+struct Fitting {
+  std::size_t ranks = 1;
+  std::int32_t chunks = 1;
+  double limit = 0;       // times what 1F1B holds, on the rank with least
+  double microbatch = 0;  // its work on the busiest rank, in ns
+};
+
+Fitting fitting_of(const OrderCosts& costs) {
+  Fitting fitting{.ranks = costs.memory_limit.size()};
+  fitting.chunks = static_cast<std::int32_t>(costs.stages.size() / fitting.ranks);
+  std::vector<double> kept(fitting.ranks, 0);
+  std::vector<double> work(fitting.ranks, 0);
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const StageCost& cost = costs.stages[stage];
+    kept[index(costs.rank_of[stage])] += static_cast<double>(cost.kept);
+    work[index(costs.rank_of[stage])] +=
+        static_cast<double>(cost.forward_ns + cost.backward_input_ns + cost.backward_weight_ns);
+  }
+  fitting.microbatch = std::ranges::max(work);
+  fitting.limit = std::numeric_limits<double>::max();
+  for (std::size_t rank = 0; rank < fitting.ranks; ++rank) {
+    if (kept[rank] == 0) continue;
+    const double microbatches = static_cast<double>(costs.memory_limit[rank]) / kept[rank];
+    fitting.limit = std::min(fitting.limit, microbatches / static_cast<double>(fitting.ranks));
+  }
+  return fitting;
+}
+
+std::vector<std::int8_t> stretched(const std::vector<std::int8_t>& own, std::size_t ranks) {
+  std::vector<std::int8_t> fitted;
+  for (std::size_t rank = 0; rank < ranks && !own.empty(); ++rank)
+    fitted.push_back(own[rank * own.size() / ranks]);
+  return fitted;
+}
+
+OrderRules fitted(OrderRules rules, const Fitting& fitting) {
+  rules.idle_budget *= fitting.microbatch * static_cast<double>(fitting.ranks);
+  rules.idle_budget_per_rank *= fitting.microbatch;
+  rules.more_in_flight = stretched(rules.more_in_flight, fitting.ranks);
+  rules.more_lead = stretched(rules.more_lead, fitting.ranks);
+  return rules;
+}
+
+}  // namespace
+
+std::vector<OrderRules> starting_rules(const OrderCosts& costs) {
+  const Fitting fitting = fitting_of(costs);
+  std::vector<StartingRow> rows;
+  for (const StartingRow& row : starting_rule_table()) {
+    const bool suits = std::min(2, fitting.chunks) == row.chunks && row.limit <= fitting.limit + kAbove;
+    if (suits) rows.push_back(row);
+  }
+  std::ranges::stable_sort(rows, {},
+                           [&](const StartingRow& row) { return std::abs(row.limit - fitting.limit); });
+  std::vector<OrderRules> starts;
+  for (const StartingRow& row : rows) {
+    OrderRules rules = fitted(rules_of(row), fitting);
+    const double budget = rules.idle_budget;
+    for (const double part : {1.0, 0.8, 1.2}) {
+      if (row.limit < fitting.limit - kBelow) break;
+      rules.idle_budget = part * budget;
+      starts.push_back(rules);
+    }
+    rules.idle_budget = budget;
+    rules.memory_share = std::min(1.0, row.limit / fitting.limit);
+    if (rules.memory_share < 1) starts.push_back(rules);
+  }
+  return starts;
+}
+
+}  // namespace penstock

@@ -1,0 +1,16 @@
+#pragma once
+// Where a search starts. Private to schedules/.
+
+#include <vector>
+
+#include "schedules/search/order_rules.hpp"
+#include "schedules/search/timed_lists.hpp"
+
+namespace penstock {
+
+/// What long searches found elsewhere (starting_rule_table.hpp), fitted to `costs`: that of limits nearby in
+/// several variants, and all that does with less memory in just that much, so that a larger limit starts
+/// from what a smaller one starts from. The nearest limits come first.
+std::vector<OrderRules> starting_rules(const OrderCosts& costs);
+
+}  // namespace penstock

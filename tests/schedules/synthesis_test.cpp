@@ -1,0 +1,280 @@
+// The search for orders: what one pass builds is held against plain timing, the bound against an exhaustive
+// search, and what the whole promises.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/search_effort.hpp"
+#include "schedules/search/order_bound.hpp"
+#include "schedules/search/order_builder.hpp"
+#include "schedules/search/order_rules.hpp"
+#include "schedules/search/rule_draws.hpp"
+#include "schedules/search/starting_rules.hpp"
+#include "schedules/search/synthesis.hpp"
+#include "schedules/search/timed_lists.hpp"
+#include "tests/schedules/plain_search.hpp"
+#include "tests/schedules/shorter_order.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr Ns kNoLimit = std::numeric_limits<Ns>::max() / 2;
+
+/// How chunks lie: one a rank, a V, or interleaved.
+enum class Lie : std::uint8_t { one_chunk, v, interleaved };
+
+std::int32_t rank_of(Lie lie, std::int32_t stage, std::int32_t ranks) {
+  return lie == Lie::v ? std::min(stage, 2 * ranks - 1 - stage) : stage % ranks;
+}
+
+class RandomCosts {
+ public:
+  explicit RandomCosts(std::uint32_t seed) : random_(seed) {}
+
+  std::int64_t from_to(std::int64_t least, std::int64_t most) {
+    return least + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most - least + 1));
+  }
+
+  /// Every rank has room for one microbatch and up to `more` bytes.
+  OrderCosts draw(Lie lie, std::int32_t ranks, std::int32_t microbatches, Bytes more) {
+    OrderCosts costs{
+        .stages = {}, .transfer_ns = {}, .memory_limit = {}, .rank_of = {}, .microbatches = microbatches};
+    const std::int32_t chunks = lie == Lie::one_chunk ? 1 : lie == Lie::v ? 2 : 3;
+    costs.memory_limit.assign(index(ranks), 0);
+    for (std::int32_t stage = 0; stage < chunks * ranks; ++stage) {
+      costs.stages.push_back({.forward_ns = from_to(1, 9),
+                              .backward_input_ns = from_to(1, 9),
+                              .backward_weight_ns = from_to(0, 9),
+                              .kept = from_to(1, 4)});
+      costs.stages.back().released_by_input = from_to(0, costs.stages.back().kept);
+      costs.transfer_ns.push_back(from_to(0, 5));
+      costs.rank_of.push_back(rank_of(lie, stage, ranks));
+      costs.memory_limit[index(costs.rank_of.back())] += costs.stages.back().kept;
+    }
+    costs.transfer_ns.pop_back();
+    for (Bytes& limit : costs.memory_limit) limit += from_to(0, more);
+    return costs;
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+/// Each microbatch after the one before it.
+Lists one_after_the_other(const OrderCosts& costs) {
+  Lists lists(costs.memory_limit.size());
+  const auto put = [&](ActionKind kind, std::int32_t stage, std::int32_t m) {
+    lists[index(costs.rank_of[index(stage)])].push_back({.kind = kind, .stage = stage, .microbatch = m});
+  };
+  const auto stages = static_cast<std::int32_t>(costs.stages.size());
+  for (std::int32_t m = 0; m < costs.microbatches; ++m) {
+    for (std::int32_t stage = 0; stage < stages; ++stage) put(ActionKind::forward, stage, m);
+    for (std::int32_t stage = stages - 1; stage >= 0; --stage) {
+      put(ActionKind::backward_input, stage, m);
+      put(ActionKind::backward_weight, stage, m);
+    }
+  }
+  return lists;
+}
+
+Synthesis synthesized_from_nothing(const OrderCosts& costs, Objective objective, const SearchEffort& effort) {
+  return synthesize(costs, objective, effort, {one_after_the_other(costs)});
+}
+
+/// One chunk of equal stages that keep 2 bytes, one of which goes at I.
+OrderCosts even_costs(Lie lie, std::int32_t ranks, std::int32_t microbatches, Bytes limit) {
+  OrderCosts costs{.stages = {},
+                   .transfer_ns = {},
+                   .memory_limit = std::vector<Bytes>(index(ranks), limit),
+                   .rank_of = {},
+                   .microbatches = microbatches};
+  const std::int32_t stages = lie == Lie::one_chunk ? ranks : 2 * ranks;
+  for (std::int32_t stage = 0; stage < stages; ++stage) {
+    costs.stages.push_back({.forward_ns = 100,
+                            .backward_input_ns = 105,
+                            .backward_weight_ns = 75,
+                            .kept = 2,
+                            .released_by_input = 1});
+    costs.transfer_ns.push_back(9);
+    costs.rank_of.push_back(rank_of(lie, stage, ranks));
+  }
+  costs.transfer_ns.pop_back();
+  return costs;
+}
+
+constexpr std::array kLies = {Lie::one_chunk, Lie::v, Lie::interleaved};
+
+// A rank may also wait for what it then does not do, so that an order can be shorter than the pass that built
+// it; it is never longer.
+TEST(OrderBuilder, BuildsOrdersThatRunInItsTimeAndMemory) {
+  RandomCosts random(5);
+  Draws draws(5);
+  int built = 0;
+  int exact = 0;
+  for (int trial = 0; trial < 1500; ++trial) {
+    const Lie lie = kLies[index(trial % 3)];
+    const auto ranks = static_cast<std::int32_t>(random.from_to(1, 5));
+    const OrderCosts costs = random.draw(lie, ranks, static_cast<std::int32_t>(random.from_to(1, 8)), 30);
+    OrderBuilder builder(costs, Objective::span, costs.microbatches);
+    const OrderRules rules = fresh_rules(
+        draws, {.ranks = ranks, .chunks = lie == Lie::one_chunk ? 1 : 2, .units = 8, .idle_ns = 40});
+    const auto span = builder.run(rules, kNoLimit);
+    if (!span) continue;
+    SCOPED_TRACE(testing::Message() << "trial " << trial);
+    const auto times = plain_times(builder.lists(), costs);
+    ASSERT_TRUE(times);
+    EXPECT_LE(times->longest_span_ns, *span);
+    EXPECT_TRUE(plainly_fits(builder.lists(), costs));
+    EXPECT_FALSE(builder.run(rules, *span - 1)) << "a limit below what it takes";
+    EXPECT_EQ(builder.run(rules, *span), span) << "runs leave nothing behind";
+    ++built;
+    exact += times->longest_span_ns == *span ? 1 : 0;
+  }
+  EXPECT_GT(built, 700);
+  EXPECT_GT(exact, built * 9 / 10);
+}
+
+TEST(OrderBuilder, SaysWhereRanksLockEachOtherOut) {
+  // Both ranks fill up with the first chunk, and the second one has no room.
+  const OrderCosts costs = even_costs(Lie::v, 2, 4, 4);
+  OrderBuilder builder(costs, Objective::span, 4);
+  OrderRules greedy;
+  greedy.reserve = 0;
+  greedy.forward_choice = ChunkChoice::first_first;
+  EXPECT_FALSE(builder.run(greedy, kNoLimit));
+  greedy.reserve = 1;
+  EXPECT_TRUE(builder.run(greedy, kNoLimit));
+}
+
+TEST(OrderBuilder, CountsLateStartsInTheMakespanAlone) {
+  const OrderCosts costs = even_costs(Lie::one_chunk, 2, 1, 2);
+  // rank 0  F--.........I-W    100, 9, 100 + 105, 9, 105 + 75
+  // rank 1     .F-I-W
+  EXPECT_EQ(OrderBuilder(costs, Objective::span, 1).run({}, kNoLimit), 100 + 9 + 100 + 105 + 9 + 105 + 75);
+  OrderCosts slow = costs;
+  slow.stages[1].backward_weight_ns = 1000;
+  EXPECT_EQ(OrderBuilder(slow, Objective::span, 1).run({}, kNoLimit), 100 + 105 + 1000);
+  EXPECT_EQ(OrderBuilder(slow, Objective::makespan, 1).run({}, kNoLimit), 109 + 100 + 105 + 1000);
+}
+
+TEST(OrderBound, IsNeverAboveTheShortestOrder) {
+  RandomCosts random(11);
+  int proven = 0;
+  for (int trial = 0; trial < 240; ++trial) {
+    const Lie lie = trial % 3 == 2 ? Lie::v : Lie::one_chunk;
+    const auto ranks = static_cast<std::int32_t>(random.from_to(1, lie == Lie::v ? 2 : 3));
+    const auto microbatches = static_cast<std::int32_t>(random.from_to(1, lie == Lie::v ? 3 : 4));
+    const OrderCosts costs = random.draw(lie, ranks, microbatches, 6);
+    for (const Objective objective : {Objective::span, Objective::makespan}) {
+      SCOPED_TRACE(testing::Message() << "trial " << trial << " ranks " << ranks << " M " << microbatches);
+      const Ns bound = shortest_possible(costs, objective);
+      const ShorterOrder found = shorter_order(costs, objective, bound, 200'000);
+      EXPECT_NE(found, ShorterOrder::exists);
+      proven += found == ShorterOrder::impossible ? 1 : 0;
+    }
+  }
+  EXPECT_GT(proven, 400);
+}
+
+// What says that nothing is shorter must find what there is.
+TEST(OrderBound, IsHeldAgainstASearchThatFindsWhatTheOtherOneFinds) {
+  RandomCosts random(12);
+  for (int trial = 0; trial < 60; ++trial) {
+    const Lie lie = trial % 3 == 2 ? Lie::v : Lie::one_chunk;
+    const OrderCosts costs = random.draw(lie, 2, 2, 6);
+    const Synthesis found = synthesized_from_nothing(costs, Objective::span, {.passes = 50});
+    SCOPED_TRACE(testing::Message() << "trial " << trial);
+    EXPECT_EQ(shorter_order(costs, Objective::span, found.length_ns + 1, 2'000'000), ShorterOrder::exists);
+  }
+}
+
+TEST(OrderBound, IsMetWhereAnOrderIsSaidToBeOptimal) {
+  // Zero Bubble with memory for all: nothing but work on each rank.
+  const Synthesis found =
+      synthesized_from_nothing(even_costs(Lie::one_chunk, 4, 16, 32), Objective::span, {.passes = 2000});
+  EXPECT_TRUE(found.is_optimal());
+  EXPECT_EQ(found.length_ns, 16 * (100 + 105 + 75));
+}
+
+TEST(Synthesis, IsNeverLongerThanWhatIsKnownAndRunsInMemory) {
+  RandomCosts random(21);
+  for (int trial = 0; trial < 90; ++trial) {
+    const Lie lie = kLies[index(trial % 3)];
+    const auto ranks = static_cast<std::int32_t>(random.from_to(1, 4));
+    const OrderCosts costs = random.draw(lie, ranks, static_cast<std::int32_t>(random.from_to(1, 6)), 20);
+    for (const Objective objective : {Objective::span, Objective::makespan}) {
+      SCOPED_TRACE(testing::Message() << "trial " << trial);
+      const Synthesis found = synthesized_from_nothing(costs, objective, {.passes = 30});
+      EXPECT_LE(found.length_ns, length_of(one_after_the_other(costs), costs, objective));
+      EXPECT_EQ(found.length_ns, length_of(found.lists, costs, objective));
+      EXPECT_GE(found.length_ns, found.bound_ns);
+      EXPECT_TRUE(plainly_fits(found.lists, costs));
+      if (objective == Objective::makespan) continue;
+      EXPECT_EQ(plain_times(found.lists, costs)->longest_span_ns, found.length_ns);
+    }
+  }
+}
+
+TEST(Synthesis, IsTheSameForTheSameEffortAndSeed) {
+  const OrderCosts costs = even_costs(Lie::v, 4, 12, 12);
+  const Synthesis once = synthesized_from_nothing(costs, Objective::span, {.passes = 60, .seed = 3});
+  const Synthesis again = synthesized_from_nothing(costs, Objective::span, {.passes = 60, .seed = 3});
+  EXPECT_EQ(once.lists, again.lists);
+  EXPECT_EQ(once.passes, again.passes);
+}
+
+TEST(Synthesis, GoesFurtherWithMorePasses) {
+  const OrderCosts costs = even_costs(Lie::v, 6, 18, 14);
+  Ns before = kNoLimit;
+  for (const std::int64_t passes : {0, 10, 40, 160, 640}) {
+    const Synthesis found = synthesized_from_nothing(costs, Objective::span, {.passes = passes});
+    EXPECT_LE(found.length_ns, before) << passes;
+    EXPECT_LE(found.passes, passes + 2) << "the last rules are tried to their end";
+    before = found.length_ns;
+  }
+}
+
+TEST(Synthesis, IsNoLongerInMoreMemory) {
+  for (const Lie lie : {Lie::one_chunk, Lie::v}) {
+    Ns before = kNoLimit;
+    for (Bytes limit = 8; limit <= 32; limit += 2) {
+      const OrderCosts costs = even_costs(lie, 4, 16, lie == Lie::v ? 2 * limit : limit);
+      const Synthesis found = synthesized_from_nothing(costs, Objective::span, {.passes = 400});
+      EXPECT_LE(found.length_ns, before) << limit;
+      before = found.length_ns;
+    }
+  }
+}
+
+TEST(StartingRules, InAShareOfTheMemoryBuildWhatTheyBuildInASmallerLimit) {
+  for (const Lie lie : {Lie::one_chunk, Lie::v}) {
+    const OrderCosts large = even_costs(lie, 8, 24, 64);
+    const OrderCosts small = even_costs(lie, 8, 24, 32);
+    OrderBuilder in_share(large, Objective::span, 24);
+    OrderBuilder in_all(small, Objective::span, 24);
+    int built = 0;
+    for (OrderRules rules : starting_rules(small)) {
+      rules.memory_share = 1;
+      const auto span = in_all.run(rules, kNoLimit);
+      rules.memory_share = 0.5;
+      EXPECT_EQ(in_share.run(rules, kNoLimit), span);
+      built += span ? 1 : 0;
+    }
+    EXPECT_GT(built, 0);
+  }
+}
+
+}  // namespace
+}  // namespace penstock
