@@ -128,6 +128,12 @@ std::string to_text(const Reproduced& reproduced) {
                      reproduced.reproduction.setting, table_to_text(table), counts_text(reproduced));
 }
 
+/// Nothing where nothing was tested and no direction is reversed.
+Json experiment_holds(const Reproduced& reproduced) {
+  const bool says_nothing = count_of(reproduced, FigureClass::tested) == 0 && reproduced.holds();
+  return says_nothing ? Json() : Json(reproduced.holds());
+}
+
 Json figure_json(const ReproducedFigure& figure) {
   const std::optional<double> error = figure.relative_error();
   const FigureClass figure_class = figure.figure_class();
@@ -163,7 +169,7 @@ std::string reproductions_to_json(const std::vector<Reproduced>& all) {
     experiments.push_back({{"name", reproduced.reproduction.name},
                            {"source", reproduced.reproduction.source},
                            {"setting", reproduced.reproduction.setting},
-                           {"holds", reproduced.holds()},
+                           {"holds", experiment_holds(reproduced)},
                            {"counts",
                             {{"tested", count_of(reproduced, FigureClass::tested)},
                              {"holding", holding(reproduced)},

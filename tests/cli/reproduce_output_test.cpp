@@ -58,6 +58,7 @@ TEST(ReproduceOutput, CountsNoFigureThatIsOnlyShown) {
   EXPECT_EQ(figure["claim"], "none");
   EXPECT_EQ(figure["class"], "scale");
   EXPECT_FALSE(figure["tested"].get<bool>());
+  EXPECT_TRUE(nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["holds"].is_null());
   EXPECT_TRUE(figure["holds"].is_null()) << "what was not tested does not hold either";
 }
 
