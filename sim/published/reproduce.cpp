@@ -19,8 +19,9 @@ constexpr std::string_view kOnClusters =
     "16 workers (A: 4 servers of 4, 10 Gb/s; B: 2 of 8, 25 Gb/s); minibatches of 64 (VGG-16, GNMT-8), 256 "
     "(AlexNet) and 128 (ResNet-50) a worker, times and bytes in proportion to the profiles'; SGD with "
     "momentum, "
-    "GNMT-8 with Adam; data parallelism reduces eight buckets beside the backward pass; plans by the printed "
-    "recurrence within 16 GiB a worker, ResNet-50 without a limit, for every layer's output counts as kept "
+    "GNMT-8 with Adam; data parallelism reduces eight buckets beside the backward pass; plans by the "
+    "recurrence (maximum) within 16 GiB a worker, ResNet-50 without a limit, for every layer's output counts "
+    "as kept "
     "and "
     "even data parallelism needs 18 GiB so; released: msr-fiddle/pipedream, commit 7db6a1c3, cut before the "
     "first fully connected layer";
