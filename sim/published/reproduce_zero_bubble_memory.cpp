@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,6 +15,7 @@
 #include "report/result/result.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/published/reproduce.hpp"
@@ -82,7 +82,7 @@ Shape shape_of(const MemorySetting& setting, std::int32_t chunks, double limit) 
                        .backward_weight_ns = parts * setting.w,
                        .kept = kept,
                        .released_by_input = kept - 32 * setting.hidden};
-  const auto stages = static_cast<std::size_t>(setting.ranks * chunks);
+  const auto stages = index(std::int64_t{setting.ranks} * chunks);
   Shape shape{.stages = setting.ranks, .microbatches = setting.microbatches, .virtual_stages = chunks};
   shape.costs = CostTable{.stages = {stages, cost}, .edges = {stages - 1, EdgeCost{}}};
   shape.transfer_ns = {setting.latency};

@@ -19,6 +19,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "tests/source_path.hpp"
 #include "topology/cluster.hpp"
@@ -182,7 +183,8 @@ TEST(LoadSchedule, TakesEveryOptionOfTheShape) {
 schedule: {name: 1F1B_RR, stages: 3, microbatches: 8, virtual_stages: 2, replicas: [2, 1, 1], depth: [3, 2, 1],
            backward_order: lifo, checkpoint: except_last, recompute: late, routing: global, weights: vertical_sync,
            replica_sync: off, reduction: at_end, update: microbatch, barrier: true,
-           group_size: 4, slices: 2, data_parallel: 3, memory_limit: [1 KiB, 2 KiB]}
+           group_size: 4, slices: 2, data_parallel: 3, memory_limit: [1 KiB, 2 KiB],
+           passes: 40, seed: 7, budget: 2 s, objective: makespan, placement: v}
 training: {iterations: 5}
 )");
   EXPECT_EQ(scenario.schedule, "1F1B_RR");
@@ -203,6 +205,9 @@ training: {iterations: 5}
   expected.reduction = Reduction::at_end;
   expected.update = UpdateRule::microbatch;
   expected.group_size = 4;
+  expected.effort = {.passes = 40, .seed = 7, .budget_seconds = 2};
+  expected.objective = Objective::makespan;
+  expected.placement = ChunkPlacement::v;
   expected.slices = 2;
   expected.data_parallel = 3;
   expected.memory_limit = {1024, 2048};
