@@ -86,23 +86,24 @@ std::vector<Lists> known_orders(const Program& program, const Shape& shape, cons
   return known;
 }
 
-std::string seconds(Ns ns) { return fmt::format("{:.6g} ms", static_cast<double>(ns) * 1e-6); }
+std::string milliseconds(Ns ns) { return fmt::format("{:.6g} ms", static_cast<double>(ns) * 1e-6); }
 
 std::string note_of(const Synthesis& found, const Shape& shape) {
   const char* measure = shape.objective == Objective::span ? "longest span" : "makespan";
   if (found.is_optimal()) {
     return fmt::format("synthesized: the {} of {} is optimal: no order under this memory limit is shorter",
-                       measure, seconds(found.length_ns));
+                       measure, milliseconds(found.length_ns));
   }
   const double gap =
       static_cast<double>(found.length_ns - found.bound_ns) / static_cast<double>(found.bound_ns);
-  const bool by_time = shape.effort.budget_seconds > 0 && found.passes < shape.effort.passes;
+  const std::int64_t passes = std::min(found.passes, shape.effort.passes);
+  const bool by_time = passes < shape.effort.passes;
   return fmt::format(
-      "synthesized: the {} of {} is at most {:.3g} % above the best possible (bound {}); {} of {} passes{}, "
-      "seed {}",
-      measure, seconds(found.length_ns), 100 * gap, seconds(found.bound_ns),
-      std::min(found.passes, shape.effort.passes), shape.effort.passes,
-      by_time ? " when the budget was over" : "", shape.effort.seed);
+      "synthesized: the {} of {} is at most {:.3g} % above the best possible (bound {}); {} passes{}, seed "
+      "{}",
+      measure, milliseconds(found.length_ns), 100 * gap, milliseconds(found.bound_ns), passes,
+      by_time ? fmt::format(", at which the {:g} s were over", shape.effort.budget_seconds) : "",
+      shape.effort.seed);
 }
 
 }  // namespace
