@@ -338,7 +338,7 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width) {
   std::vector<std::size_t> front = report.front;
   if (front.size() > kShownRows) front.resize(kShownRows);
   std::string text = fmt::format(
-      "{}\n{}\n\n{}\n\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
+      "{}\n{}\n\n{}\n{}\n\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
       question_text(answer), effort_text(answer), best_text(answer), told_text(answer),
       table_to_text(configurations_table(answer, shown_numbers(report)), width),
       table_to_text(configurations_table(answer, front), width), table_to_text(choices_table(answer), width));
