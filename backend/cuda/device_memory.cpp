@@ -4,6 +4,7 @@
 #include "backend/cuda/device_memory.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,11 @@
 #include "backend/cuda/stream.hpp"
 
 namespace penstock {
+namespace {
+
+constexpr std::chrono::seconds kUntilZero(30);
+
+}  // namespace
 
 DeviceBuffer::DeviceBuffer(std::int32_t device, std::size_t bytes) : device_(device), bytes_(bytes) {
   if (bytes == 0) return;
@@ -23,7 +29,8 @@ DeviceBuffer::DeviceBuffer(std::int32_t device, std::size_t bytes) : device_(dev
   try {
     // Nothing here waits for the device: kernels on it may wait for what this thread does next.
     check_cuda(cudaMemsetAsync(data_, 0, bytes, cudaStreamPerThread), "cudaMemsetAsync");
-    wait_for(StreamView{.device = device, .stream = cudaStreamPerThread}, {});
+    wait_for(StreamView{.device = device, .stream = cudaStreamPerThread},
+             {.stopped = {}, .deadline = kUntilZero});
   } catch (...) {
     static_cast<void>(cudaFree(data_));
     throw;

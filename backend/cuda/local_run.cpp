@@ -57,6 +57,7 @@ tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const Cud
                                 .codec = codec});
   const auto queues = stream_queues(run.flat, workers, clock, run.options.time_scale);
   std::vector<ComputeQueue*> of_ranks;
+  of_ranks.reserve(queues.size());
   for (const auto& queue : queues) of_ranks.push_back(queue.get());
   return execute_on_threads(run, modules, transport, clock, of_ranks);
 }

@@ -32,7 +32,6 @@
 #include "backend/cuda/link_slots.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/executor/clock.hpp"
 #include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
 #include "schedules/check/flat_program.hpp"

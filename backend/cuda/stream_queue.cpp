@@ -35,6 +35,7 @@ std::size_t actions_of(const FlatProgram& flat, std::int32_t rank) {
 
 std::vector<CudaEvent> new_events(std::int32_t device, std::size_t count) {
   std::vector<CudaEvent> events;
+  events.reserve(count);
   for (std::size_t i = 0; i < count; ++i) events.emplace_back(device);
   return events;
 }
@@ -72,6 +73,7 @@ MessageTime StreamQueue::time_of(std::int32_t number) const {
 std::vector<std::unique_ptr<StreamQueue>> stream_queues(const FlatProgram& flat, const CudaWorkers& workers,
                                                         const Clock& clock, double scale) {
   std::vector<std::unique_ptr<StreamQueue>> queues;
+  queues.reserve(index(flat.rank_count));
   for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
     queues.push_back(std::make_unique<StreamQueue>(flat, rank, clock, scale, workers.place(rank).stream));
   }

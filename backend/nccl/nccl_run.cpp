@@ -42,6 +42,10 @@
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_order.hpp"
+#include "schedules/ir/channel.hpp"
 
 namespace penstock {
 namespace {
@@ -193,6 +197,21 @@ std::optional<std::string> lack_of_devices(std::int32_t ranks, const std::option
   return std::nullopt;
 }
 
+/// Why the program hangs where NCCL starts kernels in the order of their launches, which it does unless asked
+/// not to.
+std::optional<std::string> launch_hang(const Experiment& experiment, const ChannelOptions& channels) {
+  if (!starts_in_launch_order() || find_hang(experiment.program, channels, experiment.costs))
+    return std::nullopt;
+  const FlatProgram flat = flatten(experiment.program, experiment.costs,
+                                   {.channels = channels, .iterations = experiment.program.iterations});
+  const auto hang = find_launch_hang(flat);
+  if (!hang) return std::nullopt;
+  return fmt::format(
+      "the program hangs where NCCL's kernels start in the order of their launches; "
+      "NCCL_LAUNCH_ORDER_IMPLICIT=0 lets it run:\n{}",
+      hang->message);
+}
+
 tl::expected<std::int32_t, std::string> local_rank(const Environment& environment, std::int32_t rank) {
   for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
     const char* value = environment(name);
@@ -239,6 +258,9 @@ tl::expected<std::optional<Result>, RunError> run_on_nccl(const Experiment& expe
                                                           const std::optional<NcclPlace>& place) {
   const auto channels = declared_channels(experiment.channels, kTransport);
   if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
+  if (const auto hang = launch_hang(experiment, *channels)) {
+    return tl::unexpected(RunError{.message = *hang, .fault = RunFault::invalid});
+  }
   const std::int32_t ranks = experiment.program.rank_count();
   if (const auto lack = lack_of_devices(ranks, place)) return unavailable(*lack);
   const auto description = make(std::vector<std::optional<CudaPlace>>(static_cast<std::size_t>(ranks)));

@@ -15,6 +15,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -227,6 +228,12 @@ void prepare_nccl_environment(const std::string& address) {
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   if (address.starts_with("127.") || address == "localhost") setenv("NCCL_SOCKET_IFNAME", "lo", 0);
   // NOLINTEND(concurrency-mt-unsafe,misc-include-cleaner)
+}
+
+bool starts_in_launch_order() {
+  const char* asked =
+      std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  return asked == nullptr || std::string_view(asked) != "0";
 }
 
 }  // namespace penstock

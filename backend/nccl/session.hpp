@@ -92,4 +92,8 @@ class NcclSession {
 /// this host's loopback address, open no other one. To be called before NCCL starts.
 void prepare_nccl_environment(const std::string& address);
 
+/// What prepare_nccl_environment() leaves or has left in place: a kernel starts when those launched before it
+/// have.
+bool starts_in_launch_order();
+
 }  // namespace penstock

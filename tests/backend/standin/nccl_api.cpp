@@ -177,13 +177,13 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
 
 ncclResult_t ncclGroupStart() {
   if (const ncclResult_t result = enter("ncclGroupStart"); result != ncclSuccess) return result;
-  ++group.depth;
+  if (!world().has_mutant("aborts one by one")) ++group.depth;
   return ncclSuccess;
 }
 
 ncclResult_t ncclGroupEnd() {
   const ncclResult_t result = enter("ncclGroupEnd");
-  if (--group.depth > 0) return result;
+  if (group.depth > 0 && --group.depth > 0) return result;
   launch_group();
   if (!group.aborted.empty()) world().nccl.abort(std::exchange(group.aborted, {}));
   return result;

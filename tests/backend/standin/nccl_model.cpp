@@ -206,7 +206,7 @@ void NcclModel::launch(Stream& stream, const std::vector<std::pair<std::shared_p
   operation->started = [launch, parts, &stream] {
     launch->started = true;
     for (const auto& [part, meeting] : parts) {
-      part->started = true;
+      part->started = !part->communicator->aborted;  // one that only leaves meets nobody
       part->clock = stream.clock;
     }
   };
@@ -215,7 +215,10 @@ void NcclModel::launch(Stream& stream, const std::vector<std::pair<std::shared_p
     return std::ranges::all_of(parts, [](const auto& one) { return one.second->all_started(); });
   };
   operation->run = [parts, &communicator, &stream]() -> Ns {
-    if (communicator.aborted) return 0;
+    if (communicator.aborted) {
+      for (const auto& [part, meeting] : parts) part->started = false;
+      return 0;
+    }
     std::size_t bytes = 0;
     for (const auto& [part, meeting] : parts) {
       for (const auto& other : meeting->parts) stream.clock.join(other->clock);
