@@ -1,3 +1,6 @@
+// A draw is either fresh, each variable from its own range, or the best one with one or two variables
+// changed: a fresh one finds valleys, a changed one goes down in them. Equal seeds and numbers draw the same.
+
 #include "schedules/search/rule_draws.hpp"
 
 #include <algorithm>

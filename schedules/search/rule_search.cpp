@@ -1,3 +1,10 @@
+// A search builds the whole order again and again by rules whose constants it draws (rule_draws.hpp):
+//
+//   draw -> the order of a few microbatches -> promising? -> the order of all of them -> the best so far
+//
+// Head, a period and tail are all there in two or three times as many microbatches as ranks, so most draws
+// are judged on these alone.
+
 #include "schedules/search/rule_search.hpp"
 
 #include <algorithm>
