@@ -3,7 +3,9 @@
 
 #include "sim/tuning/configuration.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,9 +20,25 @@
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/override.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/search_effort.hpp"
 #include "schedules/rules/generators.hpp"
 
 namespace penstock {
+namespace {
+
+/// Actions that a configuration's search for its order may place, over all its passes: some 0.3 s of them.
+constexpr std::int64_t kSearchedActions = 10'000'000;
+constexpr std::int64_t kLeastPasses = 20;
+
+/// For a schedule that searches its order; long orders get fewer passes. Nothing for others.
+std::optional<std::int64_t> passes_of(const Configuration& of) {
+  const ScheduleInfo* schedule = find_schedule(of.schedule);
+  if (std::ranges::find(schedule->options, "effort") == schedule->options.end()) return std::nullopt;
+  const std::int64_t actions = std::int64_t{3} * of.stages * of.virtual_stages * of.microbatches;
+  return std::clamp(kSearchedActions / actions, kLeastPasses, SearchEffort::kDefaultPasses);
+}
+
+}  // namespace
 
 std::vector<std::string> default_tuned_schedules() { return {"1f1b", "interleaved", "zb-h1", "zb-v"}; }
 
@@ -52,6 +70,7 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   // A schedule whose rule fixes v takes no other.
   const ScheduleInfo* schedule = find_schedule(configuration.schedule);
   scenario.shape.virtual_stages = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
+  if (const auto passes = passes_of(configuration)) scenario.shape.effort.passes = *passes;
   scenario.batch = Batch{.micro_batch_size = configuration.micro_batch_size,
                          .global_batch_size = request.global_batch_size,
                          .microbatches = {}};
@@ -83,6 +102,7 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
       word("training.recompute", to_text(configuration.recompute))};
   if (chunks > 1 || request.base.shape.virtual_stages > 1)
     overrides.push_back(number("schedule.virtual_stages", chunks));
+  if (const auto passes = passes_of(configuration)) overrides.push_back(number("schedule.passes", *passes));
   // Both sizes say it; a base that states M would contradict them.
   if (request.base.batch.microbatches)
     overrides.push_back(number("schedule.microbatches", configuration.microbatches));
