@@ -87,9 +87,6 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
     if (!rows) return bad_input(rows.error());
     answer.sensitivity = *std::move(rows);
   }
-  auto launch = launch_text(flags, answer);
-  if (!launch) return tl::unexpected(launch.error());
-  answer.launch = *std::move(launch);
   return answer;
 }
 
@@ -99,8 +96,11 @@ Outcome run_tune(const TuneFlags& flags) {
   auto request = request_of(flags);
   if (!request) return tl::unexpected(request.error());
   if (flags.list) return list_space(flags, *request);
-  const auto answer = answer_of(flags, *std::move(request));
+  auto answer = answer_of(flags, *std::move(request));
   if (!answer) return tl::unexpected(answer.error());
+  // A launcher that cannot do it costs nobody the answer.
+  auto launch = launch_text(flags, *answer);
+  if (launch) answer->launch = *launch;
   const std::vector<OutputForm> forms = {{".json", [&] { return tune_json(*answer); }},
                                          {".csv", [&] { return tune_csv(*answer); }},
                                          {".html", [&] { return tune_html(*answer); }},
@@ -109,6 +109,7 @@ Outcome run_tune(const TuneFlags& flags) {
   const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
+  if (!launch) return tl::unexpected(launch.error());
   return ExitCode::ok;
 }
 

@@ -81,9 +81,9 @@ constexpr std::array kExchanges = {std::pair{std::string_view("ring"), ContextEx
 constexpr std::array kRecomputes = {std::pair{std::string_view("none"), LayerRecompute::none},
                                     std::pair{std::string_view("selective"), LayerRecompute::selective},
                                     std::pair{std::string_view("full"), LayerRecompute::full}};
+// Stages 2 and 3 have no price on named devices.
 constexpr std::array kShardings = {std::pair{std::string_view("none"), 0},
-                                   std::pair{std::string_view("0"), 0}, std::pair{std::string_view("1"), 1},
-                                   std::pair{std::string_view("2"), 2}, std::pair{std::string_view("3"), 3}};
+                                   std::pair{std::string_view("0"), 0}, std::pair{std::string_view("1"), 1}};
 
 tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
   TuneChoices choices;

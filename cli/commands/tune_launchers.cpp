@@ -79,10 +79,6 @@ void add_megatron_memory(std::vector<std::string>& arguments, const TuneRequest&
     arguments.emplace_back("--recompute-num-layers 1");
   }
   if (of.sharding > 0) arguments.emplace_back("--use-distributed-optimizer");
-  if (of.sharding > 1) {
-    arguments.push_back(fmt::format("--use-megatron-fsdp --data-parallel-sharding-strategy {}",
-                                    of.sharding == 2 ? "optim_grads" : "optim_grads_params"));
-  }
   if (!work_of(request).parallel.data_overlap) return;
   arguments.emplace_back("--overlap-grad-reduce");
   if (of.sharding > 0) arguments.emplace_back("--overlap-param-gather");
@@ -171,14 +167,8 @@ tl::expected<std::string, std::string> torchtitan_arguments(const TuneRequest& r
                                         fmt::format("--parallelism.context_parallel_degree {}", of.context)};
   if (work.model.experts)
     arguments.push_back(fmt::format("--parallelism.expert_parallel_degree {}", of.expert));
-  arguments.push_back(
-      fmt::format("--parallelism.data_parallel_replicate_degree {}", of.sharding == 0 ? of.data : 1));
-  arguments.push_back(
-      fmt::format("--parallelism.data_parallel_shard_degree {}", of.sharding == 0 ? 1 : of.data));
-  if (of.sharding > 1) {
-    arguments.push_back(
-        fmt::format("--parallelism.fsdp_reshard_after_forward {}", of.sharding == 2 ? "never" : "always"));
-  }
+  arguments.push_back(fmt::format("--parallelism.data_parallel_replicate_degree {}", of.data));
+  arguments.emplace_back("--parallelism.data_parallel_shard_degree 1");
   add_torchtitan_pipeline(arguments, request, of);
   const std::int64_t local = of.stages == 1 ? of.micro_batch_size : request.global_batch_size / of.data;
   arguments.push_back(

@@ -318,7 +318,7 @@ Chart front_chart(const TuneAnswer& answer) {
     dot.points = {point(tuned)};
     chart.curves.push_back(std::move(dot));
   }
-  ChartCurve front{.label = "not beaten in time and memory"};
+  ChartCurve front{.label = "not beaten"};
   front.colour = curve_colour(1, 2);
   front.dots = true;
   for (const std::size_t number : report.front) front.points.push_back(point(report.candidates[number]));
