@@ -43,7 +43,8 @@ SearchedPlan searched(const Scenario& scenario, const PlanOptions& options = {.m
 }
 
 double steady_rate(const Scenario& scenario) {
-  const auto result = simulate_scenario(scenario, {.memory = {.samples = false}, .timeline = TimelineKept::none});
+  const auto result =
+      simulate_scenario(scenario, {.memory = {.samples = false}, .timeline = TimelineKept::none});
   if (!result) return 0;
   return result->throughput.steady_samples_per_second.value_or(0);
 }
