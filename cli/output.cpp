@@ -6,11 +6,12 @@
 
 #include "cli/output.hpp"
 
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction() is POSIX's
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>

@@ -342,9 +342,10 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width) {
       question_text(answer), effort_text(answer), best_text(answer), told_text(answer),
       table_to_text(configurations_table(answer, shown_numbers(report)), width),
       table_to_text(configurations_table(answer, front), width), table_to_text(choices_table(answer), width));
-  if (!answer.sensitivity.empty())
+  if (!answer.sensitivity.empty()) {
     text += fmt::format("\nOn machines with one figure changed\n{}",
                         table_to_text(sensitivity_table(answer), width));
+  }
   for (const std::string& note : answer.report.notes) text += fmt::format("\nnote: {}\n", note);
   if (!answer.launch.empty()) text += "\n" + answer.launch;
   return text;

@@ -24,6 +24,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/model/fitted_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/prepare/scaling.hpp"

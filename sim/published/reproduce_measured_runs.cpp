@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <stdexcept>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
