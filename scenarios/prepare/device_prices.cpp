@@ -29,6 +29,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/compute_program.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/pipeline_copy.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
@@ -39,7 +40,6 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
@@ -119,14 +119,6 @@ Fault size_fault(const std::vector<StagePrice>& prices, const RankStep& step, st
       "model: a stage takes {:.3g} s and holds {:.3g} bytes for one microbatch, which is beyond 64 bits; "
       "take a shorter sequence or fewer samples",
       seconds, bytes);
-}
-
-std::vector<std::int32_t> ranks_of_stages(const Program& program) {
-  std::vector<std::int32_t> ranks;
-  ranks.reserve(static_cast<std::size_t>(program.stage_count()));
-  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
-    ranks.push_back(program.placement.rank_of(stage, 0));
-  return ranks;
 }
 
 template <typename Value>
@@ -264,17 +256,11 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   auto work = settled(scenario, model);
   if (!work) return tl::unexpected(work.error());
   Scenario priced = scenario;
-  auto batch = batch_of_copy(scenario.batch, work->parallel.data);
-  if (!batch) return tl::unexpected(batch.error());
-  if (scenario.program) batch->microbatches = scenario.program->microbatches;
-  const auto resolved = resolve_batch(*batch, meaning_of_microbatch(scenario.schedule));
-  if (!resolved) return tl::unexpected(resolved.error());
-  work->micro_batch_size = resolved->micro_batch_size;
-  StatedSchedule schedule{.program = scenario.program ? &*scenario.program : nullptr,
-                          .name = scenario.schedule,
-                          .shape = scenario.shape};
-  schedule.shape.microbatches = resolved->microbatches;
-  const auto placed = placed_program(schedule);
+  const auto copy = pipeline_copy(scenario, work->parallel.data);
+  if (!copy) return tl::unexpected(copy.error());
+  const ResolvedBatch& resolved = copy->resolved;
+  work->micro_batch_size = resolved.micro_batch_size;
+  const auto placed = placed_program(copy->schedule);
   if (!placed) return tl::unexpected(placed.error());
   const auto layers =
       split_layers(model.split, static_cast<std::int64_t>(work->model.layers.size()), placed->stage_count());
@@ -285,9 +271,9 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   priced.shape.barrier = true;
   if (priced.program) priced.program->barrier = true;
   const RankStep step = longest_step(*work, *model.kernels, prices, ranks);
-  if (const Fault fault = size_fault(prices, step, resolved->microbatches)) return tl::unexpected(*fault);
-  priced.model = figures_of(chain_costs(prices, ranks, step, resolved->microbatches));
-  priced.batch = *batch;
+  if (const Fault fault = size_fault(prices, step, resolved.microbatches)) return tl::unexpected(*fault);
+  priced.model = figures_of(chain_costs(prices, ranks, step, resolved.microbatches));
+  priced.batch = copy->batch;
   priced.batch.own_micro_batch_size = work->micro_batch_size;
   priced.cluster.shape = links_between_stages(*work);
   priced.cluster.built.reset();
@@ -308,7 +294,7 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
                       .kernels = model.kernels,
                       .layers = *layers,
                       .rank_of_stage = ranks,
-                      .microbatches = resolved->microbatches};
+                      .microbatches = resolved.microbatches};
 }
 
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work) {

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,11 +16,12 @@
 #include "scenarios/model/fitted_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/compute_program.hpp"
+#include "scenarios/prepare/pipeline_copy.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/layer_split.hpp"
-#include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
@@ -57,10 +57,9 @@ std::vector<ModelPartSize> stage_parts(const std::vector<std::int64_t>& layers) 
 std::vector<Ns> steps_of(const FittedModel& model, const Program& program,
                          const std::vector<ModelPartSize>& parts) {
   std::vector<ModelPartSize> of_rank(static_cast<std::size_t>(program.rank_count()));
-  std::vector<std::size_t> ranks;
+  const std::vector<std::int32_t> ranks = ranks_of_stages(program);
   for (std::size_t stage = 0; stage < parts.size(); ++stage) {
-    ranks.push_back(static_cast<std::size_t>(program.placement.rank_of(static_cast<std::int32_t>(stage), 0)));
-    ModelPartSize& rank = of_rank[ranks.back()];
+    ModelPartSize& rank = of_rank[index(ranks[stage])];
     rank.layers += parts[stage].layers;
     rank.has_embedding |= parts[stage].has_embedding;
     rank.has_head |= parts[stage].has_head;
@@ -69,7 +68,8 @@ std::vector<Ns> steps_of(const FittedModel& model, const Program& program,
   for (std::size_t stage = 0; stage < parts.size(); ++stage) {
     const bool is_first =
         std::ranges::find(ranks, ranks[stage]) - ranks.begin() == static_cast<std::ptrdiff_t>(stage);
-    steps.push_back(is_first ? step_ns(*model.costs, model.kind, of_rank[ranks[stage]], model.copies) : 0);
+    steps.push_back(is_first ? step_ns(*model.costs, model.kind, of_rank[index(ranks[stage])], model.copies)
+                             : 0);
   }
   return steps;
 }
@@ -109,27 +109,20 @@ tl::expected<Scenario, std::string> price_by_fit(const Scenario& scenario, const
         std::string("schedule: copies of a model with fitted costs are parallel.data; leave data_parallel, "
                     "sharding and buckets out"));
   }
-  auto batch = batch_of_copy(scenario.batch, model.copies);
-  if (!batch) return tl::unexpected(batch.error());
-  if (scenario.program) batch->microbatches = scenario.program->microbatches;
-  const auto resolved = resolve_batch(*batch, meaning_of_microbatch(scenario.schedule));
-  if (!resolved) return tl::unexpected(resolved.error());
+  const auto copy = pipeline_copy(scenario, model.copies);
+  if (!copy) return tl::unexpected(copy.error());
   FittedModel sized = model;
-  sized.kind.micro_batch_size = resolved->micro_batch_size;
+  sized.kind.micro_batch_size = copy->resolved.micro_batch_size;
   const auto costs = costs_of(*model.costs, sized.kind);
   if (!costs) return tl::unexpected(costs.error());
-  StatedSchedule schedule{.program = scenario.program ? &*scenario.program : nullptr,
-                          .name = scenario.schedule,
-                          .shape = scenario.shape};
-  schedule.shape.microbatches = resolved->microbatches;
-  const auto placed = placed_program(schedule);
+  const auto placed = placed_program(copy->schedule);
   if (!placed) return tl::unexpected(placed.error());
   const auto layers = split_layers({}, model.layers, placed->stage_count());
   if (!layers) return tl::unexpected(layers.error());
   Scenario priced = scenario;
   priced.model = figures_of(sized, *costs, *placed, stage_parts(*layers));
-  priced.batch = *batch;
-  priced.batch.own_micro_batch_size = resolved->micro_batch_size;
+  priced.batch = copy->batch;
+  priced.batch.own_micro_batch_size = copy->resolved.micro_batch_size;
   priced.notes.push_back(fit_note(sized));
   return priced;
 }

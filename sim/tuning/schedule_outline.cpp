@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/prepare/pipeline_copy.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
@@ -84,13 +85,10 @@ std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatche
 }
 
 ScheduleOutline outline_of(const Program& program) {
-  ScheduleOutline outline;
+  ScheduleOutline outline{.rank_of_stage = ranks_of_stages(program)};
   outline.ranks.resize(program.ranks.size());
-  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    const std::int32_t rank = program.placement.rank_of(stage, 0);
-    outline.rank_of_stage.push_back(rank);
-    outline.ranks[index(rank)].stages.push_back(stage);
-  }
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
+    outline.ranks[index(outline.rank_of_stage[index(stage)])].stages.push_back(stage);
   for (const std::vector<Action>& list : program.ranks) {
     outline.splits_backward |=
         std::ranges::find(list, ActionKind::backward_weight, &Action::kind) != list.end();

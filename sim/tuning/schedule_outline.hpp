@@ -26,7 +26,7 @@ struct RankOutline {
 struct ScheduleOutline {
   std::vector<std::int32_t> rank_of_stage;
   bool splits_backward = false;
-  std::vector<RankOutline> ranks;
+  std::vector<RankOutline> ranks{};
 };
 
 /// Of a program of compute actions. Requires one rank a stage.

@@ -226,7 +226,7 @@ class Search {
     }
     if (auto experiment = prepare(scenario_of(request_, report_.candidates.front().configuration)))
       report_.notes = std::move(experiment->notes);
-    add_front();
+    for (const std::size_t number : front_of(listed)) report_.front.push_back(place.at(number));
     add_choices(known, place);
     return std::move(report_);
   }
@@ -329,21 +329,6 @@ class Search {
             .tokens_per_second_per_device = samples * static_cast<double>(work.sequence) / device_seconds,
             .mfu = samples * flops_per_sample(work.model, work.sequence) / device_seconds /
                    peak_flops(work.device, work.precision)};
-  }
-
-  void add_front() {
-    const auto& candidates = report_.candidates;
-    std::vector<std::size_t> numbers(candidates.size());
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
-    const auto worth = [&](std::size_t i) {
-      return std::pair(candidates[i].step_ns * device_count(candidates[i].configuration),
-                       candidates[i].peak_bytes);
-    };
-    std::ranges::stable_sort(numbers, {}, worth);
-    for (const std::size_t i : numbers) {
-      if (report_.front.empty() || candidates[i].peak_bytes < candidates[report_.front.back()].peak_bytes)
-        report_.front.push_back(i);
-    }
   }
 
   void add_choices(const KnownWorth& known, const std::map<std::size_t, std::size_t>& place) {
