@@ -14,10 +14,13 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
+
+#include "cli/outcome.hpp"
 
 namespace penstock {
 namespace {
@@ -131,6 +134,14 @@ tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::stri
   std::vector<std::int32_t> list;
   for (const std::int64_t number : *numbers) list.push_back(static_cast<std::int32_t>(number));
   return list;
+}
+
+tl::expected<std::vector<std::int32_t>, Failure> numbers_of_flag(std::string_view flag,
+                                                                 const std::string& text) {
+  if (text.empty()) return std::vector<std::int32_t>{};
+  auto numbers = parse_number_list(text);
+  if (!numbers) return bad_input(fmt::format("{} {}", flag, numbers.error()));
+  return *std::move(numbers);
 }
 
 }  // namespace penstock

@@ -7,6 +7,8 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "cli/outcome.hpp"
+
 namespace penstock {
 
 /// The numbers of `text`, ascending, each once; all at least 1 and below 2^31. Commas separate; `..` goes on
@@ -17,5 +19,9 @@ namespace penstock {
 /// A last number that the steps do not hit is not in the list. Errors say what was expected and found; more
 /// than 100,000 numbers are refused.
 tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text);
+
+/// The same of a flag's value; none where that is empty. Error: with the flag in front.
+tl::expected<std::vector<std::int32_t>, Failure> numbers_of_flag(std::string_view flag,
+                                                                 const std::string& text);
 
 }  // namespace penstock

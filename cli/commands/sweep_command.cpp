@@ -55,13 +55,6 @@ struct SweepFlags {
 
 const std::vector<std::string_view> kSuffixes = {".csv", ".json", ".html", ".txt"};
 
-tl::expected<std::vector<std::int32_t>, Failure> numbers_of(std::string_view flag, const std::string& text) {
-  if (text.empty()) return std::vector<std::int32_t>{};
-  auto numbers = parse_number_list(text);
-  if (!numbers) return bad_input(fmt::format("{} {}", flag, numbers.error()));
-  return *std::move(numbers);
-}
-
 /// The scenario that every point starts from, without the sizes that are flags: which of its own figures
 /// those replace depends on each point's schedule. What a point sets itself need not be there.
 tl::expected<Scenario, Failure> base_scenario(const SweepFlags& flags) {
@@ -129,11 +122,11 @@ tl::expected<Batch, Failure> with_held_size(Batch stated, const SweepFlags& flag
 tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario& scenario) {
   auto schedules = schedules_of(flags);
   if (!schedules) return tl::unexpected(schedules.error());
-  auto stages = numbers_of("--pp-size", flags.pp_sizes);
+  auto stages = numbers_of_flag("--pp-size", flags.pp_sizes);
   if (!stages) return tl::unexpected(stages.error());
-  auto virtual_stages = numbers_of("--virtual-stages", flags.virtual_stages);
+  auto virtual_stages = numbers_of_flag("--virtual-stages", flags.virtual_stages);
   if (!virtual_stages) return tl::unexpected(virtual_stages.error());
-  auto microbatches = numbers_of("--num-microbatches", flags.microbatches);
+  auto microbatches = numbers_of_flag("--num-microbatches", flags.microbatches);
   if (!microbatches) return tl::unexpected(microbatches.error());
   tl::expected<Batch, Failure> batch = stated_sizes(flags, scenario);
   if (!flags.hold.empty()) batch = with_held_size(*batch, flags, scenario);

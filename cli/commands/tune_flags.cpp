@@ -39,13 +39,6 @@ namespace {
 
 using Numbers = std::vector<std::int32_t>;
 
-tl::expected<Numbers, Failure> numbers_of(std::string_view flag, const std::string& text) {
-  if (text.empty()) return Numbers{};
-  auto numbers = parse_number_list(text);
-  if (!numbers) return bad_input(fmt::format("{} {}", flag, numbers.error()));
-  return *std::move(numbers);
-}
-
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
@@ -96,7 +89,7 @@ tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
        {"--virtual-stages", {&flags.virtual_stages, &choices.virtual_stages}},
        {"--micro-batch-size", {&flags.micro_batch_size, &choices.micro_batch_size}}}};
   for (const auto& [flag, place] : lists) {
-    auto numbers = numbers_of(flag, *place.first);
+    auto numbers = numbers_of_flag(flag, *place.first);
     if (!numbers) return tl::unexpected(numbers.error());
     *place.second = *std::move(numbers);
   }
