@@ -25,8 +25,6 @@
 namespace penstock {
 namespace {
 
-const Workload& work_of(const TuneRequest& request) { return std::get<DeviceModel>(request.base.model).work; }
-
 const LayerSplit& split_of(const TuneRequest& request, const Configuration& of) {
   return request.layer_splits[of.layer_split];
 }
@@ -79,7 +77,7 @@ void add_megatron_memory(std::vector<std::string>& arguments, const TuneRequest&
     arguments.emplace_back("--recompute-num-layers 1");
   }
   if (of.sharding > 0) arguments.emplace_back("--use-distributed-optimizer");
-  if (!work_of(request).parallel.data_overlap) return;
+  if (!model_of(request).work.parallel.data_overlap) return;
   arguments.emplace_back("--overlap-grad-reduce");
   if (of.sharding > 0) arguments.emplace_back("--overlap-param-gather");
 }
@@ -114,7 +112,7 @@ void add_torchtitan_pipeline(std::vector<std::string>& arguments, const TuneRequ
   }
   add("microbatch_size", of.micro_batch_size);
   const std::int64_t ends = split_of(request, of).rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
-  const auto layers = static_cast<std::int64_t>(work_of(request).model.layers.size());
+  const auto layers = static_cast<std::int64_t>(model_of(request).work.model.layers.size());
   add("layers_per_stage", (layers + 2 * ends) / (std::int64_t{of.stages} * of.virtual_stages));
   add("first_stage_less_layers", ends);
   add("last_stage_less_layers", ends);
@@ -136,7 +134,7 @@ tl::expected<std::string, std::string> megatron_arguments(const TuneRequest& req
                                                           const Configuration& of) {
   if (const std::string rest = rest_of_megatron(of); !rest.empty())
     return tl::unexpected(fmt::format("megatron: {}", rest));
-  const Workload& work = work_of(request);
+  const Workload& work = model_of(request).work;
   std::vector<std::string> arguments = {fmt::format("--tensor-model-parallel-size {}{}", of.tensor,
                                                     of.tensor > 1 ? " --sequence-parallel" : ""),
                                         fmt::format("--context-parallel-size {}", of.context)};
@@ -162,7 +160,7 @@ tl::expected<std::string, std::string> torchtitan_arguments(const TuneRequest& r
                                                             const Configuration& of) {
   if (const std::string rest = rest_of_torchtitan(request, of); !rest.empty())
     return tl::unexpected(fmt::format("torchtitan: {}", rest));
-  const Workload& work = work_of(request);
+  const Workload& work = model_of(request).work;
   std::vector<std::string> arguments = {fmt::format("--parallelism.tensor_parallel_degree {}", of.tensor),
                                         fmt::format("--parallelism.context_parallel_degree {}", of.context)};
   if (work.model.experts)

@@ -45,8 +45,6 @@ constexpr double kNano = 1e-9;
 constexpr double kGibibyte = 1024.0 * 1024 * 1024;
 constexpr double kSecondsPerDay = 86'400;
 
-const Workload& work_of(const TuneRequest& request) { return std::get<DeviceModel>(request.base.model).work; }
-
 double seconds_of(const TunedConfiguration& tuned) { return static_cast<double>(tuned.step_ns) * kNano; }
 
 /// Tokens per second and device over the best one's, less one.
@@ -69,7 +67,7 @@ std::string percent(double part) { return fmt::format("{:+.1f} %", 100 * part); 
 /// Seconds of training all tokens.
 double whole_seconds(const TuneAnswer& answer, const TunedConfiguration& tuned) {
   const double tokens_per_step = static_cast<double>(answer.request.global_batch_size) *
-                                 static_cast<double>(work_of(answer.request).sequence);
+                                 static_cast<double>(model_of(answer.request).work.sequence);
   return *answer.tokens / tokens_per_step * seconds_of(tuned);
 }
 
@@ -162,7 +160,7 @@ std::string cost_text(const TuneReport& report, std::size_t number) {
 }
 
 std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tuned) {
-  const Bytes memory = work_of(answer.request).device.memory_bytes;
+  const Bytes memory = model_of(answer.request).work.device.memory_bytes;
   return fmt::format("does not fit by {} GiB", gib(tuned.peak_bytes - memory));
 }
 
@@ -227,7 +225,7 @@ Table sensitivity_table(const TuneAnswer& answer) {
 
 std::string question_text(const TuneAnswer& answer) {
   const TuneRequest& request = answer.request;
-  const Workload& work = work_of(request);
+  const Workload& work = model_of(request).work;
   return fmt::format("{} of {:.2f} B parameters on {} x {}, sequence {}, global batch {}, {}",
                      work.model.family, static_cast<double>(parameters(work.model)) * 1e-9,
                      device_count(answer.report.candidates.front().configuration), work.device.name,

@@ -46,6 +46,8 @@ std::vector<LayerSplit> default_layer_splits() {
   return {{.rule = LayerSplit::Rule::even}, {.rule = LayerSplit::Rule::ends_one_less}};
 }
 
+const DeviceModel& model_of(const TuneRequest& request) { return std::get<DeviceModel>(request.base.model); }
+
 std::int64_t device_count(const Configuration& configuration) {
   return std::int64_t{configuration.tensor} * configuration.context * configuration.data *
          configuration.stages;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -64,6 +65,9 @@ struct TuneRequest {
   std::vector<LayerSplit> layer_splits = default_layer_splits();
   TuneChoices choices{};
 };
+
+/// The model, its training and its devices. Requires a request that tuning_space() takes.
+const DeviceModel& model_of(const TuneRequest& request);
 
 /// Devices that the configuration occupies.
 std::int64_t device_count(const Configuration& configuration);

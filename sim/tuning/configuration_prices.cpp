@@ -21,11 +21,6 @@
 #include "sim/tuning/configuration.hpp"
 
 namespace penstock {
-namespace {
-
-const DeviceModel& model_of(const TuneRequest& request) { return std::get<DeviceModel>(request.base.model); }
-
-}  // namespace
 
 ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
     : request_(request), work_(model_of(request).work) {}

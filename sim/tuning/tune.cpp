@@ -63,7 +63,7 @@ class Search {
  public:
   Search(const TuneRequest& request, const TuneOptions& options)
       : request_(request), options_(options), prices_(request), programs_(request) {
-    const Workload& work = std::get<DeviceModel>(request.base.model).work;
+    const Workload& work = model_of(request).work;
     if (work.device.memory_bytes > 0) capacity_ = work.device.memory_bytes;
   }
 
@@ -318,7 +318,7 @@ class Search {
 
   TunedConfiguration tuned(std::size_t number) const {
     const Candidate& candidate = candidates_[number];
-    const Workload& work = std::get<DeviceModel>(request_.base.model).work;
+    const Workload& work = model_of(request_).work;
     const double device_seconds = static_cast<double>(time_of(candidate)) * 1e-9;
     const auto samples = static_cast<double>(request_.global_batch_size);
     return {.configuration = candidate.configuration,

@@ -70,7 +70,7 @@ class Space {
   Space(const TuneRequest& request, std::vector<const ScheduleInfo*> schedules)
       : request_(request),
         choices_(request.choices),
-        work_(std::get<DeviceModel>(request.base.model).work),
+        work_(model_of(request).work),
         schedules_(std::move(schedules)) {}
 
   std::vector<Configuration> all() {
