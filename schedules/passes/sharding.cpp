@@ -10,7 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -23,10 +25,6 @@
 
 namespace penstock {
 namespace {
-
-bool is_shared(const Program& program, std::int32_t stage) {
-  return program.placement.stages[index(stage)].ranks.size() > 1;
-}
 
 tl::expected<void, std::string> check_updates(const Program& program) {
   if (program.update == UpdateRule::minibatch) return {};
@@ -74,6 +72,38 @@ tl::expected<void, std::string> check_gathers(const Program& program) {
           "sharding: 3 gathers stage {} {} times on rank {} but {} times on rank {}; take a number of "
           "microbatches that divides among the ranks of each stage",
           stage, of_rank[index(first)][stage], first, of_rank[index(rank)][stage], rank));
+    }
+  }
+  return {};
+}
+
+/// The stages that a rank gathers, in its order, of those that `other` holds, too.
+std::vector<std::int32_t> gathered_together(const Program& program, std::int32_t rank, std::int32_t other) {
+  std::vector<std::int32_t> stages;
+  for (const Action& action : program.ranks[index(rank)]) {
+    if (action.kind != ActionKind::unshard) continue;
+    const std::vector<std::int32_t>& ranks = program.placement.stages[index(action.stage)].ranks;
+    if (std::ranges::find(ranks, other) != ranks.end()) stages.push_back(action.stage);
+  }
+  return stages;
+}
+
+/// Ranks that gather stages together in different orders would wait for each other.
+tl::expected<void, std::string> check_order(const Program& program) {
+  std::set<std::pair<std::int32_t, std::int32_t>> seen;
+  for (const StagePlacement& stage : program.placement.stages) {
+    for (const std::int32_t rank : stage.ranks) {
+      const std::int32_t first = stage.ranks.front();
+      if (rank == first || !seen.emplace(first, rank).second) continue;
+      const std::vector<std::int32_t> here = gathered_together(program, first, rank);
+      const std::vector<std::int32_t> there = gathered_together(program, rank, first);
+      const auto [ours, theirs] = std::ranges::mismatch(here, there);
+      if (ours == here.end() || theirs == there.end()) continue;
+      return tl::unexpected(
+          fmt::format("sharding: 3 has rank {} gather stage {} where rank {} gathers stage {}, so that they "
+                      "wait for each other; "
+                      "take fewer buckets or virtual stages, or sharding 2",
+                      first, *ours, rank, *theirs));
     }
   }
   return {};
@@ -127,6 +157,7 @@ tl::expected<Program, std::string> shard_stages(const Program& program, std::int
   if (sharding == 3) {
     result = with_weights_sharded(program);
     if (auto checked = check_gathers(result); !checked) return tl::unexpected(checked.error());
+    if (auto checked = check_order(result); !checked) return tl::unexpected(checked.error());
   } else {
     for (std::vector<Action>& actions : result.ranks) gather_behind_steps(program, actions);
   }

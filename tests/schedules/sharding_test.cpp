@@ -127,6 +127,16 @@ TEST(Sharding, OfWeightsNeedsAllRanksToTakeAsManyTurns) {
   EXPECT_EQ(refusal("data-parallel", two_replicas(4, 3, 2)), "no error");
 }
 
+// gems runs microbatch 0 on one copy of the pipeline while 1 waits for the other: with two buckets a stage
+// rank 0 gathers 0 1 2 while rank 1, which begins with the other copy, gathers 2 3 0.
+TEST(Sharding, OfWeightsNeedsRanksToGatherInOneOrder) {
+  const Shape shape{.stages = 2, .microbatches = 2, .buckets = {2}, .sharding = 3};
+  EXPECT_THAT(refusal("gems", shape),
+              HasSubstr("sharding: 3 has rank 0 gather stage 1 where rank 1 gathers stage 2"));
+  EXPECT_EQ(refusal("gems", {.stages = 2, .microbatches = 2, .buckets = {2}, .sharding = 2}), "no error");
+  EXPECT_EQ(refusal("gems", {.stages = 2, .microbatches = 2, .sharding = 3}), "no error");
+}
+
 TEST(Sharding, IsAStageOfZeRO) {
   EXPECT_THAT(refusal("data-parallel", two_replicas(1, 2, 4)),
               HasSubstr("sharding: expected a ZeRO stage, 0 (none) to 3, got 4"));
