@@ -18,11 +18,10 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
+#include "topology/sizes.hpp"
 
 namespace penstock {
 namespace {
-
-__extension__ typedef __int128 Wide;
 
 /// Layers' times less the least of them.
 std::vector<Wide> sizes_of(const LayerGraph& graph) {

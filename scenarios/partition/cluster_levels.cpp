@@ -34,11 +34,11 @@ double narrowest(const Cluster& cluster, std::span<const std::int32_t> devices) 
   return bandwidth;
 }
 
-using Groups = std::vector<std::vector<std::int32_t>>;
+using DeviceGroups = std::vector<std::vector<std::int32_t>>;
 
 /// Each device joins the first group whose first member it reaches faster than `bytes_per_second`.
-Groups groups_wider_than(const Cluster& cluster, double bytes_per_second) {
-  Groups groups;
+DeviceGroups groups_wider_than(const Cluster& cluster, double bytes_per_second) {
+  DeviceGroups groups;
   for (std::int32_t device = 0; device < cluster.device_count(); ++device) {
     const auto home = std::ranges::find_if(groups, [&](const std::vector<std::int32_t>& group) {
       return bandwidth_between(cluster, group.front(), device) > bytes_per_second;
@@ -53,7 +53,7 @@ Groups groups_wider_than(const Cluster& cluster, double bytes_per_second) {
 }
 
 /// True when devices reach each other faster than `bytes_per_second` inside groups and nowhere else.
-bool are_apart(const Cluster& cluster, const Groups& groups, double bytes_per_second) {
+bool are_apart(const Cluster& cluster, const DeviceGroups& groups, double bytes_per_second) {
   for (const std::vector<std::int32_t>& group : groups) {
     for (const std::int32_t a : group) {
       for (std::int32_t b = 0; b < cluster.device_count(); ++b) {
@@ -100,7 +100,7 @@ ClusterLevels cluster_levels(const Cluster& cluster) {
   std::iota(devices.begin(), devices.end(), 0);
   const double between = narrowest(cluster, devices);
   ClusterLevels one_level{.levels = {{cluster.device_count(), between}}, .devices = devices};
-  const Groups groups = groups_wider_than(cluster, between);
+  const DeviceGroups groups = groups_wider_than(cluster, between);
   const std::size_t size = groups.front().size();
   const bool are_even = std::ranges::all_of(groups, [&](const auto& group) { return group.size() == size; });
   if (size == 1 || groups.size() == 1 || !are_even || !are_apart(cluster, groups, between)) return one_level;

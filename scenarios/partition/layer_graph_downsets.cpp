@@ -24,11 +24,10 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
+#include "topology/sizes.hpp"
 
 namespace penstock {
 namespace {
-
-__extension__ typedef __int128 Wide;
 
 using Members = std::vector<std::uint64_t>;
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;

@@ -33,7 +33,7 @@ namespace {
 constexpr std::size_t kWide = 64;  // downsets that any region may have
 
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
-using Node = boost::graph_traits<Dependences>::vertex_descriptor;
+using Vertex = boost::graph_traits<Dependences>::vertex_descriptor;
 
 /// The layers in an order in which they can run, cut at those that every path crosses.
 class Dominators {
@@ -45,7 +45,7 @@ class Dominators {
       const std::vector<std::int32_t>& inputs = graph.layers[layer].inputs;
       if (inputs.empty()) add_edge(begin_, layer, dependences);
       for (const std::int32_t input : inputs) {
-        add_edge(static_cast<Node>(input), layer, dependences);
+        add_edge(static_cast<Vertex>(input), layer, dependences);
         is_read[static_cast<std::size_t>(input)] = true;
       }
     }
@@ -60,20 +60,20 @@ class Dominators {
   /// True for the layers that every path from begin to end crosses.
   std::vector<bool> on_every_path() const {
     std::vector<bool> crossed(begin_, false);
-    for (Node node = parents_[end_]; node != begin_; node = parents_[node]) crossed[node] = true;
+    for (Vertex node = parents_[end_]; node != begin_; node = parents_[node]) crossed[node] = true;
     return crossed;
   }
 
  private:
-  Node begin_;
-  Node end_;
-  std::vector<Node> parents_;
+  Vertex begin_;
+  Vertex end_;
+  std::vector<Vertex> parents_;
 };
 
 /// Groups of layers, each with its neighbours. Groups are numbered by their first layer.
-class Groups {
+class LayerGroups {
  public:
-  explicit Groups(const LayerGraph& graph) : graph_(graph), group_of_(graph.layers.size()) {
+  explicit LayerGroups(const LayerGraph& graph) : graph_(graph), group_of_(graph.layers.size()) {
     for (std::size_t layer = 0; layer < group_of_.size(); ++layer)
       group_of_[layer] = static_cast<std::int32_t>(layer);
   }
@@ -129,7 +129,7 @@ std::vector<Region> regions_of(const LayerGraph& graph, const std::vector<bool>&
 }
 
 /// The region alone, as the groups have it.
-bool is_wide(const LayerGraph& graph, const Region& region, const Groups& groups) {
+bool is_wide(const LayerGraph& graph, const Region& region, const LayerGroups& groups) {
   LayerGraph alone;
   std::map<std::int32_t, std::int32_t> place;
   for (const std::int32_t layer : region) {
@@ -150,15 +150,15 @@ bool is_wide(const LayerGraph& graph, const Region& region, const Groups& groups
   return !downsets_of(alone, std::max(kWide, 4 * region.size())).has_value();
 }
 
-std::set<std::int32_t> groups_in(const Region& region, const Groups& groups) {
+std::set<std::int32_t> groups_in(const Region& region, const LayerGroups& groups) {
   std::set<std::int32_t> found;
   for (const std::int32_t layer : region) found.insert(groups.of(layer));
   return found;
 }
 
 /// One series or parallel step inside the region; false where there is none.
-bool reduce(const Region& region, Groups& groups) {
-  const Groups::Neighbours around = groups.neighbours();
+bool reduce(const Region& region, LayerGroups& groups) {
+  const LayerGroups::Neighbours around = groups.neighbours();
   const std::set<std::int32_t> inside = groups_in(region, groups);
   for (const std::int32_t group : inside) {
     const std::set<std::int32_t>& readers = around.readers.at(group);
@@ -179,7 +179,7 @@ bool reduce(const Region& region, Groups& groups) {
 }
 
 /// Layers of equal depth become one: what they read is less deep.
-void merge_by_depth(const LayerGraph& graph, const Region& region, Groups& groups) {
+void merge_by_depth(const LayerGraph& graph, const Region& region, LayerGroups& groups) {
   std::map<std::int32_t, std::int32_t> depth;  // by layer
   std::map<std::int32_t, std::int32_t> first;  // layer of each depth
   for (const std::int32_t layer : region) {
@@ -192,7 +192,7 @@ void merge_by_depth(const LayerGraph& graph, const Region& region, Groups& group
 }
 
 /// The figures of a group: sums, and what is read of it outside once.
-Layer merged(const LayerGraph& graph, const std::vector<std::int32_t>& members, const Groups& groups,
+Layer merged(const LayerGraph& graph, const std::vector<std::int32_t>& members, const LayerGroups& groups,
              const std::vector<bool>& is_read_outside) {
   if (members.size() == 1) return graph.layers[static_cast<std::size_t>(members.front())];
   Layer sum = {.name = fmt::format(
@@ -215,7 +215,7 @@ Layer merged(const LayerGraph& graph, const std::vector<std::int32_t>& members, 
   return sum;
 }
 
-std::vector<bool> read_outside(const LayerGraph& graph, const Groups& groups) {
+std::vector<bool> read_outside(const LayerGraph& graph, const LayerGroups& groups) {
   std::vector<bool> found(graph.layers.size(), false);
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
     for (const std::int32_t input : graph.layers[layer].inputs) {
@@ -227,8 +227,8 @@ std::vector<bool> read_outside(const LayerGraph& graph, const Groups& groups) {
 }
 
 /// The groups in an order in which they can run: each as soon as all that it reads has.
-std::vector<std::int32_t> order_of(const Groups& groups) {
-  Groups::Neighbours around = groups.neighbours();
+std::vector<std::int32_t> order_of(const LayerGroups& groups) {
+  LayerGroups::Neighbours around = groups.neighbours();
   std::set<std::int32_t> ready;
   for (const auto& [group, inputs] : around.inputs)
     if (inputs.empty()) ready.insert(group);
@@ -245,7 +245,7 @@ std::vector<std::int32_t> order_of(const Groups& groups) {
   return order;
 }
 
-MergedGraph graph_of(const LayerGraph& graph, const Groups& groups) {
+MergedGraph graph_of(const LayerGraph& graph, const LayerGroups& groups) {
   std::map<std::int32_t, std::vector<std::int32_t>> members;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer)
     members[groups.of(static_cast<std::int32_t>(layer))].push_back(static_cast<std::int32_t>(layer));
@@ -267,7 +267,7 @@ MergedGraph graph_of(const LayerGraph& graph, const Groups& groups) {
 }  // namespace
 
 MergedGraph merged_branches(const LayerGraph& graph) {
-  Groups groups(graph);
+  LayerGroups groups(graph);
   for (const Region& region : regions_of(graph, Dominators(graph).on_every_path())) {
     if (!is_wide(graph, region, groups)) continue;
     while (is_wide(graph, region, groups) && reduce(region, groups)) {

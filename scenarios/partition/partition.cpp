@@ -1,6 +1,5 @@
-// The least bound that K stages can keep is found by bisection: a bound is kept when filling the stages one
-// after the other as full as the bound allows needs no more than K of them. Fewer can always be split up
-// to K without raising the bound, because no layer takes less than no time.
+// Which rule cuts, and what a cut carries. Of layers 0 1 2 | 3 4 with 3 reading 1 and 2, and 4 reading 1, the
+// cut before 3 carries the outputs of 1 and 2, each once.
 
 #include "scenarios/partition/partition.hpp"
 
@@ -15,47 +14,12 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/partition/balanced_cuts.hpp"
 #include "scenarios/partition/block_partition.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {
-
-__extension__ typedef __int128 Wide;
-
-Wide time_of(const Layer& layer) { return static_cast<Wide>(layer.forward_ns) + layer.backward_ns; }
-
-/// How many stages are needed when none may take longer than `bound`, which no single layer exceeds.
-std::int32_t stages_needed(const LayerGraph& graph, Wide bound) {
-  std::int32_t stages = 1;
-  Wide filled = 0;
-  for (const Layer& layer : graph.layers) {
-    if (filled + time_of(layer) > bound) {
-      ++stages;
-      filled = 0;
-    }
-    filled += time_of(layer);
-  }
-  return stages;
-}
-
-Wide least_bound(const LayerGraph& graph, std::int32_t stages) {
-  Wide low = 0;
-  Wide high = 0;
-  for (const Layer& layer : graph.layers) {
-    low = std::max(low, time_of(layer));
-    high += time_of(layer);
-  }
-  while (low < high) {
-    const Wide middle = low + (high - low) / 2;
-    if (stages_needed(graph, middle) <= stages) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low;
-}
 
 tl::expected<void, std::string> check_cuts(const std::vector<std::int32_t>& cuts, std::int32_t layers,
                                            std::int32_t stages) {
@@ -76,25 +40,6 @@ tl::expected<void, std::string> check_cuts(const std::vector<std::int32_t>& cuts
 }
 
 }  // namespace
-
-std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages) {
-  const Wide bound = least_bound(graph, stages);
-  std::vector<std::int32_t> cuts(static_cast<std::size_t>(stages - 1));
-  auto end = static_cast<std::int32_t>(graph.layers.size());
-  for (std::int32_t stage = stages - 1; stage > 0; --stage) {
-    std::int32_t begin = end;
-    Wide filled = 0;
-    while (begin > stage) {
-      const Wide with_next = filled + time_of(graph.layers[static_cast<std::size_t>(begin - 1)]);
-      if (with_next > bound) break;
-      filled = with_next;
-      --begin;
-    }
-    cuts[static_cast<std::size_t>(stage - 1)] = begin;
-    end = begin;
-  }
-  return cuts;
-}
 
 tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph& graph,
                                                                 const Partition& partition,
@@ -141,7 +86,7 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGrap
     }
     LayerGraph layers;
     layers.layers.assign(graph.layers.begin() + begin, graph.layers.begin() + end);
-    for (const std::int32_t cut : balanced_cuts(layers, buckets[stage])) all.push_back(begin + cut);
+    for (const std::int32_t cut : earliest_cuts(layers, buckets[stage])) all.push_back(begin + cut);
     all.push_back(end);
     begin = end;
   }

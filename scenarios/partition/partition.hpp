@@ -16,7 +16,7 @@ namespace penstock {
 struct Partition {
   enum class Rule : std::uint8_t {
     unset,
-    balanced,   // balanced_cuts()
+    balanced,   // balanced_cuts.hpp
     block,      // block_cuts() of block_partition.hpp
     pipedream,  // the plan of planned_scenario.hpp, which leaves cuts behind
     cuts,
@@ -42,11 +42,6 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
 tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGraph& graph,
                                                                  const std::vector<std::int32_t>& cuts,
                                                                  const std::vector<std::int32_t>& buckets);
-
-/// Cuts whose largest stage (forward + backward) is as small as any contiguous partition has it. Of several
-/// such, the one with the earliest cuts: each stage, from the last to the first, takes as many layers as
-/// the bound allows while one is left for each earlier stage. Requires 1 <= stages <= layers.
-std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages);
 
 /// Bytes alive across the cut before layer `cut`: the outputs of all earlier layers that some later layer
 /// reads, each counted once. Requires 0 <= cut <= layers.

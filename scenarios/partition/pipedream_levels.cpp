@@ -38,11 +38,10 @@
 #include "scenarios/partition/layer_graph_downsets.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "schedules/ir/action.hpp"
+#include "topology/sizes.hpp"
 
 namespace penstock {
 namespace {
-
-__extension__ typedef __int128 Wide;
 
 constexpr double kNoPlan = std::numeric_limits<double>::infinity();
 constexpr std::size_t kSplitsBetweenBounds = 64;  // bounds cost less than the splits that they spare

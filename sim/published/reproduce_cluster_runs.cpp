@@ -28,15 +28,16 @@
 #include "sim/published/library_models.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/presets.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
-constexpr std::int32_t kBuckets = 8;  // of the gradients of a stage, as DistributedDataParallel has them
+constexpr std::int32_t kGradientBuckets =
+    8;  // of the gradients of a stage, as DistributedDataParallel has them
 constexpr std::int64_t kMinibatches = 120;  // shared evenly by 1 to 6, 8, 10, 12 or 15 replicas
 
-double gib(Bytes bytes) { return static_cast<double>(bytes) / kGiB; }
+double gib(Bytes bytes) { return static_cast<double>(bytes) / kBytesPerGibibyte; }
 
 Prediction prediction_of(const Scenario& scenario) {
   auto prediction = predict(scenario, {.memory = {.samples = false}, .timeline = TimelineKept::none});
@@ -57,8 +58,6 @@ double megabytes_a_sample(const Result& result) {
   return sent / result.throughput.samples / 1e6;
 }
 
-Bytes peak_of(const RankReport& rank) { return rank.memory.peak_bytes; }
-
 /// The steady state of a 1F1B-RR scenario.
 ClusterRun stream_of(const Scenario& scenario) {
   const std::vector<std::int32_t>& replicas = scenario.shape.replicas;
@@ -71,7 +70,7 @@ ClusterRun stream_of(const Scenario& scenario) {
   for (const std::int32_t count : replicas) {
     Bytes peak = 0;
     for (std::int32_t replica = 0; replica < count; ++replica)
-      peak = std::max(peak, peak_of(prediction.result.ranks.at(rank++)));
+      peak = std::max(peak, prediction.result.ranks.at(rank++).memory.peak_bytes);
     run.stages_gib.push_back(gib(peak));
   }
   return run;
@@ -87,7 +86,7 @@ Scenario training_scenario(const Training& training, const ClusterSpec& cluster)
   scenario.batch.own_micro_batch_size = model.batch;
   scenario.batch.micro_batch_size = training.samples;
   scenario.optimizer = training.optimizer;
-  scenario.shape.buckets = {kBuckets};  // of whatever is planned
+  scenario.shape.buckets = {kGradientBuckets};  // of whatever is planned
   return scenario;
 }
 
@@ -102,7 +101,7 @@ double ClusterRun::fullest_gib() const { return std::ranges::max(stages_gib); }
 ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices, Reduction reduction) {
   Scenario scenario = training;
   scenario.schedule = "data-parallel";
-  scenario.shape = {.stages = kBuckets};
+  scenario.shape = {.stages = 1, .buckets = {kGradientBuckets}};
   scenario.shape.replicas = {devices};
   scenario.shape.reduction = reduction;
   scenario.batch.microbatches = devices;
@@ -111,7 +110,7 @@ ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices, Red
   return {.configuration = std::to_string(devices),
           .samples_per_second = result.throughput.samples_per_second,
           .megabytes_a_sample = megabytes_a_sample(result),
-          .stages_gib = {gib(peak_of(std::ranges::max(result.ranks, {}, peak_of)))}};
+          .stages_gib = {gib(highest_peak_bytes(result))}};
 }
 
 ClusterRun pipeline_run(const Scenario& training, const CutPipeline& pipeline) {
@@ -121,7 +120,7 @@ ClusterRun pipeline_run(const Scenario& training, const CutPipeline& pipeline) {
                     .replicas = pipeline.replicas,
                     .warmup = pipeline.warmup,
                     .routing = Routing::global,
-                    .buckets = {kBuckets}};
+                    .buckets = {kGradientBuckets}};
   scenario.batch.microbatches = kMinibatches;
   scenario.partition = {.rule = pipeline.cuts.empty() ? Partition::Rule::balanced : Partition::Rule::cuts,
                         .cuts = pipeline.cuts};

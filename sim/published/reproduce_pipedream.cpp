@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/partition/balanced_cuts.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"

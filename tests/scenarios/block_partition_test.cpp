@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/partition/balanced_cuts.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "schedules/ir/action.hpp"
 

@@ -13,6 +13,7 @@
 
 #include "reference_profile.hpp"
 #include "scenarios/model/model.hpp"
+#include "scenarios/partition/balanced_cuts.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "schedules/ir/action.hpp"
 
