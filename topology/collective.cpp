@@ -16,17 +16,10 @@
 
 #include "topology/cluster.hpp"
 #include "topology/next_links.hpp"
+#include "topology/sizes.hpp"
 
 namespace penstock {
 namespace {
-
-// Products of two 64-bit sizes; both compilers in use have it, and -Wpedantic wants to be told.
-__extension__ using Wide = __int128;
-
-std::int64_t saturated(Wide value) {
-  return static_cast<std::int64_t>(
-      std::min(value, static_cast<Wide>(std::numeric_limits<std::int64_t>::max())));
-}
 
 /// How often every rank passes a part on.
 std::int64_t steps(Collective collective, std::int64_t ranks) {

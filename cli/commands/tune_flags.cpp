@@ -37,8 +37,6 @@
 namespace penstock {
 namespace {
 
-using Numbers = std::vector<std::int32_t>;
-
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
@@ -74,20 +72,20 @@ constexpr std::array kExchanges = {std::pair{std::string_view("ring"), ContextEx
 constexpr std::array kRecomputes = {std::pair{std::string_view("none"), LayerRecompute::none},
                                     std::pair{std::string_view("selective"), LayerRecompute::selective},
                                     std::pair{std::string_view("full"), LayerRecompute::full}};
-// Stages 2 and 3 have no price on named devices.
 constexpr std::array kShardings = {std::pair{std::string_view("none"), 0},
-                                   std::pair{std::string_view("0"), 0}, std::pair{std::string_view("1"), 1}};
+                                   std::pair{std::string_view("0"), 0}, std::pair{std::string_view("1"), 1},
+                                   std::pair{std::string_view("2"), 2}, std::pair{std::string_view("3"), 3}};
 
 tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
   TuneChoices choices;
-  const std::array<std::pair<std::string_view, std::pair<const std::string*, Numbers*>>, 7> lists = {
-      {{"--tensor-parallel", {&flags.tensor, &choices.tensor}},
-       {"--context-parallel", {&flags.context, &choices.context}},
-       {"--expert-parallel", {&flags.expert, &choices.expert}},
-       {"--data-parallel", {&flags.data, &choices.data}},
-       {"--pp-size", {&flags.stages, &choices.stages}},
-       {"--virtual-stages", {&flags.virtual_stages, &choices.virtual_stages}},
-       {"--micro-batch-size", {&flags.micro_batch_size, &choices.micro_batch_size}}}};
+  const std::array<std::pair<std::string_view, std::pair<const std::string*, std::vector<std::int32_t>*>>, 7>
+      lists = {{{"--tensor-parallel", {&flags.tensor, &choices.tensor}},
+                {"--context-parallel", {&flags.context, &choices.context}},
+                {"--expert-parallel", {&flags.expert, &choices.expert}},
+                {"--data-parallel", {&flags.data, &choices.data}},
+                {"--pp-size", {&flags.stages, &choices.stages}},
+                {"--virtual-stages", {&flags.virtual_stages, &choices.virtual_stages}},
+                {"--micro-batch-size", {&flags.micro_batch_size, &choices.micro_batch_size}}}};
   for (const auto& [flag, place] : lists) {
     auto numbers = numbers_of_flag(flag, *place.first);
     if (!numbers) return tl::unexpected(numbers.error());
@@ -143,8 +141,8 @@ tl::expected<std::vector<LayerSplit>, Failure> layer_splits_of(const std::vector
 }
 
 /// 1, 2, 4, ... and the largest.
-Numbers nodes_up_to(std::int64_t most) {
-  Numbers nodes;
+std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
+  std::vector<std::int32_t> nodes;
   for (std::int64_t count = 1; count < most; count *= 2) nodes.push_back(static_cast<std::int32_t>(count));
   nodes.push_back(static_cast<std::int32_t>(most));
   return nodes;
@@ -189,7 +187,7 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
   list("--virtual-stages", choices.virtual_stages, "NUMBERS", "v, model chunks a rank");
   list("--micro-batch-size", choices.micro_batch_size, "NUMBERS", "samples of a microbatch, of 1,2,4,8,16");
   list("--recompute", choices.recompute, "WORDS", "none,selective,full");
-  list("--sharding", choices.sharding, "WORDS", "ZeRO stages: none,1");
+  list("--sharding", choices.sharding, "WORDS", "ZeRO stages: none,1,2,3");
   app.add_option("--layer-split", choices.layer_splits,
                  "layouts to try (default even and ends-one-less), a Megatron layout or a list among them; "
                  "may be repeated")

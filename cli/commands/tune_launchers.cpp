@@ -50,6 +50,11 @@ std::string rest_of_megatron(const Configuration& of) {
     return fmt::format("its interleaved schedule takes multiples of {} microbatches, the stages, not {}",
                        of.stages, of.microbatches);
   }
+  if (of.sharding > 1 && of.stages > 1) {
+    return "its sharding of gradients and weights (Megatron-FSDP) is documented beside tensor, expert and "
+           "context "
+           "parallelism, not in a pipeline; take --sharding none,1, or --pp-size 1";
+  }
   return "";
 }
 
@@ -77,6 +82,11 @@ void add_megatron_memory(std::vector<std::string>& arguments, const TuneRequest&
     arguments.emplace_back("--recompute-num-layers 1");
   }
   if (of.sharding > 0) arguments.emplace_back("--use-distributed-optimizer");
+  if (of.sharding > 1) {
+    arguments.push_back(fmt::format("--use-megatron-fsdp --data-parallel-sharding-strategy {}",
+                                    of.sharding == 2 ? "optim_grads" : "optim_grads_params"));
+    arguments.emplace_back("--no-gradient-accumulation-fusion");
+  }
   if (!model_of(request).work.parallel.data_overlap) return;
   arguments.emplace_back("--overlap-grad-reduce");
   if (of.sharding > 0) arguments.emplace_back("--overlap-param-gather");
@@ -125,6 +135,11 @@ std::string rest_of_torchtitan(const TuneRequest& request, const Configuration& 
     return "it shards the optimizer's state only together with gradients; take another --sharding, such as "
            "none";
   }
+  if (of.sharding > 1 && of.stages > 1) {
+    return "in a pipeline it holds gradients whole until the last microbatch, which is no sharding 2 or 3; "
+           "take "
+           "--sharding none, or --pp-size 1";
+  }
   return "";
 }
 
@@ -165,8 +180,13 @@ tl::expected<std::string, std::string> torchtitan_arguments(const TuneRequest& r
                                         fmt::format("--parallelism.context_parallel_degree {}", of.context)};
   if (work.model.experts)
     arguments.push_back(fmt::format("--parallelism.expert_parallel_degree {}", of.expert));
-  arguments.push_back(fmt::format("--parallelism.data_parallel_replicate_degree {}", of.data));
-  arguments.emplace_back("--parallelism.data_parallel_shard_degree 1");
+  const bool shards = of.sharding > 1;
+  arguments.push_back(fmt::format("--parallelism.data_parallel_replicate_degree {}", shards ? 1 : of.data));
+  arguments.push_back(fmt::format("--parallelism.data_parallel_shard_degree {}", shards ? of.data : 1));
+  if (shards) {
+    arguments.push_back(
+        fmt::format("--parallelism.fsdp_reshard_after_forward {}", of.sharding == 3 ? "always" : "never"));
+  }
   add_torchtitan_pipeline(arguments, request, of);
   const std::int64_t local = of.stages == 1 ? of.micro_batch_size : request.global_batch_size / of.data;
   arguments.push_back(

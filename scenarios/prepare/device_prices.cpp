@@ -43,11 +43,10 @@
 #include "schedules/ir/shape.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
-
-constexpr double kNanosecondsPerSecond = 1e9;
 
 using Fault = std::optional<std::string>;
 
@@ -59,12 +58,6 @@ Fault schedule_fault(const Shape& shape) {
     return std::string(
         "schedule: copies of a model on named devices are parallel.data; leave replicas and data_parallel "
         "out");
-  }
-  if (shape.sharding > 0) {
-    return std::string(
-        "schedule.sharding: of a model on named devices sharding 1 is parallel.distributed_optimizer, which "
-        "is on "
-        "unless it is switched off; 2 and 3 are not priced");
   }
   if (!shape.buckets.empty()) {
     return std::string(
@@ -122,7 +115,7 @@ Fault size_fault(const std::vector<StagePrice>& prices, const RankStep& step, st
 }
 
 template <typename Value>
-PerStage<Value> listed(const CostTable& costs, Value StageCost::* figure) {
+PerStage<Value> figures_by_stage(const CostTable& costs, Value StageCost::* figure) {
   PerStage<Value> figures{.values = {}, .is_list = true, .place = "model"};
   for (const StageCost& cost : costs.stages) figures.values.push_back(cost.*figure);
   return figures;
@@ -130,15 +123,15 @@ PerStage<Value> listed(const CostTable& costs, Value StageCost::* figure) {
 
 StageFigures figures_of(const CostTable& costs) {
   StageFigures figures;
-  figures.forward = listed(costs, &StageCost::forward_ns);
-  figures.backward_input = listed(costs, &StageCost::backward_input_ns);
-  figures.backward_weight = listed(costs, &StageCost::backward_weight_ns);
-  figures.step = listed(costs, &StageCost::step_ns);
-  figures.kept = listed(costs, &StageCost::kept);
-  figures.weights = listed(costs, &StageCost::weights);
-  figures.gradients = listed(costs, &StageCost::gradients);
-  figures.optimizer_state = listed(costs, &StageCost::optimizer_state);
-  figures.transient = listed(costs, &StageCost::transient);
+  figures.forward = figures_by_stage(costs, &StageCost::forward_ns);
+  figures.backward_input = figures_by_stage(costs, &StageCost::backward_input_ns);
+  figures.backward_weight = figures_by_stage(costs, &StageCost::backward_weight_ns);
+  figures.step = figures_by_stage(costs, &StageCost::step_ns);
+  figures.kept = figures_by_stage(costs, &StageCost::kept);
+  figures.weights = figures_by_stage(costs, &StageCost::weights);
+  figures.gradients = figures_by_stage(costs, &StageCost::gradients);
+  figures.optimizer_state = figures_by_stage(costs, &StageCost::optimizer_state);
+  figures.transient = figures_by_stage(costs, &StageCost::transient);
   figures.activation = {.values = {}, .is_list = true, .place = "model"};
   for (const EdgeCost& edge : costs.edges) figures.activation.values.push_back(edge.activation);
   figures.activation.values.push_back(0);  // out of the last stage
@@ -221,12 +214,11 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
   return fmt::format(
       "priced with sequence {}, precision {}, {} bytes a gradient, {} bytes a parameter for the optimizer, "
       "recompute {}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}, "
-      "distributed_optimizer {}, sustained {}, collectives {}, step_fraction {}",
+      "sharding {}, sustained {}, collectives {}, step_fraction {}",
       work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes,
       to_text(work.recompute), to_text(split), on_or_off(parallel.sequence_parallel),
-      on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap),
-      on_or_off(parallel.distributed_optimizer), sustained_factor(work), device.collectives,
-      device.step_fraction);
+      on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap), parallel.sharding,
+      sustained_factor(work), device.collectives, device.step_fraction);
 }
 
 std::string experts_note(const Workload& work) {
@@ -237,8 +229,21 @@ std::string experts_note(const Workload& work) {
       work.unexplained_expert_seconds * 1e3);
 }
 
-/// With its degrees of parallelism and its microbatch settled. Errors are all that can be said without
-/// stages.
+/// `schedule.sharding` of copies that share out their optimizer's state anyway, as sharding 1 does.
+Fault settle_sharding(Parallel& parallel, std::int32_t sharding) {
+  if (sharding == 0) return std::nullopt;
+  if (parallel.sharding == 0) {
+    return fmt::format(
+        "schedule.sharding: {} shares out the optimizer's state, which parallel.distributed_optimizer: false "
+        "does not; "
+        "leave one of them out",
+        sharding);
+  }
+  parallel.sharding = sharding;
+  return std::nullopt;
+}
+
+/// With its degrees of parallelism settled. Errors are all that can be said without stages.
 tl::expected<Workload, std::string> settled(const Scenario& scenario, const DeviceModel& model) {
   Workload work = model.work;
   work.ranks = ranks_of(scenario);
@@ -246,6 +251,8 @@ tl::expected<Workload, std::string> settled(const Scenario& scenario, const Devi
   if (!copies) return tl::unexpected(copies.error());
   work.parallel.data = *copies;
   if (const Fault fault = schedule_fault(scenario.shape)) return tl::unexpected(*fault);
+  if (const Fault fault = settle_sharding(work.parallel, scenario.shape.sharding))
+    return tl::unexpected(*fault);
   if (const Fault fault = fault_of(work)) return tl::unexpected(*fault);
   return work;
 }
@@ -256,7 +263,8 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   auto work = settled(scenario, model);
   if (!work) return tl::unexpected(work.error());
   Scenario priced = scenario;
-  const auto copy = pipeline_copy(scenario, work->parallel.data);
+  priced.shape.sharding = 0;  // of copies that are not simulated
+  const auto copy = pipeline_copy(priced, work->parallel.data);
   if (!copy) return tl::unexpected(copy.error());
   const ResolvedBatch& resolved = copy->resolved;
   work->micro_batch_size = resolved.micro_batch_size;

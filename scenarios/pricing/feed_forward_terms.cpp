@@ -18,6 +18,7 @@
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/term_writer.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "topology/sizes.hpp"
 
 namespace penstock {
 namespace {
@@ -27,8 +28,6 @@ constexpr double kRowsPadding = 128;
 /// Parts of the bytes that permuting rows moves.
 constexpr double kPermutePart = 0.75;
 constexpr double kRouterBytes = 24;  // a token and expert: scores in 4 bytes, softmax, choice
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 /// Bytes a value of the activation's inputs and output move: gated ones read two and write one.
 struct ActivationBytes {

@@ -16,6 +16,8 @@
 #include <cmath>
 #include <limits>
 
+#include "topology/unit_factors.hpp"
+
 namespace penstock {
 namespace {
 
@@ -30,7 +32,6 @@ constexpr std::array<Tile, 6> kTiles = {{{.m = 256, .n = 128},
                                          {.m = 64, .n = 128},
                                          {.m = 256, .n = 256}}};
 constexpr double kFullTile = 32768;
-constexpr double kMicro = 1e-6;
 /// Of a table's launch overhead, the part that is quantising's own kernel.
 constexpr double kQuantisingLaunch = 0.6;
 
@@ -49,14 +50,14 @@ double modelled_gemm_seconds(double m, double n, double k, double value_bytes, c
   const double bytes = value_bytes * (m * k + k * n) + 2 * m * n;
   const double memory_s = bytes / (constants.memory_efficiency * rates.memory_bytes_per_second);
   const double overlapped_s = std::pow(std::pow(tiles_s, 4) + std::pow(memory_s, 4), 0.25);
-  return constants.launch_us * kMicro + constants.quantise * m * k / rates.memory_bytes_per_second +
-         overlapped_s;
+  return constants.launch_us * kSecondsPerMicrosecond +
+         constants.quantise * m * k / rates.memory_bytes_per_second + overlapped_s;
 }
 
 double quantising_seconds(double m, double k, const GemmConstants& constants, const DeviceRates& rates) {
   if (constants.quantise == 0) return 0;
   return constants.quantise * m * k / rates.memory_bytes_per_second +
-         kQuantisingLaunch * constants.launch_us * kMicro;
+         kQuantisingLaunch * constants.launch_us * kSecondsPerMicrosecond;
 }
 
 }  // namespace penstock

@@ -35,11 +35,11 @@
 #include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/log_grid.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr double kMicro = 1e-6;
 constexpr double kMilli = 1e-3;
 constexpr double kLeastPart = 0.25;  // of a row, that is left without quantisation
 constexpr double kHalfBytes = 2;
@@ -113,7 +113,8 @@ tl::expected<void, std::string> KernelTables::read_gemms(std::string_view text, 
     const auto [m, n, k, us] = *sizes;
     const auto& model = models_[index_of(*precision)];
     const double quantising_s = model ? quantising_seconds(m, k, *model, rates) : 0;
-    const double seconds = std::max(us * kMicro - quantising_s, kLeastPart * us * kMicro);
+    const double seconds =
+        std::max(us * kSecondsPerMicrosecond - quantising_s, kLeastPart * us * kSecondsPerMicrosecond);
     figures[index_of(*precision)][{m, n, k}] = GemmShape{.m = m, .n = n, .k = k}.flops() / seconds;
   }
   for (std::size_t i = 0; i < kGemmPrecisionCount; ++i) {
@@ -140,7 +141,7 @@ tl::expected<void, std::string> KernelTables::read_attention(std::string_view te
     grid.batch = batch;
     const double flops = attention_flops(
         {.head_dim = head_dim, .heads = heads, .kv_heads = kv_heads, .batch = batch, .sequence = sequence});
-    grid.rates[{heads, kv_heads}][sequence] = flops / (us * kMicro);
+    grid.rates[{heads, kv_heads}][sequence] = flops / (us * kSecondsPerMicrosecond);
   }
   attention_.clear();
   for (auto& [key, grid] : grids) attention_.push_back(std::move(grid));

@@ -19,14 +19,13 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "topology/sizes.hpp"
 
 namespace penstock {
 namespace {
 
 constexpr double kValueBytes = 2;
 constexpr std::int64_t kVocabularyMultiple = 128;
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 /// What a tensor group leaves whole: the sequence's parts where it is shared.
 double sequence_ways(const Parallel& parallel) {

@@ -12,6 +12,7 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/weight_copies.hpp"
 #include "scenarios/pricing/workload.hpp"
 
 namespace penstock {
@@ -25,14 +26,22 @@ PassTimes times_of(const std::vector<Term>& terms) {
 }
 
 LayerPrice price_of(const Workload& work, const KernelTables& kernels, const LayerKind& kind) {
+  const DeviceParameters parameters = layer_device_parameters(work, kind);
   return {.times = times_of(layer_terms(work, kernels, kind)),
           .kept_bytes = kept_bytes(work, kind),
-          .transient_bytes = layer_transient_bytes(work, kind),
-          .parameters = layer_device_parameters(work, kind)};
+          .transient_bytes = layer_transient_bytes(work, kind) + whole_layer_bytes(work, parameters),
+          .parameters = parameters};
+}
+
+EndPrice embedding_of(const Workload& work, const KernelTables& kernels) {
+  return {.times = times_of(embedding_terms(work, kernels)),
+          .transient_bytes = whole_layer_bytes(work, embedding_device_parameters(work))};
 }
 
 HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
-  HeadPrice head{.times = times_of(head_terms(work, kernels)), .transient_bytes = head_transient_bytes(work)};
+  HeadPrice head{.times = times_of(head_terms(work, kernels)),
+                 .transient_bytes = head_transient_bytes(work) +
+                                    whole_layer_bytes(work, head_device_parameters(work, false))};
   if (work.model.multi_token == 0) return head;
   const LayerPrice one{.times = times_of(multi_token_terms(work, kernels)),
                        .kept_bytes = kept_bytes(work, work.model.layers.back()),
@@ -43,7 +52,8 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
 
 }  // namespace
 
-LayerPrices::LayerPrices(const Workload& work, const KernelTables& kernels) : head_(head_of(work, kernels)) {
+LayerPrices::LayerPrices(const Workload& work, const KernelTables& kernels)
+    : embedding_(embedding_of(work, kernels)), head_(head_of(work, kernels)) {
   std::vector<LayerKind> known;
   kind_of_layer_.reserve(work.model.layers.size());
   for (const LayerKind& kind : work.model.layers) {

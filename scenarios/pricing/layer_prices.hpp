@@ -27,6 +27,12 @@ struct LayerPrice {
   DeviceParameters parameters;
 };
 
+/// The embedding, which takes no time but for what its copies tell each other.
+struct EndPrice {
+  PassTimes times;
+  double transient_bytes = 0;
+};
+
 /// What the last stage has behind its layers.
 struct HeadPrice {
   PassTimes times;  ///< product and loss
@@ -35,7 +41,8 @@ struct HeadPrice {
 };
 
 /// All layers of one workload. Of the numbers of stages and of copies of the pipeline they know only where a
-/// group of experts that reaches beyond one copy lies.
+/// group of experts that reaches beyond one copy lies; where copies share out gradients (Parallel::sharding 2
+/// and 3), how many there are and where.
 class LayerPrices {
  public:
   /// Kinds of layers that are told apart.
@@ -48,6 +55,7 @@ class LayerPrices {
   /// Of the model's layer of that number.
   const LayerPrice& of_layer(std::size_t layer) const { return kinds_[kind_of_layer_[layer]].price; }
   std::size_t kind_of_layer(std::size_t layer) const { return kind_of_layer_[layer]; }
+  const EndPrice& embedding() const { return embedding_; }
   const HeadPrice& head() const { return head_; }
   /// Bytes of placeholders of gradients on a rank with layers of these kinds: shapes that several have count
   /// once.
@@ -60,6 +68,7 @@ class LayerPrices {
   };
   std::vector<Kind> kinds_;
   std::vector<std::size_t> kind_of_layer_;
+  EndPrice embedding_;
   HeadPrice head_;
 };
 

@@ -19,14 +19,17 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/term_writer.hpp"
+#include "scenarios/pricing/weight_copies.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "topology/sizes.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr double kNano = 1e-9;
 constexpr double kBackwardAttentionOperations = 2.5;
 constexpr double kBackwardAttentionRate = 0.85;
 /// Of the peak, where no attention was measured.
@@ -38,8 +41,6 @@ constexpr double kLossForwardBytes = 6;
 constexpr double kLossBackwardBytes = 4;
 /// Parts of the host's time for a layer.
 constexpr double kHostForwardPart = 1.0 / 3;
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 /// Heads, and key heads, that one device computes of the whole sequence.
 struct DeviceHeads {
@@ -129,7 +130,7 @@ void add_context_exchange(TermWriter& terms, double forward_s, double backward_s
   const double bytes =
       2 * 2 * work.tokens() * as_double(work.model.kv_heads) * dim / t * (parallel.context - 1);
   const double ring_s = bytes / link_bytes_per_second(work, DeviceGroup::context);
-  const double latency_s = as_double(work.device.link_latency_ns) * kNano;
+  const double latency_s = as_double(work.device.link_latency_ns) * kSecondsPerNanosecond;
   terms.collective("keys round the ring", std::max(0.0, ring_s - forward_s) + latency_s,
                    std::max(0.0, 2 * ring_s - backward_s) + latency_s);
 }
@@ -253,18 +254,27 @@ std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels,
   add_recomputation(again, terms);
   std::ranges::move(again.take(), std::back_inserter(terms));
   add_host_floor(terms, work.host_layer_seconds);
+  add_copies_terms(terms, work, kernels, layer_device_parameters(work, kind));
+  return terms;
+}
+
+std::vector<Term> embedding_terms(const Workload& work, const KernelTables& kernels) {
+  std::vector<Term> terms;
+  add_copies_terms(terms, work, kernels, embedding_device_parameters(work));
   return terms;
 }
 
 std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels) {
-  TermWriter terms(work, kernels);
+  TermWriter writer(work, kernels);
   const double t = work.parallel.tensor;
   const double vocabulary = as_double(work.model.vocabulary) / t;
-  terms.gemm("head", {.m = work.tokens(), .n = vocabulary, .k = as_double(work.model.hidden)},
-             GemmPrecision::bf16);
+  writer.gemm("head", {.m = work.tokens(), .n = vocabulary, .k = as_double(work.model.hidden)},
+              GemmPrecision::bf16);
   const double logits = work.tokens() * vocabulary;
-  terms.memory("loss", kLossForwardBytes * logits, kLossBackwardBytes * logits, 1);
-  return terms.take();
+  writer.memory("loss", kLossForwardBytes * logits, kLossBackwardBytes * logits, 1);
+  std::vector<Term> terms = writer.take();
+  add_copies_terms(terms, work, kernels, head_device_parameters(work, false));
+  return terms;
 }
 
 std::vector<Term> multi_token_terms(const Workload& work, const KernelTables& kernels) {

@@ -37,6 +37,8 @@ struct Term {
 
 /// The terms of a layer of the kind.
 std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels, const LayerKind& kind);
+/// The terms of the embedding: none but what its copies tell each other (weight_copies.hpp).
+std::vector<Term> embedding_terms(const Workload& work, const KernelTables& kernels);
 /// The terms of the head: its product and the loss.
 std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels);
 /// The terms of one multi-token-prediction layer with its projection and its head.

@@ -30,10 +30,12 @@ struct Parallel {
   std::int32_t expert = 1;
   std::int32_t data = 1;  ///< copies of the pipeline
   PlacementOrder order = PlacementOrder::tp_cp_ep_pp_dp;
-  bool sequence_parallel = true;      ///< what tensor parallelism leaves whole is shared along the sequence
-  bool tensor_overlap = true;         ///< its collectives run beside the products
-  bool data_overlap = true;           ///< gradients are reduced beside the backward pass
-  bool distributed_optimizer = true;  ///< each copy holds its part of the optimizer's state
+  bool sequence_parallel = true;  ///< what tensor parallelism leaves whole is shared along the sequence
+  bool tensor_overlap = true;     ///< its collectives run beside the products
+  bool data_overlap = true;       ///< gradients are reduced beside the backward pass
+  /// What the copies of a weight share out (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients as well, 3
+  /// weights as well.
+  std::int32_t sharding = 1;
 
   std::int32_t devices_per_rank() const { return tensor * context; }
   /// Copies of a weight that is no expert's: those whose gradients are reduced together.

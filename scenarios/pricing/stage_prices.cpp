@@ -4,10 +4,10 @@
 //   ends
 //
 // Once a step the copies of a rank reduce their gradients and gather the weights that each has updated its
-// part of (Rajbhandari et al., SC'20, section 5). Of both, 1/v stays exposed when they run beside the other
-// passes (v chunks: the first chunk's gradients are complete last), and over the network a part of the whole
-// reduction besides. The optimizer reads and writes its share once: weights in 4 bytes and two moments,
-// gradients, new weights.
+// part of, as far as they do not in every microbatch (weight_copies.cpp). Of both, 1/v stays exposed when
+// they run beside the other passes (v chunks: the first chunk's gradients are complete last), and over the
+// network a part of the whole reduction besides. The optimizer reads and writes its share once: weights in 4
+// bytes and two moments, gradients, new weights.
 
 #include "scenarios/pricing/stage_prices.hpp"
 
@@ -23,6 +23,7 @@
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_prices.hpp"
 #include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/weight_copies.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/index.hpp"
 
@@ -33,7 +34,8 @@ constexpr double kOptimizerLaunchSeconds = 0.3e-3;
 /// Beside the state, read and written, a parameter moves its gradient (4), its weight (2), and both again (4
 /// + 4).
 constexpr double kOptimizerOtherBytes = 4 + 2 + 4 + 4;
-constexpr double kGatheredBytes = 2;
+/// Of a weight of the embedding, the head or a norm.
+constexpr double kEndBytes = 2;
 
 void add_times(StagePrice& stage, const PassTimes& times) {
   stage.forward_s += times.forward_s;
@@ -58,6 +60,12 @@ void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
                          work.parallel.tensor;
 }
 
+void add_embedding(StagePrice& stage, const Workload& work, const EndPrice& embedding) {
+  add_times(stage, embedding.times);
+  stage.parameters += embedding_device_parameters(work);
+  stage.transient_bytes = std::max(stage.transient_bytes, embedding.transient_bytes);
+}
+
 void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bool beside_embedding) {
   for (const LayerPrice& layer : head.multi_token) add_layer(stage, layer);
   add_times(stage, head.times);
@@ -66,50 +74,35 @@ void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bo
   stage.transient_bytes = std::max(stage.transient_bytes, head.transient_bytes);
 }
 
-/// Parameters whose optimizer state one device holds: its part where copies share it out, else all.
-double updated_parameters(const Parallel& parallel, const DeviceParameters& held) {
-  if (!parallel.distributed_optimizer) return held.dense + held.expert;
-  return held.dense / parallel.weight_copies() + held.expert / parallel.expert_copies();
+/// Those of `held` that a device holds of what is shared out from `sharding` on.
+DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, const DeviceParameters& held) {
+  return parallel.sharding >= sharding ? part_of_copy(parallel, held) : held;
 }
 
 /// Bytes of weights: norms, embedding and head stay in 2 bytes, which only 8 bit weights would notice.
-void add_static_bytes(StagePrice& stage, const Workload& work, double ends) {
+void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParameters& ends) {
   const DeviceParameters& own = stage.parameters;
-  stage.weight_bytes = weight_bytes(work) * (own.total() - ends) + kGatheredBytes * ends;
-  stage.gradient_bytes = work.gradient_bytes * own.total();
-  stage.optimizer_bytes = work.optimizer_bytes * updated_parameters(work.parallel, own);
+  const DeviceParameters weights = held_from(work.parallel, 3, own);
+  const double of_ends = held_from(work.parallel, 3, ends).total();
+  stage.weight_bytes = weight_bytes(work) * (weights.total() - of_ends) + kEndBytes * of_ends;
+  stage.gradient_bytes = work.gradient_bytes * held_from(work.parallel, 2, own).total();
+  stage.optimizer_bytes = work.optimizer_bytes * held_from(work.parallel, 1, own).total();
 }
 
 std::int32_t stages_on(std::span<const std::int32_t> rank_of_stage, std::int32_t rank) {
   return static_cast<std::int32_t>(std::ranges::count(rank_of_stage, rank));
 }
 
-/// A collective of the copies of a weight.
-double copies_seconds(const Workload& work, const KernelTables& kernels, std::int32_t copies,
-                      GroupOperation operation, double bytes) {
-  if (copies <= 1 || bytes <= 0) return 0;
-  if (is_on_nvlink(work.parallel, work.ranks, DeviceGroup::data, work.device)) {
-    if (const auto measured = kernels.collective_seconds(operation, copies, bytes)) return *measured;
-  }
-  return ring_seconds(operation, copies, bytes, link_bytes_per_second(work, DeviceGroup::data));
-}
-
-double of_both(const Workload& work, const KernelTables& kernels, GroupOperation operation,
-               const DeviceParameters& parameters, double bytes) {
-  return copies_seconds(work, kernels, work.parallel.weight_copies(), operation, bytes * parameters.dense) +
-         copies_seconds(work, kernels, work.parallel.expert_copies(), operation, bytes * parameters.expert);
-}
-
 double reduction_seconds(const Workload& work, const KernelTables& kernels,
                          const DeviceParameters& parameters, std::int32_t chunks) {
   const Parallel& parallel = work.parallel;
-  const bool scatters = parallel.distributed_optimizer;
+  const auto seconds = [&](GroupOperation operation, double bytes) {
+    return copies_seconds(work, kernels, operation, parameters, bytes);
+  };
+  const bool scatters = parallel.sharding > 0;
   const double reduce_s =
-      of_both(work, kernels, scatters ? GroupOperation::reduce_scatter : GroupOperation::all_reduce,
-              parameters, work.gradient_bytes);
-  const double gathered = work.precision == GemmPrecision::bf16 ? kGatheredBytes : 1;
-  const double gather_s =
-      scatters ? of_both(work, kernels, GroupOperation::all_gather, parameters, gathered) : 0;
+      seconds(scatters ? GroupOperation::reduce_scatter : GroupOperation::all_reduce, work.gradient_bytes);
+  const double gather_s = scatters ? seconds(GroupOperation::all_gather, gathered_bytes(work)) : 0;
   if (!parallel.data_overlap) return reduce_s + gather_s;
   const bool over_network = !is_on_nvlink(parallel, work.ranks, DeviceGroup::data, work.device);
   return (reduce_s + gather_s) / chunks + (over_network ? work.device.step_fraction * reduce_s : 0);
@@ -131,13 +124,13 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
     const double before = stage.parameters.dense;
-    if (i == 0) stage.parameters += embedding_device_parameters(work);
+    if (i == 0) add_embedding(stage, work, layer_prices.embedding());
     if (i + 1 == stages) {
       add_head(stage, work, layer_prices.head(), rank_of_stage.front() == rank_of_stage.back());
     } else {
       stage.edge_bytes = 2 * work.tokens() * static_cast<double>(work.model.hidden) / work.parallel.tensor;
     }
-    add_static_bytes(stage, work, stage.parameters.dense - before);
+    add_static_bytes(stage, work, {.dense = stage.parameters.dense - before});
   }
   std::vector<double> placeholders;
   placeholders.reserve(kinds.size());
@@ -158,7 +151,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& k
 
 RankStep price_step(const Workload& work, const KernelTables& kernels, const DeviceParameters& parameters,
                     std::int32_t chunks) {
-  const double share = updated_parameters(work.parallel, parameters);
+  const double share = held_from(work.parallel, 1, parameters).total();
   const double bytes =
       share * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) + parameters.total() * work.gradient_bytes;
   const DeviceType& device = work.device;

@@ -15,11 +15,11 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr double kNano = 1e-9;
 /// Without a table and a model.
 constexpr double kPlainEfficiency = 0.70;
 /// Bytes an element of a product's input that is cast forward: read in 2, written twice in 1, half of it
@@ -66,7 +66,7 @@ void TermWriter::accumulate(std::string_view name, double parameters) {
 }
 
 void TermWriter::memory(std::string_view name, double forward_bytes, double backward_bytes, int kernels) {
-  const double launch_s = kernels * static_cast<double>(work_.device.launch_ns) * kNano;
+  const double launch_s = kernels * static_cast<double>(work_.device.launch_ns) * kSecondsPerNanosecond;
   add({.name = std::string(name),
        .kind = TermKind::memory,
        .forward = memory_seconds(forward_bytes) + launch_s,

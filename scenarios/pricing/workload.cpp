@@ -10,13 +10,10 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "topology/device_types.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
-namespace {
-
-constexpr double kNano = 1e-9;
-
-}  // namespace
+namespace {}  // namespace
 
 std::string_view to_text(LayerRecompute recompute) {
   switch (recompute) {
@@ -80,7 +77,7 @@ double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGr
     if (measured) return *measured;
   }
   return ring_seconds(operation, size, bytes, link_bytes_per_second(work, group)) +
-         static_cast<double>(work.device.link_latency_ns) * kNano;
+         static_cast<double>(work.device.link_latency_ns) * kSecondsPerNanosecond;
 }
 
 }  // namespace penstock

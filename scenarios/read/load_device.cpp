@@ -31,12 +31,14 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/parts.hpp"
+#include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/nearest_name.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
@@ -44,7 +46,6 @@ namespace {
 using Word = std::string_view;
 
 constexpr Range kNodes{.least = 1, .most = 1 << 20};
-constexpr Range kDegree{.least = 1, .most = 1 << 20};
 
 /// A number above 0 and at most `most`, in place of `usual`.
 double number(const MappingReader& reader, Word key, double usual, double most) {
@@ -194,7 +195,7 @@ ParallelPart read_parallel(const Node& node, Problem& problem) {
                                          std::pair{Word{"tp-cp-ep-dp-pp"}, PlacementOrder::tp_cp_ep_dp_pp}};
   const MappingReader reader(node, "parallel", kKeys, problem);
   const auto degree = [&](Word key) {
-    return static_cast<std::int32_t>(reader.integer(key, kDegree).value_or(1));
+    return static_cast<std::int32_t>(reader.integer(key, kParallelDegree).value_or(1));
   };
   ParallelPart part{
       .degrees = {.tensor = degree("tensor"),
@@ -207,7 +208,7 @@ ParallelPart read_parallel(const Node& node, Problem& problem) {
                   .sequence_parallel = reader.flag("sequence_parallel").value_or(true),
                   .tensor_overlap = reader.flag("tensor_overlap").value_or(true),
                   .data_overlap = reader.flag("data_overlap").value_or(true),
-                  .distributed_optimizer = reader.flag("distributed_optimizer").value_or(true)},
+                  .sharding = reader.flag("distributed_optimizer").value_or(true) ? 1 : 0},
       .place = fmt::format("{}: parallel", place_of(node))};
   if (reader.has("data")) part.data = part.degrees.data;
   return part;
@@ -265,7 +266,6 @@ void check_parts(const Node& document, const ModelPart& model, const TrainingPar
 
 Workload workload_of(const ArchitecturePart& architecture, const DeviceType& device, const Parallel& degrees,
                      const TrainingPart& training) {
-  constexpr double kNano = 1e-9;
   Workload work;
   work.model = architecture.architecture;
   work.sequence = architecture.sequence.value_or(1);
@@ -276,9 +276,9 @@ Workload workload_of(const ArchitecturePart& architecture, const DeviceType& dev
   work.gradient_bytes = training.gradient_bytes.value_or(4);
   work.optimizer_bytes = optimizer_bytes(training.optimizer.value_or(Optimizer::adam));
   work.deferred_head = training.deferred_head.value_or(false);
-  work.host_layer_seconds = static_cast<double>(training.host_layer_ns.value_or(0)) * kNano;
+  work.host_layer_seconds = static_cast<double>(training.host_layer_ns.value_or(0)) * kSecondsPerNanosecond;
   if (training.expert_layer_ns)
-    work.unexplained_expert_seconds = static_cast<double>(*training.expert_layer_ns) * kNano;
+    work.unexplained_expert_seconds = static_cast<double>(*training.expert_layer_ns) * kSecondsPerNanosecond;
   return work;
 }
 

@@ -53,6 +53,15 @@ std::int64_t device_count(const Configuration& configuration) {
          configuration.stages;
 }
 
+namespace {
+
+/// Above what parallel.distributed_optimizer says.
+std::int32_t stated_sharding(const Configuration& configuration) {
+  return configuration.sharding > 1 ? configuration.sharding : 0;
+}
+
+}  // namespace
+
 Scenario scenario_of(const TuneRequest& request, const Configuration& configuration) {
   Scenario scenario = request.base;
   auto& model = std::get<DeviceModel>(scenario.model);
@@ -61,7 +70,7 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   parallel.context = configuration.context;
   parallel.context_exchange = configuration.context_exchange;
   parallel.expert = configuration.expert;
-  parallel.distributed_optimizer = configuration.sharding > 0;
+  parallel.sharding = std::min(configuration.sharding, 1);
   model.work.recompute = configuration.recompute;
   model.split = request.layer_splits[configuration.layer_split];
   model.copies = configuration.data;
@@ -69,6 +78,7 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   scenario.schedule = std::string(configuration.schedule);
   scenario.program.reset();
   scenario.shape.stages = configuration.stages;
+  scenario.shape.sharding = stated_sharding(configuration);
   // A schedule whose rule fixes v takes no other.
   const ScheduleInfo* schedule = find_schedule(configuration.schedule);
   scenario.shape.virtual_stages = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
@@ -105,6 +115,9 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
   if (chunks > 1 || request.base.shape.virtual_stages > 1)
     overrides.push_back(number("schedule.virtual_stages", chunks));
   if (const auto passes = passes_of(configuration)) overrides.push_back(number("schedule.passes", *passes));
+  const std::int32_t sharding = stated_sharding(configuration);
+  if (sharding > 0 || request.base.shape.sharding > 0)
+    overrides.push_back(word("schedule.sharding", sharding > 0 ? fmt::to_string(sharding) : "none"));
   // Both sizes say it; a base that states M would contradict them.
   if (request.base.batch.microbatches)
     overrides.push_back(number("schedule.microbatches", configuration.microbatches));

@@ -2,7 +2,8 @@
 //
 //   tensor, context and its exchange, experts and where their group lies, microbatch, recomputation
 //
-// A layer is priced for each of those; a configuration adds up its stages' layers and its step.
+// and, where copies share out gradients, how many there are and where they lie. A layer is priced for each of
+// those; a configuration adds up its stages' layers and its step.
 
 #include "sim/tuning/configuration_prices.hpp"
 
@@ -32,7 +33,7 @@ void ConfigurationPrices::set_workload(const Configuration& configuration) {
   parallel.context_exchange = configuration.context_exchange;
   parallel.expert = configuration.expert;
   parallel.data = configuration.data;
-  parallel.distributed_optimizer = configuration.sharding > 0;
+  parallel.sharding = configuration.sharding;
   work_.ranks = configuration.stages;
   work_.micro_batch_size = configuration.micro_batch_size;
   work_.recompute = configuration.recompute;
@@ -40,8 +41,12 @@ void ConfigurationPrices::set_workload(const Configuration& configuration) {
 
 const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
   const bool near = is_on_nvlink(work_.parallel, work_.ranks, DeviceGroup::expert, work_.device);
+  const bool shares = configuration.sharding > 1;
+  const bool near_copies = is_on_nvlink(work_.parallel, work_.ranks, DeviceGroup::data, work_.device);
   const LayerKey key(configuration.tensor, configuration.context, configuration.context_exchange,
-                     configuration.expert, near, configuration.micro_batch_size, configuration.recompute);
+                     configuration.expert, near, configuration.micro_batch_size, configuration.recompute,
+                     shares ? configuration.sharding : 0, shares ? configuration.data : 0,
+                     shares && near_copies);
   auto& known = layers_[key];
   if (!known) known = std::make_unique<const LayerPrices>(work_, *model_of(request_).kernels);
   return *known;

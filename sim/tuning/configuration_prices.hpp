@@ -36,7 +36,7 @@ class ConfigurationPrices {
 
  private:
   using LayerKey = std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, bool, std::int32_t,
-                              LayerRecompute>;
+                              LayerRecompute, std::int32_t, std::int32_t, bool>;
 
   void set_workload(const Configuration& configuration);
   const LayerPrices& layers_of(const Configuration& configuration);

@@ -27,14 +27,14 @@ namespace penstock {
 namespace {
 
 /// What one way costs from the first stage to each.
-struct Ways {
+struct Reaches {
   std::vector<Ns> there;
   std::vector<Ns> back;
 };
 
-Ways ways_of(const PricedConfiguration& priced, const ScheduleOutline& outline) {
+Reaches reaches_of(const PricedConfiguration& priced, const ScheduleOutline& outline) {
   const std::vector<StageCost>& stages = priced.costs.stages;
-  Ways ways{.there = {0}, .back = {0}};
+  Reaches ways{.there = {0}, .back = {0}};
   for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
     const bool crosses = outline.rank_of_stage[i] != outline.rank_of_stage[i + 1];
     const Ns transfer =
@@ -57,7 +57,7 @@ Ns step_of(const PricedConfiguration& priced, const RankOutline& rank) {
 }
 
 Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
-              const Ways& ways, std::int64_t microbatches) {
+              const Reaches& ways, std::int64_t microbatches) {
   Ns needed = 0;  // before the way back may begin
   Ns work = 0;
   for (const std::int32_t stage : rank.stages) {
@@ -94,7 +94,7 @@ Bytes peak_bound(const PricedConfiguration& priced, const RankOutline& rank) {
 
 LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutline& outline,
                          std::int32_t microbatches) {
-  const Ways ways = ways_of(priced, outline);
+  const Reaches ways = reaches_of(priced, outline);
   LowerBounds bounds;
   for (const RankOutline& rank : outline.ranks) {
     bounds.step_ns = std::max(bounds.step_ns, step_bound(priced, outline, rank, ways, microbatches));

@@ -43,7 +43,7 @@ constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
      {"network bandwidth",
       [](DeviceType& device, double factor) { device.network_bytes_per_second *= factor; }},
      {"rate of collectives", [](DeviceType& device, double factor) { device.collectives /= factor; }}}};
-constexpr std::array kFactors = {0.5, 2.0};
+constexpr std::array kHalfAndDouble = {0.5, 2.0};
 
 /// What the configuration takes on the request's machine; nothing where it does not fit.
 tl::expected<std::optional<Ns>, std::string> step_there(const TuneRequest& request,
@@ -52,9 +52,7 @@ tl::expected<std::optional<Ns>, std::string> step_there(const TuneRequest& reque
   options.steady = SteadyState::skip;
   const auto result = simulate_scenario(scenario_of(request, configuration), options);
   if (!result) return tl::unexpected(result.error().message);
-  const bool fits =
-      std::ranges::none_of(result->ranks, [](const RankReport& rank) { return rank.memory.out_of_memory(); });
-  return fits ? std::optional(result->makespan_ns) : std::nullopt;
+  return any_out_of_memory(*result) ? std::nullopt : std::optional(result->makespan_ns);
 }
 
 tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const TunedConfiguration& best,
@@ -83,7 +81,7 @@ tl::expected<std::vector<SensitivityRow>, std::string> sensitivity(const TuneReq
                                                                    const TunedConfiguration& best) {
   std::vector<SensitivityRow> rows;
   for (const auto& figure : kFigures) {
-    for (const double factor : kFactors) {
+    for (const double factor : kHalfAndDouble) {
       auto row = row_of(request, best, figure, factor);
       if (!row) return tl::unexpected(row.error());
       rows.push_back(*std::move(row));

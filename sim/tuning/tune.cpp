@@ -59,9 +59,9 @@ struct Candidate {
   std::optional<Bytes> peak_bytes{};
 };
 
-class Search {
+class TuneSearch {
  public:
-  Search(const TuneRequest& request, const TuneOptions& options)
+  TuneSearch(const TuneRequest& request, const TuneOptions& options)
       : request_(request), options_(options), prices_(request), programs_(request) {
     const Workload& work = model_of(request).work;
     if (work.device.memory_bytes > 0) capacity_ = work.device.memory_bytes;
@@ -309,9 +309,7 @@ class Search {
     const auto result = simulate_scenario(scenario_of(request_, candidate.configuration), options);
     if (!result) return tl::unexpected(result.error().message);
     candidate.step_ns = result->makespan_ns;
-    candidate.peak_bytes = 0;
-    for (const RankReport& rank : result->ranks)
-      candidate.peak_bytes = std::max(*candidate.peak_bytes, rank.memory.peak_bytes);
+    candidate.peak_bytes = highest_peak_bytes(*result);
     refined_[number] = true;
     return {};
   }
@@ -367,7 +365,7 @@ class Search {
 }  // namespace
 
 tl::expected<TuneReport, std::string> tune(const TuneRequest& request, const TuneOptions& options) {
-  return Search(request, options).report();
+  return TuneSearch(request, options).report();
 }
 
 }  // namespace penstock

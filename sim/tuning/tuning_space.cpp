@@ -38,7 +38,7 @@ constexpr std::int32_t kMostSamples = 16;
 constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
 constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
 /// ZeRO stages that have a price.
-constexpr std::array kShardings = {0, 1};
+constexpr std::array kShardings = {0, 1, 2, 3};
 
 /// Whether the request's choices have it.
 template <typename Value>

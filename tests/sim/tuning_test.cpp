@@ -158,7 +158,7 @@ std::set<Configuration> slow_space(const TuneRequest& request) {
               for (const auto exchange : {ContextExchange::ring, ContextExchange::all_to_all}) {
                 for (const auto recompute :
                      {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full}) {
-                  for_each({0, 1}, of.sharding, [&] {
+                  for_each({0, 1, 2, 3}, of.sharding, [&] {
                     of.context_exchange = exchange;
                     of.recompute = recompute;
                     add_schedules();

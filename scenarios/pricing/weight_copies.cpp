@@ -1,0 +1,95 @@
+// ZeRO (Rajbhandari et al., SC'20, sections 5 and 7), n copies of a weight:
+//
+//   sharding            0            1                 2                      3
+//   a copy holds        all          1/n of the        1/n of the gradients   1/n of the weights
+//                                    optimizer state   as well                as well
+//   a microbatch                                       scatters gradients     gathers weights twice,
+//                                                                             scatters gradients
+//   a step              all-reduces  scatters gradients, gathers weights
+//                       gradients
+//
+// Gradients that are held in parts cannot wait, whole, for the last microbatch: they are scattered in each. A
+// layer's weights are gathered beside the layer before it, its gradients scattered beside the next one of the
+// backward pass: what is left is exposed. Of equal layers, each hides the other's.
+//
+//   forward    max(0, gather - F)      backward  max(0, gather - I)  +  max(0, scatter - what is left of I
+//   and W)
+
+#include "scenarios/pricing/weight_copies.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+
+namespace penstock {
+namespace {
+
+double seconds_among(const Workload& work, const KernelTables& kernels, std::int32_t copies,
+                     GroupOperation operation, double bytes) {
+  if (copies <= 1 || bytes <= 0) return 0;
+  if (is_on_nvlink(work.parallel, work.ranks, DeviceGroup::data, work.device)) {
+    if (const auto measured = kernels.collective_seconds(operation, copies, bytes)) return *measured;
+  }
+  return ring_seconds(operation, copies, bytes, link_bytes_per_second(work, DeviceGroup::data));
+}
+
+/// Those that have copies.
+DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParameters& held) {
+  return {.dense = parallel.weight_copies() > 1 ? held.dense : 0,
+          .expert = parallel.expert_copies() > 1 ? held.expert : 0};
+}
+
+}  // namespace
+
+double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
+                      const DeviceParameters& parameters, double bytes) {
+  const Parallel& parallel = work.parallel;
+  return seconds_among(work, kernels, parallel.weight_copies(), operation, bytes * parameters.dense) +
+         seconds_among(work, kernels, parallel.expert_copies(), operation, bytes * parameters.expert);
+}
+
+double gathered_bytes(const Workload& work) { return work.precision == GemmPrecision::bf16 ? 2 : 1; }
+
+DeviceParameters part_of_copy(const Parallel& parallel, const DeviceParameters& held) {
+  return {.dense = held.dense / parallel.weight_copies(), .expert = held.expert / parallel.expert_copies()};
+}
+
+void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
+                      const DeviceParameters& parameters) {
+  const Parallel& parallel = work.parallel;
+  if (parallel.sharding < 2 || parallel.weight_copies() == 1) return;
+  const Term beside = total_of(terms);
+  const auto exposed = [&](double seconds, double hidden) {
+    return parallel.data_overlap ? std::max(0.0, seconds - hidden) : seconds;
+  };
+  double gather_s = 0;
+  if (parallel.sharding == 3) {
+    gather_s = copies_seconds(work, kernels, GroupOperation::all_gather, parameters, gathered_bytes(work));
+    terms.push_back({.name = "weights gathered",
+                     .kind = TermKind::collective,
+                     .forward = exposed(gather_s, beside.forward),
+                     .backward_input = exposed(gather_s, beside.backward_input)});
+  }
+  const double scatter_s =
+      copies_seconds(work, kernels, GroupOperation::reduce_scatter, parameters, work.gradient_bytes);
+  const double left_s = beside.backward_weight + std::max(0.0, beside.backward_input - gather_s);
+  terms.push_back({.name = "gradients scattered",
+                   .kind = TermKind::collective,
+                   .backward_weight = exposed(scatter_s, left_s)});
+}
+
+double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters) {
+  if (work.parallel.sharding < 2) return 0;
+  constexpr double kGatheredLayers = 2;
+  const double shared = shared_parameters(work.parallel, parameters).total();
+  const double weights = work.parallel.sharding == 3 ? kGatheredLayers * weight_bytes(work) : 0;
+  return shared * (work.gradient_bytes + weights);
+}
+
+}  // namespace penstock

@@ -1,0 +1,32 @@
+#pragma once
+// What the copies of a weight say to each other, and what of it each of them holds (ZeRO).
+
+#include <vector>
+
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/workload.hpp"
+
+namespace penstock {
+
+/// Seconds of a collective of all copies, of `bytes` for each of the parameters.
+double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
+                      const DeviceParameters& parameters, double bytes);
+
+/// Bytes of a weight on its way to the other copies: 2, or 1 where products take 8 bits or less.
+double gathered_bytes(const Workload& work);
+
+/// A copy's even part.
+DeviceParameters part_of_copy(const Parallel& parallel, const DeviceParameters& held);
+
+/// What each microbatch waits for beside the `terms` of a layer with these parameters, as far as they do not
+/// hide it: under sharding 2 and 3 its gradients, scattered; under 3 its weights, gathered both ways.
+void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
+                      const DeviceParameters& parameters);
+
+/// Bytes that a layer needs whole while it runs and that are held in parts otherwise: its gradients (2 and
+/// 3), its weights and those that are gathered for the next layer (3).
+double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters);
+
+}  // namespace penstock

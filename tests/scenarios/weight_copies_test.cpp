@@ -1,0 +1,179 @@
+// Copies of weights that share out optimizer state, gradients and weights: what each holds, what each waits
+// for.
+
+#include "scenarios/pricing/weight_copies.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/read/load.hpp"
+#include "tests/scenarios/device_workload.hpp"
+#include "tests/source_path.hpp"
+
+namespace penstock {
+namespace {
+
+const KernelTables& kernels_of(const Workload& work) { return *built_in_kernels(work.device); }
+
+/// Llama 3.1 8B on eight H100, each a copy of it.
+Workload eight_copies(std::int32_t sharding) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 8192);
+  work.parallel.data = 8;
+  work.parallel.sharding = sharding;
+  return work;
+}
+
+StagePrice whole_model(const Workload& work) {
+  return price_stages(work, kernels_of(work), std::vector<std::int64_t>{32}, std::vector<std::int32_t>{0})
+      .front();
+}
+
+const Term* term_named(const std::vector<Term>& terms, std::string_view name) {
+  const auto found = std::ranges::find(terms, name, &Term::name);
+  return found == terms.end() ? nullptr : &*found;
+}
+
+TEST(WeightCopies, HoldTheirPartFromEachStageOfZeroOn) {
+  const double all = whole_model(eight_copies(0)).parameters.total();
+  ASSERT_EQ(std::llround(all), 8030261248);
+  const auto held = [](std::int32_t sharding) {
+    const StagePrice price = whole_model(eight_copies(sharding));
+    return std::vector<double>{price.optimizer_bytes, price.gradient_bytes, price.weight_bytes};
+  };
+  EXPECT_EQ(held(0), (std::vector<double>{12 * all, 4 * all, 2 * all}));
+  EXPECT_EQ(held(1), (std::vector<double>{12 * all / 8, 4 * all, 2 * all}));
+  EXPECT_EQ(held(2), (std::vector<double>{12 * all / 8, 4 * all / 8, 2 * all}));
+  EXPECT_EQ(held(3), (std::vector<double>{12 * all / 8, 4 * all / 8, 2 * all / 8}));
+}
+
+TEST(WeightCopies, NeedTheLargestLayerWholeWhileItRuns) {
+  const Workload work = eight_copies(3);
+  const DeviceParameters layer = layer_device_parameters(work, work.model.layers.front());
+  EXPECT_DOUBLE_EQ(whole_layer_bytes(work, layer), layer.total() * (4 + 2 * 2))
+      << "gradients; weights, and the next's";
+  EXPECT_DOUBLE_EQ(whole_layer_bytes(eight_copies(2), layer), layer.total() * 4);
+  EXPECT_EQ(whole_layer_bytes(eight_copies(1), layer), 0);
+  EXPECT_GT(whole_model(eight_copies(2)).transient_bytes, whole_model(eight_copies(1)).transient_bytes);
+}
+
+TEST(WeightCopies, GatherAndScatterBesideALayerThatTakesLonger) {
+  const Workload work = eight_copies(3);
+  const LayerKind kind = work.model.layers.front();
+  const std::vector<Term> terms = layer_terms(work, kernels_of(work), kind);
+  // Over NVLink a layer of 218 M weights is gathered in less time than 8192 tokens take to cross it.
+  ASSERT_NE(term_named(terms, "weights gathered"), nullptr);
+  EXPECT_EQ(term_named(terms, "weights gathered")->forward, 0);
+  EXPECT_EQ(term_named(terms, "gradients scattered")->backward_weight, 0);
+  EXPECT_EQ(term_named(layer_terms(eight_copies(1), kernels_of(work), kind), "gradients scattered"), nullptr);
+}
+
+TEST(WeightCopies, ShowAllThatNothingHides) {
+  Workload work = eight_copies(3);
+  work.parallel.data_overlap = false;
+  const LayerKind kind = work.model.layers.front();
+  const DeviceParameters layer = layer_device_parameters(work, kind);
+  const double gather_s = copies_seconds(work, kernels_of(work), GroupOperation::all_gather, layer, 2);
+  const double scatter_s = copies_seconds(work, kernels_of(work), GroupOperation::reduce_scatter, layer, 4);
+  const std::vector<Term> terms = layer_terms(work, kernels_of(work), kind);
+  EXPECT_DOUBLE_EQ(term_named(terms, "weights gathered")->forward, gather_s);
+  EXPECT_DOUBLE_EQ(term_named(terms, "weights gathered")->backward(), gather_s);
+  EXPECT_DOUBLE_EQ(term_named(terms, "gradients scattered")->backward(), scatter_s);
+}
+
+TEST(WeightCopies, ShortMicrobatchesHideLessOverTheNetwork) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 512);
+  work.parallel.data = 64;
+  work.parallel.sharding = 3;
+  const LayerKind kind = work.model.layers.front();
+  const DeviceParameters layer = layer_device_parameters(work, kind);
+  const double gather_s = copies_seconds(work, kernels_of(work), GroupOperation::all_gather, layer, 2);
+  const std::vector<Term> terms = layer_terms(work, kernels_of(work), kind);
+  const double forward_s = [&] {
+    work.parallel.sharding = 1;
+    return total_of(layer_terms(work, kernels_of(work), kind)).forward;
+  }();
+  ASSERT_GT(gather_s, forward_s);
+  EXPECT_DOUBLE_EQ(term_named(terms, "weights gathered")->forward, gather_s - forward_s);
+}
+
+TEST(WeightCopies, LeaveAsMuchOfAStepExposedHoweverMuchTheyShareOut) {
+  const auto step_s = [](std::int32_t sharding) {
+    Workload work = eight_copies(sharding);
+    work.parallel.data_overlap = false;
+    return price_step(work, kernels_of(work), {.dense = 1e9}, 1).reduction_s;
+  };
+  const Workload work = eight_copies(1);
+  const auto all = [&](GroupOperation operation, double bytes) {
+    return copies_seconds(work, kernels_of(work), operation, {.dense = 1e9}, bytes);
+  };
+  EXPECT_DOUBLE_EQ(step_s(0), all(GroupOperation::all_reduce, 4));
+  EXPECT_DOUBLE_EQ(step_s(1), all(GroupOperation::reduce_scatter, 4) + all(GroupOperation::all_gather, 2));
+  EXPECT_EQ(step_s(2), step_s(1));
+  EXPECT_EQ(step_s(3), step_s(1));
+}
+
+TEST(WeightCopies, OfOneAreAllThereIs) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 8192);
+  const StagePrice alone = whole_model(work);
+  work.parallel.sharding = 3;
+  const StagePrice sharded = whole_model(work);
+  EXPECT_EQ(sharded.weight_bytes, alone.weight_bytes);
+  EXPECT_EQ(sharded.transient_bytes, alone.transient_bytes);
+  EXPECT_EQ(sharded.forward_s, alone.forward_s);
+}
+
+// --- from a scenario's text -------------------------------------------------------------------------------
+
+constexpr std::string_view kLlama = R"(
+model: {huggingface: llama-3.1-8b.json, sequence: 8192}
+cluster: {device: h100-sxm, nodes: 1}
+schedule: {name: 1f1b, stages: 2}
+training: {global_batch_size: 32}
+)";
+
+tl::expected<Experiment, std::string> experiment_of(const std::vector<Override>& overrides) {
+  const auto scenario = parse_scenario(kLlama, "a.yaml", source_path("scenarios/library/models"), overrides);
+  if (!scenario) return tl::unexpected(scenario.error());
+  auto experiment = prepare(*scenario);
+  if (!experiment) return tl::unexpected(experiment.error().message);
+  return *std::move(experiment);
+}
+
+TEST(WeightCopies, AreAskedForByTheSchedulesSharding) {
+  const auto sharded = [](const std::string& sharding) {
+    return experiment_of({{.key = "schedule.sharding", .value = sharding}}).value();
+  };
+  const Experiment usual = experiment_of({}).value();
+  EXPECT_EQ(sharded("1").costs, usual.costs) << "parallel.distributed_optimizer is on";
+  EXPECT_EQ(sharded("none").costs, usual.costs);
+  const StageCost two = sharded("2").costs.stages.front();
+  const StageCost three = sharded("3").costs.stages.front();
+  EXPECT_EQ(two.weights, usual.costs.stages.front().weights);
+  EXPECT_NEAR(static_cast<double>(two.gradients),
+              static_cast<double>(usual.costs.stages.front().gradients) / 4, 1);
+  EXPECT_NEAR(static_cast<double>(three.weights), static_cast<double>(two.weights) / 4, 1);
+  EXPECT_EQ(sharded("3").program, usual.program) << "copies are priced, not simulated";
+}
+
+TEST(WeightCopies, CannotKeepAllAndSharedStateAtOnce) {
+  EXPECT_EQ(experiment_of({{.key = "schedule.sharding", .value = "2"},
+                           {.key = "parallel.distributed_optimizer", .value = "false"}})
+                .error(),
+            "a.yaml: schedule.sharding: 2 shares out the optimizer's state, which "
+            "parallel.distributed_optimizer: false "
+            "does not; leave one of them out");
+}
+
+}  // namespace
+}  // namespace penstock

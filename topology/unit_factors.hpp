@@ -1,0 +1,13 @@
+#pragma once
+
+namespace penstock {
+
+/// Times are whole nanoseconds (Ns), formulas of prices reckon in seconds.
+inline constexpr double kSecondsPerNanosecond = 1e-9;
+inline constexpr double kSecondsPerMicrosecond = 1e-6;
+inline constexpr double kNanosecondsPerSecond = 1e9;
+inline constexpr double kMicrosecondsPerSecond = 1e6;
+
+inline constexpr double kBytesPerGibibyte = 1024.0 * 1024 * 1024;
+
+}  // namespace penstock
