@@ -28,7 +28,7 @@ namespace {
 constexpr std::string_view kForm = "expected numbers such as 4, 1..16 or 1,2,4..128";
 constexpr std::size_t kMostNumbers = 100'000;
 
-using Numbers = std::vector<std::int64_t>;
+using NumberList = std::vector<std::int64_t>;
 
 /// How a list goes on after its last number.
 struct Progression {
@@ -38,7 +38,7 @@ struct Progression {
   std::int64_t after(std::int64_t number) const { return number * factor + step; }
 };
 
-Progression progression_of(const Numbers& before) {
+Progression progression_of(const NumberList& before) {
   const std::size_t count = before.size();
   if (count == 1) return {};
   const std::int64_t last = before[count - 1];
@@ -56,7 +56,7 @@ class ListReader {
  public:
   explicit ListReader(std::string_view text) : rest_(text), text_(text) {}
 
-  tl::expected<Numbers, std::string> read() {
+  tl::expected<NumberList, std::string> read() {
     if (auto first = append_number(); !first) return tl::unexpected(first.error());
     while (!rest_.empty()) {
       const bool comma = take(",");
@@ -120,7 +120,7 @@ class ListReader {
 
   std::string_view rest_;
   std::string_view text_;
-  Numbers numbers_;
+  NumberList numbers_;
 };
 
 }  // namespace

@@ -53,7 +53,7 @@ constexpr std::chrono::milliseconds kUntilStart(2);  // for Go to reach everybod
 constexpr std::chrono::milliseconds kUntilReaped(50);
 constexpr std::chrono::seconds kUntilGone(5);
 
-double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+double in_seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
 std::string rank_list(const std::vector<std::int32_t>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
@@ -315,7 +315,7 @@ class Coordinator::Session {
       if (steady_clock::now() - lost_at_ > report_period(execution_.deadline) * 3 / 2)
         fail_at(*lost_, end_of(*lost_));
     } else if (const auto silent = silent_rank()) {
-      fail_at(*silent, fmt::format("gave no sign of life for {:g} s", seconds(execution_.deadline)));
+      fail_at(*silent, fmt::format("gave no sign of life for {:g} s", in_seconds(execution_.deadline)));
     } else if (phase_ == Phase::joining) {
       look_for_missing(until);
     } else if (phase_ == Phase::running) {
@@ -323,7 +323,7 @@ class Coordinator::Session {
     } else if (steady_clock::now() > until) {
       const std::vector<std::int32_t> missing = not_arrived();
       fail_at(missing.front(), fmt::format("waited {:g} s for {} to make ready for run {}",
-                                           seconds(execution_.patience), rank_list(missing), run_));
+                                           in_seconds(execution_.patience), rank_list(missing), run_));
     }
   }
 
@@ -338,7 +338,8 @@ class Coordinator::Session {
     if (missing.empty() || steady_clock::now() <= until) return;
     fail({.rank = missing.front(),
           .action = "the start",
-          .message = fmt::format("waited {:g} s for {}", seconds(execution_.patience), rank_list(missing))});
+          .message =
+              fmt::format("waited {:g} s for {}", in_seconds(execution_.patience), rank_list(missing))});
   }
 
   std::vector<std::int32_t> not_arrived() const {

@@ -25,7 +25,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kTransport = "sockets";
+constexpr std::string_view kSocketTransport = "sockets";
 constexpr std::chrono::milliseconds kShortestDeadline(10);
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_with(
@@ -52,11 +52,11 @@ tl::expected<std::optional<Result>, RunError> run_on_processes(const Experiment&
                                                                const RunOptions& options,
                                                                const ModuleFamily& family,
                                                                const std::optional<ProcessPlace>& place) {
-  const auto channels = declared_channels(experiment.channels, kTransport);
+  const auto channels = declared_channels(experiment.channels, kSocketTransport);
   if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
   return measure(experiment, pace, options, family,
                  {.engine = "cpu-process",
-                  .transport = kTransport,
+                  .transport = kSocketTransport,
                   .channels = *channels,
                   .execute = [&](const PreparedRun& run) { return execute_with(run, place); }});
 }

@@ -23,7 +23,7 @@
 namespace penstock {
 namespace {
 
-Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
+Ns pace_at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
 
 }  // namespace
 
@@ -120,8 +120,8 @@ void InProcessTransport::settle(std::int32_t message, Ns time) {
 void InProcessTransport::start(std::int32_t message) {
   const FlatMessage& flat = flat_.messages[index(message)];
   MessageTime& time = state(message).time;
-  const Ns released = time.start_ns + at(pace_.hold, message);
-  time.end_ns = released + at(pace_.latency, message);
+  const Ns released = time.start_ns + pace_at(pace_.hold, message);
+  time.end_ns = released + pace_at(pace_.latency, message);
   if (flat.recv == kNone) {
     start_next_collectives(message);
     return;

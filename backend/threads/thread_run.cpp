@@ -25,7 +25,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kTransport = "in-process";
+constexpr std::string_view kThreadTransport = "in-process";
 
 tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run) {
   const SteadyClock clock(run.options.time_scale);
@@ -48,7 +48,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& ru
 
 ChannelOptions thread_channels(const ChannelOptions& asked) {
   ChannelOptions channels = asked;
-  channels.model = find_transport(kTransport)->channels.model;
+  channels.model = find_transport(kThreadTransport)->channels.model;
   return channels;
 }
 
@@ -56,7 +56,7 @@ tl::expected<Result, RunError> run_on_threads(const Experiment& experiment, cons
                                               const RunOptions& options, const ModuleFamily& family) {
   auto result = measure(experiment, pace, options, family,
                         {.engine = "cpu-thread",
-                         .transport = kTransport,
+                         .transport = kThreadTransport,
                          .channels = thread_channels(experiment.channels),
                          .execute = all});
   if (!result) return tl::unexpected(std::move(result.error()));

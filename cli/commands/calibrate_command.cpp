@@ -44,7 +44,7 @@ struct CalibrateFlags {
   std::string load = "busy";
 };
 
-const std::vector<std::string_view> kSuffixes = {".yaml", ".yml", ".json", ".txt"};
+const std::vector<std::string_view> kCalibrateFiles = {".yaml", ".yml", ".json", ".txt"};
 
 std::vector<StageBytes> bytes_of_stages(const Experiment& experiment, const Extensions& extensions) {
   const Jitter jitter;
@@ -81,7 +81,7 @@ tl::expected<CalibrationOptions, Failure> options_of(const CalibrateFlags& flags
 }
 
 Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+  if (auto known = check_output_files(flags.output.files, kCalibrateFiles); !known)
     return tl::unexpected(known.error());
   const auto options = options_of(flags);
   if (!options) return tl::unexpected(options.error());

@@ -38,7 +38,7 @@ struct CompareFlags {
   OutputFlags output;
 };
 
-const std::vector<std::string_view> kSuffixes = {".html", ".json", ".txt"};
+const std::vector<std::string_view> kCompareFiles = {".html", ".json", ".txt"};
 
 tl::expected<Result, Failure> read_result(const std::string& file) {
   const auto text = read_text_file(file, file);
@@ -120,7 +120,7 @@ Outcome compare_several(const CompareFlags& flags, const std::vector<FilePair>& 
 }
 
 Outcome run_compare(const CompareFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+  if (auto known = check_output_files(flags.output.files, kCompareFiles); !known)
     return tl::unexpected(known.error());
   const bool several = !flags.all_predicted.empty() || !flags.all_measured.empty();
   if (!several) {

@@ -50,12 +50,6 @@ struct ConvertFlags {
 
 using Text = tl::expected<std::string, std::string>;
 
-bool has_transfers(const Program& program) {
-  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
-    return std::ranges::any_of(actions, [](const Action& action) { return is_transfer(action.kind); });
-  });
-}
-
 /// True when --fsdp has been applied already, or comes too late.
 bool is_sharded_or_lowered(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {

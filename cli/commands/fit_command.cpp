@@ -35,10 +35,10 @@ struct FitFlags {
   std::string bandwidth;
 };
 
-const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".html", ".txt"};
+const std::vector<std::string_view> kFitFiles = {".json", ".csv", ".html", ".txt"};
 
 Outcome fit(const FitFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+  if (auto known = check_output_files(flags.output.files, kFitFiles); !known)
     return tl::unexpected(known.error());
   const auto iterations = read_iterations(flags.iterations);
   if (!iterations) return bad_input(iterations.error());

@@ -14,6 +14,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands/run_groups.hpp"
+#include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/read/load_fitted.hpp"
@@ -26,7 +28,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Cell count_cell(std::int64_t count) { return {fmt::format("{}", count), static_cast<double>(count)}; }
 Cell time_cell(Ns ns) {
   const double ms = static_cast<double>(ns) * 1e-6;
   return {fmt::format("{:.4f}", ms), ms};
@@ -59,21 +60,16 @@ std::string step_text(const IterationCosts& costs) {
                                 : std::string("free"));
 }
 
-std::vector<Cell> group_cells(const RunGroup& group) {
-  return {{group.name, std::nullopt},
-          {fmt::format("{}", group.rows), static_cast<double>(group.rows)},
-          {fmt::format("{:.2f} %", 100 * group.mape), group.mape},
-          {fmt::format("{:+.2f} %", 100 * group.bias), group.bias},
-          {fmt::format("{:+.2f} %", 100 * group.worst), group.worst}};
+Table errors_of(const FitReport& report) {
+  std::vector<RunGroup> groups = report.runs.groups;
+  for (const auto& group : {report.left_out, report.held_out}) {
+    if (group) groups.push_back(*group);
+  }
+  return errors_table("iterations", groups);
 }
 
-Table errors_table(const FitReport& report) {
-  Table table;
-  table.columns = {"iterations", "rows", "mean |error|", "mean error", "worst"};
-  for (const RunGroup& group : report.runs.groups) table.rows.push_back(group_cells(group));
-  if (report.left_out) table.rows.push_back(group_cells(*report.left_out));
-  if (report.held_out) table.rows.push_back(group_cells(*report.held_out));
-  return table;
+Json group_or_null(const std::optional<RunGroup>& group) {
+  return group ? group_json(*group) : Json(nullptr);
 }
 
 std::string doubts_text(const FitReport& report) {
@@ -92,15 +88,6 @@ std::string doubts_text(const FitReport& report) {
   return text;
 }
 
-Json group_json(const std::optional<RunGroup>& group) {
-  if (!group) return nullptr;
-  return {{"name", group->name},
-          {"rows", group->rows},
-          {"mape", group->mape},
-          {"bias", group->bias},
-          {"worst", group->worst}};
-}
-
 }  // namespace
 
 std::string fit_text(const FitReport& report, std::size_t width) {
@@ -108,7 +95,7 @@ std::string fit_text(const FitReport& report, std::size_t width) {
       "{}: {} constants, least squares of relative errors, none below 0\n\n"
       "forward and backward of one microbatch; ends: embedding and head\n{}\n{}\n{}{}",
       report.costs.source, report.constants, table_to_text(layers_table(report.costs), width),
-      step_text(report.costs), table_to_text(errors_table(report), width), doubts_text(report));
+      step_text(report.costs), table_to_text(errors_of(report), width), doubts_text(report));
 }
 
 std::string fit_json(const FitReport& report) {
@@ -119,8 +106,8 @@ std::string fit_json(const FitReport& report) {
   document["fit"] = {{"constants", report.constants},
                      {"told", report.told},
                      {"groups", std::move(groups)},
-                     {"held_out", group_json(report.held_out)},
-                     {"left_out", group_json(report.left_out)},
+                     {"held_out", group_or_null(report.held_out)},
+                     {"left_out", group_or_null(report.left_out)},
                      {"unpriced_lines", report.unpriced}};
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }

@@ -26,6 +26,7 @@
 #include "scenarios/pricing/workload_faults.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "schedules/ir/action.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
@@ -33,8 +34,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kWeightBytes = 2;  // bf16
-constexpr double kNanosecondsPerSecond = 1e9;
-constexpr double kMicrosecondsPerSecond = 1e6;
 
 std::string name_of(const LayerKind& kind) {
   const std::string_view part = kind.has_experts ? "expert layer" : "dense layer";

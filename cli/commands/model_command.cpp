@@ -26,7 +26,7 @@
 namespace penstock {
 namespace {
 
-const std::vector<std::string_view> kSuffixes = {".json", ".txt"};
+const std::vector<std::string_view> kModelFiles = {".json", ".txt"};
 
 struct ModelQuestion {
   ArchitectureRequest request;
@@ -68,7 +68,7 @@ tl::expected<std::optional<Workload>, std::string> workload_of(const ModelQuesti
 }
 
 Outcome run_model(const ModelQuestion& flags) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+  if (auto known = check_output_files(flags.output.files, kModelFiles); !known)
     return tl::unexpected(known.error());
   auto part = load_architecture(flags.request);
   if (!part) return bad_input(part.error());

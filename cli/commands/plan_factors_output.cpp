@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
@@ -26,33 +27,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Cell period_cell(double period_ns) {
-  return {.text = format_duration(static_cast<Ns>(std::llround(std::min(period_ns, 9e18)))),
-          .value = period_ns};
-}
-
-Cell ratio_cell(double ratio) { return {.text = format_percent(ratio), .value = ratio}; }
-
-Cell text_cell(std::string text) { return {.text = std::move(text), .value = std::nullopt}; }
-
-Cell count_cell(std::int64_t count) {
-  return {.text = fmt::format("{}", count), .value = static_cast<double>(count)};
-}
-
 }  // namespace
 
 std::string factors_to_text(const PlanFactors& factors) {
   const Cell ideal = period_cell(factors.ideal_ns);
-  const Cell ideal_ratio = ratio_cell(factors.ideal_ns / factors.recurrence_ns);
+  const Cell ideal_ratio = percent_cell(factors.ideal_ns / factors.recurrence_ns);
   Table periods{.columns = {"factor", "alone", "of predicted", "with those above", "of predicted"},
                 .rows = {{text_cell("none"), ideal, ideal_ratio, ideal, ideal_ratio}}};
   Table meanings{.columns = {"factor", "what is simulated with it", "what the prediction assumes"},
                  .rows = {}};
   for (const FactorPeriods& row : factors.rows) {
     const Cell name = text_cell(std::string(to_text(row.factor)));
-    periods.rows.push_back({name, period_cell(row.alone_ns), ratio_cell(row.alone_ns / factors.recurrence_ns),
+    periods.rows.push_back({name, period_cell(row.alone_ns),
+                            percent_cell(row.alone_ns / factors.recurrence_ns),
                             period_cell(row.with_those_before_ns),
-                            ratio_cell(row.with_those_before_ns / factors.recurrence_ns)});
+                            percent_cell(row.with_those_before_ns / factors.recurrence_ns)});
     const FactorMeaning words = meaning(row.factor, factors.objective);
     meanings.rows.push_back(
         {name, text_cell(std::string(words.simulated)), text_cell(std::string(words.assumed))});
@@ -89,9 +78,9 @@ std::string regret_to_text(const RegretReport& report) {
   Table table{.columns = {"noise", "other plans", "predicted: median", "worst", "simulated: median", "worst"},
               .rows = {}};
   for (const RegretRow& row : report.rows) {
-    table.rows.push_back({ratio_cell(row.noise), count_cell(row.other_plans),
-                          ratio_cell(row.recurrence.median), ratio_cell(row.recurrence.worst),
-                          ratio_cell(row.simulated.median), ratio_cell(row.simulated.worst)});
+    table.rows.push_back({percent_cell(row.noise), count_cell(row.other_plans),
+                          percent_cell(row.recurrence.median), percent_cell(row.recurrence.worst),
+                          percent_cell(row.simulated.median), percent_cell(row.simulated.worst)});
   }
   return fmt::format(
       "regret of planning from a noisy profile: how much longer the period is than that of the plan above, "

@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/plan_factors_output.hpp"
+#include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/partition/pipedream_levels.hpp"
@@ -51,12 +52,6 @@ std::string period_text(double period_ns) {
   return format_duration(static_cast<Ns>(std::llround(std::min(period_ns, 9e18))));
 }
 
-Cell number(std::string text, double value) { return {.text = std::move(text), .value = value}; }
-
-Cell bytes_cell(Bytes bytes) { return number(format_bytes(bytes), static_cast<double>(bytes)); }
-
-Cell count_cell(std::int64_t count) { return number(fmt::format("{}", count), static_cast<double>(count)); }
-
 std::vector<std::string> notes_of(const PlanReport& report) {
   std::vector<std::string> notes = report.evaluation.notes;
   if (report.factors) notes.insert(notes.end(), report.factors->notes.begin(), report.factors->notes.end());
@@ -81,13 +76,9 @@ Table stage_table(const PlanReport& report) {
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const PlannedStage& stage = stages[s];
     table.rows.push_back({count_cell(static_cast<std::int64_t>(s)),
-                          {.text = layers_text(stage, report.layers), .value = std::nullopt},
-                          count_cell(std::ssize(stage.devices)),
-                          count_cell(stage.in_flight),
-                          number(format_duration(stage.compute_ns), static_cast<double>(stage.compute_ns)),
-                          bytes_cell(stage.cut),
-                          bytes_cell(stage.weights),
-                          bytes_cell(stage.held),
+                          text_cell(layers_text(stage, report.layers)), count_cell(std::ssize(stage.devices)),
+                          count_cell(stage.in_flight), duration_cell(stage.compute_ns), bytes_cell(stage.cut),
+                          bytes_cell(stage.weights), bytes_cell(stage.held),
                           bytes_cell(report.evaluation.stage_peaks[s])});
   }
   return table;
@@ -103,16 +94,10 @@ Table front_table(const std::vector<PlanEvaluation>& front) {
   if (front.front().devices_per_rank() > 1) table.columns.front() = "ranks";
   for (const PlanEvaluation& plan : front) {
     const double predicted = plan.planned.plan.period_ns;
-    table.rows.push_back({count_cell(plan.devices()),
-                          {.text = plan.configuration(), .value = std::nullopt},
-                          number(period_text(predicted), predicted),
-                          number(period_text(plan.simulated_period_ns), plan.simulated_period_ns),
-                          number(format_rate(plan.samples_per_second()), plan.samples_per_second()),
-                          bytes_cell(plan.peak_bytes()),
-                          number(format_rate(plan.device_hours_per_million_samples()),
-                                 plan.device_hours_per_million_samples())});
-    if (const auto cost = plan.cost_per_million_samples())
-      table.rows.back().push_back(number(format_rate(*cost), *cost));
+    table.rows.push_back({count_cell(plan.devices()), text_cell(plan.configuration()), period_cell(predicted),
+                          period_cell(plan.simulated_period_ns), rate_cell(plan.samples_per_second()),
+                          bytes_cell(plan.peak_bytes()), rate_cell(plan.device_hours_per_million_samples())});
+    if (const auto cost = plan.cost_per_million_samples()) table.rows.back().push_back(rate_cell(*cost));
   }
   return table;
 }
@@ -164,9 +149,9 @@ Table candidate_table(const PlanReport& report) {
   Table table{.columns = {"start", "predicted period", "simulated period", "samples/s", "peak memory"},
               .rows = {}};
   for (const PlanCandidate& plan : best) {
-    table.rows.push_back({{.text = plan.name, .value = std::nullopt},
-                          number(period_text(plan.predicted_ns), plan.predicted_ns),
-                          number(period_text(plan.simulated_ns), plan.simulated_ns),
+    table.rows.push_back({text_cell(plan.name),
+                          period_cell(plan.predicted_ns),
+                          period_cell(plan.simulated_ns),
                           {.text = rate_text(report, plan.simulated_ns), .value = plan.simulated_ns},
                           bytes_cell(plan.peak_bytes)});
   }

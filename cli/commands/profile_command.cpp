@@ -34,7 +34,7 @@
 namespace penstock {
 namespace {
 
-const std::vector<std::string_view> kSuffixes = {".txt"};
+const std::vector<std::string_view> kProfileFiles = {".txt"};
 
 struct ProfileFlags {
   std::string model;
@@ -94,7 +94,7 @@ std::string table_of(const NetworkSpec& network, const LayerGraph& graph, const 
 }
 
 Outcome run_profile(ProfileFlags flags, const Invocation& invocation) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+  if (auto known = check_output_files(flags.output.files, kProfileFiles); !known)
     return tl::unexpected(known.error());
   if (!invocation.extensions.profile)
     return tl::unexpected(become("penstock-torch", invocation.arguments, "profile"));

@@ -27,8 +27,8 @@ namespace penstock {
 
 namespace {
 
-const std::vector<std::string_view> kSuffixes = {".json", ".csv",        ".ranks.csv", ".svg",
-                                                 ".html", ".trace.json", ".txt"};
+const std::vector<std::string_view> kResultFiles = {".json", ".csv",        ".ranks.csv", ".svg",
+                                                    ".html", ".trace.json", ".txt"};
 
 /// All forms of `result`, which must outlive them.
 std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& json,
@@ -49,7 +49,7 @@ std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& 
 
 void add_drawing_flags(Subcommand app, ResultFlags& flags) {
   flags.timeline = true;
-  add_output_flags(app, flags.output, fmt::format("{}", fmt::join(kSuffixes, " ")));
+  add_output_flags(app, flags.output, fmt::format("{}", fmt::join(kResultFiles, " ")));
 }
 
 void add_result_flags(Subcommand app, ResultFlags& flags) {
@@ -60,7 +60,7 @@ void add_result_flags(Subcommand app, ResultFlags& flags) {
 }
 
 tl::expected<void, Failure> check_result_files(const ResultFlags& flags) {
-  return check_output_files(flags.output.files, kSuffixes);
+  return check_output_files(flags.output.files, kResultFiles);
 }
 
 bool wants_memory_samples(const std::vector<std::string>& files) {

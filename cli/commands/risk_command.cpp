@@ -162,7 +162,7 @@ tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   return report;
 }
 
-Ns nanoseconds(double seconds) { return static_cast<Ns>(seconds * 1e9); }
+Ns whole_ns(double seconds) { return static_cast<Ns>(seconds * 1e9); }
 
 std::string noise_text(const RiskReport& report, const RiskFlags& flags) {
   const NoisyMakespans& makespans = report.makespans;
@@ -184,11 +184,11 @@ std::string to_text(const RiskReport& report, const RiskFlags& flags) {
   if (disturbs(flags.noise)) text += noise_text(report, flags);
   if (report.failures) {
     const FailureOutcome& outcome = *report.failures;
-    text += fmt::format(
-        "checkpoint   every {} of work{}, taking {}\ngoodput      {} of the time on {}\n",
-        format_duration(nanoseconds(outcome.interval)), outcome.is_best ? ", the best interval" : "",
-        format_duration(nanoseconds(outcome.failures.save)), format_percent(outcome.goodput()),
-        format_count(static_cast<std::int64_t>(outcome.failures.devices), "device"));
+    text +=
+        fmt::format("checkpoint   every {} of work{}, taking {}\ngoodput      {} of the time on {}\n",
+                    format_duration(whole_ns(outcome.interval)), outcome.is_best ? ", the best interval" : "",
+                    format_duration(whole_ns(outcome.failures.save)), format_percent(outcome.goodput()),
+                    format_count(static_cast<std::int64_t>(outcome.failures.devices), "device"));
   }
   text += fmt::format("throughput   {} samples/s\n", format_rate(report.samples_per_second()));
   for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);

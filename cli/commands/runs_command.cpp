@@ -36,7 +36,7 @@ struct RunsFlags {
   std::string costs;
 };
 
-const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".html", ".txt"};
+const std::vector<std::string_view> kRunsFiles = {".json", ".csv", ".html", ".txt"};
 
 /// Rows and their predictions.
 struct JudgedRuns {
@@ -75,7 +75,7 @@ tl::expected<JudgedRuns, Failure> by_costs(const RunsFlags& flags) {
 }
 
 Outcome predict(const RunsFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+  if (auto known = check_output_files(flags.output.files, kRunsFiles); !known)
     return tl::unexpected(known.error());
   const auto judged = flags.costs.empty() ? by_devices(flags) : by_costs(flags);
   if (!judged) return tl::unexpected(judged.error());

@@ -16,6 +16,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands/run_groups.hpp"
 #include "report/print/chart_svg.hpp"
 #include "report/print/escaping.hpp"
 #include "report/print/html_page.hpp"
@@ -30,8 +31,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string percent(double part) { return fmt::format("{:+.2f} %", 100 * part); }
-std::string percent_or_nothing(const std::optional<double>& part) { return part ? percent(*part) : ""; }
+std::string error_text(double part) { return fmt::format("{:+.2f} %", 100 * part); }
+std::string percent_or_nothing(const std::optional<double>& part) { return part ? error_text(*part) : ""; }
 std::string gib(const std::optional<double>& amount) { return amount ? fmt::format("{:.2f}", *amount) : ""; }
 
 Table rows_table(const RunsReport& report) {
@@ -42,7 +43,7 @@ Table rows_table(const RunsReport& report) {
     table.rows.push_back({{row.id, std::nullopt},
                           {fmt::format("{:.4f}", row.measured_seconds), row.measured_seconds},
                           {fmt::format("{:.4f}", row.predicted_seconds), row.predicted_seconds},
-                          {percent(row.error), row.error},
+                          {error_text(row.error), row.error},
                           {gib(row.measured_gib), row.measured_gib},
                           {gib(row.predicted_gib), row.predicted_gib},
                           {percent_or_nothing(row.memory_error), row.memory_error},
@@ -51,22 +52,12 @@ Table rows_table(const RunsReport& report) {
   return table;
 }
 
-std::vector<Cell> group_cells(const RunGroup& group) {
-  const auto rows = static_cast<double>(group.rows);
-  return {{group.name, std::nullopt},
-          {fmt::format("{}", group.rows), rows},
-          {fmt::format("{:.2f} %", 100 * group.mape), group.mape},
-          {percent(group.bias), group.bias},
-          {percent(group.worst), group.worst}};
-}
-
 Table groups_table(const RunsReport& report) {
-  Table table;
-  table.columns = {"group", "rows", "mean |error|", "mean error", "worst"};
-  for (const RunGroup& group : report.groups) table.rows.push_back(group_cells(group));
-  if (report.all) table.rows.push_back(group_cells(*report.all));
-  if (report.all_memory) table.rows.push_back(group_cells(*report.all_memory));
-  return table;
+  std::vector<RunGroup> groups = report.groups;
+  for (const auto& group : {report.all, report.all_memory}) {
+    if (group) groups.push_back(*group);
+  }
+  return errors_table("group", groups);
 }
 
 Table constants_table(const RunsReport& report) {
@@ -96,14 +87,6 @@ std::string csv_line(const std::vector<std::string>& cells) {
 }
 
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
-Json group_json(const RunGroup& group) {
-  return {{"name", group.name},
-          {"rows", group.rows},
-          {"mape", group.mape},
-          {"bias", group.bias},
-          {"worst", group.worst}};
-}
 
 /// Sources beyond these share colours.
 constexpr std::size_t kMostSources = 6;
@@ -138,10 +121,6 @@ Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
   return chart;
 }
 
-std::string section(std::string_view heading, const Table& table) {
-  return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
-}
-
 }  // namespace
 
 std::string runs_html(const MeasuredRuns& runs, const RunsReport& report) {
@@ -149,9 +128,9 @@ std::string runs_html(const MeasuredRuns& runs, const RunsReport& report) {
   page.title = "Measured training steps beside predictions";
   page.body = fmt::format("<p class=\"note\">Errors are predicted / measured - 1.</p>\n{}\n",
                           chart_to_svg(scatter(runs, report)));
-  page.body += section("Groups", groups_table(report));
-  page.body += section("Constants", constants_table(report));
-  page.body += section("Rows", rows_table(report));
+  page.body += table_section("Groups", groups_table(report));
+  page.body += table_section("Constants", constants_table(report));
+  page.body += table_section("Rows", rows_table(report));
   return html_page(page);
 }
 

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/timeline/timeline_text.hpp"
@@ -23,10 +24,6 @@
 
 namespace penstock {
 namespace {
-
-Cell text_cell(std::string_view text) { return {std::string(text), std::nullopt}; }
-Cell number_cell(double number) { return {format_quantity(number), number}; }
-Cell percent_cell(double ratio) { return {format_percent(ratio), ratio}; }
 
 /// What the headings leave out.
 std::string legend(const Shape& shape) {
@@ -50,12 +47,12 @@ Table schedule_table_of(const Shape& shape) {
     const std::optional<ScheduleFigures> figures = figures_of(schedule, shape);
     if (!figures) continue;
     const ClosedForm* form = find_closed_form(schedule.name);
-    table.rows.push_back({text_cell(schedule.name), text_cell(schedule.constraint),
-                          text_cell(form == nullptr ? "" : form->idle),
-                          text_cell(form == nullptr ? "" : form->holds),
+    table.rows.push_back({text_cell(std::string(schedule.name)), text_cell(std::string(schedule.constraint)),
+                          text_cell(std::string(form == nullptr ? "" : form->idle)),
+                          text_cell(std::string(form == nullptr ? "" : form->holds)),
                           percent_cell(figures->idle_over_total), percent_cell(figures->longest_span_rate),
-                          number_cell(figures->peak_activations), number_cell(figures->weights),
-                          number_cell(figures->sends_per_microbatch)});
+                          quantity_cell(figures->peak_activations), quantity_cell(figures->weights),
+                          quantity_cell(figures->sends_per_microbatch)});
   }
   return table;
 }

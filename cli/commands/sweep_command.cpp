@@ -53,7 +53,7 @@ struct SweepFlags {
   std::int64_t max_points = 100'000;
 };
 
-const std::vector<std::string_view> kSuffixes = {".csv", ".json", ".html", ".txt"};
+const std::vector<std::string_view> kSweepFiles = {".csv", ".json", ".html", ".txt"};
 
 /// The scenario that every point starts from, without the sizes that are flags: which of its own figures
 /// those replace depends on each point's schedule. What a point sets itself need not be there.
@@ -180,7 +180,7 @@ std::string interrupted_message(const SweepFlags& flags, const Sweep& swept) {
 }
 
 Outcome run_sweep(const SweepFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+  if (auto known = check_output_files(flags.output.files, kSweepFiles); !known)
     return tl::unexpected(known.error());
   const auto scenario = base_scenario(flags);
   if (!scenario) return tl::unexpected(scenario.error());

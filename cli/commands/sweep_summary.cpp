@@ -26,10 +26,8 @@
 namespace penstock {
 namespace {
 
-using Numbers = std::set<std::int32_t>;
-
 /// "1-4, 8": runs of neighbouring numbers.
-std::string runs_of(const Numbers& numbers) {
+std::string runs_of(const std::set<std::int32_t>& numbers) {
   std::vector<std::string> runs;
   for (auto next = numbers.begin(); next != numbers.end();) {
     const std::int32_t first = *next++;
@@ -42,7 +40,7 @@ std::string runs_of(const Numbers& numbers) {
 
 /// "gpipe   K 1: M 1-4, 8": for each schedule, K and v which M do not fit.
 std::string out_of_memory_text(const Sweep& sweep, std::size_t width) {
-  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, Numbers> microbatches;
+  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, std::set<std::int32_t>> microbatches;
   for (const SweepRow& row : sweep.rows) {
     if (row.status == SweepStatus::out_of_memory)
       microbatches[{row.schedule, row.stages, row.virtual_stages}].insert(row.microbatches);
@@ -63,8 +61,8 @@ struct Refused {
   std::string first_reason;
   std::size_t count = 0;
   bool reasons_differ = false;
-  Numbers stages;
-  Numbers microbatches;
+  std::set<std::int32_t> stages;
+  std::set<std::int32_t> microbatches;
 };
 
 std::string without_numbers(std::string_view reason) {

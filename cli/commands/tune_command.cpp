@@ -34,7 +34,7 @@
 namespace penstock {
 namespace {
 
-const std::vector<std::string_view> kSuffixes = {".json", ".csv", ".html", ".txt", ".yaml"};
+const std::vector<std::string_view> kTuneFiles = {".json", ".csv", ".html", ".txt", ".yaml"};
 
 /// The best configuration's scenario.
 tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, const TuneAnswer& answer) {
@@ -91,7 +91,7 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
 }
 
 Outcome run_tune(const TuneFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kSuffixes); !known)
+  if (auto known = check_output_files(flags.output.files, kTuneFiles); !known)
     return tl::unexpected(known.error());
   auto request = request_of(flags);
   if (!request) return tl::unexpected(request.error());

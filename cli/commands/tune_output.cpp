@@ -34,6 +34,7 @@
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/tune.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
@@ -41,11 +42,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kShownRows = 10;
-constexpr double kNano = 1e-9;
-constexpr double kGibibyte = 1024.0 * 1024 * 1024;
 constexpr double kSecondsPerDay = 86'400;
 
-double seconds_of(const TunedConfiguration& tuned) { return static_cast<double>(tuned.step_ns) * kNano; }
+double seconds_of(const TunedConfiguration& tuned) {
+  return static_cast<double>(tuned.step_ns) * kSecondsPerNanosecond;
+}
 
 /// Tokens per second and device over the best one's, less one.
 double against(const TunedConfiguration& tuned, const TunedConfiguration& best) {
@@ -60,9 +61,9 @@ std::string split_text(const TuneRequest& request, const Configuration& of) {
   return to_text(request.layer_splits[of.layer_split]);
 }
 
-std::string gib(Bytes bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / kGibibyte); }
+std::string gib(Bytes bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / kBytesPerGibibyte); }
 
-std::string percent(double part) { return fmt::format("{:+.1f} %", 100 * part); }
+std::string gain_text(double part) { return fmt::format("{:+.1f} %", 100 * part); }
 
 /// Seconds of training all tokens.
 double whole_seconds(const TuneAnswer& answer, const TunedConfiguration& tuned) {
@@ -116,7 +117,7 @@ Table configurations_table(const TuneAnswer& answer, const std::vector<std::size
         {format_percent(tuned.mfu), tuned.mfu},
         {gib(tuned.peak_bytes), static_cast<double>(tuned.peak_bytes)},
         words(tuned.fits ? "yes" : "no"),
-        {percent(against(tuned, candidates.front())), against(tuned, candidates.front())}};
+        {gain_text(against(tuned, candidates.front())), against(tuned, candidates.front())}};
     if (answer.tokens) {
       const double days = whole_seconds(answer, tuned) / kSecondsPerDay;
       row.push_back({fmt::format("{:.1f}", days), days});
@@ -300,7 +301,7 @@ std::string dumped(const Json& document) {
 Chart front_chart(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   const auto point = [&](const TunedConfiguration& tuned) {
-    return ChartPoint{.x = static_cast<double>(tuned.peak_bytes) / kGibibyte,
+    return ChartPoint{.x = static_cast<double>(tuned.peak_bytes) / kBytesPerGibibyte,
                       .y = tuned.tokens_per_second_per_device};
   };
   Chart chart;
@@ -323,10 +324,6 @@ Chart front_chart(const TuneAnswer& answer) {
   std::ranges::sort(front.points, {}, &ChartPoint::x);
   chart.curves.push_back(std::move(front));
   return chart;
-}
-
-std::string section(std::string_view heading, const Table& table) {
-  return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
 }
 
 }  // namespace
@@ -415,9 +412,9 @@ std::string tune_html(const TuneAnswer& answer) {
       "<h2>Configurations</h2>\n<input class=\"filter\" size=\"60\" placeholder=\"rows with: zb-v pp=4 "
       "fits=yes\"/>\n<div class=\"scroll\">\n{}</div>\n",
       table_to_html(configurations_table(answer, all_numbers(answer.report))));
-  page.body += section("What each choice costs", choices_table(answer));
+  page.body += table_section("What each choice costs", choices_table(answer));
   if (!answer.sensitivity.empty())
-    page.body += section("On machines with one figure changed", sensitivity_table(answer));
+    page.body += table_section("On machines with one figure changed", sensitivity_table(answer));
   for (const std::string& note : answer.report.notes)
     page.body += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(note));
   return html_page(page);

@@ -59,11 +59,7 @@ ComparedFigure in_proportion(std::string name, double predicted, double measured
           .tolerance = tolerance};
 }
 
-double fullest_rank(const Result& result) {
-  Bytes most = 0;
-  for (const RankReport& rank : result.ranks) most = std::max(most, rank.memory.peak_bytes);
-  return static_cast<double>(most);
-}
+double fullest_rank(const Result& result) { return static_cast<double>(highest_peak_bytes(result)); }
 
 std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& measured,
                                        const CompareTolerances& tolerances) {

@@ -94,11 +94,6 @@ std::string timelines_html(const ResultPair& pair, std::string id) {
   return timeline_to_svg(twin_timeline(predicted, measured), options);
 }
 
-std::string table_section(std::string_view heading, const Table& table) {
-  if (table.rows.empty()) return "";
-  return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
-}
-
 constexpr std::string_view kHowToRead =
     "<p class=\"note\">Both on one axis of time, predicted over measured. Pointing at an action shows its "
     "errors. "

@@ -70,13 +70,6 @@ std::string title_of(const RankReport& rank) {
   return title;
 }
 
-/// The highest peak of all ranks.
-Bytes highest_peak(const Result& result) {
-  Bytes peak = 0;
-  for (const RankReport& rank : result.ranks) peak = std::max(peak, rank.memory.peak_bytes);
-  return peak;
-}
-
 /// Where all x axes end, so that the charts can be read against each other and the timeline.
 Ns shared_end(const Result& result) {
   Ns end_ns = result.makespan_ns;
@@ -100,7 +93,7 @@ std::optional<Bytes> drawn_capacity(const RankMemory& memory, Bytes highest) {
 
 /// The top of all y axes: the highest peak, or the highest capacity that is drawn.
 Bytes shared_top(const Result& result) {
-  const Bytes highest = highest_peak(result);
+  const Bytes highest = highest_peak_bytes(result);
   Bytes top = highest;
   for (const RankReport& rank : result.ranks) {
     top = std::max(top, drawn_capacity(rank.memory, highest).value_or(0));
@@ -128,7 +121,7 @@ std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples, Ns e
 
 std::vector<Chart> memory_charts(const Result& result) {
   const std::vector<MemoryCategory> used = used_categories(result);
-  const Bytes highest = highest_peak(result);
+  const Bytes highest = highest_peak_bytes(result);
   const Ns end_ns = shared_end(result);
   const auto top = static_cast<double>(shared_top(result));
   std::vector<Chart> charts;

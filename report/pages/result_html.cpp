@@ -56,11 +56,6 @@ std::string memory_html(const Result& result) {
   return html + "</div>\n";
 }
 
-std::string table_section(std::string_view heading, const Table& table) {
-  if (table.rows.empty()) return "";
-  return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
-}
-
 }  // namespace
 
 std::string result_to_html(const Result& result) {

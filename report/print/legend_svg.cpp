@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kSquare = 12;
 constexpr double kLineHeight = 18;
-constexpr double kGap = 16;
+constexpr double kEntryGap = 16;
 
 struct Position {
   double x = 0;
@@ -40,7 +40,7 @@ std::vector<Position> positions_of(const std::vector<LegendEntry>& entries, cons
     if (next.x > place.left && next.x + width_of(entry) > place.right)
       next = {place.left, next.y + kLineHeight};
     positions.push_back(next);
-    next.x += width_of(entry) + kGap;
+    next.x += width_of(entry) + kEntryGap;
   }
   return positions;
 }

@@ -35,7 +35,7 @@ struct ColumnLayout {
   bool right;
 };
 
-constexpr std::size_t kGap = 2;  // between columns
+constexpr std::size_t kColumnGap = 2;  // between columns
 
 using Columns = std::vector<std::size_t>;
 
@@ -44,7 +44,7 @@ std::vector<Columns> blocks_of(const std::vector<ColumnLayout>& layout, std::siz
   std::vector<Columns> blocks = {{0}};
   std::size_t used = layout.front().width;
   for (std::size_t column = 1; column < layout.size(); ++column) {
-    const std::size_t wanted = kGap + layout[column].width;
+    const std::size_t wanted = kColumnGap + layout[column].width;
     const bool has_room = width == 0 || used + wanted <= width;
     if (!has_room && blocks.back().size() > 1) {
       blocks.push_back({0});
@@ -60,7 +60,7 @@ std::string text_line(const std::vector<std::string_view>& cells, const std::vec
                       const Columns& shown) {
   std::string line;
   for (const std::size_t column : shown) {
-    if (!line.empty()) line += std::string(kGap, ' ');
+    if (!line.empty()) line += std::string(kColumnGap, ' ');
     line += layout[column].right ? fmt::format("{:>{}}", cells[column], layout[column].width)
                                  : fmt::format("{:<{}}", cells[column], layout[column].width);
   }
@@ -110,6 +110,11 @@ std::string table_to_html(const Table& table) {
     html += "</tr>\n";
   }
   return html + "</tbody>\n</table>\n";
+}
+
+std::string table_section(std::string_view heading, const Table& table) {
+  if (table.rows.empty()) return "";
+  return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
 }
 
 }  // namespace penstock

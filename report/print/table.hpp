@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace penstock {
@@ -29,5 +30,7 @@ struct Table {
 std::string table_to_text(const Table& table, std::size_t width = 0);
 /// A <table>, which a click on a heading sorts in a page of html_page.hpp. Cells are escaped.
 std::string table_to_html(const Table& table);
+/// The same under an <h2>, scrolling where it is wide; empty without rows. `heading` is HTML.
+std::string table_section(std::string_view heading, const Table& table);
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 
 #include "report/result/result.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 namespace penstock {
@@ -27,6 +28,17 @@ std::string_view to_text(LinkSharing sharing) {
       return "left out";
   }
   return "";
+}
+
+Bytes highest_peak_bytes(const Result& result) {
+  Bytes peak = 0;
+  for (const RankReport& rank : result.ranks) peak = std::max(peak, rank.memory.peak_bytes);
+  return peak;
+}
+
+bool any_out_of_memory(const Result& result) {
+  return std::ranges::any_of(result.ranks,
+                             [](const RankReport& rank) { return rank.memory.out_of_memory(); });
 }
 
 }  // namespace penstock

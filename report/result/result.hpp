@@ -161,4 +161,9 @@ struct Result {
   friend bool operator==(const Result&, const Result&) = default;
 };
 
+/// That of the fullest rank; 0 where no memory is known.
+Bytes highest_peak_bytes(const Result& result);
+/// Whether any rank needs more than its device has.
+bool any_out_of_memory(const Result& result);
+
 }  // namespace penstock

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/print/cells.hpp"
 #include "report/print/memory_category.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
@@ -23,14 +24,9 @@
 namespace penstock {
 namespace {
 
-Cell duration_cell(Ns duration_ns) {
-  return {format_duration(duration_ns), static_cast<double>(duration_ns)};
-}
-Cell bytes_cell(Bytes bytes) { return {format_bytes(bytes), static_cast<double>(bytes)}; }
 Cell memory_cell(Bytes amount, MemoryUnit unit) {
   return {format_memory(amount, unit), static_cast<double>(amount)};
 }
-Cell count_cell(std::int64_t count) { return {std::to_string(count), static_cast<double>(count)}; }
 
 /// "K = 4 (8 stages)" with two stages a rank, "K = 2 stages on 3 ranks" with replicas, "K = 4 (8 stages) on
 /// 16 ranks" with both.

@@ -26,7 +26,7 @@
 namespace penstock {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 constexpr std::int64_t kSchemaVersion = 1;
 
 /// The first thing that was wrong; empty: nothing.
@@ -38,8 +38,8 @@ struct FirstFault {
   }
 };
 
-std::string shown_value(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string shown_value(const SortedJson& value) {
+  std::string text = value.dump(-1, ' ', false, SortedJson::error_handler_t::replace);
   constexpr std::size_t kLongest = 40;
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
   return text;
@@ -48,7 +48,7 @@ std::string shown_value(const Json& value) {
 /// A JSON object together with its path in the document. Both references must outlive it.
 class ObjectReader {
  public:
-  ObjectReader(const Json& value, std::string path, FirstFault& fault)
+  ObjectReader(const SortedJson& value, std::string path, FirstFault& fault)
       : value_(&value), path_(std::move(path)), fault_(&fault) {
     if (!value.is_object()) {
       fault.set(fmt::format("{}: expected an object, got {}", path_, shown_value(value)));
@@ -78,7 +78,7 @@ class ObjectReader {
 
   /// null is what the writer makes of a number that is not finite.
   double number(const char* key) const {
-    const Json& value = member(key);
+    const SortedJson& value = member(key);
     if (value.is_null() && has(key)) return std::numeric_limits<double>::quiet_NaN();
     if (value.is_number()) return value.get<double>();
     expected(key, "a number");
@@ -91,7 +91,7 @@ class ObjectReader {
   }
 
   std::string text(const char* key) const {
-    const Json& value = member(key);
+    const SortedJson& value = member(key);
     if (value.is_string()) return value.get<std::string>();
     expected(key, "a string");
     return {};
@@ -111,7 +111,7 @@ class ObjectReader {
   std::vector<ObjectReader> objects_if_any(const char* key) const {
     std::vector<ObjectReader> elements;
     if (!has(key)) return elements;
-    const Json& list = value_->at(key);
+    const SortedJson& list = value_->at(key);
     if (!list.is_array()) expected(key, "a list");
     for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
       elements.emplace_back(list[i], fmt::format("{}[{}]", child(key), i), *fault_);
@@ -122,9 +122,9 @@ class ObjectReader {
   std::vector<std::string> texts_if_any(const char* key) const {
     std::vector<std::string> texts;
     if (!has(key)) return texts;
-    const Json& list = value_->at(key);
+    const SortedJson& list = value_->at(key);
     if (!list.is_array()) expected(key, "a list of strings");
-    for (const Json& element : list) {
+    for (const SortedJson& element : list) {
       if (element.is_string()) {
         texts.push_back(element.get<std::string>());
       } else {
@@ -146,13 +146,13 @@ class ObjectReader {
  private:
   std::string child(const char* key) const { return path_.empty() ? key : path_ + '.' + key; }
 
-  const Json& member(const char* key) const {
-    static const Json missing;
+  const SortedJson& member(const char* key) const {
+    static const SortedJson missing;
     return has(key) ? value_->at(key) : missing;
   }
 
   std::int64_t integer_between(const char* key, std::int64_t least, std::int64_t most) const {
-    const Json& value = member(key);
+    const SortedJson& value = member(key);
     const bool too_large =
         value.is_number_unsigned() &&
         value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
@@ -166,7 +166,7 @@ class ObjectReader {
     return 0;
   }
 
-  const Json* value_;
+  const SortedJson* value_;
   std::string path_;
   FirstFault* fault_;
 };
@@ -336,10 +336,10 @@ tl::expected<Result, std::string> result_from_json(std::string_view text, std::s
     return tl::unexpected(
         fmt::format("{}: the file is empty; expected a result as `simulate --json` prints it", file));
   }
-  Json document;
+  SortedJson document;
   try {
-    document = Json::parse(text);
-  } catch (const Json::parse_error& error) {
+    document = SortedJson::parse(text);
+  } catch (const SortedJson::parse_error& error) {
     const std::string_view what = error.what();
     const std::size_t prefix = what.find("] ");
     return tl::unexpected(fmt::format("{}: not JSON: {}", file,

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/print/cells.hpp"
 #include "report/print/escaping.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
@@ -151,23 +152,18 @@ Json rows_json(const std::vector<SweepRow>& rows) {
   return list;
 }
 
-Cell count_cell(std::int32_t count) { return {std::to_string(count), static_cast<double>(count)}; }
-Cell quantity_cell(std::optional<double> quantity) {
-  return quantity ? Cell{format_quantity(*quantity), quantity} : Cell{};
-}
+Cell optional_cell(std::optional<double> quantity) { return quantity ? quantity_cell(*quantity) : Cell{}; }
 Cell samples_per_update_cell(const SweepRow& row) {
-  return quantity_cell(was_simulated(row) ? row.samples_per_update : row.global_batch_size);
+  return optional_cell(was_simulated(row) ? row.samples_per_update : row.global_batch_size);
 }
-Cell rate_cell(double rate) { return {format_rate(rate), rate}; }
-Cell ratio_cell(double ratio) { return {format_percent(ratio), ratio}; }
 
 /// Empty cells for what a row that was not simulated does not have.
 std::vector<Cell> figure_cells(const SweepRow& row) {
   if (!was_simulated(row)) return std::vector<Cell>(6);
   const auto& steady = row.steady_samples_per_second;
   return {{format_duration(row.makespan_ns), static_cast<double>(row.makespan_ns)},
-          ratio_cell(row.bubble.idle_over_total),
-          row.closed_form_bubble ? ratio_cell(*row.closed_form_bubble) : Cell{},
+          percent_cell(row.bubble.idle_over_total),
+          row.closed_form_bubble ? percent_cell(*row.closed_form_bubble) : Cell{},
           rate_cell(row.samples_per_second),
           steady ? rate_cell(*steady) : Cell{},
           {format_memory(row.peak_bytes, row.memory_unit), static_cast<double>(row.peak_bytes)}};
@@ -245,13 +241,13 @@ Table sweep_rows(const std::vector<SweepRow>& rows) {
   for (const SweepRow& row : rows) {
     std::vector<Cell> cells = {{row.schedule, std::nullopt},        count_cell(row.stages),
                                count_cell(row.virtual_stages),      count_cell(row.microbatches),
-                               quantity_cell(row.micro_batch_size), samples_per_update_cell(row)};
+                               optional_cell(row.micro_batch_size), samples_per_update_cell(row)};
     std::ranges::move(figure_cells(row), std::back_inserter(cells));
     if (priced)
       cells.push_back(row.cost_per_million_samples ? rate_cell(*row.cost_per_million_samples) : Cell{});
     if (modelled) {
       cells.push_back(row.model ? rate_cell(row.model->tokens_per_second_per_device) : Cell{});
-      cells.push_back(row.model ? ratio_cell(row.model->mfu) : Cell{});
+      cells.push_back(row.model ? percent_cell(row.model->mfu) : Cell{});
     }
     cells.push_back({status_text(row), std::nullopt});
     table.rows.push_back(std::move(cells));

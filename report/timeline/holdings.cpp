@@ -75,7 +75,7 @@ std::vector<Keyed> changes_by_kind(std::span<const Holding> holdings) {
 }
 
 /// Where ascending runs begin, and the end.
-std::vector<std::size_t> runs_of(const std::vector<Keyed>& keys) {
+std::vector<std::size_t> runs_of_keys(const std::vector<Keyed>& keys) {
   std::vector<std::size_t> begins{0};
   for (std::size_t i = 1; i < keys.size(); ++i) {
     if (keys[i] < keys[i - 1]) begins.push_back(i);
@@ -85,7 +85,7 @@ std::vector<std::size_t> runs_of(const std::vector<Keyed>& keys) {
 }
 
 void sort_by_runs(std::vector<Keyed>& keys) {
-  std::vector<std::size_t> begins = runs_of(keys);
+  std::vector<std::size_t> begins = runs_of_keys(keys);
   std::vector<Keyed> merged(begins.size() > 2 ? keys.size() : 0);
   while (begins.size() > 2) {
     const auto place = [&](std::size_t run) {

@@ -21,8 +21,6 @@
 namespace penstock {
 namespace {
 
-Ns duration_of(const ComputeBox& box) { return box.end_ns - box.start_ns; }
-
 DrawnBox drawn(const ComputeBox& box) { return {box, box, 1, {}, box.start_ns, box.end_ns}; }
 
 void add_share(std::vector<KindShare>& shares, ActionKind kind, Ns time_ns) {
@@ -33,8 +31,8 @@ void add_share(std::vector<KindShare>& shares, ActionKind kind, Ns time_ns) {
 
 /// The leaves of a pair get half of its time each.
 void add_shares(DrawnBox& group, const ComputeBox& box) {
-  const Ns second_ns = box.partner ? duration_of(box) / 2 : 0;
-  add_share(group.shares, box.action.kind, duration_of(box) - second_ns);
+  const Ns second_ns = box.partner ? box.duration_ns() / 2 : 0;
+  add_share(group.shares, box.action.kind, box.duration_ns() - second_ns);
   if (box.partner) add_share(group.shares, box.partner->kind, second_ns);
 }
 
@@ -72,8 +70,8 @@ struct SplitRow {
 SplitRow split(const std::vector<ComputeBox>& boxes, Ns step_ns) {
   SplitRow row;
   for (const ComputeBox& box : boxes) {
-    if (duration_of(box) > 0) row.boxes.push_back(box);
-    if (box.action.kind == ActionKind::step && duration_of(box) < step_ns) row.steps.push_back(box);
+    if (box.duration_ns() > 0) row.boxes.push_back(box);
+    if (box.action.kind == ActionKind::step && box.duration_ns() < step_ns) row.steps.push_back(box);
   }
   return row;
 }
@@ -96,7 +94,7 @@ std::vector<DrawnBox> merge_narrow(const std::vector<ComputeBox>& boxes, Ns leas
   std::vector<DrawnBox> merged;
   bool open = false;  // the last rectangle takes narrow followers
   for (const ComputeBox& box : boxes) {
-    const bool narrow = duration_of(box) < least_ns;
+    const bool narrow = box.duration_ns() < least_ns;
     if (open && narrow && box.start_ns - merged.back().start_ns < least_ns) {
       join(merged.back(), box);
     } else {

@@ -20,8 +20,6 @@
 namespace penstock {
 namespace {
 
-Ns duration_of(const ComputeBox& box) { return box.end_ns - box.start_ns; }
-
 std::string leaf_label(const Action& action, bool with_stage) {
   std::string label = with_stage ? std::to_string(action.stage) : "";
   label += action.kind == ActionKind::step ? "S" : letters(action.kind);
@@ -68,10 +66,10 @@ TextLabels labels_of(const std::vector<std::vector<ComputeBox>>& ranks) {
   for (const auto& boxes : ranks) labels.with_stage |= stages_of(boxes).size() > 1;
   for (const auto& boxes : ranks) {
     for (const ComputeBox& box : boxes) {
-      if (duration_of(box) == 0) continue;
+      if (box.duration_ns() == 0) continue;
       labels.longest = std::max(labels.longest, labels.label(box).size());
-      if (labels.shortest_ns == 0) labels.shortest_ns = duration_of(box);
-      labels.shortest_ns = std::min(labels.shortest_ns, duration_of(box));
+      if (labels.shortest_ns == 0) labels.shortest_ns = box.duration_ns();
+      labels.shortest_ns = std::min(labels.shortest_ns, box.duration_ns());
     }
   }
   return labels;
@@ -131,7 +129,8 @@ std::vector<ColumnRun> runs_of(const std::vector<std::int32_t>& owners) {
 
 bool shows_every_box(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs) {
   const auto shown = std::ranges::count_if(runs, [](const ColumnRun& run) { return run.owner >= 0; });
-  const auto timed = std::ranges::count_if(boxes, [](const ComputeBox& box) { return duration_of(box) > 0; });
+  const auto timed =
+      std::ranges::count_if(boxes, [](const ComputeBox& box) { return box.duration_ns() > 0; });
   return shown >= timed;
 }
 

@@ -20,6 +20,8 @@ struct ComputeBox {
   Ns start_ns = 0;
   Ns end_ns = 0;
 
+  Ns duration_ns() const { return end_ns - start_ns; }
+
   friend bool operator==(const ComputeBox&, const ComputeBox&) = default;
 };
 

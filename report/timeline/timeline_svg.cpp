@@ -53,7 +53,7 @@ constexpr double kPalest = 0.5;  // how far the last stage of a rank is mixed wi
 using Ranks = std::vector<std::vector<ComputeBox>>;
 
 /// Where things are, in pixels.
-struct Layout {
+struct SvgLayout {
   double width = 0;
   double height = 0;
   double left = 0;
@@ -139,8 +139,8 @@ double names_width(const Timeline& timeline, const TimelineSvgOptions& options) 
 }
 
 /// The places from left to right, which decide how many boxes can be drawn.
-Layout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
-  Layout layout;
+SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
+  SvgLayout layout;
   layout.makespan_ns = timeline.makespan_ns;
   layout.width = std::max(200, options.width);
   layout.left = 16 + names_width(timeline, options);
@@ -150,8 +150,8 @@ Layout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
 }
 
 /// And from top to bottom.
-Layout layout_of(Layout layout, const Timeline& timeline, const TimelineSvgOptions& options, std::size_t bars,
-                 const std::vector<LegendEntry>& legend) {
+SvgLayout layout_of(SvgLayout layout, const Timeline& timeline, const TimelineSvgOptions& options,
+                    std::size_t bars, const std::vector<LegendEntry>& legend) {
   layout.legend = {layout.left, options.title.empty() ? 8 : kTitleHeight, layout.width - 8};
   layout.rows_top = layout.legend.top + legend_height(legend, layout.legend) + 4;
   layout.row_pitch = kRowHeight + kRowGap + static_cast<double>(bars) * (kBarHeight + 1);
@@ -175,7 +175,7 @@ std::string tooltip_with_remark(const DrawnBox& box, std::size_t row, const Time
 
 /// Boxes that take time, then the marks of the steps over them.
 void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::int32_t>& stages,
-                     std::size_t number, const Layout& layout, const TimelineSvgOptions& options) {
+                     std::size_t number, const SvgLayout& layout, const TimelineSvgOptions& options) {
   const double top = layout.row_top(number);
   for (const DrawnBox& box : row.boxes) {
     const Rectangle at = {layout.x(box.start_ns), top, layout.x(box.end_ns) - layout.x(box.start_ns),
@@ -217,7 +217,7 @@ std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<Timeline
 /// Transfers and collectives, thin bars below their rank's row. Where a least distance is given, a bar whose
 /// end is nearer to those before it in its row is left out.
 void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<TimelineRow>& bars,
-              const Layout& layout, std::optional<double> least_distance) {
+              const SvgLayout& layout, std::optional<double> least_distance) {
   std::map<std::pair<std::int32_t, TimelineRow>, double> covered_until;
   for (const Span& span : spans) {
     const TimelineRow row = row_of(span.action.kind);
@@ -233,7 +233,7 @@ void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<T
   }
 }
 
-std::string axis_svg(const Layout& layout) {
+std::string axis_svg(const SvgLayout& layout) {
   std::string svg = "<g class=\"axis\">\n";
   const int most = std::max(2, static_cast<int>(layout.plot_width / 90));
   const std::vector<Ns> ticks = time_ticks(layout.makespan_ns, most);
@@ -248,7 +248,7 @@ std::string axis_svg(const Layout& layout) {
   return svg + "</g>\n";
 }
 
-std::string head_svg(const Layout& layout, const TimelineSvgOptions& options) {
+std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"penstock-timeline\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
       "width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" "
@@ -268,7 +268,7 @@ std::string head_svg(const Layout& layout, const TimelineSvgOptions& options) {
   return svg;
 }
 
-std::string row_labels_svg(const Layout& layout, std::size_t rows, const TimelineSvgOptions& options) {
+std::string row_labels_svg(const SvgLayout& layout, std::size_t rows, const TimelineSvgOptions& options) {
   std::string svg;
   for (std::size_t row = 0; row < rows; ++row) {
     const double top = layout.row_top(row);
@@ -281,12 +281,12 @@ std::string row_labels_svg(const Layout& layout, std::size_t rows, const Timelin
   return svg;
 }
 
-Ns time_of_pixels(const Layout& layout, double pixels) {
+Ns time_of_pixels(const SvgLayout& layout, double pixels) {
   return std::llround(std::ceil(pixels * static_cast<double>(layout.makespan_ns) / layout.plot_width));
 }
 
 /// Half of the elements for each where there are bars; all others (legend, axis) are a handful.
-DrawingBudget budget_of(const Layout& layout, const TimelineSvgOptions& options, std::size_t bars) {
+DrawingBudget budget_of(const SvgLayout& layout, const TimelineSvgOptions& options, std::size_t bars) {
   return {.least_ns = time_of_pixels(layout, options.least_pixels),
           .wide_ns = time_of_pixels(layout, label_width(1)),
           .step_ns = std::max<Ns>(1, time_of_pixels(layout, kLeastStepWidth)),
@@ -295,7 +295,7 @@ DrawingBudget budget_of(const Layout& layout, const TimelineSvgOptions& options,
 
 /// How far the ends of bars in one row must be apart for all to stay in the budget; nothing where they do
 /// anyway.
-std::optional<double> least_bar_distance(const Layout& layout, const TimelineSvgOptions& options,
+std::optional<double> least_bar_distance(const SvgLayout& layout, const TimelineSvgOptions& options,
                                          std::size_t spans, std::size_t bar_rows) {
   constexpr std::size_t kElementsPerBar = 2;
   const std::size_t most_bars = std::max<std::size_t>(1, options.most_elements / 2 / kElementsPerBar);
@@ -308,10 +308,10 @@ std::optional<double> least_bar_distance(const Layout& layout, const TimelineSvg
 std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options) {
   const std::vector<TimelineRow> bars = bars_of(timeline, options);
   const Ranks ranks = compute_boxes(timeline);
-  const Layout columns = columns_of(timeline, options);
+  const SvgLayout columns = columns_of(timeline, options);
   const std::vector<DrawnRow> rows = drawn_rows(ranks, budget_of(columns, options, bars.size()));
   const std::vector<LegendEntry> legend = legend_entries(timeline, bars, ranks, rows);
-  const Layout layout = layout_of(columns, timeline, options, bars.size(), legend);
+  const SvgLayout layout = layout_of(columns, timeline, options, bars.size(), legend);
   BoxText text;
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {
     add_compute_row(text, rows[rank], stages_of(ranks[rank]), rank, layout, options);

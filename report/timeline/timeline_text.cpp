@@ -42,8 +42,6 @@ constexpr char kGatherMark = '^';
 constexpr std::int64_t kLeastColumns = 40;  // of a line
 using Ranks = std::vector<std::vector<ComputeBox>>;
 
-Ns duration_of(const ComputeBox& box) { return box.end_ns - box.start_ns; }
-
 /// What stands before a rank's first column.
 std::string head_of(std::size_t rank, std::size_t ranks) {
   return fmt::format("rank {:<{}}  ", rank, std::to_string(ranks - 1).size());
@@ -215,7 +213,7 @@ std::string legend_line(const Ranks& ranks, const std::vector<std::vector<Column
   bool pairs = false;
   for (const auto& boxes : ranks) {
     for (const ComputeBox& box : boxes) {
-      if (duration_of(box) == 0) continue;
+      if (box.duration_ns() == 0) continue;
       kinds.insert(box.action.kind);
       if (box.partner) kinds.insert(box.partner->kind);
       pairs |= box.partner.has_value();
@@ -250,7 +248,7 @@ std::string nothing_to_draw(const Timeline& timeline) {
 }
 
 /// How the whole picture is laid out.
-struct Layout {
+struct TextLayout {
   TextLabels labels;
   TextScale scale;
   std::vector<std::vector<ColumnRun>> runs;  // of each rank
@@ -268,8 +266,8 @@ std::vector<std::vector<Span>> collectives_of(const Timeline& timeline) {
 }
 
 /// Requires that some box takes time.
-Layout layout_of(const Timeline& timeline, const Ranks& ranks, std::int64_t columns) {
-  Layout layout;
+TextLayout layout_of(const Timeline& timeline, const Ranks& ranks, std::int64_t columns) {
+  TextLayout layout;
   layout.labels = labels_of(ranks);
   const auto indent = static_cast<std::int64_t>(head_of(0, ranks.size()).size());
   layout.scale =
@@ -284,7 +282,7 @@ Layout layout_of(const Timeline& timeline, const Ranks& ranks, std::int64_t colu
   return layout;
 }
 
-std::string rows_text(const Ranks& ranks, const Layout& layout, const TimelineTextOptions& options) {
+std::string rows_text(const Ranks& ranks, const TextLayout& layout, const TimelineTextOptions& options) {
   std::vector<LineContent> contents = {layout.stacked ? LineContent::letters : LineContent::labels};
   if (layout.stacked && layout.labels.with_stage) contents.push_back(LineContent::stages);
   if (layout.stacked) contents.push_back(LineContent::microbatches);
@@ -309,7 +307,7 @@ bool takes_time(const Timeline& timeline, const Ranks& ranks) {
 std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions& options) {
   const Ranks ranks = compute_boxes(timeline);
   if (!takes_time(timeline, ranks)) return nothing_to_draw(timeline);
-  const Layout layout = layout_of(timeline, ranks, options.columns);
+  const TextLayout layout = layout_of(timeline, ranks, options.columns);
   const std::string indent(head_of(0, ranks.size()).size(), ' ');
   std::string text = rows_text(ranks, layout, options) + axis_lines(layout.scale, indent);
   text += fmt::format("{}{}; {}", indent, legend_line(ranks, layout.runs), scale_line(layout.scale));
@@ -321,7 +319,7 @@ std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions
 std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, std::int32_t columns) {
   const Ranks ranks = compute_boxes(timeline);
   if (!takes_time(timeline, ranks)) return std::nullopt;
-  const Layout layout = layout_of(timeline, ranks, columns);
+  const TextLayout layout = layout_of(timeline, ranks, columns);
   bool all_shown = true;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     all_shown &= shows_every_box(ranks[rank], layout.runs[rank]);

@@ -18,10 +18,10 @@
 #include <limits>
 #include <vector>
 
+#include "topology/sizes.hpp"
+
 namespace penstock {
 namespace {
-
-__extension__ typedef __int128 Wide;
 
 /// Parameters of a part of a layer.
 struct Weights {
@@ -37,10 +37,6 @@ Weights operator+(Weights left, Weights right) {
 
 Weights operator*(Wide count, Weights weights) {
   return {.matrices = count * weights.matrices, .vectors = count * weights.vectors};
-}
-
-std::int64_t saturated(Wide count) {
-  return static_cast<std::int64_t>(std::min<Wide>(count, std::numeric_limits<std::int64_t>::max()));
 }
 
 /// `count` if there is such a part.

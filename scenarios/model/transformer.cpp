@@ -25,15 +25,12 @@
 
 #include "scenarios/model/model.hpp"
 #include "schedules/ir/action.hpp"
+#include "topology/sizes.hpp"
 
 namespace penstock {
 namespace {
 
-__extension__ typedef __int128 Wide;
-
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-
-std::int64_t saturated(Wide value) { return value > kMost ? kMost : static_cast<std::int64_t>(value); }
 
 /// The part of one of `parts` devices, rounded up.
 Wide part_of(Wide whole, std::int64_t parts) { return (whole + parts - 1) / parts; }

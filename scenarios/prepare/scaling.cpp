@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "schedules/ir/action.hpp"
+#include "topology/sizes.hpp"
 
 namespace penstock {
 
 std::int64_t Scaler::operator()(std::int64_t figure) {
-  __extension__ typedef __int128 Wide;
   const Wide scaled = (static_cast<Wide>(figure) * scaling_.wanted + scaling_.own / 2) / scaling_.own;
   overflowed_ |= scaled > std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(scaled);

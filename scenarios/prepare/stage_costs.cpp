@@ -34,11 +34,10 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "topology/sizes.hpp"
 
 namespace penstock {
 namespace {
-
-__extension__ typedef __int128 Wide;
 
 /// One stage's figures before scaling.
 struct UnscaledStage {

@@ -19,12 +19,12 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "topology/cluster.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
 
 constexpr double kMostNanoseconds = 4.6e18;  // 2^62
-constexpr double kNano = 1e-9;
 
 /// Adds up what runs, and remembers what takes most in all.
 class TimeSum {
@@ -36,7 +36,7 @@ class TimeSum {
     sum_ns_ += all_ns;
     if (all_ns <= most_ns_) return;
     most_ns_ = all_ns;
-    name_ = fmt::format("{} takes {:.4g} s, {:.0f} times", name(), each_ns * kNano, times);
+    name_ = fmt::format("{} takes {:.4g} s, {:.0f} times", name(), each_ns * kSecondsPerNanosecond, times);
   }
   double sum_ns() const { return sum_ns_; }
   const std::string& longest() const { return name_; }
@@ -61,7 +61,7 @@ void add_stage(TimeSum& sum, const StageCost& cost, std::int32_t stage, double u
 /// Seconds of bytes at the slowest rate, in nanoseconds.
 double transfer_ns(Bytes bytes, const Cluster& cluster) {
   const double rate = cluster.least_bytes_per_second();
-  return rate == kUnlimitedBandwidth ? 0 : static_cast<double>(bytes) / rate / kNano;
+  return rate == kUnlimitedBandwidth ? 0 : static_cast<double>(bytes) / rate / kSecondsPerNanosecond;
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ std::optional<std::string> time_fault(const Program& program, const CostTable& c
       "one thing after the other, the run would take {:.3g} s, and 64 bits of nanoseconds end at 146 years: "
       "{}; "
       "take shorter times, fewer microbatches or iterations, or faster links",
-      sum.sum_ns() * kNano, sum.longest());
+      sum.sum_ns() * kSecondsPerNanosecond, sum.longest());
 }
 
 }  // namespace penstock

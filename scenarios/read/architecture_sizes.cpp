@@ -18,13 +18,11 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/load_transformer.hpp"
+#include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 
 namespace penstock {
 namespace {
-
-constexpr Range kSize{.least = 1, .most = 1 << 24};
-constexpr Range kCount{.least = 1, .most = 1 << 16};
 
 constexpr std::array<std::string_view, 15> kKeys = {"kv_heads",
                                                     "head_dim",
@@ -42,14 +40,9 @@ constexpr std::array<std::string_view, 15> kKeys = {"kv_heads",
                                                     "window",
                                                     "multi_token"};
 
-std::int64_t required(const MappingReader& reader, std::string_view key, Range range) {
-  if (!reader.has(key)) reader.complain(key, "expected a whole number, got nothing");
-  return reader.integer(key, range).value_or(1);
-}
-
 void read_heads(const MappingReader& reader, Architecture& model) {
-  model.heads = required(reader, "heads", kSize);
-  model.kv_heads = reader.integer("kv_heads", kSize).value_or(model.heads);
+  model.heads = reader.required_integer("heads", kModelSize);
+  model.kv_heads = reader.integer("kv_heads", kModelSize).value_or(model.heads);
   if (model.heads % model.kv_heads != 0) {
     reader.complain("kv_heads", fmt::format("expected a number that divides heads, {}, got {}", model.heads,
                                             model.kv_heads));
@@ -58,7 +51,7 @@ void read_heads(const MappingReader& reader, Architecture& model) {
     reader.complain("heads", fmt::format("expected a number that divides hidden, {}, or head_dim, got {}",
                                          model.hidden, model.heads));
   }
-  model.head_dim = reader.integer("head_dim", kSize).value_or(model.hidden / model.heads);
+  model.head_dim = reader.integer("head_dim", kModelSize).value_or(model.hidden / model.heads);
 }
 
 /// What a GPT has, or a Llama where it is gated, unless it is said otherwise.
@@ -86,19 +79,19 @@ std::optional<Experts> read_experts(const MappingReader& reader, const Architect
     }
     return std::nullopt;
   }
-  Experts experts{.count = reader.integer("experts", kCount).value_or(1),
-                  .inner = reader.integer("expert_feed_forward", kSize).value_or(model.feed_forward),
+  Experts experts{.count = reader.integer("experts", kModelCount).value_or(1),
+                  .inner = reader.integer("expert_feed_forward", kModelSize).value_or(model.feed_forward),
                   .biases = model.feed_forward_bias};
-  experts.per_token = required(reader, "experts_per_token", {.least = 1, .most = experts.count});
+  experts.per_token = reader.required_integer("experts_per_token", {.least = 1, .most = experts.count});
   experts.shared_inner =
       experts.inner * reader.integer("shared_experts", {.least = 0, .most = 1 << 16}).value_or(0);
   return experts;
 }
 
 void read_layers(const MappingReader& reader, Architecture& model) {
-  const std::int64_t count = required(reader, "layers", kCount);
+  const std::int64_t count = reader.required_integer("layers", kModelCount);
   const std::int64_t dense = reader.integer("dense_layers", {.least = 0, .most = count}).value_or(0);
-  const std::int64_t window = reader.integer("window", kSize).value_or(0);
+  const std::int64_t window = reader.integer("window", kModelSize).value_or(0);
   for (std::int64_t i = 0; i < count; ++i)
     model.layers.push_back({.has_experts = model.experts && i >= dense, .window = window});
   if (dense == count) model.experts.reset();
@@ -114,10 +107,10 @@ std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer,
   if (problem.count() > before) return std::nullopt;
   refuse_keys_without_device(reader);
   Architecture model{.family = "transformer"};
-  const std::int64_t sequence = required(reader, "sequence", kSize);
-  model.hidden = required(reader, "hidden", kSize);
-  model.vocabulary = required(reader, "vocabulary", kSize);
-  model.feed_forward = reader.integer("feed_forward", kSize).value_or(4 * model.hidden);
+  const std::int64_t sequence = reader.required_integer("sequence", kModelSize);
+  model.hidden = reader.required_integer("hidden", kModelSize);
+  model.vocabulary = reader.required_integer("vocabulary", kModelSize);
+  model.feed_forward = reader.integer("feed_forward", kModelSize).value_or(4 * model.hidden);
   read_heads(reader, model);
   read_style(reader, model, sequence);
   model.experts = read_experts(reader, model);

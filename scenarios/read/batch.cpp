@@ -20,14 +20,14 @@ namespace {
 
 using Count = std::int64_t;
 
-constexpr std::string_view kMicro = "training.micro_batch_size";
-constexpr std::string_view kGlobal = "training.global_batch_size";
-constexpr std::string_view kMicrobatches = "schedule.microbatches";
+constexpr std::string_view kMicroBatchKey = "training.micro_batch_size";
+constexpr std::string_view kGlobalBatchKey = "training.global_batch_size";
+constexpr std::string_view kMicrobatchesKey = "schedule.microbatches";
 
 tl::expected<void, std::string> check_positive(const Batch& batch) {
-  for (const auto& [name, value] :
-       {std::pair{kMicro, batch.micro_batch_size}, std::pair{kGlobal, batch.global_batch_size},
-        std::pair{kMicrobatches, batch.microbatches}}) {
+  for (const auto& [name, value] : {std::pair{kMicroBatchKey, batch.micro_batch_size},
+                                    std::pair{kGlobalBatchKey, batch.global_batch_size},
+                                    std::pair{kMicrobatchesKey, batch.microbatches}}) {
     if (value && *value < 1) {
       return tl::unexpected(fmt::format("{}: expected a number of at least 1, got {}", name, *value));
     }
@@ -40,16 +40,16 @@ tl::expected<Count, std::string> divide(Count global, Count divisor, std::string
   const Count below = global / divisor * divisor;
   const std::string nearest =
       below > 0 ? fmt::format("{} or {}", below, below + divisor) : fmt::format("{}", divisor);
-  return tl::unexpected(fmt::format("{} {} is not a multiple of {} {}; the nearest that are: {}", kGlobal,
-                                    global, divisor_name, divisor, nearest));
+  return tl::unexpected(fmt::format("{} {} is not a multiple of {} {}; the nearest that are: {}",
+                                    kGlobalBatchKey, global, divisor_name, divisor, nearest));
 }
 
 /// `samples` is exact for sizes below 2^31; larger products only fail to agree.
 tl::expected<ResolvedBatch, std::string> agreed(Count micro, Count global, Count microbatches) {
   if (global % microbatches != 0 || global / microbatches != micro) {
     return tl::unexpected(
-        fmt::format("{} {} x {} {} do not make {} {}: all three must agree, or leave one out", kMicro, micro,
-                    kMicrobatches, microbatches, kGlobal, global));
+        fmt::format("{} {} x {} {} do not make {} {}: all three must agree, or leave one out", kMicroBatchKey,
+                    micro, kMicrobatchesKey, microbatches, kGlobalBatchKey, global));
   }
   return ResolvedBatch{.micro_batch_size = micro, .microbatches = static_cast<std::int32_t>(microbatches)};
 }
@@ -57,17 +57,17 @@ tl::expected<ResolvedBatch, std::string> agreed(Count micro, Count global, Count
 tl::unexpected<std::string> unknown_microbatches(const Batch& batch) {
   if (batch.global_batch_size) {
     return tl::unexpected(
-        fmt::format("{} {} alone does not say the number of microbatches: give {} or {} as well", kGlobal,
-                    *batch.global_batch_size, kMicrobatches, kMicro));
+        fmt::format("{} {} alone does not say the number of microbatches: give {} or {} as well",
+                    kGlobalBatchKey, *batch.global_batch_size, kMicrobatchesKey, kMicroBatchKey));
   }
-  return tl::unexpected(
-      fmt::format("{} is missing: expected it, or both {} and {}", kMicrobatches, kGlobal, kMicro));
+  return tl::unexpected(fmt::format("{} is missing: expected it, or both {} and {}", kMicrobatchesKey,
+                                    kGlobalBatchKey, kMicroBatchKey));
 }
 
 tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   if (!batch.microbatches) {
     if (!batch.global_batch_size || !batch.micro_batch_size) return unknown_microbatches(batch);
-    const auto microbatches = divide(*batch.global_batch_size, *batch.micro_batch_size, kMicro);
+    const auto microbatches = divide(*batch.global_batch_size, *batch.micro_batch_size, kMicroBatchKey);
     if (!microbatches) return tl::unexpected(microbatches.error());
     Batch whole = batch;
     whole.microbatches = *microbatches;
@@ -79,7 +79,7 @@ tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   }
   Count micro = batch.micro_batch_size.value_or(1);
   if (batch.global_batch_size) {
-    const auto divided = divide(*batch.global_batch_size, microbatches, kMicrobatches);
+    const auto divided = divide(*batch.global_batch_size, microbatches, kMicrobatchesKey);
     if (!divided) return tl::unexpected(divided.error());
     micro = *divided;
   }
@@ -93,13 +93,13 @@ tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch)
         fmt::format("{} {} and {} {} differ: in an asynchronous schedule each microbatch is a minibatch with "
                     "an update of its "
                     "own, so both mean the same; leave one out",
-                    kMicro, *batch.micro_batch_size, kGlobal, *batch.global_batch_size));
+                    kMicroBatchKey, *batch.micro_batch_size, kGlobalBatchKey, *batch.global_batch_size));
   }
   if (!batch.microbatches) {
     return tl::unexpected(
         fmt::format("{} is missing: in an asynchronous schedule it is the number of minibatches to run and "
                     "follows from no size",
-                    kMicrobatches));
+                    kMicrobatchesKey));
   }
   return ResolvedBatch{
       .micro_batch_size = batch.micro_batch_size.value_or(batch.global_batch_size.value_or(1)),
@@ -145,7 +145,8 @@ tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, Micro
   const Count microbatches = batch.microbatches.value_or(1);
   constexpr Count kMost = std::numeric_limits<std::int32_t>::max();
   if (microbatches > kMost) {
-    return tl::unexpected(fmt::format("{}: expected at most {}, got {}", kMicrobatches, kMost, microbatches));
+    return tl::unexpected(
+        fmt::format("{}: expected at most {}, got {}", kMicrobatchesKey, kMost, microbatches));
   }
   switch (meaning) {
     case MicrobatchMeaning::part_of_minibatch:
@@ -174,8 +175,8 @@ tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(cons
   const Count micro = batch.micro_batch_size.value_or(1);
   Count global = 0;
   if (!__builtin_mul_overflow(micro, *batch.microbatches, &global)) return global;
-  return tl::unexpected(fmt::format("{} {} x {} {} are more than 2^63 samples; take fewer", kMicro, micro,
-                                    kMicrobatches, *batch.microbatches));
+  return tl::unexpected(fmt::format("{} {} x {} {} are more than 2^63 samples; take fewer", kMicroBatchKey,
+                                    micro, kMicrobatchesKey, *batch.microbatches));
 }
 
 tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies) {

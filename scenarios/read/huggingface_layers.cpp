@@ -18,13 +18,12 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/huggingface_config.hpp"
 #include "scenarios/read/huggingface_families.hpp"
+#include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr Range kSize{.least = 1, .most = 1 << 24};
-constexpr Range kLayers{.least = 1, .most = 1 << 16};
 constexpr Range kIndex{.least = 0, .most = 1 << 16};
 
 // --- which layers have experts --------------------------------------------------------------------------
@@ -57,10 +56,10 @@ ExpertLayers expert_layers_of(HuggingFaceConfig& config, std::size_t layers) {
   if (last != nullptr && last->text != "-1") answer.last = config.size({"moe_layer_end_index"}, kIndex);
   const Node* frequency = config.find({"moe_layer_freq"});
   const bool is_list = frequency != nullptr && frequency->kind == Node::Kind::list;
-  if (!is_list) answer.every = config.size({"moe_layer_freq"}, kLayers).value_or(1);
+  if (!is_list) answer.every = config.size({"moe_layer_freq"}, kModelCount).value_or(1);
   if (is_list) answer.switches = config.numbers("moe_layer_freq", {.least = 0, .most = 1});
   answer.step =
-      config.size({"decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"}, kLayers)
+      config.size({"decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"}, kModelCount)
           .value_or(1);
   answer.dense = config.numbers("mlp_only_layers", kIndex);
   answer.listed = config.numbers("moe_layers", kIndex);
@@ -114,7 +113,7 @@ std::vector<std::int64_t> windows_by_chunk(HuggingFaceConfig& config, std::size_
                                            std::int64_t chunked) {
   const std::vector<std::int64_t> rotary = config.numbers("no_rope_layers", {.least = 0, .most = 1});
   const auto interval =
-      static_cast<std::size_t>(config.size({"no_rope_layer_interval"}, kLayers).value_or(4));
+      static_cast<std::size_t>(config.size({"no_rope_layer_interval"}, kModelCount).value_or(4));
   std::vector<std::int64_t> answer(layers);
   for (std::size_t i = 0; i < layers; ++i) {
     const bool is_rotary = rotary.size() == layers ? rotary[i] != 0 : (i + 1) % interval != 0;
@@ -130,14 +129,14 @@ std::int64_t full_every_of(HuggingFaceConfig& config, const HuggingFaceFamily& f
   if (pattern == nullptr) return family.full_every;
   const std::string& text = pattern->text;
   const bool is_word = text.ends_with('G') && text.find_first_not_of('L') + 1 == text.size();
-  return is_word ? static_cast<std::int64_t>(text.size()) : config.size(names, kLayers).value_or(1);
+  return is_word ? static_cast<std::int64_t>(text.size()) : config.size(names, kModelCount).value_or(1);
 }
 
 std::vector<std::int64_t> windows_of(HuggingFaceConfig& config, const HuggingFaceFamily& family,
                                      std::size_t layers) {
   // A token of a chunk sees half of it on average, as one under a window of half its size does.
-  const Windows windows{.sliding = config.size_if_any({"sliding_window"}, kSize).value_or(0),
-                        .chunked = config.size_if_any({"attention_chunk_size"}, kSize).value_or(0) / 2};
+  const Windows windows{.sliding = config.size_if_any({"sliding_window"}, kModelSize).value_or(0),
+                        .chunked = config.size_if_any({"attention_chunk_size"}, kModelSize).value_or(0) / 2};
   const bool is_on = config.flag({"use_sliding_window"}).value_or(!family.windows_by_switch);
   const std::int64_t first = config.size({"max_window_layers"}, kIndex).value_or(0);
   const std::int64_t full_every = full_every_of(config, family);

@@ -18,14 +18,11 @@
 #include "scenarios/read/huggingface_config.hpp"
 #include "scenarios/read/huggingface_families.hpp"
 #include "scenarios/read/huggingface_layers.hpp"
+#include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 
 namespace penstock {
 namespace {
-
-constexpr Range kSize{.least = 1, .most = 1 << 24};
-constexpr Range kLayers{.least = 1, .most = 1 << 16};
-constexpr Range kExperts{.least = 1, .most = 1 << 16};
 
 /// A configuration while it becomes a model.
 struct Reading {
@@ -39,27 +36,27 @@ struct Reading {
 /// A size that some configurations leave out where it is the family's own.
 std::int64_t required_or(Reading& reading, const KeyNames& names, std::int64_t of_family) {
   const bool is_left_out = of_family > 0 && reading.config.find(names) == nullptr;
-  return is_left_out ? of_family : reading.config.required(names, kSize);
+  return is_left_out ? of_family : reading.config.required(names, kModelSize);
 }
 
 void read_sizes(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
-  model.hidden = config.required({"hidden_size", "n_embd", "n_embed"}, kSize);
+  model.hidden = config.required({"hidden_size", "n_embd", "n_embed"}, kModelSize);
   model.layers.resize(
-      static_cast<std::size_t>(config.required({"num_hidden_layers", "n_layer", "num_layers"}, kLayers)));
+      static_cast<std::size_t>(config.required({"num_hidden_layers", "n_layer", "num_layers"}, kModelCount)));
   model.heads = required_or(reading, {"num_attention_heads", "n_head"}, reading.family.heads);
   model.vocabulary = required_or(reading, {"vocab_size"}, reading.family.vocabulary);
   if (reading.family.learned_positions) {
-    model.positions =
-        config.required({"n_positions", "max_position_embeddings"}, kSize) + reading.family.further_positions;
+    model.positions = config.required({"n_positions", "max_position_embeddings"}, kModelSize) +
+                      reading.family.further_positions;
   }
 }
 
 /// Heads of keys and values: a number, or one for all queries as Falcon and StarCoder say it.
 std::int64_t kv_heads_of(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
-  const auto heads = config.size_if_any({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, kSize);
+  const auto heads = config.size_if_any({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, kModelSize);
   const bool is_single = config.flag({"multi_query"}).value_or(false);
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
   const std::int64_t of_family = reading.family.kv_heads > 0 ? reading.family.kv_heads : reading.model.heads;
@@ -70,7 +67,7 @@ void read_heads(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
   model.kv_heads = kv_heads_of(reading);
-  const auto head_dim = config.size_if_any({"head_dim", "attention_head_dim"}, kSize);
+  const auto head_dim = config.size_if_any({"head_dim", "attention_head_dim"}, kModelSize);
   if (head_dim) {
     model.head_dim = *head_dim;
   } else if (reading.family.head_dim > 0) {
@@ -93,15 +90,15 @@ void read_heads(Reading& reading) {
 /// Where keys and values have a rank, all heads have their own.
 void read_latent_attention(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
-  const auto kv_rank = config.size_if_any({"kv_lora_rank"}, kSize);
-  const auto query_rank = config.size_if_any({"q_lora_rank"}, kSize);
+  const auto kv_rank = config.size_if_any({"kv_lora_rank"}, kModelSize);
+  const auto query_rank = config.size_if_any({"q_lora_rank"}, kModelSize);
   if (!kv_rank) return;
   Architecture& model = reading.model;
   model.latent = LatentAttention{.query_rank = query_rank.value_or(0),
                                  .kv_rank = *kv_rank,
-                                 .content_dim = config.required({"qk_nope_head_dim"}, kSize),
-                                 .rotary_dim = config.required({"qk_rope_head_dim"}, kSize),
-                                 .value_dim = config.required({"v_head_dim"}, kSize)};
+                                 .content_dim = config.required({"qk_nope_head_dim"}, kModelSize),
+                                 .rotary_dim = config.required({"qk_rope_head_dim"}, kModelSize),
+                                 .value_dim = config.required({"v_head_dim"}, kModelSize)};
   config.know({"num_key_value_heads", "head_dim", "qk_head_dim"});
   model.kv_heads = model.heads;
   model.head_dim = model.latent->content_dim + model.latent->rotary_dim;
@@ -113,16 +110,17 @@ void read_latent_attention(Reading& reading) {
 std::int64_t shared_inner_of(Reading& reading, std::int64_t inner) {
   HuggingFaceConfig& config = reading.config;
   const auto count =
-      config.size_if_any({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, kExperts);
-  const auto one = config.size_if_any({"moe_shared_expert_intermediate_size"}, kSize);
-  const auto all = config.size_if_any({"shared_expert_intermediate_size", "shared_intermediate_size"}, kSize);
+      config.size_if_any({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, kModelCount);
+  const auto one = config.size_if_any({"moe_shared_expert_intermediate_size"}, kModelSize);
+  const auto all =
+      config.size_if_any({"shared_expert_intermediate_size", "shared_intermediate_size"}, kModelSize);
   if (count) return *count * one.value_or(inner);
   return all.value_or(0);
 }
 
 void read_groups(HuggingFaceConfig& config, Experts& experts) {
-  experts.groups = config.size_if_any({"n_group"}, kExperts).value_or(1);
-  experts.groups_per_token = config.size_if_any({"topk_group"}, kExperts).value_or(experts.groups);
+  experts.groups = config.size_if_any({"n_group"}, kModelCount).value_or(1);
+  experts.groups_per_token = config.size_if_any({"topk_group"}, kModelCount).value_or(experts.groups);
   if (experts.count % experts.groups != 0 || experts.groups_per_token > experts.groups) {
     config.complain(
         {"n_group"},
@@ -138,17 +136,18 @@ const KeyNames kPerToken = {"num_experts_per_tok", "experts_per_token", "num_exp
 std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int64_t>& width) {
   HuggingFaceConfig& config = reading.config;
   const auto count = config.size_if_any(
-      {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, kExperts);
-  const auto per_token = config.size_if_any(kPerToken, kExperts);
-  const auto own_width = config.size_if_any({"moe_intermediate_size", "expert_intermediate_size"}, kSize);
+      {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, kModelCount);
+  const auto per_token = config.size_if_any(kPerToken, kModelCount);
+  const auto own_width =
+      config.size_if_any({"moe_intermediate_size", "expert_intermediate_size"}, kModelSize);
   const std::int64_t inner = own_width.value_or(width.value_or(1));
   const std::int64_t shared_inner = shared_inner_of(reading, inner);
   const bool corrects_scores = config.word({"topk_method"}) == "noaux_tc";
   const bool has_router_bias =
       config.flag({"moe_router_enable_expert_bias", "use_routing_bias", "moe_use_aux_free"}).value_or(false);
   if (!count) return std::nullopt;
-  if (!per_token) config.required({"num_experts_per_tok", "experts_per_token"}, kExperts);
-  if (!own_width && !width) config.required({"moe_intermediate_size", "intermediate_size"}, kSize);
+  if (!per_token) config.required({"num_experts_per_tok", "experts_per_token"}, kModelCount);
+  if (!own_width && !width) config.required({"moe_intermediate_size", "intermediate_size"}, kModelSize);
   Experts experts{.count = *count,
                   .per_token = per_token.value_or(1),
                   .inner = inner,
@@ -170,8 +169,8 @@ void read_feed_forward(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
   const auto width =
-      config.size_if_any({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, kSize);
-  const auto dense_width = config.size_if_any({"intermediate_size_mlp"}, kSize);
+      config.size_if_any({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, kModelSize);
+  const auto dense_width = config.size_if_any({"intermediate_size_mlp"}, kModelSize);
   model.experts = experts_of(reading, width);
   if (model.experts && dense_width) model.experts->shared_inner = model.experts->inner;
   const std::int64_t of_family = model.gated ? 0 : 4 * model.hidden;
@@ -186,7 +185,8 @@ std::int64_t norms_of(Reading& reading) {
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
   const auto parallel = config.flag({"parallel_attn"});
   const auto residual = config.flag({"use_parallel_residual"});
-  const std::int64_t of_parallel = config.size({"num_ln_in_parallel_attn"}, kSize).value_or(is_new ? 2 : 1);
+  const std::int64_t of_parallel =
+      config.size({"num_ln_in_parallel_attn"}, kModelSize).value_or(is_new ? 2 : 1);
   if (residual.value_or(false) && reading.family.one_norm_beside) return 1;
   return parallel.value_or(false) || is_new ? of_parallel : reading.family.norms;
 }
@@ -267,7 +267,7 @@ void note_structures(Reading& reading) {
   const std::string parts = config.word({"mlp_type"});
   if (!parts.empty() && parts != "default")
     config.add_unpriced(*config.find({"mlp_type"}), "mlp_type", parts);
-  const auto width = config.size_if_any({"word_embed_proj_dim"}, kSize);
+  const auto width = config.size_if_any({"word_embed_proj_dim"}, kModelSize);
   if (width && *width != reading.model.hidden) {
     config.add_unpriced(*config.find({"word_embed_proj_dim"}), "word_embed_proj_dim",
                         fmt::format("{}", *width));
@@ -282,7 +282,7 @@ void read_layers(Reading& reading) {
   if (!std::ranges::any_of(model.layers, &LayerKind::has_experts)) model.experts.reset();
   if (model.feed_forward > 0) return;
   const bool is_needed = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
-  model.feed_forward = is_needed ? reading.config.required({"intermediate_size", "n_inner"}, kSize) : 1;
+  model.feed_forward = is_needed ? reading.config.required({"intermediate_size", "n_inner"}, kModelSize) : 1;
 }
 
 }  // namespace

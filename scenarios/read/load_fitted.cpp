@@ -33,6 +33,7 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/quantities.hpp"
+#include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 #include "schedules/ir/action.hpp"
 
@@ -45,17 +46,11 @@ using Word = std::string_view;
 constexpr Range kHidden{.least = 1, .most = 1 << 20};
 constexpr Range kHeads{.least = 1, .most = 1 << 20};
 constexpr Range kSequence{.least = 1, .most = 1 << 28};
-constexpr Range kDegree{.least = 1, .most = 1 << 20};
 constexpr Range kSamples{.least = 1, .most = 1 << 28};
-constexpr Range kLayers{.least = 1, .most = 10'000};
+constexpr Range kLayersOfRun{.least = 1, .most = 10'000};
 constexpr Range kVocabulary{.least = 1, .most = 1 << 28};
 constexpr Ns kLongest = 3'600'000'000'000;
 constexpr Ns kLongestOfMillion = 10'000'000;
-
-std::int64_t needed_integer(const MappingReader& reader, Word key, Range range) {
-  if (!reader.has(key)) reader.complain(key, "expected a whole number, got nothing");
-  return reader.integer(key, range).value_or(1);
-}
 
 Ns needed_duration(const MappingReader& reader, Word key, Ns most) {
   if (!reader.has(key)) reader.complain(key, "expected a duration such as 3.2 ms, got nothing");
@@ -80,7 +75,7 @@ void read_reduction(const Node& node, std::size_t index, StepCosts& step, Proble
   static constexpr std::array<Word, 2> kKeys = {"hidden", "million_parameters"};
   const MappingReader reduction(node, fmt::format("iteration_costs.reduction.{}", index), kKeys, problem);
   if (problem.found()) return;
-  const std::int64_t hidden = needed_integer(reduction, "hidden", kHidden);
+  const std::int64_t hidden = reduction.required_integer("hidden", kHidden);
   const Ns million_ns = needed_duration(reduction, "million_parameters", kLongestOfMillion);
   if (!step.million_reduced_ns.emplace(hidden, million_ns).second)
     reduction.complain("hidden", fmt::format("the reduction of hidden {} is given twice", hidden));
@@ -91,11 +86,12 @@ void read_layer_costs(const Node& node, std::size_t index, IterationCosts& costs
                                                 "micro_batch_size", "layer", "ends"};
   const MappingReader layer(node, fmt::format("iteration_costs.layers.{}", index), kKeys, problem);
   if (problem.found()) return;
-  const FittedLayer kind{.hidden = needed_integer(layer, "hidden", kHidden),
-                         .heads = needed_integer(layer, "heads", kHeads),
-                         .sequence = needed_integer(layer, "sequence", kSequence),
-                         .tensor = static_cast<std::int32_t>(needed_integer(layer, "tensor", kDegree)),
-                         .micro_batch_size = needed_integer(layer, "micro_batch_size", kSamples)};
+  const FittedLayer kind{
+      .hidden = layer.required_integer("hidden", kHidden),
+      .heads = layer.required_integer("heads", kHeads),
+      .sequence = layer.required_integer("sequence", kSequence),
+      .tensor = static_cast<std::int32_t>(layer.required_integer("tensor", kParallelDegree)),
+      .micro_batch_size = layer.required_integer("micro_batch_size", kSamples)};
   const LayerCosts times{.layer_ns = needed_duration(layer, "layer", kLongest),
                          .ends_ns = needed_duration(layer, "ends", kLongest)};
   if (!problem.found() && !costs.layers.emplace(kind, times).second)
@@ -125,7 +121,7 @@ IterationCosts read_parts_of_costs(const Node& part, Problem& problem) {
   if (problem.found()) return {};
   IterationCosts costs;
   costs.source = reader.word("source").value_or("a file without a source");
-  costs.vocabulary = needed_integer(reader, "vocabulary", kVocabulary);
+  costs.vocabulary = reader.required_integer("vocabulary", kVocabulary);
   costs.link_bytes_per_second = reader.bandwidth("link").value_or(0);
   const Node* step = reader.find("step");
   if (step == nullptr) {
@@ -162,10 +158,10 @@ std::span<const std::string_view> keys_beside_fitted() {
 FittedModel read_fitted(const MappingReader& model, Problem& problem) {
   const Node& file = *model.find("fitted");
   FittedModel fitted;
-  fitted.kind.hidden = needed_integer(model, "hidden", kHidden);
-  fitted.kind.heads = needed_integer(model, "heads", kHeads);
-  fitted.kind.sequence = needed_integer(model, "sequence", kSequence);
-  fitted.layers = needed_integer(model, "layers", kLayers);
+  fitted.kind.hidden = model.required_integer("hidden", kHidden);
+  fitted.kind.heads = model.required_integer("heads", kHeads);
+  fitted.kind.sequence = model.required_integer("sequence", kSequence);
+  fitted.layers = model.required_integer("layers", kLayersOfRun);
   if (file.kind != Node::Kind::scalar) {
     problem.note(file, "model.fitted", "expected the name of a file, got " + describe(file));
     return fitted;

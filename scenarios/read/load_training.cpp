@@ -42,7 +42,7 @@ struct PrecisionWord {
   std::optional<Precision> bytes{};
   std::optional<GemmPrecision> products{};
 };
-constexpr std::array kPrecisions = {
+constexpr std::array kPrecisionWords = {
     std::pair{Word{"full"}, PrecisionWord{.bytes = Precision::full}},
     std::pair{Word{"mixed"}, PrecisionWord{.bytes = Precision::mixed}},
     std::pair{Word{"mixed-full-gradients"}, PrecisionWord{.bytes = Precision::mixed_full_gradients}},
@@ -50,7 +50,7 @@ constexpr std::array kPrecisions = {
     std::pair{Word{"fp8"}, PrecisionWord{.products = GemmPrecision::fp8}},
     std::pair{Word{"fp4"}, PrecisionWord{.products = GemmPrecision::fp4}}};
 
-constexpr std::array kRecomputes = {
+constexpr std::array kLayerRecomputes = {
     std::pair{Word{"none"}, LayerRecompute::none}, std::pair{Word{"selective"}, LayerRecompute::selective},
     std::pair{Word{"norm"}, LayerRecompute::norm}, std::pair{Word{"activation"}, LayerRecompute::activation},
     std::pair{Word{"mlp"}, LayerRecompute::mlp},   std::pair{Word{"full"}, LayerRecompute::full}};
@@ -58,9 +58,9 @@ constexpr std::array kRecomputes = {
 constexpr std::array kRules = {std::pair{Word{"balanced"}, Partition::Rule::balanced},
                                std::pair{Word{"block"}, Partition::Rule::block},
                                std::pair{Word{"pipedream"}, Partition::Rule::pipedream}};
-constexpr std::array kObjectives = {std::pair{Word{"maximum"}, PlanObjective::maximum},
-                                    std::pair{Word{"sum"}, PlanObjective::sum},
-                                    std::pair{Word{"maximum-printed"}, PlanObjective::maximum_printed}};
+constexpr std::array kPlanObjectives = {std::pair{Word{"maximum"}, PlanObjective::maximum},
+                                        std::pair{Word{"sum"}, PlanObjective::sum},
+                                        std::pair{Word{"maximum-printed"}, PlanObjective::maximum_printed}};
 constexpr std::array kTransfers = {std::pair{Word{"counted"}, CutTransfers::counted},
                                    std::pair{Word{"free"}, CutTransfers::free}};
 
@@ -125,7 +125,7 @@ Partition read_partition_mapping(const Node& node, Problem& problem) {
   return {
       .rule = rule.value_or(Partition::Rule::unset),
       .cuts = {},
-      .plan = {.objective = reader.choice("objective", kObjectives).value_or(PlanObjective::maximum),
+      .plan = {.objective = reader.choice("objective", kPlanObjectives).value_or(PlanObjective::maximum),
                .form = reader.flag("straight").value_or(false) ? PlanForm::straight : PlanForm::replicated,
                .transfers = reader.choice("cut_transfers", kTransfers).value_or(CutTransfers::counted),
                .memory_limit = read_memory_limit(reader)},
@@ -191,16 +191,16 @@ TrainingPart read_training(const Node& node, Problem& problem) {
       "micro_batch_size", "global_batch_size", "optimizer",  "precision",    "failures",     "iterations",
       "recompute",        "gradient_bytes",    "host_layer", "expert_layer", "deferred_head"};
   const MappingReader reader(node, "training", kKeys, problem);
-  constexpr Range kSize{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
-  const auto iterations = reader.integer("iterations", kSize);
-  const auto precision = reader.choice("precision", kPrecisions);
-  return {.micro_batch_size = reader.integer("micro_batch_size", kSize),
-          .global_batch_size = reader.integer("global_batch_size", kSize),
+  constexpr Range kBatch{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
+  const auto iterations = reader.integer("iterations", kBatch);
+  const auto precision = reader.choice("precision", kPrecisionWords);
+  return {.micro_batch_size = reader.integer("micro_batch_size", kBatch),
+          .global_batch_size = reader.integer("global_batch_size", kBatch),
           .iterations = iterations ? std::optional(static_cast<std::int32_t>(*iterations)) : std::nullopt,
           .optimizer = reader.choice("optimizer", kOptimizers),
           .precision = precision ? precision->bytes : std::nullopt,
           .device_precision = precision ? precision->products : std::nullopt,
-          .recompute = reader.choice("recompute", kRecomputes),
+          .recompute = reader.choice("recompute", kLayerRecomputes),
           .gradient_bytes = read_gradient_bytes(reader),
           .deferred_head = reader.flag("deferred_head"),
           .expert_layer_ns = reader.duration("expert_layer"),

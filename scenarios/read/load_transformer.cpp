@@ -26,6 +26,7 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
+#include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "topology/cluster.hpp"
@@ -34,10 +35,7 @@
 namespace penstock {
 namespace {
 
-constexpr Range kSize{.least = 1, .most = 1 << 24};
-constexpr Range kBlocks{.least = 1, .most = 1 << 16};
-constexpr Range kDevices{.least = 1, .most = 1 << 16};
-constexpr Range kValueBytes{.least = 1, .most = 8};
+constexpr Range kBytesOfValue{.least = 1, .most = 8};
 
 constexpr std::string_view kTakesDevice =
     "takes `cluster.device` to be priced, such as cluster: {device: h100-sxm, nodes: 1}";
@@ -58,11 +56,6 @@ struct Form {
 
   void complain(std::string_view text) const { problem.note(node, path, text); }
 };
-
-std::int64_t required(const MappingReader& reader, std::string_view key, Range range) {
-  if (!reader.has(key)) reader.complain(key, "expected a whole number, got nothing");
-  return reader.integer(key, range).value_or(1);
-}
 
 // --- the devices ----------------------------------------------------------------------------------------
 
@@ -127,8 +120,8 @@ TransformerShape with_layout(TransformerShape shape, const MappingReader& reader
       {{"none", BlockRecompute::none},
        {"selective", BlockRecompute::selective},
        {"full", BlockRecompute::full}}};
-  shape.bytes_per_value = reader.integer("bytes_per_value", kValueBytes).value_or(2);
-  shape.tensor_parallel = reader.integer("tensor_parallel", kDevices).value_or(1);
+  shape.bytes_per_value = reader.integer("bytes_per_value", kBytesOfValue).value_or(2);
+  shape.tensor_parallel = reader.integer("tensor_parallel", kModelCount).value_or(1);
   shape.sequence_parallel = reader.flag("sequence_parallel").value_or(false);
   shape.recompute = reader.choice("recompute", kRecompute).value_or(BlockRecompute::none);
   return shape;
@@ -154,12 +147,12 @@ void check_divisions(const TransformerShape& shape, const Form& form) {
 }
 
 TransformerShape sizes_of(const MappingReader& reader) {
-  TransformerShape shape{.layers = required(reader, "layers", kBlocks),
-                         .hidden = required(reader, "hidden", kSize),
-                         .heads = required(reader, "heads", kSize),
-                         .sequence = required(reader, "sequence", kSize),
-                         .vocabulary = required(reader, "vocabulary", kSize)};
-  shape.feed_forward = reader.integer("feed_forward", kSize).value_or(4 * shape.hidden);
+  TransformerShape shape{.layers = reader.required_integer("layers", kModelCount),
+                         .hidden = reader.required_integer("hidden", kModelSize),
+                         .heads = reader.required_integer("heads", kModelSize),
+                         .sequence = reader.required_integer("sequence", kModelSize),
+                         .vocabulary = reader.required_integer("vocabulary", kModelSize)};
+  shape.feed_forward = reader.integer("feed_forward", kModelSize).value_or(4 * shape.hidden);
   return shape;
 }
 

@@ -50,12 +50,6 @@ tl::unexpected<std::string> fault(std::string_view file, std::size_t line, std::
   return tl::unexpected(fmt::format("{}:{}: {}", file, line, text));
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
 /// "node12" is 12; -1 when it is no node's name.
 Id id_of(std::string_view name) {
   constexpr std::string_view kPrefix = "node";

@@ -26,11 +26,11 @@
 namespace penstock {
 namespace {
 
-__extension__ typedef unsigned __int128 Wide;
+__extension__ typedef unsigned __int128 Digits;
 
 /// A number that was written in decimal, its exact value, and what followed it.
 struct Quantity {
-  Wide mantissa = 0;
+  Digits mantissa = 0;
   int exponent = 0;
   std::string number;
   std::string_view unit;
@@ -47,13 +47,6 @@ constexpr Kind kBytes{"a size such as \"16 MiB\"", "B, kB, MB, GB, TB, PB, KiB, 
 constexpr Kind kBandwidth{"a bandwidth such as \"50 GiB/s\" or \"unlimited\"",
                           "B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, Mb/s, Gb/s, Gbit/s"};
 constexpr Kind kFlops{"a rate such as \"15.7 TFLOP/s\"", "FLOP/s, MFLOP/s, GFLOP/s, TFLOP/s, PFLOP/s"};
-
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -83,7 +76,7 @@ bool take_digits(std::string_view& rest, Quantity& quantity) {
     }
     any = true;
     if (kept < kMostDigits) {
-      quantity.mantissa = quantity.mantissa * 10 + static_cast<Wide>(rest.front() - '0');
+      quantity.mantissa = quantity.mantissa * 10 + static_cast<Digits>(rest.front() - '0');
       if (quantity.mantissa != 0) ++kept;
       if (after_point) --quantity.exponent;
     } else if (!after_point) {
@@ -126,15 +119,15 @@ tl::expected<Quantity, std::string> take_quantity(std::string_view text, const K
 
 /// mantissa * 10^exponent * scale, rounded to the nearest integer; nothing when it exceeds int64.
 std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) {
-  constexpr Wide kLargest = std::numeric_limits<std::int64_t>::max();
-  Wide value = quantity.mantissa * static_cast<Wide>(scale);  // at most 10^22 * 2^50 < 2^124
+  constexpr Digits kLargest = std::numeric_limits<std::int64_t>::max();
+  Digits value = quantity.mantissa * static_cast<Digits>(scale);  // at most 10^22 * 2^50 < 2^124
   if (value == 0) return 0;
   int exponent = quantity.exponent;
   for (; exponent > 0; --exponent) {
     value *= 10;
     if (value > kLargest) return std::nullopt;
   }
-  Wide divisor = 1;
+  Digits divisor = 1;
   constexpr int kMostPower = 38;  // 10^38 < 2^127
   if (exponent < -kMostPower) return 0;
   for (; exponent < 0; ++exponent) divisor *= 10;
@@ -232,6 +225,13 @@ tl::expected<double, std::string> parse_rate(std::string_view text, const Kind& 
 }
 
 }  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  const auto blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  return text;
+}
 
 tl::expected<Ns, std::string> parse_duration(std::string_view text) {
   return parse_whole(text, kDuration, kTimeUnits);

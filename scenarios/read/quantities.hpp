@@ -11,7 +11,10 @@
 
 namespace penstock {
 
-/// All functions here: decimal numbers are exact ("0.1 ms" is 100000 ns), blanks around the number and the
+/// Without blanks and line ends at either end.
+std::string_view trimmed(std::string_view text);
+
+/// All that follow: decimal numbers are exact ("0.1 ms" is 100000 ns), blanks around the number and the
 /// unit do not count, "0" needs no unit. Errors say what was expected and what was found, without a place.
 /// `B` is a byte, `b` or `bit` a bit; k M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024.
 

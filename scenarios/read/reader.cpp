@@ -26,6 +26,7 @@
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/nearest_name.hpp"
+#include "topology/sizes.hpp"
 
 namespace penstock {
 namespace {
@@ -64,7 +65,6 @@ bool is_list(const Node& node) { return node.kind == Node::Kind::list; }
 
 /// To the nearest; 0 of none.
 tl::expected<std::int64_t, std::string> mean(const std::vector<std::int64_t>& values) {
-  __extension__ typedef __int128 Wide;
   Wide sum = 0;
   for (const std::int64_t value : values) sum += value;
   const auto count = static_cast<Wide>(std::max<std::size_t>(values.size(), 1));
@@ -214,6 +214,11 @@ std::optional<double> MappingReader::flops(std::string_view key) const {
 
 std::optional<std::int64_t> MappingReader::integer(std::string_view key, Range range) const {
   return parsed<std::int64_t>(key, [range](std::string_view text) { return parse_integer(text, range); });
+}
+
+std::int64_t MappingReader::required_integer(std::string_view key, Range range) const {
+  if (!has(key)) complain(key, "expected a whole number, got nothing");
+  return integer(key, range).value_or(1);
 }
 
 std::optional<bool> MappingReader::flag(std::string_view key) const { return parsed<bool>(key, parse_flag); }

@@ -61,6 +61,8 @@ class MappingReader {
   std::optional<double> bandwidth(std::string_view key) const;
   std::optional<double> flops(std::string_view key) const;
   std::optional<std::int64_t> integer(std::string_view key, Range range) const;
+  /// The same, where a missing key is a problem, too; 1 where there is one.
+  std::int64_t required_integer(std::string_view key, Range range) const;
   /// true, on, yes / false, off, no.
   std::optional<bool> flag(std::string_view key) const;
   /// Any scalar.

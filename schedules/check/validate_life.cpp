@@ -29,10 +29,6 @@ namespace {
 
 constexpr std::int32_t kNoStage = -1;
 
-bool is_shared(const Program& program, std::int32_t stage) {
-  return program.placement.stages[index(stage)].ranks.size() > 1;
-}
-
 bool is_sharded(const Program& program, std::int32_t stage) {
   return program.sharding > 0 && is_shared(program, stage);
 }

@@ -20,12 +20,10 @@
 namespace penstock {
 namespace {
 
-constexpr std::int32_t kAbsent = UnitTable::kAbsent;
-
 /// Both ends of a message: positions in the lists of its two ranks.
 struct Ends {
-  std::int32_t send = kAbsent;
-  std::int32_t recv = kAbsent;
+  std::int32_t send = UnitTable::kAbsent;
+  std::int32_t recv = UnitTable::kAbsent;
 };
 
 class TransferCheck {
@@ -92,7 +90,7 @@ Checked TransferCheck::collect(std::int32_t rank) {
     Ends& ends =
         ends_of(static_cast<std::size_t>(found - edges_.begin()), flow_of(action.kind), action.microbatch);
     std::int32_t& end = is_send(action.kind) ? ends.send : ends.recv;
-    if (end != kAbsent) {
+    if (end != UnitTable::kAbsent) {
       return broken_at(program_, rank, position, action,
                        fmt::format("comes a second time, must come once and stands at position {}", end));
     }
@@ -127,33 +125,27 @@ Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t u
 
 Checked TransferCheck::check_present(const Action& send, const Action& recv, const Placed& consumer,
                                      const Ends& ends) const {
-  if (ends.send == kAbsent && ends.recv == kAbsent) {
+  if (ends.send == UnitTable::kAbsent && ends.recv == UnitTable::kAbsent) {
     return broken_at(program_, rank_of(consumer.action), index(consumer.position), consumer.action,
                      fmt::format("gets nothing from stage {}, must have {} on rank {} and {} on rank {}",
                                  send.stage, to_text(send), rank_of(send), to_text(recv), rank_of(recv)));
   }
-  if (ends.recv == kAbsent) {
+  if (ends.recv == UnitTable::kAbsent) {
     return broken_at(
         program_, rank_of(send), static_cast<std::size_t>(ends.send), send,
         fmt::format("has nobody to receive it, must have {} on rank {}", to_text(recv), rank_of(recv)));
   }
-  if (ends.send == kAbsent) {
+  if (ends.send == UnitTable::kAbsent) {
     return broken_at(program_, rank_of(recv), static_cast<std::size_t>(ends.recv), recv,
                      fmt::format("waits for ever, must have {} on rank {}", to_text(send), rank_of(send)));
   }
   return {};
 }
 
-bool some_transfer(const Program& program) {
-  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
-    return std::ranges::any_of(actions, [](const Action& action) { return is_transfer(action.kind); });
-  });
-}
-
 }  // namespace
 
 Checked check_transfers(const Program& program, const UnitTable& table) {
-  if (!some_transfer(program)) return {};
+  if (!has_transfers(program)) return {};
   return TransferCheck(program, table).run();
 }
 

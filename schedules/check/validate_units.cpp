@@ -20,8 +20,6 @@ namespace penstock {
 namespace {
 
 using Positions = UnitTable::Positions;
-constexpr std::int32_t kAbsent = UnitTable::kAbsent;
-
 Action compute_action(ActionKind kind, std::int32_t stage, std::int32_t unit) {
   return {.kind = kind, .stage = stage, .microbatch = unit};
 }
@@ -98,7 +96,7 @@ Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
     if (opens_group(actions, position)) group = position;
     if (!has_weight_version(action.kind)) continue;
     std::int32_t& place = *place_of(table.at(action.stage, action.microbatch), action.kind);
-    if (place != kAbsent) {
+    if (place != UnitTable::kAbsent) {
       return broken_at(program, rank, position, action,
                        fmt::format("comes a second time, must come once and stands at position {}", place));
     }
@@ -108,10 +106,11 @@ Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
 }
 
 Checked check_complete(const Program& program, std::int32_t stage, std::int32_t unit, const Positions& at) {
-  if (at.forward == kAbsent) return report_missing(program, ActionKind::forward, stage, unit, kForwardRule);
-  const bool input = at.backward_input != kAbsent;
-  const bool weight = at.backward_weight != kAbsent;
-  if (at.backward == kAbsent) {
+  if (at.forward == UnitTable::kAbsent)
+    return report_missing(program, ActionKind::forward, stage, unit, kForwardRule);
+  const bool input = at.backward_input != UnitTable::kAbsent;
+  const bool weight = at.backward_weight != UnitTable::kAbsent;
+  if (at.backward == UnitTable::kAbsent) {
     if (input && weight) return {};
     ActionKind missing = ActionKind::backward;
     if (input) missing = ActionKind::backward_weight;
@@ -145,7 +144,7 @@ Checked check_stage_order(const Program& program, const UnitTable& table, std::i
   const auto placed = [&](ActionKind kind, std::int32_t position) {
     return Placed{.action = compute_action(kind, stage, unit), .position = position};
   };
-  const bool split = at.backward == kAbsent;
+  const bool split = at.backward == UnitTable::kAbsent;
   const Placed forward = table.worker(stage, unit, Flow::activation);
   const Placed gradient = table.worker(stage, unit, Flow::gradient);
   if (Checked order = check_after(program, forward, gradient); !order) return order;
@@ -153,7 +152,7 @@ Checked check_stage_order(const Program& program, const UnitTable& table, std::i
   if (split && at.backward_weight < at.backward_input) {
     return check_after(program, gradient, placed(ActionKind::backward_weight, at.backward_weight));
   }
-  if (at.recompute == kAbsent) return {};
+  if (at.recompute == UnitTable::kAbsent) return {};
   const Placed recompute = placed(ActionKind::recompute, at.recompute);
   if (Checked order = check_after(program, forward, recompute); !order) return order;
   return check_after(program, recompute, gradient);
@@ -177,7 +176,8 @@ Placed UnitTable::worker(std::int32_t stage, std::int32_t unit, Flow flow) const
   if (flow == Flow::activation) {
     return {.action = compute_action(ActionKind::forward, stage, unit), .position = positions.forward};
   }
-  const auto kind = positions.backward == kAbsent ? ActionKind::backward_input : ActionKind::backward;
+  const auto kind =
+      positions.backward == UnitTable::kAbsent ? ActionKind::backward_input : ActionKind::backward;
   return {.action = compute_action(kind, stage, unit), .position = positions.gradient()};
 }
 

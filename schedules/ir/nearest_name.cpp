@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,6 +44,14 @@ std::optional<std::string_view> likely_name(std::string_view typed, std::span<co
   const std::string_view name = nearest_name(typed, known);
   if (2 * edit_distance(typed, name) > name.size()) return std::nullopt;
   return name;
+}
+
+std::string plain_name(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c != '-' && c != '_') letters.push_back(lower(c));
+  }
+  return letters;
 }
 
 }  // namespace penstock

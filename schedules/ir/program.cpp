@@ -42,12 +42,6 @@ StageNeighbours stage_neighbours(const Program& program) {
 
 namespace {
 
-bool some_transfer(const Program& program) {
-  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
-    return std::ranges::any_of(actions, [](const Action& action) { return is_transfer(action.kind); });
-  });
-}
-
 bool crosses_ranks(const Program& program, const StageEdge& edge) {
   for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
     if (program.placement.rank_of(edge.from, unit) != program.placement.rank_of(edge.to, unit)) return true;
@@ -57,8 +51,14 @@ bool crosses_ranks(const Program& program, const StageEdge& edge) {
 
 }  // namespace
 
+bool has_transfers(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, [](const Action& action) { return is_transfer(action.kind); });
+  });
+}
+
 bool is_lowered(const Program& program) {
-  if (some_transfer(program)) return true;
+  if (has_transfers(program)) return true;
   return std::ranges::none_of(stage_edges(program),
                               [&](const StageEdge& edge) { return crosses_ranks(program, edge); });
 }

@@ -98,6 +98,14 @@ struct StageNeighbours {
 };
 StageNeighbours stage_neighbours(const Program& program);
 
+/// Whether several replicas hold `stage`.
+inline bool is_shared(const Program& program, std::int32_t stage) {
+  return program.placement.stages[index(stage)].ranks.size() > 1;
+}
+
+/// Whether any list holds a SEND or RECV.
+bool has_transfers(const Program& program);
+
 /// True when the lists hold SEND and RECV actions, or need none because every edge stays on one rank.
 bool is_lowered(const Program& program);
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/nearest_name.hpp"
 
 namespace penstock {
 namespace {
@@ -30,21 +31,13 @@ constexpr std::array kTransports = {
                   .channels = {.model = ChannelModel::directed}},
 };
 
-std::string plain(std::string_view name) {
-  std::string letters;
-  for (const char c : name) {
-    if (c != '-' && c != '_') letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return letters;
-}
-
 }  // namespace
 
 std::span<const TransportInfo> transport_table() { return kTransports; }
 
 const TransportInfo* find_transport(std::string_view name) {
   const auto* const found = std::ranges::find_if(
-      kTransports, [&](const TransportInfo& row) { return plain(row.name) == plain(name); });
+      kTransports, [&](const TransportInfo& row) { return plain_name(row.name) == plain_name(name); });
   return found == kTransports.end() ? nullptr : found;
 }
 

@@ -87,7 +87,7 @@ std::vector<StageEdge> split_edges(const Program& program, const Buckets& bucket
   return edges;
 }
 
-tl::expected<void, std::string> check_actions(const Program& program) {
+tl::expected<void, std::string> check_reductions(const Program& program) {
   for (const List& list : program.ranks) {
     for (const Action& action : list) {
       const bool gathers = action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
@@ -123,7 +123,7 @@ tl::expected<Program, std::string> split_into_buckets(const Program& program, co
   const auto counts = counts_of(program, options.counts);
   if (!counts) return tl::unexpected(counts.error());
   if (std::ranges::max(*counts) == 1) return program;
-  if (auto checked = check_actions(program); !checked) return tl::unexpected(checked.error());
+  if (auto checked = check_reductions(program); !checked) return tl::unexpected(checked.error());
   const Buckets places(*counts);
   Program result = program;
   result.edges = split_edges(program, places);

@@ -67,7 +67,7 @@ std::int64_t last_backward_slot(const Shape& shape, std::int32_t stage) {
   return last;
 }
 
-std::vector<Action> rank_actions(const Shape& shape, std::int32_t rank) {
+std::vector<Action> chimera_actions(const Shape& shape, std::int32_t rank) {
   const std::int32_t mirror = shape.stages - 1 - rank;
   std::vector<SlottedAction> slotted;
   slotted.reserve(2 * index(shape.microbatches) + 2);
@@ -114,7 +114,7 @@ Generated chimera(const Shape& shape) {
   if (auto taken = chimera_takes(shape); !taken) return tl::unexpected(taken.error());
   Program program = bidirectional_program("chimera", shape, route_of(shape));
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-    program.ranks[static_cast<std::size_t>(rank)] = rank_actions(shape, rank);
+    program.ranks[static_cast<std::size_t>(rank)] = chimera_actions(shape, rank);
   }
   if (shape.replica_sync == ReplicaSync::on && shape.reduction == Reduction::at_end)
     append_reductions(program);

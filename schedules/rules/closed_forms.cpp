@@ -59,21 +59,21 @@ Idle hanayo_idle(const Shape& shape) {
   return 2 * others(shape) * (1 + rounds);
 }
 
-constexpr std::string_view kAny = "any K and M";
+constexpr std::string_view kAnyShape = "any K and M";
 constexpr std::string_view kFilled = "M >= K";
 constexpr std::string_view kRounds = "M a multiple of K";
 
 constexpr std::array kClosedForms = {
-    ClosedForm{"naive", "3M(K-1)", kAny, true, one_rank_at_a_time},
-    ClosedForm{"gpipe", "3(K-1)", kAny, true, one_pass},
-    ClosedForm{"1f1b", "3(K-1)", kAny, true, one_pass},
+    ClosedForm{"naive", "3M(K-1)", kAnyShape, true, one_rank_at_a_time},
+    ClosedForm{"gpipe", "3(K-1)", kAnyShape, true, one_pass},
+    ClosedForm{"1f1b", "3(K-1)", kAnyShape, true, one_pass},
     ClosedForm{"interleaved", "3(K-1)", kRounds, true, one_pass_by_rounds},
     ClosedForm{"zb-h1", "K-1", kFilled, false, zero_bubble},
     ClosedForm{"zb-h2", "K-1", "M >= 2K-1", false, zero_bubble_twice_filled},
     ClosedForm{"zb-1p", "K-1", kFilled, false, zero_bubble},
     ClosedForm{"zb-2p", "K-1", kFilled, false, zero_bubble},
-    ClosedForm{"eager-1f1b", "3(K-1)", kAny, true, one_pass},
-    ClosedForm{"kfkb", "3(K-1)", kAny, true, one_pass},
+    ClosedForm{"eager-1f1b", "3(K-1)", kAnyShape, true, one_pass},
+    ClosedForm{"kfkb", "3(K-1)", kAnyShape, true, one_pass},
     ClosedForm{"seq-1f1b", "3(K-1)/q", "M q >= K", true, one_sliced_pass},
     ClosedForm{"looped-bfs", "3(K-1)", kFilled, true, one_pass_if_filled},
     ClosedForm{"interleaved-zero-bubble", "K-1", kRounds, false, zero_bubble_by_rounds},
@@ -82,9 +82,9 @@ constexpr std::array kClosedForms = {
     ClosedForm{"dualpipe", "K-2", "even K, even M >= 2K", false, dual_pipe_idle},
     ClosedForm{"dualpipe-v", "2(K-1)", "M >= 2K", false, dual_pipe_v_idle},
     ClosedForm{"chimera", "(K-2)(1+M/K)", kRounds, false, chimera_idle},
-    ClosedForm{"gems", "(K-1)(2M+1)", kAny, false, gems_idle},
+    ClosedForm{"gems", "(K-1)(2M+1)", kAnyShape, false, gems_idle},
     ClosedForm{"hanayo", "2(K-1)(1+M/K)", "M a multiple of K, v = 2", false, hanayo_idle},
-    ClosedForm{"pipedream-2bw", "3(K-1)", kAny, true, one_pass},
+    ClosedForm{"pipedream-2bw", "3(K-1)", kAnyShape, true, one_pass},
 };
 
 }  // namespace

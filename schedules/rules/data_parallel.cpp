@@ -20,7 +20,7 @@
 namespace penstock {
 namespace {
 
-std::vector<Action> rank_actions(const Shape& shape, std::int32_t rank, std::int32_t ranks) {
+std::vector<Action> replica_actions(const Shape& shape, std::int32_t rank, std::int32_t ranks) {
   std::vector<Action> list;
   const bool overlapped = shape.reduction == Reduction::overlapped && shape.replica_sync == ReplicaSync::on;
   const std::int32_t deepest = shape.stages - 1;
@@ -54,7 +54,7 @@ Generated data_parallel(const Shape& shape) {
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
     everywhere.ranks.push_back(rank);
     everywhere.route.push_back(rank);
-    program.ranks.push_back(rank_actions(shape, rank, ranks));
+    program.ranks.push_back(replica_actions(shape, rank, ranks));
   }
   program.placement.stages.assign(static_cast<std::size_t>(shape.stages), everywhere);
   return program;

@@ -14,6 +14,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -390,15 +391,6 @@ const std::vector<ScheduleInfo>& table() {
   return rows;
 }
 
-std::string plain(std::string_view name) {
-  std::string letters;
-  for (const char c : name) {
-    if (c != '-' && c != '_')
-      letters.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
-  }
-  return letters;
-}
-
 }  // namespace
 
 std::span<const ScheduleInfo> schedule_table() { return table(); }
@@ -406,11 +398,11 @@ std::span<const ScheduleInfo> schedule_table() { return table(); }
 const ScheduleInfo* find_schedule(std::string_view name) {
   const auto spelled_so = std::ranges::find(table(), name, &ScheduleInfo::name);
   if (spelled_so != table().end()) return &*spelled_so;
-  const std::string wanted = plain(name);
+  const std::string wanted = plain_name(name);
   for (const ScheduleInfo& row : table()) {
-    if (plain(row.name) == wanted) return &row;
+    if (plain_name(row.name) == wanted) return &row;
     for (const std::string_view alias : row.aliases) {
-      if (plain(alias) == wanted) return &row;
+      if (plain_name(alias) == wanted) return &row;
     }
   }
   return nullptr;

@@ -59,7 +59,7 @@ class PatternList {
   std::vector<Action> actions_;
 };
 
-std::vector<Action> rank_actions(const Shape& shape, std::int32_t rank) {
+std::vector<Action> zbv_actions(const Shape& shape, std::int32_t rank) {
   const std::int32_t pattern = std::max(shape.microbatches, 2 * shape.stages - 1);
   const std::int32_t after = shape.stages - rank;
   PatternList list(rank, 2 * shape.stages - 1 - rank, shape.microbatches);
@@ -93,7 +93,7 @@ std::vector<Action> rank_actions(const Shape& shape, std::int32_t rank) {
 Generated zbv_zero_bubble(const Shape& shape) {
   Program program = zigzag_program("zbv-zero-bubble", shape);
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-    program.ranks[static_cast<std::size_t>(rank)] = rank_actions(shape, rank);
+    program.ranks[static_cast<std::size_t>(rank)] = zbv_actions(shape, rank);
   }
   append_steps(program);
   insert_recompute(program, shape);

@@ -38,12 +38,12 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kAny = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kAnyCount = std::numeric_limits<std::int32_t>::max();
 
 /// How many of `size` bytes fit into `room`; 0 where it is negative.
 std::int64_t fitting(Bytes room, Bytes size) {
   if (room < 0) return 0;
-  return size <= 0 ? kAny : std::min(kAny, room / size);
+  return size <= 0 ? kAnyCount : std::min(kAnyCount, room / size);
 }
 
 /// Times of the way of a microbatch that meets nobody.

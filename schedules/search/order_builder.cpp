@@ -32,8 +32,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::array<ActionKind, 3> kKinds = {ActionKind::forward, ActionKind::backward_input,
-                                              ActionKind::backward_weight};
+constexpr std::array<ActionKind, 3> kPassKinds = {ActionKind::forward, ActionKind::backward_input,
+                                                  ActionKind::backward_weight};
 
 /// `base` and `slope` for each of `steps`, and `more` of its own; at most 2^30.
 std::int32_t cap(double base, double slope, std::int32_t steps, const std::vector<std::int8_t>& more,
@@ -58,7 +58,7 @@ OrderBuilder::OrderBuilder(const OrderCosts& costs, Objective objective, std::in
       forward_arrivals_(costs.stages.size() * index(microbatches), 0),
       input_arrivals_(forward_arrivals_.size(), 0),
       owed_(forward_arrivals_.size(), 0),
-      order_(kKinds.size() * forward_arrivals_.size(), 0),
+      order_(kPassKinds.size() * forward_arrivals_.size(), 0),
       wakings_(static_cast<std::int32_t>(ranks_.size())) {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].limit = costs.memory_limit[rank];
   add_chunks(costs);
@@ -74,8 +74,8 @@ void OrderBuilder::add_chunks(const OrderCosts& costs) {
     Chunk& chunk = chunks_[index(chunk_of_stage.back())];
     chunk.stage = static_cast<std::int32_t>(stage);
     chunk.rank = rank;
-    for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
-      chunk.durations[kind] = duration_ns(cost, kKinds[kind]);
+    for (std::size_t kind = 0; kind < kPassKinds.size(); ++kind) {
+      chunk.durations[kind] = duration_ns(cost, kPassKinds[kind]);
       ranks_[index(rank)].busy += microbatches_ * chunk.durations[kind];
     }
     chunk.released = {-cost.kept, cost.released_by_input, cost.kept - cost.released_by_input};
@@ -116,7 +116,7 @@ void OrderBuilder::prepare_run(const OrderRules& rules, Ns limit) {
             cap(rules.in_flight, rules.in_flight_per_rank, ranks - 1 - number, rules.more_in_flight, number),
         .forwards_left = microbatches_ * chunks_per_rank_,
         .owed_at = at(number * chunks_per_rank_, 0),
-        .order_at = kKinds.size() * at(number * chunks_per_rank_, 0),
+        .order_at = kPassKinds.size() * at(number * chunks_per_rank_, 0),
         .busy = before.busy,
         .limit = before.limit};
     wakings_.set(number, kNever);
@@ -368,11 +368,11 @@ std::vector<std::vector<Action>> OrderBuilder::lists() const {
   std::vector<std::vector<Action>> lists(ranks_.size());
   std::vector<std::array<std::int32_t, 3>> counts(chunks_.size(), {0, 0, 0});
   for (std::int32_t number = 0; number < static_cast<std::int32_t>(ranks_.size()); ++number) {
-    const std::size_t from = kKinds.size() * at(number * chunks_per_rank_, 0);
+    const std::size_t from = kPassKinds.size() * at(number * chunks_per_rank_, 0);
     for (std::size_t place = from; place < ranks_[index(number)].order_at; ++place) {
-      const std::size_t chunk = index(order_[place]) / kKinds.size();
-      const std::size_t kind = index(order_[place]) % kKinds.size();
-      lists[index(number)].push_back(compute(kKinds[kind], chunks_[chunk].stage, counts[chunk][kind]++));
+      const std::size_t chunk = index(order_[place]) / kPassKinds.size();
+      const std::size_t kind = index(order_[place]) % kPassKinds.size();
+      lists[index(number)].push_back(compute(kPassKinds[kind], chunks_[chunk].stage, counts[chunk][kind]++));
     }
   }
   return lists;

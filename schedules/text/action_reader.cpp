@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
 constexpr std::size_t kLongestCompared = 64;  // a file may be one endless line
-constexpr int kKinds = static_cast<int>(ActionKind::step) + 1;
+constexpr int kActionKinds = static_cast<int>(ActionKind::step) + 1;
 
 using Done = tl::expected<void, TextFault>;
 
@@ -106,7 +106,7 @@ bool is_known(ActionKind kind, ActionForm form) {
 
 std::string_view nearest_letters(std::string_view word, ActionForm form) {
   std::vector<std::string_view> known;
-  for (int i = 0; i < kKinds; ++i) {
+  for (int i = 0; i < kActionKinds; ++i) {
     const auto kind = static_cast<ActionKind>(i);
     if (is_known(kind, form)) known.push_back(letters(kind));
   }

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kLongestShown = 40;
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
-bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
+bool is_decimal(char letter) { return letter >= '0' && letter <= '9'; }
 bool is_letter(char letter) {
   return (letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z') || letter == '_';
 }
@@ -59,7 +59,7 @@ std::string_view TextCursor::take_rest() {
 }
 
 tl::expected<std::int32_t, TextFault> TextCursor::take_number(std::string_view what) {
-  if (!is_digit(peek())) return fault(what);
+  if (!is_decimal(peek())) return fault(what);
   std::int32_t number = 0;
   const char* const begin = text_.data() + at_;
   const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), number);

@@ -52,9 +52,9 @@ std::int64_t forwards_of(const Program& program) {
 }
 
 RunFigures run_figures(const Result& result) {
-  RunFigures figures{.makespan_ns = result.makespan_ns, .idle_over_total = result.bubble.idle_over_total};
-  for (const RankReport& rank : result.ranks)
-    figures.peak_bytes = std::max(figures.peak_bytes, rank.memory.peak_bytes);
+  RunFigures figures{.makespan_ns = result.makespan_ns,
+                     .idle_over_total = result.bubble.idle_over_total,
+                     .peak_bytes = highest_peak_bytes(result)};
   if (const auto& model = result.throughput.model) {
     figures.rates = ReachedRates{.tokens_per_second = model->tokens_per_second,
                                  .tokens_per_second_per_device = model->tokens_per_second_per_device,

@@ -34,14 +34,14 @@ namespace {
 
 /// Messages that never overlap in time with each other: those of one queue between two ranks, or one hop of
 /// the rings of one group of ranks, each of which has one queue for its collectives.
-using Stream = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
+using MessageStream = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
 class LinkUsers {
  public:
   explicit LinkUsers(const Experiment& experiment) : cluster_(experiment.cluster) {}
 
   /// True when another stream crosses a link of limited bandwidth on this route, too.
-  bool add(const Stream& stream, std::int32_t from, std::int32_t to) {
+  bool add(const MessageStream& stream, std::int32_t from, std::int32_t to) {
     bool shared = false;
     for (const std::int32_t link : cluster_.route(from, to).links) {
       if (!std::isfinite(cluster_.link_bytes_per_second(link))) continue;
@@ -53,11 +53,11 @@ class LinkUsers {
 
  private:
   const Cluster& cluster_;
-  std::map<std::int32_t, Stream> first_user_;
+  std::map<std::int32_t, MessageStream> first_user_;
 };
 
 /// Only `boundary` and `direction` channels let one pair of ranks have two transfers under way.
-Stream stream_of(const Action& send, std::int32_t from, std::int32_t to, ChannelModel model) {
+MessageStream stream_of(const Action& send, std::int32_t from, std::int32_t to, ChannelModel model) {
   switch (model) {
     case ChannelModel::rank:
     case ChannelModel::pair:
@@ -114,11 +114,11 @@ bool links_are_shared(const Experiment& experiment) {
   LinkUsers users(experiment);
   Groups groups(experiment);
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
-    std::vector<Stream> known;  // from this rank; few, of many messages each
+    std::vector<MessageStream> known;  // from this rank; few, of many messages each
     for (const Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
       if (is_send(action.kind)) {
         const std::int32_t to = program.placement.rank_of(action.peer, action.microbatch);
-        const Stream stream = stream_of(action, rank, to, experiment.channels.model);
+        const MessageStream stream = stream_of(action, rank, to, experiment.channels.model);
         if (std::ranges::find(known, stream) != known.end()) continue;
         known.push_back(stream);
         if (users.add(stream, rank, to)) return true;

@@ -32,11 +32,11 @@
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
 #include "sim/runs/simulate.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr double kNano = 1e-9;
 constexpr double kMillion = 1e6;
 
 // --- the equations ----------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::
                 {layer, microbatches * layers},
                 {layer + 1, microbatches}},
       .value = 1};
-  for (auto& [unknown, coefficient] : equation.terms) coefficient *= kNano / row.seconds;
+  for (auto& [unknown, coefficient] : equation.terms) coefficient *= kSecondsPerNanosecond / row.seconds;
   return equation;
 }
 
@@ -102,7 +102,7 @@ double seconds_on_one_stage(const IterationCosts& costs, const Iteration& row) {
   const ModelPartSize all{.layers = row.layers, .has_embedding = true, .has_head = true};
   const Ns ns = row.microbatches * microbatch_ns(costs.layers.at(row.kind), all) +
                 step_ns(costs, row.kind, all, row.data);
-  return static_cast<double>(ns) * kNano;
+  return static_cast<double>(ns) * kSecondsPerNanosecond;
 }
 
 std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, std::int64_t vocabulary) {
@@ -129,7 +129,7 @@ tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
   options.figures = WantedFigures::of_rows;
   const auto prediction = predict(run.scenario, options);
   if (!prediction) return tl::unexpected(fmt::format("{}: {}", run.id, prediction.error().message));
-  return static_cast<double>(prediction->result.makespan_ns) * kNano;
+  return static_cast<double>(prediction->result.makespan_ns) * kSecondsPerNanosecond;
 }
 
 std::optional<RunGroup> not_fitted(const RunsReport& report) {

@@ -39,15 +39,15 @@ struct ColumnName {
   std::string_view name;
   std::string_view of_vtrain;
 };
-constexpr auto kColumns = std::to_array<ColumnName>({{"global_batch_size", "global batch"},
-                                                     {"micro_batch_size", "micro batch"},
-                                                     {"hidden", "hidden size"},
-                                                     {"heads", "attention heads"},
-                                                     {"layers", "layers"},
-                                                     {"sequence", "sequence length"},
-                                                     {"tensor", "tensor parallelism"},
-                                                     {"data", "data parallelism"},
-                                                     {"stages", "pipeline parallelism"}});
+constexpr auto kIterationColumns = std::to_array<ColumnName>({{"global_batch_size", "global batch"},
+                                                              {"micro_batch_size", "micro batch"},
+                                                              {"hidden", "hidden size"},
+                                                              {"heads", "attention heads"},
+                                                              {"layers", "layers"},
+                                                              {"sequence", "sequence length"},
+                                                              {"tensor", "tensor parallelism"},
+                                                              {"data", "data parallelism"},
+                                                              {"stages", "pipeline parallelism"}});
 constexpr std::string_view kDevices = "devices";
 constexpr std::string_view kSeconds = "step_seconds";
 constexpr std::string_view kMilliseconds = "iteration time (ms)";
@@ -59,7 +59,7 @@ std::string plain_name(std::string_view cell) {
   std::string name(cell);
   std::ranges::transform(name, name.begin(),
                          [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  for (const ColumnName& column : kColumns) {
+  for (const ColumnName& column : kIterationColumns) {
     if (name == column.of_vtrain) return std::string(column.name);
   }
   return name == "gpus" ? std::string(kDevices) : name;
@@ -69,7 +69,7 @@ std::string plain_name(std::string_view cell) {
 using Places = std::map<std::string, std::size_t, std::less<>>;
 
 std::optional<std::string> missing_column(const Places& places) {
-  for (const ColumnName& column : kColumns) {
+  for (const ColumnName& column : kIterationColumns) {
     if (!places.contains(column.name))
       return fmt::format("expected a column \"{}\" (or \"{}\")", column.name, column.of_vtrain);
   }

@@ -38,7 +38,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::array<std::string_view, 25> kColumns = {
+constexpr std::array<std::string_view, 25> kRunColumns = {
     "id",       "source",           "model",          "device",       "precision",        "devices",
     "tensor",   "stages",           "virtual_stages", "context",      "context_exchange", "expert",
     "data",     "micro_batch_size", "microbatches",   "sequence",     "layers",           "layer_split",
@@ -196,6 +196,11 @@ tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& arc
 
 }  // namespace
 
+std::string model_name(const std::string& file) {
+  const std::size_t begin = file.rfind('/') + 1;  // 0 without a folder
+  return file.substr(begin, file.rfind('.') - begin);
+}
+
 tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return tl::unexpected(text.error());
@@ -207,7 +212,7 @@ tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& fi
 
 tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view text, const std::string& file,
                                                             const TextOfModel& text_of) {
-  const auto table = CsvTable::parse(text, kColumns);
+  const auto table = CsvTable::parse(text, kRunColumns);
   if (!table) return tl::unexpected(fmt::format("{}:{}", file, table.error()));
   MeasuredRuns runs{.header = table->header(), .runs = {}};
   Architectures architectures(text_of);

@@ -23,11 +23,10 @@
 #include "sim/measured/group_errors.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/run_prices.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
-
-constexpr double kGibibyte = 1024.0 * 1024 * 1024;
 
 /// Source, device and precision.
 using Site = std::array<std::string, 3>;
@@ -53,12 +52,6 @@ tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& run
 
 bool is_same(const MeasuredRun& a, const MeasuredRun& b) {
   return a.id == b.id && a.step_seconds == b.step_seconds && a.scenario.model == b.scenario.model;
-}
-
-std::string model_name(const std::string& file) {
-  const std::size_t begin = file.rfind('/') == std::string::npos ? 0 : file.rfind('/') + 1;
-  const std::string name = file.substr(begin);
-  return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
 }
 
 std::vector<RunGroup> groups_of(const MeasuredRuns& runs, const std::vector<PredictedRun>& rows) {
@@ -99,7 +92,7 @@ PredictedRun predicted(const MeasuredRun& run, const RunPrices& prices, const De
   row.error = row.predicted_seconds / row.measured_seconds - 1;
   if (run.peak_gib) {
     row.measured_gib = run.peak_gib;
-    row.predicted_gib = static_cast<double>(prices.peak_bytes()) / kGibibyte;
+    row.predicted_gib = static_cast<double>(prices.peak_bytes()) / kBytesPerGibibyte;
     row.memory_error = *row.predicted_gib / *row.measured_gib - 1;
   }
   return row;

@@ -21,11 +21,10 @@
 #include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/runs/simulate.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
-
-constexpr double kNano = 1e-9;
 
 Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.device.sustained = constants.sustained;
@@ -33,12 +32,6 @@ Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.device.collectives = constants.collectives;
   work.device.step_fraction = constants.step_fraction;
   return work;
-}
-
-Bytes fullest(const Result& result) {
-  Bytes peak = 0;
-  for (const RankReport& rank : result.ranks) peak = std::max(peak, rank.memory.peak_bytes);
-  return peak;
 }
 
 }  // namespace
@@ -60,7 +53,7 @@ tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
   const auto result = simulate(*experiment, options);
   if (!result) return tl::unexpected(result.error().message);
   RunPrices run;
-  run.peak_bytes_ = fullest(*result);
+  run.peak_bytes_ = highest_peak_bytes(*result);
   const FlatProgram flat =
       flatten(experiment->program, experiment->costs,
               {.channels = experiment->channels, .iterations = experiment->program.iterations});
@@ -74,7 +67,7 @@ tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
 double RunPrices::step_seconds(const DeviceConstants& constants) const {
   Experiment experiment = experiment_;
   set_times(experiment.costs, prices_, with_constants(prices_.work, constants));
-  return static_cast<double>(makespan_ns(tape_, tape_costs(tape_, experiment))) * kNano;
+  return static_cast<double>(makespan_ns(tape_, tape_costs(tape_, experiment))) * kSecondsPerNanosecond;
 }
 
 }  // namespace penstock

@@ -164,8 +164,7 @@ tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned)
   if (const auto rate = result->throughput.steady_samples_per_second)
     evaluation.simulated_period_ns = samples * 1e9 / *rate;
   evaluation.stage_peaks = peaks_of_stages(plan, *result);
-  evaluation.out_of_memory =
-      std::ranges::any_of(result->ranks, [](const RankReport& rank) { return rank.memory.out_of_memory(); });
+  evaluation.out_of_memory = any_out_of_memory(*result);
   evaluation.notes = std::move(result->notes);
   evaluation.bytes_per_sample = bytes_per_minibatch(plan) / samples;
   evaluation.data_parallel_bytes_per_sample = bytes_per_minibatch(data_parallel(plan)) / samples;

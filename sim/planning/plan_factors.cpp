@@ -45,14 +45,14 @@ std::vector<FactorSet> sets_to_simulate() {
   return sets;
 }
 
-using Periods = std::map<FactorSet, StreamPeriod>;
+using PeriodBySet = std::map<FactorSet, StreamPeriod>;
 
-tl::expected<Periods, std::string> simulated_periods(const PlannedScenario& planned) {
+tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& planned) {
   const std::vector<FactorSet> sets = sets_to_simulate();
   std::vector<tl::expected<StreamPeriod, std::string>> simulated(sets.size());
   tbb::parallel_for(std::size_t{0}, sets.size(),
                     [&](std::size_t i) { simulated[i] = simulated_period(planned, sets[i]); });
-  Periods periods;
+  PeriodBySet periods;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     if (!simulated[i]) return tl::unexpected(std::move(simulated[i].error()));
     periods[sets[i]] = *simulated[i];

@@ -74,17 +74,17 @@ std::vector<Planned> plans_of(const Scenario& scenario, const PlanOptions& optio
   return plans;
 }
 
-using Periods = std::map<PlanShape, double>;
+using PlanPeriods = std::map<PlanShape, double>;
 
 /// The simulated period of every different plan.
-tl::expected<Periods, std::string> simulated_periods(const std::vector<Planned>& plans) {
+tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Planned>& plans) {
   std::map<PlanShape, std::size_t> first_of;
   for (std::size_t i = 0; i < plans.size(); ++i) first_of.try_emplace(shape_of(plans[i]->plan), i);
   const std::vector<std::pair<PlanShape, std::size_t>> different(first_of.begin(), first_of.end());
   std::vector<tl::expected<PlanEvaluation, std::string>> evaluations(different.size());
   tbb::parallel_for(std::size_t{0}, different.size(),
                     [&](std::size_t i) { evaluations[i] = evaluate_plan(*plans[different[i].second]); });
-  Periods periods;
+  PlanPeriods periods;
   for (std::size_t i = 0; i < different.size(); ++i) {
     if (!evaluations[i]) return tl::unexpected(std::move(evaluations[i].error()));
     periods[different[i].first] = evaluations[i]->simulated_period_ns;
@@ -101,7 +101,7 @@ Regret regret_of(std::vector<double> periods, double best) {
 }
 
 /// The trials of one level; `truth` is the plan made from the true profile.
-RegretRow row_of(std::span<const Planned> trials, const PipelinePlan& truth, const Periods& simulated) {
+RegretRow row_of(std::span<const Planned> trials, const PipelinePlan& truth, const PlanPeriods& simulated) {
   const PlanShape best = shape_of(truth);
   RegretRow row;
   std::vector<double> recurrence_periods;

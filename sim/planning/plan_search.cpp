@@ -43,9 +43,9 @@ constexpr int kMostLonger = 24;        // plans that are given a longer stream
 constexpr int kMostSettled = 3;        // and one as long as `simulate` takes
 constexpr std::size_t kImproved = 12;  // starts, beside the best of each family
 
-class Search {
+class PlanSearch {
  public:
-  Search(const Scenario& scenario, const PlanningTask& task, std::int64_t simulations)
+  PlanSearch(const Scenario& scenario, const PlanningTask& task, std::int64_t simulations)
       : task_(task),
         most_simulations_(simulations),
         trials_(scenario, task),
@@ -288,7 +288,7 @@ tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, co
   anywhere.memory_limit.reset();
   if (auto plan = plan_pipeline(task->layers, task->levels, anywhere); !plan)
     return tl::unexpected(plan.error());
-  return Search(scenario, *task, simulations).run();
+  return PlanSearch(scenario, *task, simulations).run();
 }
 
 tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Scenario& scenario,

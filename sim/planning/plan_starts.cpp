@@ -29,7 +29,7 @@ namespace penstock {
 namespace {
 
 constexpr std::int32_t kMostEvenStages = 16;
-constexpr std::int32_t kBuckets = 4;
+constexpr std::int32_t kTriedBuckets = 4;
 
 struct Proposer {
   PlanObjective objective;
@@ -155,8 +155,8 @@ std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& t
   std::vector<PlanStart> variants;
   if (reduces(start.choice)) {
     PlanStart& in_buckets = variants.emplace_back(start);
-    in_buckets.name += fmt::format(", {} buckets", kBuckets);
-    in_buckets.choice.buckets = kBuckets;
+    in_buckets.name += fmt::format(", {} buckets", kTriedBuckets);
+    in_buckets.choice.buckets = kTriedBuckets;
   }
   if (start.choice.stages() > 1) {
     PlanStart& deeper = variants.emplace_back(start);

@@ -48,8 +48,7 @@ Bytes peak_of(const ShardedModel& model) {
   const Program program = program_of(model);
   const auto result = simulate_uniform(program, costs_of(model, program), 0, SteadyState::skip);
   if (!result) throw std::logic_error(result.error());
-  return std::ranges::max(result->ranks, {}, [](const RankReport& rank) { return rank.memory.peak_bytes; })
-      .memory.peak_bytes;
+  return highest_peak_bytes(*result);
 }
 
 Bytes sent_bytes(const ShardedModel& model) {

@@ -24,18 +24,12 @@ std::string_view text_named(std::string_view name) {
   return text->text;
 }
 
-/// "../models/gpt3-175b.json" as "gpt3-175b".
-std::string stem_of(const std::string& file) {
-  const std::size_t begin = file.rfind('/') + 1;
-  return file.substr(begin, file.rfind('.') - begin);
-}
-
 }  // namespace
 
 MeasuredRuns library_runs() {
   auto runs = parse_measured_runs(text_named("training_steps"), "training_steps.csv",
                                   [](const std::string& model) -> tl::expected<std::string, std::string> {
-                                    return std::string(text_named(stem_of(model)));
+                                    return std::string(text_named(model_name(model)));
                                   });
   if (!runs) throw std::logic_error(runs.error());
   return *std::move(runs);

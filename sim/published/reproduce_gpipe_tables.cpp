@@ -13,6 +13,7 @@
 #include "sim/planning/stage_memory.hpp"
 #include "sim/published/reproduce.hpp"
 #include "sim/published/reproduce_runs.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
@@ -94,7 +95,6 @@ void add_gain_from_microbatches(Figures& figures) {
 
 // --- table 1 --------------------------------------------------------------------------------------------
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr std::int64_t kWidth = 2048;
 constexpr std::int64_t kVocabulary = 32'000;
 constexpr std::int64_t kEmbedding = 2 * kVocabulary * kWidth;  // of tokens, at both ends
@@ -118,14 +118,16 @@ std::vector<Fullness> devices_of(std::int64_t layers, std::int32_t stages, doubl
     const bool first = stage == 0;
     const bool last = stage == stages - 1;
     const std::int64_t held = own * kBlock + (first ? kEmbedding / 2 : 0) + (last ? kEmbedding / 2 : 0);
-    StageState state{.weights = 4 * held,
-                     .gradients = 4 * held,
-                     .optimizer_state = 4 * held,
-                     .activations = std::llround(static_cast<double>(own) * activations_gib * kGiB)};
+    StageState state{
+        .weights = 4 * held,
+        .gradients = 4 * held,
+        .optimizer_state = 4 * held,
+        .activations = std::llround(static_cast<double>(own) * activations_gib * kBytesPerGibibyte)};
     const auto all = static_cast<double>(peak_of_one_stage(state));
     state.activations = 0;
     devices.push_back(
-        {.activations = (all - static_cast<double>(peak_of_one_stage(state))) / kGiB, .all = all / kGiB});
+        {.activations = (all - static_cast<double>(peak_of_one_stage(state))) / kBytesPerGibibyte,
+         .all = all / kBytesPerGibibyte});
   }
   return devices;
 }
@@ -170,7 +172,8 @@ void add_column(Figures& figures, const TransformerColumn& column) {
   const auto count = static_cast<double>(parameters(column.layers));
   figures.push_back(within(0.003, what + "millions of parameters", column.millions, count / 1e6));
   figures.push_back(noted(
-      within(0.01, what + "GiB of model parameters", column.parameters_gib, 12 * count / kGiB), swapped));
+      within(0.01, what + "GiB of model parameters", column.parameters_gib, 12 * count / kBytesPerGibibyte),
+      swapped));
   const double held = activations_gib(column.layers, column.devices, is_naive ? kPlainGiB : kCheckpointGiB);
   // A layer's activations come from these two columns.
   figures.push_back(

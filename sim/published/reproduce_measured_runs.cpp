@@ -19,12 +19,6 @@
 namespace penstock {
 namespace {
 
-/// "../models/gpt3-175b.json" as "gpt3-175b".
-std::string stem_of(const std::string& file) {
-  const std::size_t begin = file.rfind('/') + 1;
-  return file.substr(begin, file.rfind('.') - begin);
-}
-
 /// The runs of a model, or all others.
 MeasuredRuns part_of(const MeasuredRuns& runs, const std::string& model, bool is_of_model) {
   MeasuredRuns part{.header = runs.header, .runs = {}};
@@ -42,7 +36,7 @@ bool has_site(const MeasuredRuns& runs, const MeasuredRun& of) {
 
 /// Why a prediction tests nothing of the step; empty: it does.
 std::string taken_from_rows(const MeasuredRun& run, bool is_fitted_elsewhere) {
-  if (stem_of(run.model) == "deepseek-v2")
+  if (model_name(run.model) == "deepseek-v2")
     return "2.5 ms of a layer of experts that no known kernel explains are out of these rows";
   // Neither factor is out of a step: A100's and B200's are those of kernels.
   const bool is_own_factor = run.device == "a100-sxm" || run.device == "b200-sxm";

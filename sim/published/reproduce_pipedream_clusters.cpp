@@ -21,7 +21,7 @@ namespace {
 
 using Figures = std::vector<ReproducedFigure>;
 
-constexpr std::int32_t kWorkers = 16;
+constexpr std::int32_t kClusterWorkers = 16;
 constexpr std::int32_t kVggConvolutions = 33;      // layers before the first fully connected one
 constexpr std::int32_t kAlexNetConvolutions = 13;  // layers before it and its View and Dropout
 constexpr double kWorkerGiB = 16;
@@ -34,7 +34,7 @@ void add_run(Figures& figures, const std::string& what, const ClusterRun& run) {
 }
 
 /// The three ways to train one model on 16 workers, before anything is claimed of them.
-struct Ways {
+struct ThreeWays {
   Scenario scenario;
   ClusterRun data_parallel;
   ClusterRun planned;
@@ -42,21 +42,21 @@ struct Ways {
 };
 
 /// Shows them all.
-Ways add_ways(Figures& figures, const Training& training, const ClusterSpec& cluster,
-              const PlanOptions& options) {
+ThreeWays add_ways(Figures& figures, const Training& training, const ClusterSpec& cluster,
+                   const PlanOptions& options) {
   const Scenario scenario = training_scenario(training, cluster);
   PlanOptions straight = options;
   straight.form = PlanForm::straight;
-  Ways ways{.scenario = scenario,
-            .data_parallel = data_parallel_run(scenario, kWorkers),
-            .planned = planned_run(scenario, options),
-            .straight = planned_run(scenario, straight)};
+  ThreeWays ways{.scenario = scenario,
+                 .data_parallel = data_parallel_run(scenario, kClusterWorkers),
+                 .planned = planned_run(scenario, options),
+                 .straight = planned_run(scenario, straight)};
   const std::string title = training.title;
   add_run(figures, title + ", data parallel on 16", ways.data_parallel);
   figures.push_back(noted(
       no_less(title + ", data parallel: buckets beside the backward pass over all at its end, samples/s",
               ways.data_parallel.samples_per_second /
-                  data_parallel_run(scenario, kWorkers, Reduction::at_end).samples_per_second),
+                  data_parallel_run(scenario, kClusterWorkers, Reduction::at_end).samples_per_second),
       "as Horovod and DDP do it"));
   add_run(figures, fmt::format("{}, planned {}", title, ways.planned.configuration), ways.planned);
   add_run(figures, fmt::format("{}, straight on {}", title, ways.straight.stages_gib.size()), ways.straight);
@@ -77,7 +77,7 @@ void add_victory(Figures& figures, const std::string& what, const ClusterRun& pi
 
 /// Why the plan of the recurrence falls short of the released one: replicas reduce their gradients together,
 /// so they send together, and NOAM leaves them to wait. One minibatch more in flight hides a part of that.
-void add_lock_step(Figures& figures, const Training& training, const Ways& ways) {
+void add_lock_step(Figures& figures, const Training& training, const ThreeWays& ways) {
   const ClusterRun deeper = deeper_planned_run(ways.scenario, {}, 1);
   const std::string what = fmt::format("{}, planned {} over data parallelism: samples/s", training.title,
                                        ways.planned.configuration);
@@ -93,7 +93,7 @@ void add_lock_step(Figures& figures, const Training& training, const Ways& ways)
 /// Convolutions on 15 workers, fully connected layers on one, as the repository has it for 16 workers.
 void add_released(Figures& figures, const Training& training, const ClusterSpec& cluster,
                   std::int32_t convolutions) {
-  const Ways ways = add_ways(figures, training, cluster, {});
+  const ThreeWays ways = add_ways(figures, training, cluster, {});
   const ClusterRun released = pipeline_run(ways.scenario, {.cuts = {convolutions}, .replicas = {15, 1}});
   const std::string what = std::string(training.title) + ", released 15-1";
   add_run(figures, what, released);
@@ -103,8 +103,8 @@ void add_released(Figures& figures, const Training& training, const ClusterSpec&
 
 PlanOptions without_limit() { return {.memory_limit = std::numeric_limits<Bytes>::max()}; }
 
-Ways add_resnet(Figures& figures, const ClusterSpec& cluster) {
-  Ways ways = add_ways(figures, kResNet50, cluster, without_limit());
+ThreeWays add_resnet(Figures& figures, const ClusterSpec& cluster) {
+  ThreeWays ways = add_ways(figures, kResNet50, cluster, without_limit());
   figures.push_back(no_less("ResNet-50, data parallelism over the planned pipeline: samples/s",
                             ways.data_parallel.samples_per_second / ways.planned.samples_per_second));
   figures.push_back(no_less("ResNet-50, data parallelism over the straight pipeline: samples/s",
@@ -121,11 +121,11 @@ std::vector<ReproducedFigure> reproduce_pipedream_cluster_a() {
   Figures figures;
   add_released(figures, kVgg16, cluster, kVggConvolutions);
   add_released(figures, kAlexNet, cluster, kAlexNetConvolutions);
-  const Ways resnet = add_resnet(figures, cluster);
+  const ThreeWays resnet = add_resnet(figures, cluster);
   figures.push_back(
       noted({.what = "ResNet-50: stages of the plan", .published = 1, .predicted = stages_of(resnet.planned)},
             "data parallelism is what the recurrence plans"));
-  const Ways gnmt = add_ways(figures, kGnmt8, cluster, {});
+  const ThreeWays gnmt = add_ways(figures, kGnmt8, cluster, {});
   add_victory(figures, "GNMT-8, straight", gnmt.straight, gnmt.data_parallel);
   add_victory(figures, "GNMT-8, planned " + gnmt.planned.configuration, gnmt.planned, gnmt.data_parallel);
   return figures;
@@ -136,11 +136,11 @@ std::vector<ReproducedFigure> reproduce_pipedream_cluster_b() {
   Figures figures;
   add_released(figures, kVgg16, cluster, kVggConvolutions);
   add_released(figures, kAlexNet, cluster, kAlexNetConvolutions);
-  const Ways resnet = add_resnet(figures, cluster);
+  const ThreeWays resnet = add_resnet(figures, cluster);
   figures.push_back(
       noted({.what = "ResNet-50: stages of the plan", .published = 1, .predicted = stages_of(resnet.planned)},
             "data parallelism is what the recurrence plans"));
-  const Ways gnmt = add_ways(figures, kGnmt8, cluster, {});
+  const ThreeWays gnmt = add_ways(figures, kGnmt8, cluster, {});
   figures.push_back(noted(shown("GNMT-8, straight over data parallelism: samples/s",
                                 gnmt.straight.samples_per_second / gnmt.data_parallel.samples_per_second),
                           "the repository has no configuration of GNMT-8 for this cluster"));

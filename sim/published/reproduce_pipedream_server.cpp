@@ -20,17 +20,17 @@ namespace {
 
 using Figures = std::vector<ReproducedFigure>;
 
-constexpr std::int32_t kWorkers = 4;
+constexpr std::int32_t kServerWorkers = 4;
 const CutPipeline kVggOnFour{.cuts = {33}, .replicas = {3, 1}};
 const CutPipeline kAlexNetOnFour{.cuts = {13}, .replicas = {3, 1}};
 const CutPipeline kGnmtOnFour{.cuts = {}, .replicas = {1, 1, 1, 1}};
 
-struct Row {
+struct ServerRow {
   Training training;
   CutPipeline pipeline;
 };
 
-std::vector<Row> released_rows() {
+std::vector<ServerRow> released_rows() {
   return {{kVgg16, kVggOnFour}, {kAlexNet, kAlexNetOnFour}, {kGnmt8, kGnmtOnFour}};
 }
 
@@ -46,7 +46,7 @@ std::vector<std::int32_t> warmup_of_depth(std::int32_t depth, std::int32_t stage
 
 ClusterRun gnmt_at_depth(const ClusterSpec& cluster, std::int32_t depth) {
   CutPipeline pipeline = kGnmtOnFour;
-  pipeline.warmup = warmup_of_depth(depth, kWorkers);
+  pipeline.warmup = warmup_of_depth(depth, kServerWorkers);
   return pipeline_run(training_scenario(kGnmt8, cluster), pipeline);
 }
 
@@ -78,9 +78,9 @@ void add_depths(Figures& figures, const std::string& where, const ClusterSpec& c
 
 std::vector<ReproducedFigure> reproduce_pipedream_server() {
   Figures figures;
-  for (const Row& row : released_rows()) {
+  for (const ServerRow& row : released_rows()) {
     const Scenario scenario = training_scenario(row.training, pipedream_cluster("pipedream-a", 1));
-    const ClusterRun data_parallel = data_parallel_run(scenario, kWorkers);
+    const ClusterRun data_parallel = data_parallel_run(scenario, kServerWorkers);
     const ClusterRun pipeline = pipeline_run(scenario, row.pipeline);
     const std::string title = row.training.title;
     const std::string what = fmt::format("{}, {}", title, pipeline.configuration);
@@ -101,9 +101,9 @@ std::vector<ReproducedFigure> reproduce_pipedream_server() {
 
 std::vector<ReproducedFigure> reproduce_pipedream_memory() {
   Figures figures;
-  for (const Row& row : released_rows()) {
+  for (const ServerRow& row : released_rows()) {
     const Scenario scenario = training_scenario(row.training, pipedream_cluster("pipedream-a", 1));
-    const ClusterRun data_parallel = data_parallel_run(scenario, kWorkers);
+    const ClusterRun data_parallel = data_parallel_run(scenario, kServerWorkers);
     const ClusterRun pipeline = pipeline_run(scenario, row.pipeline);
     const std::string what = fmt::format("{}, {}", row.training.title, pipeline.configuration);
     figures.push_back(shown(fmt::format("{}, data parallel: GiB a worker", row.training.title),
@@ -117,8 +117,8 @@ std::vector<ReproducedFigure> reproduce_pipedream_memory() {
     figures.push_back(noted(no_more(what + ": fullest worker over data parallelism's, on a par",
                                     pipeline.fullest_gib() / data_parallel.fullest_gib(), kOnAPar),
                             "the paper says no number; the bound, 1.75, is ours"));
-    figures.push_back(
-        shown(what + ": mean worker over data parallelism's", sum / kWorkers / data_parallel.fullest_gib()));
+    figures.push_back(shown(what + ": mean worker over data parallelism's",
+                            sum / kServerWorkers / data_parallel.fullest_gib()));
   }
   return figures;
 }
@@ -126,7 +126,7 @@ std::vector<ReproducedFigure> reproduce_pipedream_memory() {
 std::vector<ReproducedFigure> reproduce_pipedream_in_flight() {
   Figures figures;
   add_depths(figures, "PCIe", pipedream_cluster("pipedream-a", 1));
-  ClusterSpec ethernet = pipedream_cluster("pipedream-a", kWorkers);
+  ClusterSpec ethernet = pipedream_cluster("pipedream-a", kServerWorkers);
   std::get<TwoLevelCluster>(ethernet.shape).devices_per_node = 1;
   add_depths(figures, "10 Gb/s", ethernet);
   return figures;
@@ -134,7 +134,7 @@ std::vector<ReproducedFigure> reproduce_pipedream_in_flight() {
 
 std::vector<ReproducedFigure> reproduce_flexflow() {
   Figures figures;
-  for (const Row& row : released_rows()) {
+  for (const ServerRow& row : released_rows()) {
     const Scenario scenario = training_scenario(row.training, pipedream_cluster("pipedream-a", 1));
     CutPipeline one_in_flight = row.pipeline;
     one_in_flight.warmup.assign(row.pipeline.replicas.size(), 0);

@@ -32,7 +32,7 @@ namespace {
 
 using Figures = std::vector<ReproducedFigure>;
 
-struct Row {
+struct TableOneRow {
   Training training;
   const char* preset;
   std::int32_t servers;
@@ -47,11 +47,11 @@ CutPipeline straight(std::int32_t stages) {
   return {.cuts = {}, .replicas = std::vector<std::int32_t>(static_cast<std::size_t>(stages), 1)};
 }
 
-const Row kVggOnA{kVgg16, "pipedream-a", 4, 4, kVgg, 5.28};
-const Row kAlexNetOnA{kAlexNet, "pipedream-a", 4, 4, kAlex, 4.92};
-const Row kAlexNetOnB{kAlexNet, "pipedream-b", 2, 8, kAlex, 2.04};
+const TableOneRow kVggOnA{kVgg16, "pipedream-a", 4, 4, kVgg, 5.28};
+const TableOneRow kAlexNetOnA{kAlexNet, "pipedream-a", 4, 4, kAlex, 4.92};
+const TableOneRow kAlexNetOnB{kAlexNet, "pipedream-b", 2, 8, kAlex, 2.04};
 
-std::vector<Row> rows() {
+std::vector<TableOneRow> rows() {
   return {kVggOnA,
           {kVgg16, "pipedream-b", 2, 8, kVgg, 2.98},
           kAlexNetOnA,
@@ -61,7 +61,7 @@ std::vector<Row> rows() {
 }
 
 /// Links of which that part is reached.
-ClusterSpec cluster_of(const Row& row, double part) {
+ClusterSpec cluster_of(const TableOneRow& row, double part) {
   ClusterSpec cluster = pipedream_cluster(row.preset, row.servers);
   auto& shape = std::get<TwoLevelCluster>(cluster.shape);
   shape.intra_bytes_per_second *= part;
@@ -69,13 +69,13 @@ ClusterSpec cluster_of(const Row& row, double part) {
   return cluster;
 }
 
-double data_parallel_rate(const Row& row, double nccl) {
+double data_parallel_rate(const TableOneRow& row, double nccl) {
   return data_parallel_run(training_scenario(row.training, cluster_of(row, nccl)),
                            row.servers * row.devices_per_server)
       .samples_per_second;
 }
 
-double pipeline_rate(const Row& row, double gloo) {
+double pipeline_rate(const TableOneRow& row, double gloo) {
   return pipeline_run(training_scenario(row.training, cluster_of(row, gloo)), row.pipeline)
       .samples_per_second;
 }
@@ -109,12 +109,12 @@ Parts both_fitted(const Parts& nccl) {
           .gloo = root([&](double gloo) { return pipeline_rate(kAlexNetOnB, gloo) - wanted; })};
 }
 
-bool is_same(const Row& a, const Row& b) {
+bool is_same(const TableOneRow& a, const TableOneRow& b) {
   return std::string(a.training.model) == b.training.model && std::string(a.preset) == b.preset &&
          a.servers == b.servers;
 }
 
-std::string what_of(const Row& row, const std::string& assumed) {
+std::string what_of(const TableOneRow& row, const std::string& assumed) {
   return fmt::format("{} on {} x {} ({}), {}: {}", row.training.title, row.servers, row.devices_per_server,
                      std::string(row.preset).back() == 'a' ? "A" : "B",
                      row.pipeline.replicas.size() == 2
@@ -127,18 +127,18 @@ std::string what_of(const Row& row, const std::string& assumed) {
 struct Attempt {
   std::string title;
   Parts parts;
-  std::vector<Row> fitted_on;
-  std::vector<Row> tested;
+  std::vector<TableOneRow> fitted_on;
+  std::vector<TableOneRow> tested;
   std::string why_missed;
 };
 
-bool has(const std::vector<Row>& some, const Row& row) {
-  return std::ranges::any_of(some, [&](const Row& other) { return is_same(other, row); });
+bool has(const std::vector<TableOneRow>& some, const TableOneRow& row) {
+  return std::ranges::any_of(some, [&](const TableOneRow& other) { return is_same(other, row); });
 }
 
 void add_rows(Figures& figures, const Attempt& attempt) {
   constexpr double kNear = 0.1;
-  for (const Row& row : rows()) {
+  for (const TableOneRow& row : rows()) {
     const double ratio = pipeline_rate(row, attempt.parts.gloo) / data_parallel_rate(row, attempt.parts.nccl);
     const std::string what = what_of(row, attempt.title);
     if (has(attempt.fitted_on, row)) {

@@ -49,7 +49,7 @@ ClusterSpec torus(std::int32_t rows, std::int32_t columns) {
   return {.shape = *std::move(cluster), .name = "torus"};
 }
 
-double samples_per_second(std::int32_t rows, std::int32_t columns) {
+double torus_rate(std::int32_t rows, std::int32_t columns) {
   return data_parallel_run(training_scenario(kTraining, torus(rows, columns)), rows * columns)
       .samples_per_second;
 }
@@ -66,7 +66,7 @@ std::vector<ReproducedFigure> reproduce_replicator() {
   double before = 1;
   for (const Torus& size : {Torus{4, 4}, Torus{4, 8}, Torus{8, 16}, Torus{16, 32}}) {
     const std::int32_t cores = size.rows * size.columns;
-    const double efficiency = samples_per_second(size.rows, size.columns) / cores / alone;
+    const double efficiency = torus_rate(size.rows, size.columns) / cores / alone;
     const std::string what = fmt::format("{} cores, global batch {}: ", cores, cores * kTraining.samples);
     figures.push_back(shown(what + "efficiency", efficiency));
     figures.push_back(no_more(what + "efficiency over that of fewer cores", efficiency / before));

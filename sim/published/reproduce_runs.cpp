@@ -25,9 +25,7 @@
 namespace penstock {
 namespace {
 
-constexpr double kUnitNs = 1e6;
-
-Ns nanoseconds(double units) { return std::llround(units * kUnitNs); }
+Ns unit_ns(double units) { return std::llround(units * kUnitNs); }
 
 }  // namespace
 
@@ -39,11 +37,11 @@ Result predicted_run(const std::string& schedule, const Shape& shape, const std:
   if (!program) throw std::logic_error(program.error());
   CostTable costs{.stages = {}, .edges = std::vector<EdgeCost>(stage_edges(*program).size())};
   for (const UnitTimes& stage : stages) {
-    costs.stages.push_back({.forward_ns = nanoseconds(stage.forward),
-                            .backward_ns = nanoseconds(stage.backward),
-                            .recompute_ns = nanoseconds(stage.recompute)});
+    costs.stages.push_back({.forward_ns = unit_ns(stage.forward),
+                            .backward_ns = unit_ns(stage.backward),
+                            .recompute_ns = unit_ns(stage.recompute)});
   }
-  auto result = simulate_uniform(*program, costs, nanoseconds(latency), SteadyState::find);
+  auto result = simulate_uniform(*program, costs, unit_ns(latency), SteadyState::find);
   if (!result) throw std::logic_error(result.error());
   return *std::move(result);
 }

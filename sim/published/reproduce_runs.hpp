@@ -18,6 +18,9 @@ struct UnitTimes {
   double recompute = 1;
 };
 
+/// What a unit of these papers lasts in a predicted run.
+inline constexpr double kUnitNs = 1e6;
+
 std::vector<UnitTimes> equal_stages(std::size_t count, const UnitTimes& times = {});
 
 /// The program of a shape that its generator takes; each message takes `latency` units.

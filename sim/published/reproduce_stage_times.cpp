@@ -24,13 +24,13 @@
 namespace penstock {
 namespace {
 
-constexpr std::array<std::string_view, 6> kColumns = {"case",       "method",      "M",
-                                                      "forward_us", "backward_us", "iteration_ms"};
+constexpr std::array<std::string_view, 6> kStageTimeColumns = {"case",       "method",      "M",
+                                                               "forward_us", "backward_us", "iteration_ms"};
 
 CsvTable measured_stages() {
   const auto text = std::ranges::find(library_texts(), "stage_times", &LibraryText::name);
   if (text == library_texts().end()) throw std::logic_error("the library has no stage_times");
-  auto table = CsvTable::parse(text->text, kColumns);
+  auto table = CsvTable::parse(text->text, kStageTimeColumns);
   if (!table) throw std::logic_error(table.error());
   return *std::move(table);
 }

@@ -26,7 +26,6 @@ namespace {
 using Figures = std::vector<ReproducedFigure>;
 using Drawing = std::vector<std::string>;  // by worker: "F0@0-1 B0@10-12", in units
 
-constexpr double kUnitNs = 1e6;              // of predicted_run()
 constexpr std::int32_t kStream = 64;         // minibatches, long enough to show a period
 constexpr std::int32_t kDrawnMinibatch = 4;  // the fifth, whose weights section 3.3 follows
 

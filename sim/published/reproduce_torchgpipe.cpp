@@ -13,6 +13,7 @@
 #include "schedules/ir/shape.hpp"
 #include "sim/published/reproduce.hpp"
 #include "sim/published/reproduce_runs.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
@@ -37,7 +38,6 @@ double speed_up(std::int32_t stages, std::int32_t microbatches, Checkpoint check
 }  // namespace
 
 std::vector<ReproducedFigure> reproduce_torchgpipe() {
-  constexpr double kGiB = 1024.0 * 1024 * 1024;
   const auto gain = [](std::int32_t stages) {
     return rate(stages, 32, Checkpoint::except_last) / rate(stages, 4, Checkpoint::except_last);
   };
@@ -59,11 +59,16 @@ std::vector<ReproducedFigure> reproduce_torchgpipe() {
       at_least("U-Net, 2 devices, M = 32: speed-up", 1.246, speed_up(2, 32, Checkpoint::except_last)),
       at_least("U-Net, 4 devices, M = 16: speed-up", 2.352, speed_up(4, 16, Checkpoint::except_last)),
       at_least("U-Net, 8 devices, M = 40: speed-up", 3.105, speed_up(8, 40, Checkpoint::except_last)),
-      within(0.005, "AmoebaNet-D (18, 208), 81.5 M parameters at 12 bytes: GiB", 0.91, 12 * 81.5e6 / kGiB),
-      within(0.005, "AmoebaNet-D (18, 416), 319.0 M parameters at 12 bytes: GiB", 3.57, 12 * 319.0e6 / kGiB),
-      within(0.005, "AmoebaNet-D (18, 544), 542.7 M parameters at 12 bytes: GiB", 6.07, 12 * 542.7e6 / kGiB),
-      within(0.005, "AmoebaNet-D (36, 544), 1.06 B parameters at 12 bytes: GiB", 11.8, 12 * 1.06e9 / kGiB),
-      within(0.005, "AmoebaNet-D (72, 512), 1.84 B parameters at 12 bytes: GiB", 20.62, 12 * 1.84e9 / kGiB),
+      within(0.005, "AmoebaNet-D (18, 208), 81.5 M parameters at 12 bytes: GiB", 0.91,
+             12 * 81.5e6 / kBytesPerGibibyte),
+      within(0.005, "AmoebaNet-D (18, 416), 319.0 M parameters at 12 bytes: GiB", 3.57,
+             12 * 319.0e6 / kBytesPerGibibyte),
+      within(0.005, "AmoebaNet-D (18, 544), 542.7 M parameters at 12 bytes: GiB", 6.07,
+             12 * 542.7e6 / kBytesPerGibibyte),
+      within(0.005, "AmoebaNet-D (36, 544), 1.06 B parameters at 12 bytes: GiB", 11.8,
+             12 * 1.06e9 / kBytesPerGibibyte),
+      within(0.005, "AmoebaNet-D (72, 512), 1.84 B parameters at 12 bytes: GiB", 20.62,
+             12 * 1.84e9 / kBytesPerGibibyte),
   };
 }
 
