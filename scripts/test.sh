@@ -46,7 +46,7 @@ header_check() { cmake --preset dev >/dev/null && cmake --build --preset dev --t
 one_source_check() {
   local together=$build/one-source
   cmake --preset release -B "$together" -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
-    -D CMAKE_CXX_FLAGS=-fsyntax-only >/dev/null &&
+    -D CMAKE_CXX_FLAGS_RELEASE=-fsyntax-only >/dev/null &&
     ninja -C "$together" -t targets all | sed -n 's/: CXX_COMPILER.*//p' | grep unity_0 |
     xargs ninja -C "$together" -k 0
 }

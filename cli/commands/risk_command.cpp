@@ -33,6 +33,8 @@
 namespace penstock {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct RiskFlags {
   InputFlags input;
   ChannelFlags channels;
@@ -196,7 +198,6 @@ std::string to_text(const RiskReport& report, const RiskFlags& flags) {
 }
 
 std::string to_json(const RiskReport& report, const RiskFlags& flags) {
-  using Json = nlohmann::ordered_json;
   Json percentiles = Json::object();
   for (const double part : kParts)
     percentiles[fmt::format("p{:g}", 100 * part)] = report.makespans.percentile(part);

@@ -30,7 +30,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostFigure = std::numeric_limits<std::int64_t>::max();
 
 /// The part of one of `parts` devices, rounded up.
 Wide part_of(Wide whole, std::int64_t parts) { return (whole + parts - 1) / parts; }
@@ -125,7 +125,7 @@ double all_reduce_ns(const TransformerShape& shape, const TransformerSpeed& spee
 }
 
 Ns rounded(double duration_ns) {
-  return duration_ns < static_cast<double>(kMost) ? std::llround(duration_ns) : kMost;
+  return duration_ns < static_cast<double>(kMostFigure) ? std::llround(duration_ns) : kMostFigure;
 }
 
 Layer embedding(const TransformerShape& shape) {
@@ -169,8 +169,8 @@ Layer head(const TransformerShape& shape, const TransformerSpeed& speed) {
 }
 
 bool is_beyond(const Layer& layer) {
-  return layer.forward_ns == kMost || layer.backward_ns == kMost || layer.output == kMost ||
-         layer.kept == kMost || layer.weights == kMost;
+  return layer.forward_ns == kMostFigure || layer.backward_ns == kMostFigure || layer.output == kMostFigure ||
+         layer.kept == kMostFigure || layer.weights == kMostFigure;
 }
 
 }  // namespace

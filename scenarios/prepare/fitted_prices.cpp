@@ -28,7 +28,7 @@ namespace penstock {
 namespace {
 
 constexpr std::int64_t kForwardPart = 3;
-constexpr std::int64_t kBytesPerValue = 2;
+constexpr std::int64_t kBytesOfActivation = 2;
 
 tl::expected<LayerCosts, std::string> costs_of(const IterationCosts& costs, const FittedLayer& kind) {
   const auto known = costs.layers.find(kind);
@@ -87,7 +87,7 @@ StageFigures figures_of(const FittedModel& model, const LayerCosts& costs, const
   }
   figures.step = {.values = steps_of(model, program, parts), .is_list = true, .place = place};
   figures.activation = {
-      .values = {kBytesPerValue * model.kind.micro_batch_size * model.kind.sequence * model.kind.hidden},
+      .values = {kBytesOfActivation * model.kind.micro_batch_size * model.kind.sequence * model.kind.hidden},
       .is_list = false,
       .place = place};
   return figures;

@@ -24,21 +24,21 @@
 namespace penstock {
 namespace {
 
-constexpr std::array<std::string_view, 15> kKeys = {"kv_heads",
-                                                    "head_dim",
-                                                    "gated",
-                                                    "norm",
-                                                    "biases",
-                                                    "positions",
-                                                    "tied",
-                                                    "query_key_norm",
-                                                    "experts",
-                                                    "experts_per_token",
-                                                    "expert_feed_forward",
-                                                    "shared_experts",
-                                                    "dense_layers",
-                                                    "window",
-                                                    "multi_token"};
+constexpr std::array<std::string_view, 15> kArchitectureKeys = {"kv_heads",
+                                                                "head_dim",
+                                                                "gated",
+                                                                "norm",
+                                                                "biases",
+                                                                "positions",
+                                                                "tied",
+                                                                "query_key_norm",
+                                                                "experts",
+                                                                "experts_per_token",
+                                                                "expert_feed_forward",
+                                                                "shared_experts",
+                                                                "dense_layers",
+                                                                "window",
+                                                                "multi_token"};
 
 void read_heads(const MappingReader& reader, Architecture& model) {
   model.heads = reader.required_integer("heads", kModelSize);
@@ -99,7 +99,7 @@ void read_layers(const MappingReader& reader, Architecture& model) {
 
 }  // namespace
 
-std::span<const std::string_view> keys_of_architecture_sizes() { return kKeys; }
+std::span<const std::string_view> keys_of_architecture_sizes() { return kArchitectureKeys; }
 
 std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer, Problem& problem) {
   const std::size_t before = problem.count();

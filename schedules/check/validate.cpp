@@ -24,7 +24,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kMostUnits = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMostStatedUnits = std::numeric_limits<std::int32_t>::max();
 
 template <typename... Arguments>
 tl::unexpected<std::string> broken(fmt::format_string<Arguments...> rule, Arguments&&... arguments) {
@@ -39,9 +39,9 @@ Checked check_numbers(const Program& program) {
   if (program.slices < 1) return broken("slices is {}, must be at least 1", program.slices);
   if (program.iterations < 1) return broken("iterations is {}, must be at least 1", program.iterations);
   const std::int64_t units = std::int64_t{program.microbatches} * program.slices;
-  if (units > kMostUnits || units * program.iterations > kMostUnits) {
+  if (units > kMostStatedUnits || units * program.iterations > kMostStatedUnits) {
     return broken("microbatches x slices x iterations is {} x {} x {}, must be at most {}",
-                  program.microbatches, program.slices, program.iterations, kMostUnits);
+                  program.microbatches, program.slices, program.iterations, kMostStatedUnits);
   }
   if (program.sharding < 0 || program.sharding > 3) {
     return broken("sharding is {}, must be a ZeRO stage of 0 to 3", program.sharding);

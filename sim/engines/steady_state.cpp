@@ -33,10 +33,10 @@ namespace penstock {
 namespace {
 
 /// The times of one repetition in a fixed order.
-using Row = std::vector<Ns>;
+using StageTimes = std::vector<Ns>;
 
 /// By how much `later` runs after `earlier`: one common amount for all times, or nothing.
-std::optional<Ns> shift(const Row& earlier, const Row& later) {
+std::optional<Ns> shift(const StageTimes& earlier, const StageTimes& later) {
   if (earlier.empty() || earlier.size() != later.size()) return std::nullopt;
   const Ns amount = later.front() - earlier.front();
   for (std::size_t i = 0; i < earlier.size(); ++i) {
@@ -48,7 +48,7 @@ std::optional<Ns> shift(const Row& earlier, const Row& later) {
 // --- repetitions ------------------------------------------------------------------------------------------
 
 /// The period that the last of some repetitions shows.
-std::optional<Period> period_of_last(std::span<const Row> rows, std::int64_t microbatches) {
+std::optional<Period> period_of_last(std::span<const StageTimes> rows, std::int64_t microbatches) {
   for (std::size_t back = 1; back <= rows.size() / 2; ++back) {
     const auto amount = shift(rows[rows.size() - 1 - back], rows.back());
     if (amount) return Period{*amount, static_cast<std::int64_t>(back) * microbatches};
@@ -77,10 +77,10 @@ bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pa
 
 std::optional<Period> period_of_tape(const Program& program, const PricedTape& one_pass) {
   RepeatedTape tape(one_pass, program.barrier);
-  std::vector<Row> rows;
+  std::vector<StageTimes> rows;
   return period_of_repetitions(program, [&](std::int32_t repetitions) {
     while (rows.size() < index(repetitions)) rows.push_back(tape.next());
-    return std::span<const Row>(rows);
+    return std::span<const StageTimes>(rows);
   });
 }
 
@@ -91,11 +91,11 @@ std::array<Ns, 2> times_at(const EngineRun& run, std::size_t position) {
   return {run.times.message_start[index(message)], run.times.message_end[index(message)]};
 }
 
-std::vector<Row> rows_by_iteration(const EngineRun& run, const Program& program) {
-  std::vector<Row> rows(index(program.iterations));
+std::vector<StageTimes> rows_by_iteration(const EngineRun& run, const Program& program) {
+  std::vector<StageTimes> rows(index(program.iterations));
   std::size_t position = 0;
   for (const std::vector<Action>& list : program.ranks) {
-    for (Row& row : rows) {
+    for (StageTimes& row : rows) {
       for (std::size_t i = 0; i < list.size(); ++position) {
         if (run.flat.ops[position] == FlatOp::barrier) continue;
         const std::array<Ns, 2> times = times_at(run, position);
@@ -112,7 +112,7 @@ std::optional<Period> period_of_iterations(const Experiment& experiment, Engine 
   return period_of_repetitions(experiment.program, [&](std::int32_t repetitions) {
     repeated.program.iterations = repetitions;
     const auto run = run_engine(repeated, engine);
-    return run ? rows_by_iteration(*run, repeated.program) : std::vector<Row>{};
+    return run ? rows_by_iteration(*run, repeated.program) : std::vector<StageTimes>{};
   });
 }
 
@@ -121,7 +121,7 @@ std::optional<Period> period_of_iterations(const Experiment& experiment, Engine 
 /// What one microbatch does, rank by rank in program order.
 struct MicrobatchRow {
   std::vector<std::array<std::int32_t, 3>> actions;  // rank, kind and stage
-  Row times;
+  StageTimes times;
 };
 
 std::vector<MicrobatchRow> rows_by_microbatch(const EngineRun& run, const Program& program) {

@@ -35,7 +35,7 @@ namespace {
 
 constexpr std::int32_t kGradientBuckets =
     8;  // of the gradients of a stage, as DistributedDataParallel has them
-constexpr std::int64_t kMinibatches = 120;  // shared evenly by 1 to 6, 8, 10, 12 or 15 replicas
+constexpr std::int64_t kStreamedMinibatches = 120;  // shared evenly by 1 to 6, 8, 10, 12 or 15 replicas
 
 double gib(Bytes bytes) { return static_cast<double>(bytes) / kBytesPerGibibyte; }
 
@@ -121,7 +121,7 @@ ClusterRun pipeline_run(const Scenario& training, const CutPipeline& pipeline) {
                     .warmup = pipeline.warmup,
                     .routing = Routing::global,
                     .buckets = {kGradientBuckets}};
-  scenario.batch.microbatches = kMinibatches;
+  scenario.batch.microbatches = kStreamedMinibatches;
   scenario.partition = {.rule = pipeline.cuts.empty() ? Partition::Rule::balanced : Partition::Rule::cuts,
                         .cuts = pipeline.cuts};
   return stream_of(scenario);
