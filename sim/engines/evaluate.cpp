@@ -184,6 +184,23 @@ Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> dur
   return latest(tape, run(tape, costs, FromStream{durations.data()}, kUnseen));
 }
 
+std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs) {
+  std::vector<InstructionTimes> times;
+  times.reserve(tape.size());
+  std::visit(
+      [&](const auto& code) {
+        run(tape, costs, FromClasses{costs.durations.data()},
+            [&](std::size_t number, Ns x, Ns y, const PricedLink& link) {
+              times.push_back({.start_ns = x - costs.durations[code[number].duration],
+                               .end_ns = x,
+                               .message_start_ns = y - link.hold_ns,
+                               .arrival_ns = y + link.latency_ns});
+            });
+      },
+      tape.code);
+  return times;
+}
+
 ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                       const ChannelOptions& channels) {
   ProgramTimes times = empty_times(flat);

@@ -45,6 +45,16 @@ Ns makespan_ns(const Tape& tape, const TapeCosts& costs);
 /// The same with a duration of its own for every instruction; those of `costs` are not read.
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> durations);
 
+/// When an instruction's action and its message start and end.
+struct InstructionTimes {
+  Ns start_ns = 0;
+  Ns end_ns = 0;
+  Ns message_start_ns = 0;
+  Ns arrival_ns = 0;
+};
+/// One an instruction.
+std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs);
+
 /// When each action and message starts and ends, as walk() has it. Requires the tape of `flat` and
 /// `channels`.
 ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
