@@ -210,20 +210,21 @@ ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgra
   return times;
 }
 
-RepeatedTape::RepeatedTape(const PricedTape& priced, bool barrier)
-    : priced_(priced), barrier_(barrier), registers_(fresh_registers(priced.tape)) {}
+RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, bool barrier)
+    : tape_(tape), costs_(costs), barrier_(barrier), registers_(fresh_registers(tape)) {}
+
+Ns RepeatedTape::latest_ns() const { return latest(tape_, registers_); }
 
 std::vector<Ns> RepeatedTape::next() {
-  const auto& [tape, costs] = priced_;
-  const auto clocks = std::span(registers_).first(index(tape.rank_count));
+  const auto clocks = std::span(registers_).first(index(tape_.rank_count));
   if (barrier_ && !clocks.empty()) std::ranges::fill(clocks, std::ranges::max(clocks));
   std::vector<Ns> ends;
-  ends.reserve(tape.size());
+  ends.reserve(tape_.size());
   registers_ = run(
-      tape, costs, FromClasses{costs.durations.data()},
+      tape_, costs_, FromClasses{costs_.durations.data()},
       [&](std::size_t number, Ns x, Ns y, const PricedLink& /*link*/) {
-        if (tape.origins[number].position != kNone) ends.push_back(x);
-        if (tape.origins[number].message != kNone) ends.push_back(y);
+        if (tape_.origins[number].position != kNone) ends.push_back(x);
+        if (tape_.origins[number].message != kNone) ends.push_back(y);
       },
       std::move(registers_));
   return ends;
