@@ -218,15 +218,18 @@ Ns RepeatedTape::latest_ns() const { return latest(tape_, registers_); }
 std::vector<Ns> RepeatedTape::next() {
   const auto clocks = std::span(registers_).first(index(tape_.rank_count));
   if (barrier_ && !clocks.empty()) std::ranges::fill(clocks, std::ranges::max(clocks));
-  std::vector<Ns> ends;
-  ends.reserve(tape_.size());
+  std::vector<Ns> ends(2 * tape_.size() + 1);
+  Ns* next = ends.data();  // each time is written, and overwritten where it counts for nothing
   registers_ = run(
       tape_, costs_, FromClasses{costs_.durations.data()},
-      [&](std::size_t number, Ns x, Ns y, const PricedLink& /*link*/) {
-        if (tape_.origins[number].position != kNone) ends.push_back(x);
-        if (tape_.origins[number].message != kNone) ends.push_back(y);
+      [&, origins = tape_.origins.data()](std::size_t number, Ns x, Ns y, const PricedLink& /*link*/) {
+        *next = x;
+        next += origins[number].position != kNone ? 1 : 0;
+        *next = y;
+        next += origins[number].message != kNone ? 1 : 0;
       },
       std::move(registers_));
+  ends.resize(static_cast<std::size_t>(next - ends.data()));
   return ends;
 }
 

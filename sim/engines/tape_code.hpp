@@ -20,23 +20,22 @@ class TapeCode {
 
   void add(Register a, Register b, Register d, std::uint32_t duration, std::uint32_t link) {
     ++size_;
-    if (wide_.empty() && fits(duration | link)) [[likely]] {
+    if (!is_wide_ && fits(duration | link)) [[likely]] {
       narrow_.emplace_back(a, b, d, static_cast<std::uint16_t>(duration), static_cast<std::uint16_t>(link));
     } else {
-      widen();
-      wide_.emplace_back(a, b, d, duration, link);
+      add_wide({.a = a, .b = b, .d = d, .duration = duration, .link = link});
     }
   }
 
-  Register last_clock() const { return wide_.empty() ? narrow_.back().a : wide_.back().a; }
-  Register last_message() const { return wide_.empty() ? narrow_.back().d : wide_.back().d; }
+  Register last_clock() const { return !is_wide_ ? narrow_.back().a : wide_.back().a; }
+  Register last_message() const { return !is_wide_ ? narrow_.back().d : wide_.back().d; }
   /// What the last instruction sends goes to register `d`.
-  void send_along(Register d) { (wide_.empty() ? narrow_.back().d : wide_.back().d) = d; }
+  void send_along(Register d) { (!is_wide_ ? narrow_.back().d : wide_.back().d) = d; }
   /// ... over a link.
   void send_along(Register d, std::uint32_t link) {
     send_along(d);
     if (!fits(link)) widen();
-    if (wide_.empty()) {
+    if (!is_wide_) {
       narrow_.back().link = static_cast<std::uint16_t>(link);
     } else {
       wide_.back().link = link;
@@ -44,15 +43,21 @@ class TapeCode {
   }
 
   std::variant<std::vector<NarrowInstruction>, std::vector<WideInstruction>> instructions() && {
-    if (wide_.empty()) return std::move(narrow_);
+    if (!is_wide_) return std::move(narrow_);
     return std::move(wide_);
   }
 
  private:
   static bool fits(std::uint32_t number) { return number <= std::numeric_limits<std::uint16_t>::max(); }
 
-  void widen() {
-    if (!wide_.empty()) return;
+  [[gnu::noinline]] void add_wide(const WideInstruction& instruction) {
+    widen();
+    wide_.push_back(instruction);
+  }
+
+  [[gnu::noinline]] void widen() {
+    if (is_wide_) return;
+    is_wide_ = true;
     wide_.reserve(narrow_.capacity());
     for (const NarrowInstruction& step : narrow_)
       wide_.emplace_back(step.a, step.b, step.d, step.duration, step.link);
@@ -60,6 +65,7 @@ class TapeCode {
   }
 
   std::size_t size_ = 0;
+  bool is_wide_ = false;
   std::vector<NarrowInstruction> narrow_;
   std::vector<WideInstruction> wide_;  // all of them, once it has one
 };

@@ -12,6 +12,7 @@
 #include "sim/engines/turn_tape.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -39,38 +40,35 @@
 namespace penstock {
 namespace {
 
-/// What has been handed over (as HandedOver), and where its arrival is.
+/// What has been handed over (as HandedOver), and where its arrival is. What an action takes and gives is
+/// looked up by its stage and kind.
 class HandedRegisters {
  public:
-  explicit HandedRegisters(const Program& program)
-      : edges_(program),
-        units_(index(program.unit_count())),
-        recompute_(program.recompute),
-        there_(2 * edges_.size() * units_, kNowhere) {}
+  explicit HandedRegisters(const Program& program) : units_(index(program.unit_count())) {
+    const EdgeNumbers edges(program);
+    there_.assign(2 * edges.size() * units_, kNowhere);
+    needs_.reserve(program.placement.stages.size() * kKindCount);
+    for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+      for (std::size_t kind = 0; kind < kKindCount; ++kind)
+        add_needs(edges, stage, static_cast<ActionKind>(kind), program.recompute);
+    }
+  }
 
   std::optional<std::int32_t> missing_giver(const Action& action) const {
-    const auto flow = input_of(action.kind, recompute_);
-    if (!flow) return std::nullopt;
-    for (const std::uint32_t edge : edges_into(action.stage, *flow)) {
-      if (there_[place_of(edge, *flow, action.microbatch)] != kNowhere) continue;
-      const StageEdge& missing = edges_.edges()[edge];
-      return *flow == Flow::activation ? missing.from : missing.to;
+    for (const Way& way : taken_by(action)) {
+      if (there_[way.base + index(action.microbatch)] == kNowhere) return way.stage;
     }
     return std::nullopt;
   }
 
   template <class See>
   void hand_on(const Action& action, const See& see) {
-    const auto flow = output_of(action.kind);
-    if (!flow) return;
-    const bool along = *flow == Flow::activation;
-    for (const std::uint32_t edge : along ? edges_.leaving(action.stage) : edges_.entering(action.stage)) {
-      newest_ = place_of(edge, *flow, action.microbatch);
+    for (const Way& way : given_by(action)) {
+      newest_way_ = &way;
+      newest_ = way.base + index(action.microbatch);
       there_[newest_] = kOnRank;
-      see(StageMessage{.flow = *flow,
-                       .from = action.stage,
-                       .to = along ? edges_.edges()[edge].to : edges_.edges()[edge].from,
-                       .microbatch = action.microbatch});
+      see(StageMessage{
+          .flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch});
     }
   }
 
@@ -79,14 +77,15 @@ class HandedRegisters {
     there_[newest_] = arrival;
     ++under_way_;
   }
+  /// Over which edge and in which direction it goes, as a number below way_count().
+  std::size_t newest_way() const { return newest_way_->number; }
+  std::size_t way_count() const { return units_ == 0 ? 0 : there_.size() / units_; }
 
   /// Names the registers of what the action takes in from other ranks, which are asked for once.
   template <class Use>
   void take_in(const Action& action, const Use& use) {
-    const auto flow = input_of(action.kind, recompute_);
-    if (!flow) return;
-    for (const std::uint32_t edge : edges_into(action.stage, *flow)) {
-      Register& there = there_[place_of(edge, *flow, action.microbatch)];
+    for (const Way& way : taken_by(action)) {
+      Register& there = there_[way.base + index(action.microbatch)];
       if (there >= kOnRank) continue;
       --under_way_;
       use(std::exchange(there, kOnRank));
@@ -103,19 +102,62 @@ class HandedRegisters {
  private:
   static constexpr Register kNowhere = kNoRegister;
   static constexpr Register kOnRank = kNoRegister - 1;
+  static constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
 
-  std::span<const std::uint32_t> edges_into(std::int32_t stage, Flow flow) const {
-    return flow == Flow::activation ? edges_.entering(stage) : edges_.leaving(stage);
+  /// An edge in one direction, seen from the stage at one end.
+  struct Way {
+    std::size_t base = 0;  ///< its first unit's place in `there_`
+    std::size_t number = 0;
+    std::int32_t stage = 0;  ///< at the other end
+    Flow flow = Flow::activation;
+  };
+  /// Of the actions of a stage and kind: from where to where in `ways_`.
+  struct Needs {
+    std::uint32_t taken = 0;
+    std::uint32_t given = 0;  ///< and the end of what is taken
+    std::uint32_t end = 0;
+  };
+
+  void add_needs(const EdgeNumbers& edges, std::int32_t stage, ActionKind kind, RecomputeTiming recompute) {
+    Needs needs{.taken = static_cast<std::uint32_t>(ways_.size())};
+    if (const auto flow = input_of(kind, recompute))
+      add_ways(edges, *flow == Flow::activation ? edges.entering(stage) : edges.leaving(stage), stage, *flow);
+    needs.given = static_cast<std::uint32_t>(ways_.size());
+    if (const auto flow = output_of(kind))
+      add_ways(edges, *flow == Flow::activation ? edges.leaving(stage) : edges.entering(stage), stage, *flow);
+    needs.end = static_cast<std::uint32_t>(ways_.size());
+    needs_.push_back(needs);
   }
-  std::size_t place_of(std::uint32_t edge, Flow flow, std::int32_t unit) const {
-    return (2 * std::size_t{edge} + static_cast<std::size_t>(flow)) * units_ + index(unit);
+  void add_ways(const EdgeNumbers& edges, std::span<const std::uint32_t> numbers, std::int32_t stage,
+                Flow flow) {
+    for (const std::uint32_t edge : numbers) {
+      const StageEdge& ends = edges.edges()[edge];
+      const std::size_t number = 2 * std::size_t{edge} + static_cast<std::size_t>(flow);
+      ways_.push_back({.base = number * units_,
+                       .number = number,
+                       .stage = ends.from == stage ? ends.to : ends.from,
+                       .flow = flow});
+    }
   }
 
-  EdgeNumbers edges_;
+  const Needs& needs_of(const Action& action) const {
+    return needs_[index(action.stage) * kKindCount + static_cast<std::size_t>(action.kind)];
+  }
+  std::span<const Way> taken_by(const Action& action) const {
+    const Needs& needs = needs_of(action);
+    return {ways_.data() + needs.taken, ways_.data() + needs.given};
+  }
+  std::span<const Way> given_by(const Action& action) const {
+    const Needs& needs = needs_of(action);
+    return {ways_.data() + needs.given, ways_.data() + needs.end};
+  }
+
   std::size_t units_;
-  RecomputeTiming recompute_;
+  std::vector<Needs> needs_;  // by stage and kind
+  std::vector<Way> ways_;
   std::vector<Register> there_;  // by edge, flow and unit
   std::size_t newest_ = 0;
+  const Way* newest_way_ = nullptr;
   std::int64_t under_way_ = 0;
 };
 
@@ -168,6 +210,7 @@ class TurnTapeWriter {
       : program_(program),
         handed_(handed),
         trash_(static_cast<Register>(program.rank_count())),
+        link_of_edge_(handed.way_count(), kSeveralLinks),
         ways_(model, groups),
         ends_(program.rank_count()),
         classes_(groups, tape()) {
@@ -190,20 +233,25 @@ class TurnTapeWriter {
                                                 next_position_[index(rank)] + static_cast<int>(group.size()));
     if (group.front().kind == ActionKind::reshard) return;
     const auto clock = static_cast<Register>(rank);
-    inputs_.clear();
-    for (const Action& action : group)
-      handed_.take_in(action, [&](Register arrival) { inputs_.push_back(arrival); });
+    Register input = clock;  // the first that it waits for; its clock goes beyond further ones before
+    for (const Action& action : group) {
+      handed_.take_in(action, [&](Register arrival) {
+        if (input == clock) {
+          input = arrival;
+          return;
+        }
+        raise(clock, arrival);
+        free_.push_back(arrival);
+      });
+    }
     if (!ends_.empty()) wait_for_collectives(rank, group);
-    for (std::size_t i = 1; i < inputs_.size(); ++i) raise(clock, inputs_[i]);
-    write(clock, inputs_.empty() ? clock : inputs_.front(), classes_.duration_of(group),
-          {.position = position});
-    free_.insert(free_.end(), inputs_.begin(), inputs_.end());
+    write(clock, input, classes_.duration_of(group), {.position = position});
+    if (input != clock) free_.push_back(input);
     sends_nothing_ = true;
   }
 
   void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
-    const std::uint32_t link =
-        link_of(ways_.of({.from_rank = from_rank, .to_rank = to_rank, .send = send_of(message)}, false));
+    const std::uint32_t link = link_of(message, from_rank, to_rank);
     const Register arrival = new_register();
     const Origin origin{.message = new_message(message.microbatch)};
     if (std::exchange(sends_nothing_, false)) {  // it rides on what has just been computed
@@ -290,8 +338,22 @@ class TurnTapeWriter {
     return static_cast<std::int32_t>(turns_.units.size() - 1);
   }
 
+  /// Most messages over an edge in one direction have one link class.
+  std::uint32_t link_of(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
+    std::uint32_t& known = link_of_edge_[handed_.newest_way()];
+    if (known < kSeveralLinks) return known;
+    const std::uint32_t link =
+        link_of_way(ways_.of({.from_rank = from_rank, .to_rank = to_rank, .send = send_of(message)}, false));
+    const auto alone = [&](std::int32_t stage) {
+      return program_.placement.stages[index(stage)].ranks.size() == 1;
+    };
+    const bool only_one = tape().groups.count == 1 && alone(message.from) && alone(message.to);
+    known = only_one ? link : kSeveralLinks;
+    return link;
+  }
+
   /// The link class of a way. Its queues are numbered once all ways are known.
-  std::uint32_t link_of(std::uint32_t way) {
+  std::uint32_t link_of_way(std::uint32_t way) {
     if (way == link_of_way_.size()) {
       link_of_way_.push_back(static_cast<std::uint32_t>(tape().links.size()));
       tape().links.emplace_back();
@@ -327,11 +389,12 @@ class TurnTapeWriter {
   HandedRegisters& handed_;
   Register trash_;                           // written, never read
   std::vector<std::int32_t> next_position_;  // by rank
-  std::vector<Register> inputs_;             // of the group at hand
   bool sends_nothing_ = false;               // the last instruction computed, and sends nothing along yet
   Register gathered_ = kNoRegister;          // the collective at hand, and who has joined it
   std::vector<std::int32_t> members_;
   std::vector<Register> free_;
+  static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // or not known
+  std::vector<std::uint32_t> link_of_edge_;                    // by edge and flow
   std::vector<std::uint32_t> link_of_way_;
   MessageWays ways_;
   CollectiveEnds ends_;

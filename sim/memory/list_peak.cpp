@@ -8,8 +8,10 @@
 #include "sim/memory/list_peak.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "scenarios/prepare/experiment.hpp"
@@ -37,33 +39,59 @@ bool is_plain(const std::vector<Action>& list) {
   });
 }
 
-class ListPeak {
- public:
-  ListPeak(Bytes at_start, const CostTable& costs, std::vector<bool>& gradients_held)
-      : costs_(costs), gradients_held_(gradients_held), held_(at_start), peak_(at_start) {}
+/// What starts when an action starts, and is over when it ends.
+struct Change {
+  Bytes charged = 0;
+  Bytes transient = 0;
+  Bytes released = 0;
+};
 
-  void run(const Action& action) {
-    const StageCost& cost = costs_.stages[index(action.stage)];
-    if (action.kind == ActionKind::step) {
-      if (gradients_held_[index(action.stage)]) held_ -= cost.gradients;
-      gradients_held_[index(action.stage)] = false;
-      return;
-    }
-    if (action.kind == ActionKind::forward) held_ += cost.kept;
-    if (makes_weight_gradient(action.kind) && !gradients_held_[index(action.stage)]) {
-      gradients_held_[index(action.stage)] = true;
-      held_ += cost.gradients;
-    }
-    peak_ = std::max(peak_, held_ + cost.transient);
-    held_ -= released_activations(cost, action.kind);
+constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
+using StageChanges = std::array<Change, kKindCount>;
+
+/// By kind, but for gradients.
+StageChanges changes_of(const StageCost& cost) {
+  StageChanges changes;
+  for (std::size_t kind = 0; kind < kKindCount; ++kind) {
+    const auto here = static_cast<ActionKind>(kind);
+    if (!has_weight_version(here)) continue;
+    changes[kind] = {.charged = here == ActionKind::forward ? cost.kept : 0,
+                     .transient = cost.transient,
+                     .released = released_activations(cost, here)};
   }
-  Bytes peak() const { return peak_; }
+  return changes;
+}
+
+class ListPeaks {
+ public:
+  explicit ListPeaks(const CostTable& costs) : costs_(costs), gradients_(costs.stages.size(), 0) {
+    for (const StageCost& cost : costs.stages) changes_.push_back(changes_of(cost));
+  }
+
+  Bytes of(const std::vector<Action>& list, Bytes held) {
+    Bytes peak = held;
+    for (const Action& action : list) {
+      const Change& change = changes_[index(action.stage)][static_cast<std::size_t>(action.kind)];
+      held += change.charged;
+      if (makes_weight_gradient(action.kind)) held += opened_gradients(action.stage);
+      peak = std::max(peak, held + change.transient);
+      held -= change.released;
+      if (action.kind == ActionKind::step) held -= std::exchange(gradients_[index(action.stage)], 0);
+    }
+    return peak;
+  }
 
  private:
+  /// What is charged where none are held.
+  Bytes opened_gradients(std::int32_t stage) {
+    Bytes& held = gradients_[index(stage)];
+    const Bytes all = costs_.stages[index(stage)].gradients;
+    return all - std::exchange(held, all);
+  }
+
   const CostTable& costs_;
-  std::vector<bool>& gradients_held_;  // by stage
-  Bytes held_;
-  Bytes peak_;
+  std::vector<StageChanges> changes_;  // by stage
+  std::vector<Bytes> gradients_;       // by stage, each of which is on one rank: those that are held
 };
 
 }  // namespace
@@ -86,13 +114,9 @@ std::vector<Bytes> list_peaks(const Experiment& experiment) {
       at_start[index(rank)] += cost.weights + cost.optimizer_state;
   }
   std::vector<Bytes> peaks;
-  std::vector<bool> gradients_held(program.placement.stages.size(), false);
-  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    ListPeak peak(at_start[rank], experiment.costs, gradients_held);
-    for (const Action& action : program.ranks[rank]) peak.run(action);
-    for (const Action& action : program.ranks[rank]) gradients_held[index(action.stage)] = false;
-    peaks.push_back(peak.peak());
-  }
+  ListPeaks lists(experiment.costs);
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank)
+    peaks.push_back(lists.of(program.ranks[rank], at_start[rank]));
   return peaks;
 }
 
