@@ -43,7 +43,7 @@ class LinkUsers {
   /// True when another stream crosses a link of limited bandwidth on this route, too.
   bool add(const Stream& stream, std::int32_t from, std::int32_t to) {
     bool shared = false;
-    for (const std::int32_t link : cluster_.route(from, to).links) {
+    for (const LinkNumber link : cluster_.route(from, to).links) {
       if (!std::isfinite(cluster_.link_bytes_per_second(link))) continue;
       const auto [entry, first] = first_user_.try_emplace(link, stream);
       shared |= !first && entry->second != stream;
@@ -53,7 +53,7 @@ class LinkUsers {
 
  private:
   const Cluster& cluster_;
-  std::map<std::int32_t, Stream> first_user_;
+  std::map<LinkNumber, Stream> first_user_;
 };
 
 /// Only `boundary` and `direction` channels let one pair of ranks have two transfers under way.

@@ -69,7 +69,7 @@ class LinkBytes {
       }
     }
     for (const auto& [to, bytes] : bytes_to_) {
-      for (const std::int32_t link : experiment_.cluster.route(of_rank.front().rank, to).links)
+      for (const LinkNumber link : experiment_.cluster.route(of_rank.front().rank, to).links)
         bytes_of_link_[link] += bytes;
     }
     bytes_to_.clear();
@@ -95,7 +95,7 @@ class LinkBytes {
   TransferSizes sizes_;
   CollectiveRings rings_;
   std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;  // from the rank at hand
-  std::map<std::int32_t, Bytes> bytes_of_link_;
+  std::map<LinkNumber, Bytes> bytes_of_link_;
 };
 
 std::optional<double> steady_rate(const Experiment& experiment, Engine engine, const EngineRun& run) {
