@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/process_group.hpp"
 #include "cli/program_main.hpp"

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <string_view>
 
 namespace penstock {
 
@@ -13,7 +14,7 @@ bool started_with_others() {
   for (const char* name : kCounts) {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
     const char* count = std::getenv(name);
-    if (count != nullptr && std::atoi(count) > 1) return true;  // NOLINT(cert-err34-c): no number is none
+    if (count != nullptr && std::string_view(count) != "1") return true;
   }
   return false;
 }

@@ -114,6 +114,7 @@ std::vector<Bytes> list_peaks(const Experiment& experiment) {
       at_start[index(rank)] += cost.weights + cost.optimizer_state;
   }
   std::vector<Bytes> peaks;
+  peaks.reserve(program.ranks.size());
   ListPeaks lists(experiment.costs);
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank)
     peaks.push_back(lists.of(program.ranks[rank], at_start[rank]));

@@ -16,12 +16,14 @@
 
 #include <tl/expected.hpp>
 
+#include "report/print/units.hpp"
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
