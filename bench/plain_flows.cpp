@@ -64,8 +64,9 @@ class PlainNetwork {
  private:
   void start(std::size_t number) {
     const PlainFlow& flow = flows_[number];
+    const Route route = cluster_.route(flow.from, flow.to);
     moving_.push_back({.number = number,
-                       .links = cluster_.route(flow.from, flow.to).links,
+                       .links = {route.links.begin(), route.links.end()},
                        .left_bytes = static_cast<double>(flow.bytes)});
   }
 

@@ -3,6 +3,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,9 +15,12 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/lanes.hpp"
+#include "sim/engines/turn_tape.hpp"
 #include "sim/network/message_costs.hpp"
 
 namespace penstock {
@@ -43,6 +48,30 @@ void compile_flat_program(benchmark::State& state) {
   clock.report(made.experiment.program);
 }
 BENCHMARK(compile_flat_program)->Name("compile")->Apply(pipeline_sizes);
+
+/// From compute lists to the tape: `lists_x` is how many times as long that takes through lists of messages
+/// and a flat layout.
+void compile_while_placing(benchmark::State& state) {
+  const Experiment experiment = experiment_of(state);
+  const Program program = generate("1f1b", {.stages = static_cast<std::int32_t>(state.range(0)),
+                                            .microbatches = static_cast<std::int32_t>(state.range(1))})
+                              .value();
+  const auto by_turns = [&] { return compile_turns(program, experiment.channels); };
+  const auto by_lists = [&] {
+    const Program lowered = lower(program).value();
+    return compile(flatten(lowered, experiment.costs, {.channels = experiment.channels}),
+                   experiment.channels);
+  };
+  if (makespan_ns(by_turns()->tape, tape_costs(by_turns()->tape, experiment)) !=
+      makespan_ns(*by_lists(), tape_costs(*by_lists(), experiment)))
+    return state.SkipWithError("lists have another makespan");
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(by_turns());
+  clock.report(program);
+  const int runs = std::max(1, 200'000 / static_cast<int>(state.range(0) * state.range(1)));
+  state.counters["lists_x"] = mean_seconds(runs, by_lists) / mean_seconds(runs, by_turns);
+}
+BENCHMARK(compile_while_placing)->Name("compile/turns")->Apply(pipeline_sizes);
 
 void one_table(benchmark::State& state) {
   const Compiled made(experiment_of(state));

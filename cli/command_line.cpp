@@ -163,7 +163,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
   root.require_subcommand(1);
   root.footer(std::string(kFooter));
   const std::vector<Command> commands = {simulate_command(root),
-                                         sweep_command(root),
+                                         sweep_command(root, invocation),
                                          show_command(root),
                                          check_command(root),
                                          convert_command(root),

@@ -52,7 +52,7 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
   assert(to >= 0 && to < device_count() && "routes end at a device of the cluster");
   if (data_->direct) {
     if (from == to) return {};
-    return {.links = {from * (device_count() - 1) + to - (to > from ? 1 : 0)},
+    return {.links = {LinkNumber{from} * (device_count() - 1) + to - (to > from ? 1 : 0)},
             .bytes_per_second = data_->direct->bytes_per_second,
             .latency_ns = data_->direct->latency_ns};
   }
@@ -70,11 +70,11 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
   return route;
 }
 
-Link Cluster::link(std::int32_t number) const {
+Link Cluster::link(LinkNumber number) const {
   if (!data_->direct) return data_->links[static_cast<std::size_t>(number)];
   Link link = *data_->direct;
-  link.from = number / (device_count() - 1);
-  const std::int32_t other = number % (device_count() - 1);
+  link.from = static_cast<std::int32_t>(number / (device_count() - 1));
+  const auto other = static_cast<std::int32_t>(number % (device_count() - 1));
   link.to = other + (other >= link.from ? 1 : 0);
   link.name = devices()[static_cast<std::size_t>(link.from)].name + ">" +
               devices()[static_cast<std::size_t>(link.to)].name;
@@ -84,9 +84,9 @@ Link Cluster::link(std::int32_t number) const {
 std::vector<Link> Cluster::links() const {
   if (!data_->direct) return data_->links;
   std::vector<Link> links;
-  const std::int32_t count = device_count() * (device_count() - 1);
+  const LinkNumber count = LinkNumber{device_count()} * (device_count() - 1);
   links.reserve(static_cast<std::size_t>(count));
-  for (std::int32_t number = 0; number < count; ++number) links.push_back(link(number));
+  for (LinkNumber number = 0; number < count; ++number) links.push_back(link(number));
   return links;
 }
 

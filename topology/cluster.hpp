@@ -18,7 +18,7 @@ inline constexpr double kUnlimitedBandwidth = std::numeric_limits<double>::infin
 /// The largest clusters that are built, so that a slip of the pen is refused and does not fill the
 /// memory: 2^22 links take 256 MiB, and so do 2^26 entries (devices * nodes) of the table of routes.
 inline constexpr std::int64_t kMostLinks = std::int64_t{1} << 22;
-inline constexpr std::int32_t kMostJoinedDevices = 46'340;  // n(n-1) links have numbers of 32 bits
+inline constexpr std::int32_t kMostJoinedDevices = 1 << 24;  // their names take about a gigabyte
 inline constexpr std::int64_t kMostRouteEntries = std::int64_t{1} << 26;
 
 /// One accelerator.
@@ -43,10 +43,13 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
+/// The number of a link: n devices that are all joined have n(n-1).
+using LinkNumber = std::int64_t;
+
 /// The way from one device to another: indices into Cluster::links() in order, the least bandwidth and
 /// the summed latency.
 struct Route {
-  std::vector<std::int32_t> links;
+  std::vector<LinkNumber> links;
   double bytes_per_second = kUnlimitedBandwidth;
   std::int64_t latency_ns = 0;
 
@@ -66,8 +69,8 @@ class Cluster {
   /// n(n-1).
   std::vector<Link> links() const;
   /// The link of that number, as routes have it.
-  Link link(std::int32_t number) const;
-  double link_bytes_per_second(std::int32_t number) const {
+  Link link(LinkNumber number) const;
+  double link_bytes_per_second(LinkNumber number) const {
     return data_->direct ? data_->direct->bytes_per_second
                          : data_->links[static_cast<std::size_t>(number)].bytes_per_second;
   }

@@ -53,10 +53,10 @@ std::vector<std::int32_t> from_nearest_to_nearest(const Cluster& cluster,
 
 /// Seconds a byte of every hop on the link that has most to carry.
 double busiest_link(const Cluster& cluster, std::span<const std::int32_t> ring) {
-  std::map<std::int32_t, double> load;
+  std::map<LinkNumber, double> load;
   double most = 0;
   for (std::size_t i = 0; i < ring.size(); ++i) {
-    for (const std::int32_t link : cluster.route(ring[i], ring[(i + 1) % ring.size()]).links) {
+    for (const LinkNumber link : cluster.route(ring[i], ring[(i + 1) % ring.size()]).links) {
       double& seconds = load[link];
       seconds += 1 / cluster.link_bytes_per_second(link);
       most = std::max(most, seconds);

@@ -149,9 +149,8 @@ FieldError first_of(std::initializer_list<FieldError> errors) {
 
 FieldError uniform_size_error(std::int32_t devices) {
   if (devices <= kMostJoinedDevices) return std::nullopt;
-  return fmt::format(
-      "devices must be at most {} in a uniform cluster, which has a link for each ordered pair, found {}",
-      kMostJoinedDevices, devices);
+  return fmt::format("devices must be at most {} in a uniform cluster, found {}", kMostJoinedDevices,
+                     devices);
 }
 
 FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_node) {

@@ -23,12 +23,12 @@ Command schedules_command(CLI::App& root);
 Command show_command(CLI::App& root);
 Command check_command(CLI::App& root);
 Command simulate_command(CLI::App& root);
-Command sweep_command(CLI::App& root);
 Command convert_command(CLI::App& root);
 Command plan_command(CLI::App& root);
 /// `invocation` must outlive the command.
 Command run_command(CLI::App& root, const Invocation& invocation);
 /// The same holds for the `invocation` of these.
+Command sweep_command(CLI::App& root, const Invocation& invocation);
 Command profile_command(CLI::App& root, const Invocation& invocation);
 Command calibrate_command(CLI::App& root, const Invocation& invocation);
 Command selftest_command(CLI::App& root, const Invocation& invocation);

@@ -1,11 +1,14 @@
-// penstock sweep: one scenario over many schedules, K, v and M. The points are the product of the lists that
-// are given; each is simulated or has the reason why not, and rows come in the order of the lists whatever
-// thread was first.
+// penstock sweep: one scenario over many schedules, K, v and M, by one process or by all that a launcher
+// started. The points are the product of the lists that are given; each is simulated or has the reason why
+// not, and rows come in the order of the lists whatever thread was first.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,13 +21,16 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/sweep_summary.hpp"
+#include "cli/extensions.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/model_flags.hpp"
 #include "cli/number_list.hpp"
+#include "cli/other_executable.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/process_group.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/sweep_progress_file.hpp"
@@ -172,6 +178,60 @@ Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& ou
   return sweep(scenario, grid);
 }
 
+// --- shared by processes
+// ------------------------------------------------------------------------------------
+
+using Points = std::map<std::size_t, SweepPoint>;
+
+std::string lines_of(const Points& points) {
+  std::string lines;
+  for (const auto& [number, point] : points) lines += sweep_point_json(number, point);
+  return lines;
+}
+
+/// Requires what lines_of() wrote.
+void add_points(Points& points, const std::string& lines) {
+  std::istringstream stream(lines);
+  for (std::string line; std::getline(stream, line);) {
+    auto point = sweep_point_of_json(line).value();
+    points.insert_or_assign(point.first, std::move(point.second));
+  }
+}
+
+/// The points of this process, every size-th from its rank on.
+Points own_points(const Scenario& scenario, SweepGrid grid, const ProcessGroup& group,
+                  const InterruptNoted& interrupt) {
+  Points points;
+  std::mutex mutex;
+  grid.mine = [&group](std::size_t number) {
+    return number % static_cast<std::size_t>(group.size) == static_cast<std::size_t>(group.rank);
+  };
+  grid.stopped = [&interrupt] { return interrupt.came(); };
+  grid.finished = [&](std::size_t number, const SweepPoint& point) {
+    const std::scoped_lock lock(mutex);
+    points.emplace(number, point);
+  };
+  sweep(scenario, grid);
+  return points;
+}
+
+/// run_points() by all processes; the sweep is whole in the one of rank 0.
+Sweep run_shared_points(const Scenario& scenario, SweepGrid grid, const ProcessGroup& group,
+                        SweepProgressFile* kept, const InterruptNoted& interrupt) {
+  add_points(grid.known, group.first_says(lines_of(grid.known)));
+  Points made;
+  for (const std::string& lines : group.gather(lines_of(own_points(scenario, grid, group, interrupt))))
+    add_points(made, lines);
+  if (kept != nullptr)
+    for (const auto& [number, point] : made) kept->add(number, point);
+  grid.known.merge(made);
+  grid.stopped = [] { return true; };  // what nobody has made was interrupted
+  return sweep(scenario, grid);
+}
+
+// --- the command
+// ----------------------------------------------------------------------------------------------
+
 std::string interrupted_message(const SweepFlags& flags, const Sweep& swept) {
   const std::string& count = swept.notes.back();
   return flags.resume.empty()
@@ -179,38 +239,95 @@ std::string interrupted_message(const SweepFlags& flags, const Sweep& swept) {
              : fmt::format("penstock: {}; the same command goes on from {}", count, flags.resume);
 }
 
-Outcome run_sweep(const SweepFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kSweepFiles); !known)
-    return tl::unexpected(known.error());
-  const auto scenario = base_scenario(flags);
-  if (!scenario) return tl::unexpected(scenario.error());
-  auto grid = grid_of(flags, *scenario);
-  if (!grid) return tl::unexpected(grid.error());
-  if (auto fits = check_size(flags, point_count(*scenario, *grid)); !fits)
-    return tl::unexpected(fits.error());
-  const auto kept = opened_progress(flags, *scenario, *grid);
-  if (!kept) return tl::unexpected(kept.error());
-  InterruptNoted interrupt;
-  const Sweep swept = run_points(*scenario, *std::move(grid), flags.output, kept->get(), interrupt);
+tl::expected<void, Failure> write_sweep(const SweepFlags& flags, const Sweep& swept) {
   const std::vector<OutputForm> forms = {{".csv", [&] { return sweep_csv(swept); }},
                                          {".json", [&] { return sweep_json(swept); }},
                                          {".html", [&] { return sweep_to_html(swept); }},
                                          {".txt", [&] { return sweep_table(swept); }}};
   const std::string text =
       flags.output.json ? sweep_json(swept) : sweep_summary(swept, flags.output.files, table_width());
-  if (auto written = write_answer(flags.output, forms, text); !written)
-    return tl::unexpected(written.error());
-  if (*kept) {
-    if (auto state = (*kept)->state(); !state) return bad_input(state.error());
+  return write_answer(flags.output, forms, text);
+}
+
+enum class Answers : std::uint8_t { written, left_to_others };
+
+/// All that is known before the first point is made.
+struct PreparedSweep {
+  Scenario scenario;
+  SweepGrid grid;
+  std::unique_ptr<SweepProgressFile> kept;
+};
+
+/// `answers`: whether this process writes files and progress.
+tl::expected<PreparedSweep, Failure> prepared_sweep(const SweepFlags& flags, Answers answers) {
+  if (answers == Answers::written) {
+    if (auto known = check_output_files(flags.output.files, kSweepFiles); !known)
+      return tl::unexpected(known.error());
+  }
+  auto scenario = base_scenario(flags);
+  if (!scenario) return tl::unexpected(scenario.error());
+  auto grid = grid_of(flags, *scenario);
+  if (!grid) return tl::unexpected(grid.error());
+  if (auto fits = check_size(flags, point_count(*scenario, *grid)); !fits)
+    return tl::unexpected(fits.error());
+  PreparedSweep prepared{.scenario = *std::move(scenario), .grid = *std::move(grid), .kept = nullptr};
+  if (answers == Answers::left_to_others) return prepared;
+  auto kept = opened_progress(flags, prepared.scenario, prepared.grid);
+  if (!kept) return tl::unexpected(kept.error());
+  prepared.kept = *std::move(kept);
+  return prepared;
+}
+
+Outcome finish(const SweepFlags& flags, const Sweep& swept, const SweepProgressFile* kept,
+               InterruptNoted& interrupt) {
+  if (auto written = write_sweep(flags, swept); !written) return tl::unexpected(written.error());
+  if (kept != nullptr) {
+    if (auto state = kept->state(); !state) return bad_input(state.error());
   }
   if (interrupt.came()) write_stderr(interrupted_message(flags, swept));
   interrupt.end_if_it_came();
   return ExitCode::ok;
 }
 
+Outcome run_sweep(const SweepFlags& flags) {
+  auto prepared = prepared_sweep(flags, Answers::written);
+  if (!prepared) return tl::unexpected(prepared.error());
+  InterruptNoted interrupt;
+  SweepProgressFile* kept = prepared->kept.get();
+  const Sweep swept =
+      run_points(prepared->scenario, std::move(prepared->grid), flags.output, kept, interrupt);
+  return finish(flags, swept, kept, interrupt);
+}
+
+/// Ends all processes where one cannot begin; the first one says why.
+void stop_on_fault(const ProcessGroup& group, const std::string& fault) {
+  const std::vector<std::string> faults = group.gather(fault);
+  const auto first = std::ranges::find_if(faults, [](const std::string& text) { return !text.empty(); });
+  if (first == faults.end()) return;
+  write_stderr("penstock sweep: " + *first);
+  group.abandon(ExitCode::bad_input);
+}
+
+Outcome run_shared_sweep(const SweepFlags& flags, const Invocation& invocation) {
+  if (!invocation.extensions.processes)
+    return tl::unexpected(become("penstock-mpi", invocation.arguments, "a sweep on several processes"));
+  const ProcessGroup group = invocation.extensions.processes();
+  auto prepared = prepared_sweep(flags, group.rank == 0 ? Answers::written : Answers::left_to_others);
+  stop_on_fault(group, prepared ? "" : prepared.error().message);
+  if (!prepared) {
+    group.first_says("");  // until it has said what the matter is
+    return tl::unexpected(prepared.error());
+  }
+  InterruptNoted interrupt;
+  SweepProgressFile* kept = prepared->kept.get();
+  const Sweep swept =
+      run_shared_points(prepared->scenario, std::move(prepared->grid), group, kept, interrupt);
+  return group.rank == 0 ? finish(flags, swept, kept, interrupt) : ExitCode::ok;
+}
+
 }  // namespace
 
-Command sweep_command(CLI::App& root) {
+Command sweep_command(CLI::App& root, const Invocation& invocation) {
   Subcommand app(root, "sweep", "Predict many schedules, K, v and M, and rank them.");
   const auto flags = std::make_shared<SweepFlags>();
   add_input_file(app, flags->input.file);
@@ -258,7 +375,9 @@ Command sweep_command(CLI::App& root) {
       "  penstock sweep --schedule 1f1b,interleaved --virtual-stages 1,2,4 --pp-size 4 --num-microbatches 8\n"
       "  penstock sweep scenarios/library/gpipe-transformer-k4.yaml --num-microbatches 1,2,4..32 -o k4.csv "
       "-o k4.html");
-  return {app, [flags] { return run_sweep(*flags); }};
+  return {app, [flags, &invocation] {
+            return started_with_others() ? run_shared_sweep(*flags, invocation) : run_sweep(*flags);
+          }};
 }
 
 }  // namespace penstock

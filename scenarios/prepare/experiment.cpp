@@ -228,50 +228,76 @@ tl::expected<Experiment, PrepareError> priced(const Scenario& scenario, const Re
                     .network = staged_network(scenario, resolved.cut)};
 }
 
+/// True where the model states edges of its own, which no schedule's rule knows of.
+bool has_edges(const Model& model) {
+  const auto* figures = std::get_if<StageFigures>(&model);
+  return figures != nullptr && !figures->edges.empty();
+}
+
 /// What keeps a scenario from being prepared as loops; empty: nothing.
 std::string not_rolled(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
-  const auto* figures = std::get_if<StageFigures>(&scenario.model);
   if (scenario.program || schedule == nullptr) return "a program file";
   if (schedule->weighs_costs) return "a schedule that weighs what stages cost";
   if (!scenario.shape.buckets.empty()) return "stages in buckets";
-  return figures != nullptr && !figures->edges.empty() ? "stage edges of the model" : "";
+  return has_edges(scenario.model) ? "stage edges of the model" : "";
 }
 
 }  // namespace
 
 namespace {
 
-tl::expected<Experiment, PrepareError> prepare_on_devices(const Scenario& stated, const DeviceModel& model) {
+/// What is made of the program that a schedule gives.
+enum class ProgramForm : std::uint8_t { lowered, as_generated };
+
+tl::expected<Experiment, PrepareError> prepared(const Scenario& stated, ProgramForm form);
+
+tl::expected<Experiment, PrepareError> prepare_on_devices(const Scenario& stated, const DeviceModel& model,
+                                                          ProgramForm form) {
   const auto priced = price_on_devices(stated, model);
   if (!priced) return bad_input(stated.file, priced.error());
-  auto experiment = prepare(priced->scenario);
+  auto experiment = prepared(priced->scenario, form);
   if (!experiment) return experiment;
   experiment->samples_per_microbatch *= priced->trained.copies;
   experiment->trained = priced->trained;
   return experiment;
 }
 
-tl::expected<Experiment, PrepareError> prepare_by_fit(const Scenario& stated, const FittedModel& model) {
+tl::expected<Experiment, PrepareError> prepare_by_fit(const Scenario& stated, const FittedModel& model,
+                                                      ProgramForm form) {
   const auto priced = price_by_fit(stated, model);
   if (!priced) return bad_input(stated.file, priced.error());
-  auto experiment = prepare(*priced);
+  auto experiment = prepared(*priced, form);
   if (experiment) experiment->samples_per_microbatch *= model.copies;
   return experiment;
+}
+
+tl::expected<Experiment, PrepareError> prepared(const Scenario& stated, ProgramForm form) {
+  if (const auto* model = std::get_if<DeviceModel>(&stated.model))
+    return prepare_on_devices(stated, *model, form);
+  if (const auto* model = std::get_if<FittedModel>(&stated.model))
+    return prepare_by_fit(stated, *model, form);
+  const auto scenario = with_planned_partition(stated);
+  if (!scenario) return bad_input(stated.file, scenario.error());
+  auto resolved = resolve(*scenario);
+  if (!resolved) return bad_input(stated.file, resolved.error());
+  if (form == ProgramForm::as_generated && !has_edges(scenario->model)) {
+    Program program = std::move(resolved->program);
+    return priced(*scenario, *resolved, std::move(program), stated.file);
+  }
+  auto program = lowered_program(std::move(resolved->program), scenario->model, stated.file);
+  if (!program) return tl::unexpected(program.error());
+  return priced(*scenario, *resolved, *std::move(program), stated.file);
 }
 
 }  // namespace
 
 tl::expected<Experiment, PrepareError> prepare(const Scenario& stated) {
-  if (const auto* model = std::get_if<DeviceModel>(&stated.model)) return prepare_on_devices(stated, *model);
-  if (const auto* model = std::get_if<FittedModel>(&stated.model)) return prepare_by_fit(stated, *model);
-  const auto scenario = with_planned_partition(stated);
-  if (!scenario) return bad_input(stated.file, scenario.error());
-  auto resolved = resolve(*scenario);
-  if (!resolved) return bad_input(stated.file, resolved.error());
-  auto program = lowered_program(std::move(resolved->program), scenario->model, stated.file);
-  if (!program) return tl::unexpected(program.error());
-  return priced(*scenario, *resolved, *std::move(program), stated.file);
+  return prepared(stated, ProgramForm::lowered);
+}
+
+tl::expected<Experiment, PrepareError> prepare_as_generated(const Scenario& stated) {
+  return prepared(stated, stated.program ? ProgramForm::lowered : ProgramForm::as_generated);
 }
 
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program) {

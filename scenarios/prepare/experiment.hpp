@@ -61,6 +61,11 @@ struct PrepareError {
 /// Generates, validates, partitions, prices and lowers. Pure: equal scenarios give equal experiments.
 tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario);
 
+/// prepare() without the checks and the lowering of what a schedule's rule has generated, which is trusted to
+/// be valid: the program has compute actions alone. Programs from files, and those whose model states its
+/// edges, are validated and lowered all the same.
+tl::expected<Experiment, PrepareError> prepare_as_generated(const Scenario& scenario);
+
 /// The costs of `scenario` for a program that was prepared from one that differs in its cuts alone. Requires
 /// layers, and in each stage as many buckets as there. Errors: those of cut_model() and cost_table().
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program);

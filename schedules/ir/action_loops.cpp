@@ -151,6 +151,17 @@ std::int64_t actions_of_one(const RunLoop& loop) {
   return actions;
 }
 
+/// Spells out all repetitions of a run, as LoopCursor has them.
+void append(std::vector<Action>& actions, const ActionRun& run, std::int32_t outer, std::int32_t moved) {
+  for (std::int32_t inner = 0; inner < run.count; ++inner, moved += run.step) {
+    for (const PatternAction& here : run.pattern) {
+      Action& action = actions.emplace_back(here.action);
+      if (action.microbatch != kNoMicrobatch) action.microbatch += moved;
+      action.weight_version += inner * here.version_step + outer * here.outer_version_step;
+    }
+  }
+}
+
 }  // namespace
 
 void ActionLoops::repeat(std::vector<PatternAction> pattern, std::int32_t count, std::int32_t step) {
@@ -216,7 +227,11 @@ ActionLoops loops_of(std::span<const Action> list) { return folded(runs_of(list)
 std::vector<Action> actions_of(const ActionLoops& list) {
   std::vector<Action> actions;
   actions.reserve(index(list.size()));
-  for (const Action& action : list) actions.push_back(action);
+  for (const RunLoop& loop : list.loops()) {
+    for (std::int32_t outer = 0; outer < loop.count; ++outer) {
+      for (const ActionRun& run : loop.runs) append(actions, run, outer, outer * loop.step);
+    }
+  }
   return actions;
 }
 

@@ -139,14 +139,14 @@ class TurnTaking {
 
   /// The rank has come to what its list says next.
   void arrive(std::int32_t rank) {
-    const std::span<const Action> group = lists_.group(rank);
-    if (group.empty()) {
+    const Action* next = lists_.next(rank);
+    if (next == nullptr) {
       --unfinished_;
-    } else if (!is_collective(group.front().kind)) {
+    } else if (!is_collective(next->kind)) {
       wake(rank);
     } else {
       at_collective_.add(rank);
-      if (collectives_.reach(group.front(), rank)) wake_members(group.front().stage);
+      if (collectives_.reach(*next, rank)) wake_members(next->stage);
     }
   }
 

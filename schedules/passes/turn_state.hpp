@@ -66,6 +66,11 @@ class ListHeads {
     const std::span<const Action> list = rest_[index(rank)];
     return list.empty() ? list : list.first(group_end(list, 0));
   }
+  /// Its first action; null at the end of the list.
+  const Action* next(std::int32_t rank) const {
+    const std::span<const Action> list = rest_[index(rank)];
+    return list.empty() ? nullptr : list.data();
+  }
   void pass(std::int32_t rank, std::size_t actions) {
     rest_[index(rank)] = rest_[index(rank)].subspan(actions);
   }
@@ -90,6 +95,10 @@ class LoopHeads {
     if (head.cursor.at_end()) return {};
     if (!head.first.overlaps_next) return {&head.first, 1};
     return head.group;
+  }
+  const Action* next(std::int32_t rank) const {
+    const Head& head = heads_[index(rank)];
+    return head.cursor.at_end() ? nullptr : &head.first;
   }
   void pass(std::int32_t rank, std::size_t actions) {
     Head& head = heads_[index(rank)];

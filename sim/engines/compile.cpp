@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -32,61 +31,10 @@
 #include "sim/engines/message_ways.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/tape_classes.hpp"
+#include "sim/engines/tape_code.hpp"
 
 namespace penstock {
 namespace {
-
-/// The instructions of a tape: narrow ones, until some class is too large for them.
-class Code {
- public:
-  void reserve(std::size_t instructions) { narrow_.reserve(instructions); }
-  std::size_t size() const { return size_; }
-
-  void add(Register a, Register b, Register d, std::uint32_t duration, std::uint32_t link) {
-    ++size_;
-    if (wide_.empty() && fits(duration | link)) [[likely]] {
-      narrow_.emplace_back(a, b, d, static_cast<std::uint16_t>(duration), static_cast<std::uint16_t>(link));
-    } else {
-      widen();
-      wide_.emplace_back(a, b, d, duration, link);
-    }
-  }
-
-  Register last_clock() const { return wide_.empty() ? narrow_.back().a : wide_.back().a; }
-  Register last_message() const { return wide_.empty() ? narrow_.back().d : wide_.back().d; }
-  /// What the last instruction sends goes to register `d`.
-  void send_along(Register d) { (wide_.empty() ? narrow_.back().d : wide_.back().d) = d; }
-  /// ... over a link.
-  void send_along(Register d, std::uint32_t link) {
-    send_along(d);
-    if (!fits(link)) widen();
-    if (wide_.empty()) {
-      narrow_.back().link = static_cast<std::uint16_t>(link);
-    } else {
-      wide_.back().link = link;
-    }
-  }
-
-  std::variant<std::vector<NarrowInstruction>, std::vector<WideInstruction>> instructions() && {
-    if (wide_.empty()) return std::move(narrow_);
-    return std::move(wide_);
-  }
-
- private:
-  static bool fits(std::uint32_t number) { return number <= std::numeric_limits<std::uint16_t>::max(); }
-
-  void widen() {
-    if (!wide_.empty()) return;
-    wide_.reserve(narrow_.capacity());
-    for (const NarrowInstruction& step : narrow_)
-      wide_.emplace_back(step.a, step.b, step.d, step.duration, step.link);
-    narrow_ = {};
-  }
-
-  std::size_t size_ = 0;
-  std::vector<NarrowInstruction> narrow_;
-  std::vector<WideInstruction> wide_;  // all of them, once it has one
-};
 
 /// The sink of the walk.
 class TapeWriter {
@@ -98,16 +46,11 @@ class TapeWriter {
         trash_(static_cast<Register>(flat.rank_count)),
         messages_(flat.messages.size()),
         newest_(index(flat.rank_count), kNone),
-        classes_(flat, groups, tape_) {
+        classes_(groups, tape_) {
     tape_.groups = groups;
     tape_.rank_count = flat.rank_count;
     tape_.last = trash_ + 1;
-    MessageWays ways = message_ways(flat, channels.model, groups, tape_.last + 1);
-    tape_.register_count = tape_.last + 1 + ways.queue_count;
-    tape_.transfers = std::move(ways.transfers);
-    tape_.links = std::move(ways.links);
-    tape_.both_ends = ways.both_ends;
-    way_of_ = std::move(ways.of_message);
+    find_ways(channels.model, groups);
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) scan(rank);
     // An instruction for each position that takes time, and a few where messages wait for more.
     const auto timed = static_cast<std::size_t>(std::ranges::count_if(
@@ -119,8 +62,7 @@ class TapeWriter {
   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> inputs) {
     const auto clock = static_cast<Register>(rank);
     for (std::size_t i = 1; i < inputs.size(); ++i) raise_register(clock, arrival(inputs[i]));
-    write(clock, inputs.empty() ? clock : arrival(inputs[0]), classes_.duration_at(position),
-          {.position = position});
+    write(clock, inputs.empty() ? clock : arrival(inputs[0]), duration_at(position), {.position = position});
     for (const std::int32_t message : inputs) used(message);
     newest_[index(rank)] = position;
     computed_last_ = code_.size();
@@ -184,6 +126,26 @@ class TapeWriter {
   };
 
   // --- what the lists ask for ---------------------------------------------------------------------
+
+  /// Ways are numbered as messages meet them; each is the link class of its number.
+  void find_ways(ChannelModel model, const MicrobatchGroups& groups) {
+    MessageWays ways(model, groups);
+    way_of_.resize(flat_.messages.size(), 0);
+    for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
+      const FlatMessage& message = flat_.messages[id];
+      if (message.recv == kNone) continue;
+      way_of_[id] = ways.of({.from_rank = message.from_rank,
+                             .to_rank = message.to_rank,
+                             .send = flat_.actions[index(message.first)]},
+                            message.eager);
+      if (message.eager && message.next_at_receiver != kNone) ways.queue_eager(way_of_[id]);
+    }
+    WayRegisters registers = std::move(ways).in_registers(tape_.last + 1);
+    tape_.register_count = tape_.last + 1 + registers.queue_count;
+    tape_.transfers = std::move(registers.transfers);
+    tape_.links = std::move(registers.links);
+    tape_.both_ends = registers.both_ends;
+  }
 
   /// Counts the readers of arrivals, and finds SENDs behind later actions than their producers.
   void scan(std::int32_t rank) {
@@ -320,8 +282,8 @@ class TapeWriter {
     const Register at = std::exchange(message.gathered, kNoRegister);
     const std::int32_t member = flat_.messages[index(id)].first;
     const bool is_barrier = flat_.ops[index(member)] == FlatOp::barrier;
-    write(at, source == kNoRegister ? at : source,
-          is_barrier ? TapeClasses::kNoTime : classes_.duration_at(member), {.message = id});
+    write(at, source == kNoRegister ? at : source, is_barrier ? TapeClasses::kNoTime : duration_at(member),
+          {.message = id});
     message.arrival = at;
   }
 
@@ -352,6 +314,13 @@ class TapeWriter {
 
   // --- instructions -------------------------------------------------------------------------------
 
+  /// The class of the group of compute actions that starts at a position, or of the collective there.
+  std::uint32_t duration_at(std::int32_t position) {
+    const bool collective = flat_.ops[index(position)] == FlatOp::collective;
+    const std::int32_t end = collective ? position + 1 : flat_.group_end(position);
+    return classes_.duration_of(std::span(flat_.actions).subspan(index(position), index(end - position)));
+  }
+
   void raise_register(Register raised, Register by) { write(raised, by, TapeClasses::kNoTime, {}); }
 
   /// Writes an instruction without a message.
@@ -379,7 +348,7 @@ class TapeWriter {
   std::vector<Register> free_;
   Tape tape_;
   TapeClasses classes_;
-  Code code_;
+  TapeCode code_;
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ class LinkUsers {
   /// True when another stream crosses a link of limited bandwidth on this route, too.
   bool add(const MessageStream& stream, std::int32_t from, std::int32_t to) {
     bool shared = false;
-    for (const std::int32_t link : cluster_.route(from, to).links) {
+    for (const LinkNumber link : cluster_.route(from, to).links) {
       if (!std::isfinite(cluster_.link_bytes_per_second(link))) continue;
       const auto [entry, first] = first_user_.try_emplace(link, stream);
       shared |= !first && entry->second != stream;
@@ -53,7 +53,7 @@ class LinkUsers {
 
  private:
   const Cluster& cluster_;
-  std::map<std::int32_t, MessageStream> first_user_;
+  std::map<LinkNumber, MessageStream> first_user_;
 };
 
 /// Only `boundary` and `direction` channels let one pair of ranks have two transfers under way.
@@ -131,6 +131,7 @@ bool links_are_shared(const Experiment& experiment) {
 }
 
 bool stages_share_links(const Experiment& experiment) {
+  if (experiment.cluster.least_bytes_per_second() == kUnlimitedBandwidth) return false;
   const Placement& placement = experiment.program.placement;
   LinkUsers users(experiment);
   Groups groups(experiment);

@@ -184,6 +184,23 @@ Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> dur
   return latest(tape, run(tape, costs, FromStream{durations.data()}, kUnseen));
 }
 
+std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs) {
+  std::vector<InstructionTimes> times;
+  times.reserve(tape.size());
+  std::visit(
+      [&](const auto& code) {
+        run(tape, costs, FromClasses{costs.durations.data()},
+            [&](std::size_t number, Ns x, Ns y, const PricedLink& link) {
+              times.push_back({.start_ns = x - costs.durations[code[number].duration],
+                               .end_ns = x,
+                               .message_start_ns = y - link.hold_ns,
+                               .arrival_ns = y + link.latency_ns});
+            });
+      },
+      tape.code);
+  return times;
+}
+
 ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                       const ChannelOptions& channels) {
   ProgramTimes times = empty_times(flat);
@@ -193,22 +210,26 @@ ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgra
   return times;
 }
 
-RepeatedTape::RepeatedTape(const PricedTape& priced, bool barrier)
-    : priced_(priced), barrier_(barrier), registers_(fresh_registers(priced.tape)) {}
+RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, bool barrier)
+    : tape_(tape), costs_(costs), barrier_(barrier), registers_(fresh_registers(tape)) {}
+
+Ns RepeatedTape::latest_ns() const { return latest(tape_, registers_); }
 
 std::vector<Ns> RepeatedTape::next() {
-  const auto& [tape, costs] = priced_;
-  const auto clocks = std::span(registers_).first(index(tape.rank_count));
+  const auto clocks = std::span(registers_).first(index(tape_.rank_count));
   if (barrier_ && !clocks.empty()) std::ranges::fill(clocks, std::ranges::max(clocks));
-  std::vector<Ns> ends;
-  ends.reserve(tape.size());
+  std::vector<Ns> ends(2 * tape_.size() + 1);
+  Ns* next = ends.data();  // each time is written, and overwritten where it counts for nothing
   registers_ = run(
-      tape, costs, FromClasses{costs.durations.data()},
-      [&](std::size_t number, Ns x, Ns y, const PricedLink& /*link*/) {
-        if (tape.origins[number].position != kNone) ends.push_back(x);
-        if (tape.origins[number].message != kNone) ends.push_back(y);
+      tape_, costs_, FromClasses{costs_.durations.data()},
+      [&, origins = tape_.origins.data()](std::size_t number, Ns x, Ns y, const PricedLink& /*link*/) {
+        *next = x;
+        next += origins[number].position != kNone ? 1 : 0;
+        *next = y;
+        next += origins[number].message != kNone ? 1 : 0;
       },
       std::move(registers_));
+  ends.resize(static_cast<std::size_t>(next - ends.data()));
   return ends;
 }
 

@@ -45,6 +45,16 @@ Ns makespan_ns(const Tape& tape, const TapeCosts& costs);
 /// The same with a duration of its own for every instruction; those of `costs` are not read.
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> durations);
 
+/// When an instruction's action and its message start and end.
+struct InstructionTimes {
+  Ns start_ns = 0;
+  Ns end_ns = 0;
+  Ns message_start_ns = 0;
+  Ns arrival_ns = 0;
+};
+/// One an instruction.
+std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs);
+
 /// When each action and message starts and ends, as walk() has it. Requires the tape of `flat` and
 /// `channels`.
 ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
@@ -53,16 +63,20 @@ ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgra
 /// A tape of one pass through a program's lists, run again and again for as long as somebody asks.
 class RepeatedTape {
  public:
-  /// The tape must outlive it. Requires that nothing but clocks and queues of channels lasts from one pass
+  /// Both must outlive it. Requires that nothing but clocks and queues of channels lasts from one pass
   /// to the next: neither collectives nor a capacity nor an eager size. With `barrier` all ranks wait for
   /// each other between passes.
-  RepeatedTape(const PricedTape& priced, bool barrier);
+  RepeatedTape(const Tape& tape, const TapeCosts& costs, bool barrier);
 
-  /// When the actions of the next pass end, and the messages of it leave their queues; in a fixed order.
+  /// When the actions of the next pass end, and the messages of it leave their queues; instruction by
+  /// instruction.
   std::vector<Ns> next();
+  /// When all passes so far have ended.
+  Ns latest_ns() const;
 
  private:
-  const PricedTape& priced_;
+  const Tape& tape_;
+  const TapeCosts& costs_;
   bool barrier_;
   std::vector<Ns> registers_;
 };

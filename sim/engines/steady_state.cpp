@@ -56,32 +56,29 @@ std::optional<Period> period_of_last(std::span<const StageTimes> rows, std::int6
   return std::nullopt;
 }
 
-/// `first_rows(n)` are the rows of the first n repetitions, or none when the program hangs.
+/// `first_rows(n)` are the rows of the first n repetitions of a program of so many actions, or none when it
+/// hangs.
 template <class FirstRows>
-std::optional<Period> period_of_repetitions(const Program& program, const FirstRows& first_rows) {
+std::optional<Period> period_of_repetitions(std::int64_t microbatches, std::size_t actions,
+                                            const FirstRows& first_rows) {
   constexpr std::size_t kMostActions = 1U << 23U;
-  std::size_t actions = 1;
-  for (const auto& list : program.ranks) actions += list.size();
   for (std::int32_t repetitions = 2; repetitions <= 64; repetitions *= 2) {
-    if (repetitions > 2 && actions * index(repetitions) > kMostActions) return std::nullopt;
-    if (const auto period = period_of_last(first_rows(repetitions), program.microbatches)) return period;
+    if (repetitions > 2 && (actions + 1) * index(repetitions) > kMostActions) return std::nullopt;
+    if (const auto period = period_of_last(first_rows(repetitions), microbatches)) return period;
   }
   return std::nullopt;
+}
+
+std::size_t action_count(const Program& program) {
+  std::size_t actions = 0;
+  for (const auto& list : program.ranks) actions += list.size();
+  return actions;
 }
 
 /// True where the tape of one pass says all that matters to the next one.
 bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pass) {
   const bool has_collectives = !one_pass.next_member.empty();
   return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
-}
-
-std::optional<Period> period_of_tape(const Program& program, const PricedTape& one_pass) {
-  RepeatedTape tape(one_pass, program.barrier);
-  std::vector<StageTimes> rows;
-  return period_of_repetitions(program, [&](std::int32_t repetitions) {
-    while (rows.size() < index(repetitions)) rows.push_back(tape.next());
-    return std::span<const StageTimes>(rows);
-  });
 }
 
 /// When the action at a position starts and ends.
@@ -109,11 +106,12 @@ std::vector<StageTimes> rows_by_iteration(const EngineRun& run, const Program& p
 
 std::optional<Period> period_of_iterations(const Experiment& experiment, Engine engine) {
   Experiment repeated = experiment;
-  return period_of_repetitions(experiment.program, [&](std::int32_t repetitions) {
-    repeated.program.iterations = repetitions;
-    const auto run = run_engine(repeated, engine);
-    return run ? rows_by_iteration(*run, repeated.program) : std::vector<StageTimes>{};
-  });
+  return period_of_repetitions(
+      experiment.program.microbatches, action_count(experiment.program), [&](std::int32_t repetitions) {
+        repeated.program.iterations = repetitions;
+        const auto run = run_engine(repeated, engine);
+        return run ? rows_by_iteration(*run, repeated.program) : std::vector<StageTimes>{};
+      });
 }
 
 // --- a stream -------------------------------------------------------------------------------------------
@@ -165,8 +163,10 @@ std::optional<Period> period_of_rows(const std::vector<MicrobatchRow>& rows, std
 /// Of an experiment of one iteration.
 std::optional<Period> period_of_one_pass(const Experiment& experiment, Engine engine, const EngineRun& run) {
   if (experiment.program.update == UpdateRule::microbatch) return period_of_stream(run, experiment.program);
-  if (run.tape && is_repeated_by_tape(experiment, run.flat))
-    return period_of_tape(experiment.program, *run.tape);
+  if (run.tape && is_repeated_by_tape(experiment, run.flat)) {
+    RepeatedTape passes(run.tape->tape, run.tape->costs, experiment.program.barrier);
+    return period_of_passes(experiment.program, action_count(experiment.program), passes, {});
+  }
   return period_of_iterations(experiment, engine);
 }
 
@@ -175,6 +175,14 @@ std::optional<Period> period_of_one_pass(const Experiment& experiment, Engine en
 double samples_per_second(const Period& period, double samples_per_microbatch) {
   return static_cast<double>(period.microbatches) * samples_per_microbatch * 1e9 /
          static_cast<double>(period.period_ns);
+}
+
+std::optional<Period> period_of_passes(const Program& program, std::size_t actions, RepeatedTape& passes,
+                                       std::vector<StageTimes> rows) {
+  return period_of_repetitions(program.microbatches, actions, [&](std::int32_t repetitions) {
+    while (rows.size() < index(repetitions)) rows.push_back(passes.next());
+    return std::span<const StageTimes>(rows);
+  });
 }
 
 std::int32_t dependency_depth(const Program& program) {

@@ -4,6 +4,7 @@
 // A deterministic program is a max-plus linear system: the start times of one repetition are maxima of sums
 // of those before it, so once all of them have moved by one common amount, they always will.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/evaluate.hpp"
 
 namespace penstock {
 
@@ -32,6 +34,11 @@ double samples_per_second(const Period& period, double samples_per_microbatch);
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine);
 /// The same where the experiment has run on the engine already, which spares another run.
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine, const EngineRun& run);
+
+/// The same of a synchronous program of so many actions, SENDs and RECVs among them, by passes of its tape;
+/// `rows` are the ends of those that have been run.
+std::optional<Period> period_of_passes(const Program& program, std::size_t actions, RepeatedTape& passes,
+                                       std::vector<std::vector<Ns>> rows);
 
 /// The same of an asynchronous stream that ran already as one iteration of `program`.
 std::optional<Period> period_of_stream(const EngineRun& run, const Program& program);

@@ -10,17 +10,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/index.hpp"
 #include "sim/engines/tape.hpp"
 
 namespace penstock {
 namespace {
-
-constexpr std::uint32_t kActionKindCount = static_cast<std::uint32_t>(ActionKind::step) + 1;
 
 /// The entry at `place` of a table that grows as it is asked.
 std::uint32_t& entry(std::vector<std::uint32_t>& table, std::size_t place, std::uint32_t unknown) {
@@ -30,38 +27,25 @@ std::uint32_t& entry(std::vector<std::uint32_t>& table, std::size_t place, std::
 
 }  // namespace
 
-TapeClasses::TapeClasses(const FlatProgram& flat, const MicrobatchGroups& groups, Tape& tape)
-    : flat_(flat), groups_(groups), tape_(tape) {
+TapeClasses::TapeClasses(const MicrobatchGroups& groups, Tape& tape) : groups_(groups), tape_(tape) {
   tape_.durations.emplace_back();
 }
 
-std::uint32_t TapeClasses::place_of(const Action& action) const {
-  return static_cast<std::uint32_t>(groups_.place_of(action)) * kActionKindCount +
-         static_cast<std::uint32_t>(action.kind);
+std::uint32_t TapeClasses::new_single(std::uint32_t place, std::span<const Action> group) {
+  return entry(single_, place, kNoClass) = new_duration(group);
 }
 
-std::uint32_t TapeClasses::duration_at(std::int32_t position) {
-  const bool collective = flat_.ops[index(position)] == FlatOp::collective;
-  const std::int32_t end = collective ? position + 1 : flat_.group_end(position);
-  if (end > position + 1) return longer_group(position, end);
-  std::uint32_t& known = entry(single_, place_of(flat_.actions[index(position)]), kNoClass);
-  if (known == kNoClass) known = new_duration(position, end);
-  return known;
-}
-
-std::uint32_t TapeClasses::longer_group(std::int32_t position, std::int32_t end) {
-  std::uint32_t leaves = place_of(flat_.actions[index(position)]);
+std::uint32_t TapeClasses::longer_group(std::span<const Action> group) {
+  std::uint32_t leaves = place_of(group.front());
   std::uint32_t count = 1;
-  for (std::int32_t leaf = position + 1; leaf < end; ++leaf)
-    leaves = longer_.of({count++, leaves, place_of(flat_.actions[index(leaf)])}).number;
+  for (const Action& leaf : group.subspan(1)) leaves = longer_.of({count++, leaves, place_of(leaf)}).number;
   std::uint32_t& known = entry(of_longer_, leaves, kNoClass);
-  if (known == kNoClass) known = new_duration(position, end);
+  if (known == kNoClass) known = new_duration(group);
   return known;
 }
 
-std::uint32_t TapeClasses::new_duration(std::int32_t position, std::int32_t end) {
-  const auto first = flat_.actions.begin() + position;
-  tape_.durations.push_back({.actions = {first, first + (end - position)}});
+std::uint32_t TapeClasses::new_duration(std::span<const Action> group) {
+  tape_.durations.push_back({.actions = {group.begin(), group.end()}});
   return static_cast<std::uint32_t>(tape_.durations.size() - 1);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
-// The classes of a tape's instructions while it is written (compile.cpp), but for the links of messages
-// (message_ways.hpp).
+// The classes of a tape's instructions while it is written (compile.cpp, turn_tape.cpp), but for the links of
+// messages (message_ways.hpp).
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/engines/numbering.hpp"
 #include "sim/engines/tape.hpp"
@@ -16,13 +16,18 @@ namespace penstock {
 /// constant time.
 class TapeClasses {
  public:
-  /// Both must outlive the classes.
-  TapeClasses(const FlatProgram& flat, const MicrobatchGroups& groups, Tape& tape);
+  /// The tape must outlive the classes.
+  TapeClasses(const MicrobatchGroups& groups, Tape& tape);
 
   /// The duration class of what takes no time.
   static constexpr std::uint32_t kNoTime = 0;
-  /// The class of the group of compute actions that starts at a position, or of the collective there.
-  std::uint32_t duration_at(std::int32_t position);
+  /// The class of a group of compute actions, or of a collective.
+  std::uint32_t duration_of(std::span<const Action> group) {
+    if (group.size() > 1) return longer_group(group);
+    const std::uint32_t place = place_of(group.front());
+    if (place < single_.size() && single_[place] != kNoClass) return single_[place];
+    return new_single(place, group);
+  }
 
   /// The link class of instructions without a message that raise register `a`.
   std::uint32_t link_of_none(Register a) {
@@ -34,12 +39,16 @@ class TapeClasses {
   static constexpr std::uint32_t kNoClass = 0xffff'ffff;
 
   std::uint32_t new_link_of_none(Register a);
-  std::uint32_t longer_group(std::int32_t position, std::int32_t end);
-  std::uint32_t new_duration(std::int32_t position, std::int32_t end);
+  std::uint32_t new_single(std::uint32_t place, std::span<const Action> group);
+  std::uint32_t longer_group(std::span<const Action> group);
+  std::uint32_t new_duration(std::span<const Action> group);
 
-  std::uint32_t place_of(const Action& action) const;
+  static constexpr std::uint32_t kActionKindCount = static_cast<std::uint32_t>(ActionKind::step) + 1;
+  std::uint32_t place_of(const Action& action) const {
+    return static_cast<std::uint32_t>(groups_.place_of(action)) * kActionKindCount +
+           static_cast<std::uint32_t>(action.kind);
+  }
 
-  const FlatProgram& flat_;
   MicrobatchGroups groups_;
   Tape& tape_;
   std::vector<std::uint32_t> single_;  // duration class by group of microbatches, stage and kind

@@ -161,7 +161,7 @@ std::int32_t FlowNetwork::class_of_route(const Route& route) {
 /// The route's links of limited bandwidth.
 std::vector<std::int32_t> FlowNetwork::limited_links(const Route& route) {
   std::vector<std::int32_t> limited;
-  for (const std::int32_t link : route.links) {
+  for (const LinkNumber link : route.links) {
     const double capacity = cluster_.link_bytes_per_second(link);
     if (std::isinf(capacity)) continue;
     const auto [entry, is_new] = number_of_link_.try_emplace(link, 0);

@@ -74,7 +74,7 @@ class FlowNetwork {
   std::vector<FlowClass> classes_;
   std::unordered_map<std::int64_t, std::int32_t> class_of_pair_;
   std::map<std::vector<std::int32_t>, std::int32_t> class_of_links_;
-  std::unordered_map<std::int32_t, std::int32_t> number_of_link_;  // those that flows use, as share_ has it
+  std::unordered_map<LinkNumber, std::int32_t> number_of_link_;  // those that flows use, as share_ has it
   std::vector<End> ends_;  // a tree of the classes' ends, the root at 1: each the earlier of 2i and 2i + 1
   Ns now_ns_ = 0;          // of the last start or end
   std::int64_t started_ = 0;

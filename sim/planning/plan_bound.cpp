@@ -93,7 +93,7 @@ const PlanBound::Way& PlanBound::way(std::int32_t from, std::int32_t to) {
   return entry->second;
 }
 
-void PlanBound::load(std::int32_t link, double bytes) {
+void PlanBound::load(LinkNumber link, double bytes) {
   const auto at = static_cast<std::size_t>(link);
   if (at >= link_ns_.size()) link_ns_.resize(at + 1, 0);
   link_ns_[at] += bytes * 1e9 / cluster_.link_bytes_per_second(link);
@@ -111,7 +111,7 @@ const PlanBound::Ring& PlanBound::ring(Devices devices) {
   ring.ns_per_byte = part * 1e9 / cost.bytes_per_second;
   ring.latency_ns = static_cast<double>(cost.latency_ns);
   for (std::size_t i = 0; order.size() > 1 && i < order.size(); ++i) {
-    for (const std::int32_t link : way(order[i], order[(i + 1) % order.size()]).links)
+    for (const LinkNumber link : way(order[i], order[(i + 1) % order.size()]).links)
       ring.loads.emplace_back(link, part);
   }
   return rings_.emplace(std::move(key), std::move(ring)).first->second;
@@ -131,7 +131,7 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
     double ns = 0;
     for (const Way* one : {&way(here, there), &way(there, here)}) {
       ns += one->ns_per_byte * bytes + one->latency_ns;
-      for (const std::int32_t link : one->links) load(link, bytes / static_cast<double>(pairs));
+      for (const LinkNumber link : one->links) load(link, bytes / static_cast<double>(pairs));
     }
     least = std::min(least, ns);
   }

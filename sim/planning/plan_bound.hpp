@@ -43,7 +43,7 @@ class PlanBound {
     std::vector<std::pair<std::int32_t, double>> loads;
   };
   struct Way {
-    std::vector<std::int32_t> links;
+    std::vector<LinkNumber> links;
     double ns_per_byte = 0;
     double latency_ns = 0;
   };
@@ -53,7 +53,7 @@ class PlanBound {
   const Ring& ring(Devices devices);
   double cross(Devices from, Devices to, double bytes);
   void load_ring(const Ring& ring, double bytes, double minibatches);
-  void load(std::int32_t link, double bytes);
+  void load(LinkNumber link, double bytes);
 
   std::vector<BandwidthLevel> levels_;
   const Cluster& cluster_;

@@ -38,6 +38,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/endless_stream.hpp"
+#include "sim/runs/row_run.hpp"
 #include "sim/runs/sharing_band.hpp"
 #include "sim/runs/streamed_run.hpp"
 #include "topology/cluster.hpp"
@@ -68,7 +69,7 @@ class LinkBytes {
       }
     }
     for (const auto& [to, bytes] : bytes_to_) {
-      for (const std::int32_t link : experiment_.cluster.route(of_rank.front().rank, to).links)
+      for (const LinkNumber link : experiment_.cluster.route(of_rank.front().rank, to).links)
         bytes_of_link_[link] += bytes;
     }
     bytes_to_.clear();
@@ -94,7 +95,7 @@ class LinkBytes {
   TransferSizes sizes_;
   CollectiveRings rings_;
   std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;  // from the rank at hand
-  std::map<std::int32_t, Bytes> bytes_of_link_;
+  std::map<LinkNumber, Bytes> bytes_of_link_;
 };
 
 std::optional<double> steady_rate(const Experiment& experiment, Engine engine, const EngineRun& run) {
@@ -117,25 +118,6 @@ std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOp
   if (options.band == SharingBand::skip || sharing != LinkSharing::counted) return notes;
   if (auto note = sharing_band_note(experiment, makespan_ns)) notes.push_back(*std::move(note));
   return notes;
-}
-
-/// Adds what follows from the size of the model.
-Result with_model_rates(Result result, const Experiment& experiment) {
-  if (!experiment.trained) return result;
-  const TrainedModel& trained = *experiment.trained;
-  result.model = ModelReport{.parameters = trained.parameters,
-                             .active_parameters = trained.active_parameters,
-                             .flops_per_sample = trained.flops_per_sample,
-                             .devices = trained.devices};
-  const auto devices = static_cast<double>(trained.devices);
-  const double samples = result.throughput.samples_per_second;
-  const double tokens = samples * static_cast<double>(trained.tokens_per_sample);
-  const double flops = samples * trained.flops_per_sample / devices;
-  result.throughput.model = ModelRates{.tokens_per_second = tokens,
-                                       .tokens_per_second_per_device = tokens / devices,
-                                       .model_flops_per_second_per_device = flops,
-                                       .mfu = flops / trained.peak_flops_per_second};
-  return result;
 }
 
 /// What is read off the spans of all ranks, one rank after the other.
@@ -207,6 +189,24 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
 
 }  // namespace
 
+Result with_model_rates(Result result, const Experiment& experiment) {
+  if (!experiment.trained) return result;
+  const TrainedModel& trained = *experiment.trained;
+  result.model = ModelReport{.parameters = trained.parameters,
+                             .active_parameters = trained.active_parameters,
+                             .flops_per_sample = trained.flops_per_sample,
+                             .devices = trained.devices};
+  const auto devices = static_cast<double>(trained.devices);
+  const double samples = result.throughput.samples_per_second;
+  const double tokens = samples * static_cast<double>(trained.tokens_per_sample);
+  const double flops = samples * trained.flops_per_sample / devices;
+  result.throughput.model = ModelRates{.tokens_per_second = tokens,
+                                       .tokens_per_second_per_device = tokens / devices,
+                                       .model_flops_per_second_per_device = flops,
+                                       .mfu = flops / trained.peak_flops_per_second};
+  return result;
+}
+
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options) {
   return simulate_at_rate(experiment, options, [&](Engine engine, const EngineRun& run) {
     return steady_rate(experiment, engine, run);
@@ -257,6 +257,9 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
       return std::move(*streamed).map(
           [](Result result) { return Prediction{.result = std::move(result), .stream = std::nullopt}; });
     }
+  }
+  if (options.figures == WantedFigures::of_rows) {
+    if (auto row = row_prediction(scenario, options)) return *std::move(row);
   }
   const auto experiment = prepare(scenario);
   if (!experiment) {

@@ -44,9 +44,9 @@ constexpr double kMostNumbered = 1 << 29;  // by any engine that stores them
 constexpr double kMostGenerated = 1LL << 40;
 
 std::vector<LinkTraffic> link_traffic(const StreamedRun& run, const Cluster& cluster) {
-  std::map<std::int32_t, Bytes> bytes_of_link;
+  std::map<LinkNumber, Bytes> bytes_of_link;
   for (const RankTraffic& traffic : run.traffic) {
-    for (const std::int32_t link : cluster.route(traffic.from_rank, traffic.to_rank).links)
+    for (const LinkNumber link : cluster.route(traffic.from_rank, traffic.to_rank).links)
       bytes_of_link[link] += traffic.bytes;
   }
   std::vector<LinkTraffic> links;

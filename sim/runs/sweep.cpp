@@ -307,7 +307,7 @@ Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   for (const auto& [number, point] : grid.known) rows[number] = point;
   std::atomic<std::size_t> done = grid.known.size();
   tbb::parallel_for(std::size_t{0}, points.size(), [&](std::size_t i) {
-    if (rows[i] || (grid.stopped && grid.stopped())) return;
+    if (rows[i] || (grid.mine && !grid.mine(i)) || (grid.stopped && grid.stopped())) return;
     // Each writes its own row, so that nothing is locked and the order is that of the grid.
     rows[i] = point_at(scenario_at(base, grid.batch, points[i]), grid.engine, streams);
     if (grid.finished) grid.finished(i, *rows[i]);

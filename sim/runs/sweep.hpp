@@ -29,6 +29,9 @@ struct SweepGrid {
   /// Points that are known already, by their number in the order of the rows; they are not simulated again.
   std::map<std::size_t, SweepPoint> known{};
 
+  /// Points that are this process's, by number; empty: all. The others are no rows.
+  std::function<bool(std::size_t number)> mine{};
+
   // Called from any thread; each may be empty.
   std::function<void(std::size_t done, std::size_t total)> progress{};
   std::function<void(std::size_t number, const SweepPoint& point)> finished{};

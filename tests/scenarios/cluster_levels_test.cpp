@@ -81,7 +81,7 @@ TEST(DeviceOrder, LeavesTheMachineAsItIs) {
   ASSERT_TRUE(ordered) << ordered.error();
   const auto names_on = [](const Cluster& machine, const Route& route) {
     std::vector<std::string> names;
-    for (const std::int32_t link : route.links) names.push_back(machine.links()[link].name);
+    for (const auto link : route.links) names.push_back(machine.links()[link].name);
     return names;
   };
   for (std::int32_t a = 0; a < 4; ++a) {

@@ -1,0 +1,77 @@
+// `penstock-mpi`: the same with MPI, over which processes that mpirun or srun started share a sweep.
+// `penstock` starts it where it finds itself among several. Apart from it, since MPI's libraries take longer
+// to load than most commands to run.
+
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/outcome.hpp"
+#include "cli/process_group.hpp"
+#include "cli/program_main.hpp"
+
+namespace {
+
+using namespace penstock;
+
+/// MPI is up while one lives.
+class Session {
+ public:
+  Session() {
+    int provided = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  }
+  ~Session() { MPI_Finalize(); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+};
+
+std::string broadcast(std::string text) {
+  unsigned long size = text.size();
+  MPI_Bcast(&size, 1, MPI_UNSIGNED_LONG, 0, MPI_COMM_WORLD);
+  text.resize(size);
+  MPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, 0, MPI_COMM_WORLD);
+  return text;
+}
+
+/// One after the other: texts may be of any length, and there are few.
+std::vector<std::string> gathered(const std::string& text, int rank, int size) {
+  if (rank != 0) {
+    MPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, 0, MPI_COMM_WORLD);
+    return {};
+  }
+  std::vector<std::string> all{text};
+  for (int other = 1; other < size; ++other) {
+    MPI_Status status;
+    MPI_Probe(other, 0, MPI_COMM_WORLD, &status);
+    int length = 0;
+    MPI_Get_count(&status, MPI_CHAR, &length);
+    std::string& theirs = all.emplace_back(static_cast<std::size_t>(length), '\0');
+    MPI_Recv(theirs.data(), length, MPI_CHAR, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  return all;
+}
+
+ProcessGroup processes() {
+  const auto session = std::make_shared<const Session>();
+  ProcessGroup group;
+  MPI_Comm_rank(MPI_COMM_WORLD, &group.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &group.size);
+  group.first_says = [session](const std::string& text) { return broadcast(text); };
+  group.gather = [session, rank = group.rank, size = group.size](const std::string& text) {
+    return gathered(text, rank, size);
+  };
+  group.abandon = [session](ExitCode code) { MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code)); };
+  return group;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return program_main(argc, argv, AddressSpace::unbounded,
+                      {.backends = {}, .network = {}, .profile = {}, .selftest = {}, .processes = processes});
+}

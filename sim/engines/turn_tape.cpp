@@ -1,0 +1,456 @@
+// The order in which ranks take turns is one in which everything finds what it needs, and the order of each
+// queue at both its ends. So nothing has to be followed: what is placed is compiled.
+//
+//   turn of rank 0: 0F0      x = max(clock 0) + F; queue 0>1 and a new register take its arrival
+//   turn of rank 1: 1F0      x = max(clock 1, that register) + F; the register is free again
+//
+// A message lies in the table of what has been handed over, by edge, flow and number, as the register of its
+// arrival, until an action takes it in. A collective is gathered in a register from the clocks of its members
+// and the ends of their collectives before it; that register is its end, and stays for as long as a rank's
+// next collective or action may ask for it.
+
+#include "sim/engines/turn_tape.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/take_turns.hpp"
+#include "schedules/passes/turn_state.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/message_ways.hpp"
+#include "sim/engines/numbering.hpp"
+#include "sim/engines/tape.hpp"
+#include "sim/engines/tape_classes.hpp"
+#include "sim/engines/tape_code.hpp"
+
+namespace penstock {
+namespace {
+
+/// What has been handed over (as HandedOver), and where its arrival is. What an action takes and gives is
+/// looked up by its stage and kind.
+class HandedRegisters {
+ public:
+  explicit HandedRegisters(const Program& program) : units_(index(program.unit_count())) {
+    const EdgeNumbers edges(program);
+    there_.assign(2 * edges.size() * units_, kNowhere);
+    needs_.reserve(program.placement.stages.size() * kKindCount);
+    for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+      for (std::size_t kind = 0; kind < kKindCount; ++kind)
+        add_needs(edges, stage, static_cast<ActionKind>(kind), program.recompute);
+    }
+  }
+
+  std::optional<std::int32_t> missing_giver(const Action& action) const {
+    for (const Way& way : taken_by(action)) {
+      if (there_[way.base + index(action.microbatch)] == kNowhere) return way.stage;
+    }
+    return std::nullopt;
+  }
+
+  template <class See>
+  void hand_on(const Action& action, const See& see) {
+    for (const Way& way : given_by(action)) {
+      newest_way_ = &way;
+      newest_ = way.base + index(action.microbatch);
+      there_[newest_] = kOnRank;
+      see(StageMessage{
+          .flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch});
+    }
+  }
+
+  /// What was handed on last comes from another rank, and arrives as that register says.
+  void newest_arrives(Register arrival) {
+    there_[newest_] = arrival;
+    ++under_way_;
+  }
+  /// Over which edge and in which direction it goes, as a number below way_count().
+  std::size_t newest_way() const { return newest_way_->number; }
+  std::size_t way_count() const { return units_ == 0 ? 0 : there_.size() / units_; }
+
+  /// Names the registers of what the action takes in from other ranks, which are asked for once.
+  template <class Use>
+  void take_in(const Action& action, const Use& use) {
+    for (const Way& way : taken_by(action)) {
+      Register& there = there_[way.base + index(action.microbatch)];
+      if (there >= kOnRank) continue;
+      --under_way_;
+      use(std::exchange(there, kOnRank));
+    }
+  }
+  /// ... of what nobody has taken in.
+  std::vector<Register> left() const {
+    std::vector<Register> registers;
+    if (under_way_ > 0)
+      std::ranges::copy_if(there_, std::back_inserter(registers), [](Register at) { return at < kOnRank; });
+    return registers;
+  }
+
+ private:
+  static constexpr Register kNowhere = kNoRegister;
+  static constexpr Register kOnRank = kNoRegister - 1;
+  static constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
+
+  /// An edge in one direction, seen from the stage at one end.
+  struct Way {
+    std::size_t base = 0;  ///< its first unit's place in `there_`
+    std::size_t number = 0;
+    std::int32_t stage = 0;  ///< at the other end
+    Flow flow = Flow::activation;
+  };
+  /// Of the actions of a stage and kind: from where to where in `ways_`.
+  struct Needs {
+    std::uint32_t taken = 0;
+    std::uint32_t given = 0;  ///< and the end of what is taken
+    std::uint32_t end = 0;
+  };
+
+  void add_needs(const EdgeNumbers& edges, std::int32_t stage, ActionKind kind, RecomputeTiming recompute) {
+    Needs needs{.taken = static_cast<std::uint32_t>(ways_.size())};
+    if (const auto flow = input_of(kind, recompute))
+      add_ways(edges, *flow == Flow::activation ? edges.entering(stage) : edges.leaving(stage), stage, *flow);
+    needs.given = static_cast<std::uint32_t>(ways_.size());
+    if (const auto flow = output_of(kind))
+      add_ways(edges, *flow == Flow::activation ? edges.leaving(stage) : edges.entering(stage), stage, *flow);
+    needs.end = static_cast<std::uint32_t>(ways_.size());
+    needs_.push_back(needs);
+  }
+  void add_ways(const EdgeNumbers& edges, std::span<const std::uint32_t> numbers, std::int32_t stage,
+                Flow flow) {
+    for (const std::uint32_t edge : numbers) {
+      const StageEdge& ends = edges.edges()[edge];
+      const std::size_t number = 2 * std::size_t{edge} + static_cast<std::size_t>(flow);
+      ways_.push_back({.base = number * units_,
+                       .number = number,
+                       .stage = ends.from == stage ? ends.to : ends.from,
+                       .flow = flow});
+    }
+  }
+
+  const Needs& needs_of(const Action& action) const {
+    return needs_[index(action.stage) * kKindCount + static_cast<std::size_t>(action.kind)];
+  }
+  std::span<const Way> taken_by(const Action& action) const {
+    const Needs& needs = needs_of(action);
+    return {ways_.data() + needs.taken, ways_.data() + needs.given};
+  }
+  std::span<const Way> given_by(const Action& action) const {
+    const Needs& needs = needs_of(action);
+    return {ways_.data() + needs.given, ways_.data() + needs.end};
+  }
+
+  std::size_t units_;
+  std::vector<Needs> needs_;  // by stage and kind
+  std::vector<Way> ways_;
+  std::vector<Register> there_;  // by edge, flow and unit
+  std::size_t newest_ = 0;
+  const Way* newest_way_ = nullptr;
+  std::int64_t under_way_ = 0;
+};
+
+/// The ends of collectives that something may still ask for, by register.
+class CollectiveEnds {
+ public:
+  explicit CollectiveEnds(std::int32_t ranks) : last_of_rank_(index(ranks), kNoRegister) {}
+
+  bool empty() const { return uses_.empty(); }
+  Register last_of(std::int32_t rank) const { return last_of_rank_[index(rank)]; }
+
+  /// The rank's newest collective, of that stage and kind, ends as the register says; `let_go` is told of
+  /// registers that nothing asks for any more.
+  template <class LetGo>
+  void note(std::int32_t rank, const Action& collective, Register end, const LetGo& let_go) {
+    if (end >= uses_.size()) uses_.resize(end + 1, 0);
+    uses_[end] += 2;
+    release(std::exchange(last_of_rank_[index(rank)], end), let_go);
+    release(std::exchange(newest(rank, collective), end), let_go);
+  }
+  /// The end that an action of the stage waits for; none where it or another has asked before.
+  Register take(std::int32_t rank, const Action& collective) {
+    return std::exchange(newest(rank, collective), kNoRegister);
+  }
+  template <class LetGo>
+  void release(Register end, const LetGo& let_go) {
+    if (end != kNoRegister && --uses_[end] == 0) let_go(end);
+  }
+
+ private:
+  Register& newest(std::int32_t rank, const Action& collective) {
+    const auto [number, is_new] =
+        places_.of({static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(collective.stage),
+                    static_cast<std::uint32_t>(collective.kind)});
+    if (is_new) newest_.push_back(kNoRegister);
+    return newest_[number];
+  }
+
+  std::vector<Register> last_of_rank_;
+  Numbering<3> places_;           // rank, stage and kind
+  std::vector<Register> newest_;  // by place
+  std::vector<std::int32_t> uses_;
+};
+
+/// The sink of turns.
+class TurnTapeWriter {
+ public:
+  TurnTapeWriter(const Program& program, ChannelModel model, const MicrobatchGroups& groups,
+                 HandedRegisters& handed)
+      : program_(program),
+        handed_(handed),
+        trash_(static_cast<Register>(program.rank_count())),
+        link_of_edge_(handed.way_count(), kSeveralLinks),
+        ways_(model, groups),
+        ends_(program.rank_count()),
+        classes_(groups, tape()) {
+    tape().groups = groups;
+    tape().rank_count = program.rank_count();
+    tape().last = trash_ + 1;
+    tape().register_count = tape().last + 1;
+    std::size_t actions = 0;
+    for (const std::vector<Action>& list : program.ranks) {
+      next_position_.push_back(static_cast<std::int32_t>(actions));
+      actions += list.size();
+    }
+    code_.reserve(actions + actions / 8);
+    tape().origins.reserve(actions + actions / 8);
+    turns_.units.reserve(actions);
+  }
+
+  void compute(std::int32_t rank, std::span<const Action> group) {
+    const std::int32_t position = std::exchange(next_position_[index(rank)],
+                                                next_position_[index(rank)] + static_cast<int>(group.size()));
+    if (group.front().kind == ActionKind::reshard) return;
+    const auto clock = static_cast<Register>(rank);
+    Register input = clock;  // the first that it waits for; its clock goes beyond further ones before
+    for (const Action& action : group) {
+      handed_.take_in(action, [&](Register arrival) {
+        if (input == clock) {
+          input = arrival;
+          return;
+        }
+        raise(clock, arrival);
+        free_.push_back(arrival);
+      });
+    }
+    if (!ends_.empty()) wait_for_collectives(rank, group);
+    write(clock, input, classes_.duration_of(group), {.position = position});
+    if (input != clock) free_.push_back(input);
+    sends_nothing_ = true;
+  }
+
+  void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
+    const std::uint32_t link = link_of(message, from_rank, to_rank);
+    const Register arrival = new_register();
+    const Origin origin{.message = new_message(message.microbatch)};
+    if (std::exchange(sends_nothing_, false)) {  // it rides on what has just been computed
+      code_.send_along(arrival, link);
+      tape().origins.back().message = origin.message;
+    } else {
+      const auto clock = static_cast<Register>(from_rank);
+      write_linked(clock, clock, arrival, TapeClasses::kNoTime, link, origin);
+    }
+    handed_.newest_arrives(arrival);
+  }
+
+  void collective(std::int32_t rank, const Action& action) {
+    ++next_position_[index(rank)];
+    turns_.has_collectives = true;
+    sends_nothing_ = false;
+    gather(static_cast<Register>(rank));
+    if (ends_.last_of(rank) != kNoRegister) raise(gathered_, ends_.last_of(rank));
+    members_.push_back(rank);
+    if (members_.size() < program_.placement.stages[index(action.stage)].ranks.size()) return;
+    const Register end = std::exchange(gathered_, kNoRegister);
+    write(end, end, classes_.duration_of({&action, 1}), {.message = new_message(kNoMicrobatch)});
+    for (const std::int32_t member : members_)
+      ends_.note(member, action, end, [this](Register at) { free_.push_back(at); });
+    members_.clear();
+  }
+
+  TurnTape turns() && {
+    for (const Register arrival : handed_.left()) raise(tape().last, arrival);
+    wait_for_last_collectives();
+    tape().code = std::move(code_).instructions();
+    number_queues();
+    return std::move(turns_);
+  }
+
+ private:
+  Tape& tape() { return turns_.tape; }
+
+  // --- collectives ----------------------------------------------------------------------------------
+
+  void gather(Register clock) {
+    if (gathered_ != kNoRegister) {
+      raise(gathered_, clock);
+      return;
+    }
+    gathered_ = new_register();
+    write_linked(clock, clock, gathered_, TapeClasses::kNoTime, classes_.link_of_none(clock), {});
+  }
+
+  /// Raises the rank's clock to the ends of the collectives before the group.
+  void wait_for_collectives(std::int32_t rank, std::span<const Action> group) {
+    for (const Action& action : group) {
+      const auto awaited = collective_before(action.kind);
+      if (!awaited) continue;
+      const Register end = ends_.take(rank, {.kind = *awaited, .stage = action.stage});
+      if (end == kNoRegister) continue;
+      raise(static_cast<Register>(rank), end);
+      ends_.release(end, [this](Register at) { free_.push_back(at); });
+    }
+  }
+
+  void wait_for_last_collectives() {
+    std::vector<Register> ends;
+    for (std::int32_t rank = 0; rank < tape().rank_count; ++rank) {
+      if (ends_.last_of(rank) != kNoRegister) ends.push_back(ends_.last_of(rank));
+    }
+    std::ranges::sort(ends);
+    const auto twice = std::ranges::unique(ends);
+    ends.erase(twice.begin(), twice.end());
+    for (const Register end : ends) raise(tape().last, end);
+  }
+
+  // --- registers and classes --------------------------------------------------------------------------
+
+  Register new_register() {
+    if (free_.empty()) return tape().register_count++;
+    const Register reused = free_.back();
+    free_.pop_back();
+    return reused;
+  }
+
+  std::int32_t new_message(std::int32_t unit) {
+    turns_.units.push_back(unit);
+    return static_cast<std::int32_t>(turns_.units.size() - 1);
+  }
+
+  /// Most messages over an edge in one direction have one link class.
+  std::uint32_t link_of(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
+    std::uint32_t& known = link_of_edge_[handed_.newest_way()];
+    if (known < kSeveralLinks) return known;
+    const std::uint32_t link =
+        link_of_way(ways_.of({.from_rank = from_rank, .to_rank = to_rank, .send = send_of(message)}, false));
+    const auto alone = [&](std::int32_t stage) {
+      return program_.placement.stages[index(stage)].ranks.size() == 1;
+    };
+    const bool only_one = tape().groups.count == 1 && alone(message.from) && alone(message.to);
+    known = only_one ? link : kSeveralLinks;
+    return link;
+  }
+
+  /// The link class of a way. Its queues are numbered once all ways are known.
+  std::uint32_t link_of_way(std::uint32_t way) {
+    if (way == link_of_way_.size()) {
+      link_of_way_.push_back(static_cast<std::uint32_t>(tape().links.size()));
+      tape().links.emplace_back();
+    }
+    return link_of_way_[way];
+  }
+
+  void number_queues() {
+    WayRegisters registers = std::move(ways_).in_registers(tape().register_count);
+    tape().register_count += registers.queue_count;
+    tape().transfers = std::move(registers.transfers);
+    tape().both_ends = registers.both_ends;
+    for (std::size_t way = 0; way < link_of_way_.size(); ++way)
+      tape().links[link_of_way_[way]] = registers.links[way];
+  }
+
+  // --- instructions -------------------------------------------------------------------------------
+
+  void raise(Register raised, Register by) { write(raised, by, TapeClasses::kNoTime, {}); }
+
+  /// Writes an instruction without a message.
+  void write(Register a, Register b, std::uint32_t duration, const Origin& origin) {
+    write_linked(a, b, trash_, duration, classes_.link_of_none(a), origin);
+  }
+
+  void write_linked(Register a, Register b, Register d, std::uint32_t duration, std::uint32_t link,
+                    const Origin& origin) {
+    code_.add(a, b, d, duration, link);
+    tape().origins.push_back(origin);
+  }
+
+  const Program& program_;
+  HandedRegisters& handed_;
+  Register trash_;                           // written, never read
+  std::vector<std::int32_t> next_position_;  // by rank
+  bool sends_nothing_ = false;               // the last instruction computed, and sends nothing along yet
+  Register gathered_ = kNoRegister;          // the collective at hand, and who has joined it
+  std::vector<std::int32_t> members_;
+  std::vector<Register> free_;
+  static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // or not known
+  std::vector<std::uint32_t> link_of_edge_;                    // by edge and flow
+  std::vector<std::uint32_t> link_of_way_;
+  MessageWays ways_;
+  CollectiveEnds ends_;
+  TurnTape turns_;
+  TapeClasses classes_;
+  TapeCode code_;
+};
+
+}  // namespace
+
+std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptions& channels,
+                                      const MicrobatchGroups& groups) {
+  const bool is_plain = !channels.blocking && channels.capacity == 0 && channels.eager_bytes == 0;
+  if (!is_plain || program.iterations > 1) return std::nullopt;
+  ListHeads lists(program);
+  HandedRegisters handed(program);
+  TurnTapeWriter writer(program, channels.model, groups, handed);
+  const TurnsTaken taken = TurnTaking(program, lists, handed, writer).run();
+  if (!taken.finished || !taken.stuck.empty()) return std::nullopt;
+  return std::move(writer).turns();
+}
+
+std::vector<std::vector<Span>> spans_of_turns(const Program& program, const TurnTape& turns,
+                                              const std::vector<InstructionTimes>& times) {
+  std::vector<std::vector<Span>> spans;
+  for (const std::vector<Action>& list : program.ranks) spans.emplace_back().reserve(3 * list.size());
+  const auto add = [&](std::int32_t rank, const Action& action, Ns start_ns, Ns end_ns) {
+    spans[index(rank)].push_back({.rank = rank,
+                                  .action = action,
+                                  .replica = program.placement.replica_on(action.stage, rank),
+                                  .start_ns = start_ns,
+                                  .end_ns = end_ns});
+  };
+  std::vector<std::size_t> next(program.ranks.size(), 0);  // of each list
+  const auto add_group = [&](std::int32_t rank, const InstructionTimes& at) {
+    const std::vector<Action>& list = program.ranks[index(rank)];
+    const std::size_t end = group_end(list, next[index(rank)]);
+    for (std::size_t& i = next[index(rank)]; i < end; ++i) add(rank, list[i], at.start_ns, at.end_ns);
+  };
+  const auto add_message = [&](const LinkClass& link, std::int32_t message, const InstructionTimes& at) {
+    const TransferClass& transfer = turns.tape.transfers[index(link.transfer)];
+    Action send = transfer.send;
+    send.microbatch = turns.units[index(message)];
+    add(transfer.from_rank, send, at.message_start_ns, at.arrival_ns);
+    add(transfer.to_rank, recv_of(message_of(send)), at.message_start_ns, at.arrival_ns);
+  };
+  std::visit(
+      [&](const auto& code) {
+        for (std::size_t i = 0; i < code.size(); ++i) {
+          const Origin& origin = turns.tape.origins[i];
+          if (origin.position != -1) add_group(static_cast<std::int32_t>(code[i].a), times[i]);
+          if (origin.message != -1) add_message(turns.tape.links[code[i].link], origin.message, times[i]);
+        }
+      },
+      turns.tape.code);
+  return spans;
+}
+
+}  // namespace penstock

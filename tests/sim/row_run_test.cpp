@@ -1,0 +1,111 @@
+// A sweep's row is timed on a tape that turns have written, without a lowered program: it says what the run
+// of that program says.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "report/result/result.hpp"
+#include "scenarios/read/load.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/runs/row_run.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+Scenario scenario(const std::string& text) {
+  auto loaded = parse_scenario(text, "row.yaml", ".");
+  EXPECT_TRUE(loaded) << loaded.error();
+  return *loaded;
+}
+
+const SimulateOptions kRow{
+    .memory = {.samples = false}, .timeline = TimelineKept::none, .figures = WantedFigures::of_rows};
+const SimulateOptions kRun{.memory = {.samples = false}, .timeline = TimelineKept::none};
+
+/// Holds a row against the run of the same scenario; false where it is not timed without lists.
+bool agrees(const Scenario& scenario) {
+  const auto row = row_prediction(scenario, kRow);
+  if (!row) return false;
+  const auto run = predict(scenario, kRun);
+  EXPECT_EQ(row->has_value(), run.has_value());
+  if (!*row || !run) return true;
+  const Result& made = (*row)->result;
+  const Result& expected = run->result;
+  EXPECT_EQ(made.makespan_ns, expected.makespan_ns);
+  EXPECT_EQ(made.bubble, expected.bubble);
+  EXPECT_EQ(made.throughput, expected.throughput) << "the steady rate, too";
+  EXPECT_EQ(made.engine, expected.engine);
+  EXPECT_EQ(made.link_sharing, expected.link_sharing);
+  EXPECT_EQ(made.notes, expected.notes);
+  EXPECT_EQ(made.ranks.size(), expected.ranks.size());
+  for (std::size_t rank = 0; rank < made.ranks.size(); ++rank) {
+    EXPECT_EQ(made.ranks[rank].busy_ns, expected.ranks[rank].busy_ns) << rank;
+    EXPECT_EQ(made.ranks[rank].memory.peak_bytes, expected.ranks[rank].memory.peak_bytes) << rank;
+    EXPECT_EQ(made.ranks[rank].memory.capacity, expected.ranks[rank].memory.capacity) << rank;
+    EXPECT_EQ(made.ranks[rank].memory.unit, expected.ranks[rank].memory.unit) << rank;
+  }
+  return true;
+}
+
+/// Free links and a microbatch's activation as the unit; stages and edges with bytes; messages that hold
+/// their links and arrive late; stages without a time.
+const std::vector<std::string> kModels = {
+    "", "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB, activation: 1 MB}}\n",
+    "model: {stages: {forward: 3 ms, backward_input: 4 ms, backward_weight: 2 ms, kept: 6 MB, "
+    "released_by_input: 2 MB, weights: 3 MB}}\ncluster: {preset: uniform, latency: 1 ms}\n",
+    "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, transient: 9 MB, activation: 7 MB}}\n"
+    "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 2 ms, memory: 30 MB}\n",
+    "model: {stages: {forward: 0 ms, backward: 5 ms, kept: 6 MB}}\n"};
+
+TEST(RowRun, SaysWhatTheRunOfItsProgramSaysOnEveryGenerator) {
+  int compared = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const std::int32_t stages : {1, 2, 3, 4, 8}) {
+      for (const std::int32_t microbatches : {1, 2, 4, 6, 16}) {
+        for (const std::string& model : kModels) {
+          const Scenario point = scenario(model + "schedule: {name: " + std::string(schedule.name) +
+                                          ", stages: " + std::to_string(stages) +
+                                          ", microbatches: " + std::to_string(microbatches) + "}\n");
+          SCOPED_TRACE(testing::Message()
+                       << schedule.name << " K=" << stages << " M=" << microbatches << " " << model);
+          compared += agrees(point) ? 1 : 0;
+          ASSERT_FALSE(HasFailure());
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 1500);
+}
+
+TEST(RowRun, KnowsRecomputationAndBarriers) {
+  const std::string model =
+      "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, activation: 1 MB}}\n";
+  EXPECT_TRUE(
+      agrees(scenario(model + "schedule: {name: 1f1b, stages: 4, microbatches: 8, checkpoint: always}\n")));
+  EXPECT_TRUE(
+      agrees(scenario(model + "schedule: {name: 1f1b, stages: 4, microbatches: 8, barrier: true}\n")));
+}
+
+TEST(RowRun, LeavesToListsWhatOnlyTheyKnow) {
+  const std::string one = "schedule: {name: 1f1b, stages: 2, microbatches: 4}\n";
+  EXPECT_TRUE(row_prediction(scenario(one), kRow));
+  EXPECT_FALSE(row_prediction(scenario(one + "training: {iterations: 2}\n"), kRow)) << "repeated passes";
+  EXPECT_FALSE(row_prediction(scenario("schedule: {name: 1f1b-rr, stages: 2, microbatches: 4}\n"), kRow))
+      << "an endless stream";
+  EXPECT_FALSE(
+      row_prediction(scenario("schedule: {name: data-parallel, stages: 2, microbatches: 4}\n"), kRow))
+      << "collectives";
+  Scenario blocking = scenario(one);
+  blocking.channels.blocking = true;
+  EXPECT_FALSE(row_prediction(blocking, kRow));
+  SimulateOptions by_events = kRow;
+  by_events.engine = Engine::event;
+  EXPECT_FALSE(row_prediction(scenario(one), by_events));
+}
+
+}  // namespace
+}  // namespace penstock
