@@ -33,6 +33,7 @@
 #include "backend/executor/executor.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
+#include "backend/nccl/listening_socket.hpp"
 #include "backend/nccl/nccl_transport.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "backend/nccl/session.hpp"
@@ -88,7 +89,7 @@ class RankHardware {
 class NcclRun {
  public:
   NcclRun(const PreparedRun& run, const MakeCudaModules& make, const std::optional<NcclPlace>& place)
-      : run_(run), make_(make), place_(place) {}
+      : run_(run), make_(make), place_(place), hardware_(static_cast<std::size_t>(run.flat.rank_count)) {}
 
   tl::expected<std::vector<ExecutedRun>, ExecutionError> execute() {
     const bool hosts = !place_ || (place_->process.rank == 0 && !place_->agent_store);
@@ -137,9 +138,12 @@ class NcclRun {
 
   RankHardware& hardware(std::int32_t rank) {
     const std::int32_t device = place_ ? place_->device : rank;
-    if (!hardware_) hardware_.emplace(device, rank, run_.flat.rank_count, make_);
+    auto& of_rank = hardware_[static_cast<std::size_t>(rank)];
+    if (of_rank == nullptr) {
+      of_rank = std::make_unique<RankHardware>(device, rank, run_.flat.rank_count, make_);
+    }
     use_device(device);
-    return *hardware_;
+    return *of_rank;
   }
 
   MakeRankTransport transports(std::int32_t rank, const std::function<bool()>& stopped) {
@@ -178,7 +182,7 @@ class NcclRun {
   const std::optional<NcclPlace>& place_;
   RendezvousPlace store_;
   std::optional<ListeningSocket> socket_;
-  std::optional<RankHardware> hardware_;  // of the one rank of this process
+  std::vector<std::unique_ptr<RankHardware>> hardware_;  // by rank; of those that this process has
 };
 
 /// Nothing when there are enough; else why not.

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -32,8 +31,6 @@ std::uint64_t seed_count(std::uint64_t usual) {
   const char* asked = std::getenv("PENSTOCK_STANDIN_SEEDS");
   return asked == nullptr ? usual : std::strtoull(asked, nullptr, 10);
 }
-
-LinkPace free_links(const FlatProgram&) { return {}; }
 
 enum class Over : std::uint8_t { copies, nccl };
 
@@ -56,8 +53,8 @@ Verdict run(const Case& one, Over over, std::uint64_t seed) {
   return controlled({.seed = seed, .devices = over == Over::nccl ? ranks : 1}, [&] {
     const MakeCudaModules make = traced(one.experiment);
     const GpuRun done = over == Over::nccl ? run_over_nccl(one.experiment, make, 2)
-                                           : run_over_copies(one.experiment, free_links, make, 2);
-    return done.error.empty() ? fmt::format("{}", done.runs.back().makespan_ns) : done.error;
+                                           : run_over_copies(one.experiment, make, 2);
+    return done.error.empty() ? fmt::format("{}", done.timeline.makespan_ns) : done.error;
   });
 }
 

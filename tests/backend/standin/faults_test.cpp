@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"
@@ -23,8 +22,6 @@ using standin::controlled;
 using standin::Fault;
 using standin::Verdict;
 
-LinkPace free_links(const FlatProgram&) { return {}; }
-
 Experiment small() {
   Experiment made = uniform_experiment("1f1b", {.stages = 2, .microbatches = 2},
                                        {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
@@ -34,12 +31,12 @@ Experiment small() {
 }
 
 Verdict run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
-  return controlled(
-      {.seed = 3, .devices = over_nccl ? experiment.program.rank_count() : 1, .fault = fault}, [&] {
-        const GpuRun done = over_nccl ? run_over_nccl(experiment, traced(experiment), 1)
-                                      : run_over_copies(experiment, free_links, traced(experiment), 1);
-        return done.error.empty() ? std::string("good") : done.error;
-      });
+  return controlled({.seed = 3, .devices = over_nccl ? experiment.program.rank_count() : 1, .fault = fault},
+                    [&] {
+                      const GpuRun done = over_nccl ? run_over_nccl(experiment, traced(experiment), 1)
+                                                    : run_over_copies(experiment, traced(experiment), 1);
+                      return done.error.empty() ? std::string("good") : done.error;
+                    });
 }
 
 /// Each of the calls once, but for most of them in the ordinary run.

@@ -14,7 +14,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"
@@ -65,14 +64,12 @@ Experiment small(const Shape& shape) {
   return made;
 }
 
-LinkPace free_links(const FlatProgram&) { return {}; }
-
 Verdict run(const std::string& mutant, bool over_nccl, std::uint64_t seed) {
   const Experiment experiment = small({.stages = 2, .microbatches = 6, .data_parallel = 2});
   return controlled(
       {.seed = seed, .devices = over_nccl ? experiment.program.rank_count() : 1, .mutant = mutant}, [&] {
         const GpuRun done = over_nccl ? run_over_nccl(experiment, traced(experiment), 2)
-                                      : run_over_copies(experiment, free_links, traced(experiment), 2);
+                                      : run_over_copies(experiment, traced(experiment), 2);
         return done.error.empty() ? std::string("good") : done.error;
       });
 }

@@ -49,7 +49,7 @@ std::string read_all(int pipe_end) {
 }
 
 [[noreturn]] void run_in_child(const Setting& setting, const std::function<std::string()>& run) {
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", setting.launch_order ? "1" : "0", 1);
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", setting.launch_order && !setting.past_the_checker ? "1" : "0", 1);
   World all(setting);
   current = &all;
   scheduler = &all.scheduler;
@@ -84,6 +84,7 @@ Verdict verdict_of(const std::string& said, int status) {
   verdict.operations = json.at("operations");
   verdict.switches = json.at("switches");
   verdict.seconds = json.at("seconds");
+  verdict.copied_bytes = json.at("copied_bytes");
   verdict.fault_met = json.at("fault_met");
   verdict.timed_waits = json.at("timed_waits");
   verdict.timed_allocations = json.at("timed_allocations");
@@ -125,6 +126,7 @@ void World::finish(std::string answer) {
                                {"operations", devices.ended()},
                                {"switches", scheduler.switches()},
                                {"seconds", static_cast<double>(scheduler.now() - kStart) * 1e-9},
+                               {"copied_bytes", copied_bytes},
                                {"fault_met", fault_met_},
                                {"timed_waits", timed_waits},
                                {"timed_allocations", timed_allocations}};
@@ -156,6 +158,11 @@ std::vector<int> World::all_sms() const {
   std::vector<int> sms(kSms);
   std::iota(sms.begin(), sms.end(), 0);
   return sms;
+}
+
+void begin_child() {
+  world().is_forked = world().is_started;
+  world().scheduler.forget_the_others();
 }
 
 Verdict controlled(const Setting& setting, const std::function<std::string()>& run) {

@@ -19,6 +19,7 @@
 #include "backend/nccl/communicator.hpp"
 #include "backend/nccl/communicator_plan.hpp"
 #include "backend/nccl/nccl_run.hpp"
+#include "backend/nccl/listening_socket.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "backend/nccl/session.hpp"
 #include "backend/process/process_execution.hpp"

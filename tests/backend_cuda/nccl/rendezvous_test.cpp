@@ -12,6 +12,7 @@
 
 #include "backend/executor/transport.hpp"
 #include "backend/nccl/nccl_run.hpp"
+#include "backend/nccl/listening_socket.hpp"
 #include "backend/nccl/rendezvous.hpp"
 
 namespace penstock {
