@@ -116,6 +116,37 @@ TEST(StandInShapes, ReplicasShardsAndBucketsTrainAsTheyMust) {
   }
 }
 
+// What a rank launches, and in which order, is its program's, whatever its peers do first: layouts are agreed
+// on before.
+TEST(StandInShapes, TheOrderOfLaunchesIsTheProgramsForEverySeed) {
+  for (const Shape& shape : {Shape{.stages = 4, .microbatches = 8},
+                             Shape{.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = 3}}) {
+    const Case one = case_of("1f1b", shape);
+    const Verdict first = run(one, Over::nccl, 1);
+    EXPECT_NE(first.launch_order, 0U);
+    for (std::uint64_t seed = 2; seed <= 6; ++seed) {
+      const Verdict other = run(one, Over::nccl, seed);
+      EXPECT_EQ(other.launch_order, first.launch_order) << seed;
+      EXPECT_NE(other.trace, first.trace) << seed;
+    }
+  }
+}
+
+// What it moves is what is predicted: of n ranks each gets one n-th of the gradients, in place of all.
+TEST(StandInShapes, AShardedReductionIsScattered) {
+  const auto bytes_of = [](std::int32_t sharding) {
+    return run(case_of("1f1b", {.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = sharding}),
+               Over::nccl, 1)
+        .timed_bytes;
+  };
+  auto whole = bytes_of(0);
+  auto scattered = bytes_of(2);
+  EXPECT_EQ(whole["ncclAllReduce"], 4U * kMessage);  // two stages of two ranks
+  EXPECT_EQ(whole["ncclReduceScatter"], 0U);
+  EXPECT_EQ(scattered["ncclReduceScatter"], 4U * kMessage / 2);
+  EXPECT_EQ(scattered["ncclAllReduce"], 0U);
+}
+
 // GEMS sends one microbatch one way through the ranks: those of the other way have none.
 TEST(StandInShapes, AReplicaWithoutAMicrobatchTakesPartInTheReduction) {
   const Shape shape{.stages = 2, .microbatches = 1};

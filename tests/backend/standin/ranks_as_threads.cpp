@@ -129,7 +129,7 @@ class Ranks {
       transports[index(rank)] = makers_[index(rank)]({.run = number, .clock = clock, .send = {}});
     });
     if (error_.empty()) execute_all(clock, modules, transports, runs);
-    by_all([&](std::int32_t rank) { transports[index(rank)] = {}; });
+    by_all([&](std::int32_t rank) { const RankTransport ends = std::move(transports[index(rank)]); });
   }
 
   void execute_all(const Clock& clock, StageModules& modules, std::vector<RankTransport>& transports,
@@ -173,5 +173,6 @@ penstock::Runs wrapped_in_processes(const penstock::ProcessExecution& execution)
 /// A launcher's one process; several would be several programs.
 penstock::Runs wrapped_as_rank(const penstock::ProcessExecution& execution, const penstock::ProcessPlace&) {
   if (execution.flat.rank_count == 1) return penstock::Ranks(execution).run();
-  return tl::unexpected(penstock::ExecutionError{.action = "", .message = "a launcher's ranks are processes"});
+  return tl::unexpected(
+      penstock::ExecutionError{.action = "", .message = "a launcher's ranks are processes"});
 }

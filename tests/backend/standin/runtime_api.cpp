@@ -237,6 +237,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
     world().defect("an event of one device recorded on a stream of another");
     return failed(cudaErrorInvalidResourceHandle);
   }
+  if (world().has_mutant("an event is made for each record")) world().note_allocation();
   event.before_last = event.last;
   event.hides_pending = event.last != nullptr && !event.last->passed;
   event.last = std::make_shared<standin::Record>();
@@ -247,6 +248,10 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
     record->clock = on.clock;
   };
   world().devices.give(on, std::move(operation));
+  if (this_thread->timed && world().has_mutant("the host waits for each record")) {
+    ++world().timed_waits;
+    world().scheduler.wait_until("waits for its record", [record = event.last] { return record->passed; });
+  }
   return cudaSuccess;
 }
 

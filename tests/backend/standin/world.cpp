@@ -80,10 +80,12 @@ Verdict verdict_of(const std::string& said, int status) {
   verdict.answer = json.at("answer");
   verdict.defects = json.at("defects");
   verdict.trace = json.at("trace");
+  verdict.launch_order = json.at("launch_order");
   verdict.calls = json.at("calls");
   verdict.operations = json.at("operations");
   verdict.switches = json.at("switches");
   verdict.seconds = json.at("seconds");
+  verdict.timed_bytes = json.at("timed_bytes").get<std::map<std::string, std::uint64_t>>();
   verdict.copied_bytes = json.at("copied_bytes");
   verdict.fault_met = json.at("fault_met");
   verdict.timed_waits = json.at("timed_waits");
@@ -122,11 +124,13 @@ void World::finish(std::string answer) {
   const nlohmann::json json = {{"answer", std::move(answer)},
                                {"defects", defects_},
                                {"trace", trace_},
+                               {"launch_order", nccl.launch_digest()},
                                {"calls", calls_},
                                {"operations", devices.ended()},
                                {"switches", scheduler.switches()},
                                {"seconds", static_cast<double>(scheduler.now() - kStart) * 1e-9},
                                {"copied_bytes", copied_bytes},
+                               {"timed_bytes", timed_bytes},
                                {"fault_met", fault_met_},
                                {"timed_waits", timed_waits},
                                {"timed_allocations", timed_allocations}};
@@ -189,6 +193,9 @@ std::string to_text(const Verdict& verdict) {
   std::string text =
       fmt::format("{} calls, {} operations, {} switches, {:.6f} virtual s; answer: {}", verdict.calls,
                   verdict.operations, verdict.switches, verdict.seconds, verdict.answer);
+  if (verdict.timed_waits > 0) text += fmt::format("\n  {} waits inside the timed part", verdict.timed_waits);
+  if (verdict.timed_allocations > 0)
+    text += fmt::format("\n  {} made inside the timed part", verdict.timed_allocations);
   if (!verdict.death.empty()) text += "\n  died: " + verdict.death;
   for (const std::string& defect : verdict.defects) text += "\n  " + defect;
   return text;

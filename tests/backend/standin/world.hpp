@@ -40,8 +40,9 @@ struct World {
   NcclModel nccl;
   bool is_timed = false;  ///< execute() runs
   std::uint64_t copied_bytes = 0;
-  bool is_started = false;  ///< CUDA has been called
-  bool is_forked = false;   ///< this is a child of a process that had called it
+  std::map<std::string, std::uint64_t> timed_bytes;  ///< by function of NCCL
+  bool is_started = false;                           ///< CUDA has been called
+  bool is_forked = false;                            ///< this is a child of a process that had called it
   std::uint64_t timed_waits = 0;
   std::uint64_t timed_allocations = 0;
 
