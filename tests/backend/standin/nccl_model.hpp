@@ -80,6 +80,8 @@ class NcclModel {
   /// What holds back what, for a hang.
   std::string launches() const;
 
+  std::uint64_t operations = 0;  ///< of all ranks, so far
+
  private:
   struct Launch {
     const char* name;

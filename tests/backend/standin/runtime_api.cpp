@@ -147,7 +147,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* facts, int device) {
   *facts = {};
   std::strcpy(facts->name, "stand-in");
   facts->multiProcessorCount = static_cast<int>(world().all_sms().size());
-  facts->major = 9;
+  facts->major = world().setting.capability;
   facts->totalGlobalMem = standin::kMemory;
   return cudaSuccess;
 }

@@ -30,6 +30,9 @@ struct Fault {
 struct Setting {
   std::uint64_t seed = 1;
   int devices = 1;
+  int sms = 132;       ///< of each
+  int capability = 9;  ///< of compute
+  int nccl_error = 2;  ///< what the call of NCCL that fails returns: ncclSystemError
   Fault fault{};
   bool launch_order = true;       ///< NCCL_LAUNCH_ORDER_IMPLICIT=1
   bool past_the_checker = false;  ///< the environment says 0 even so

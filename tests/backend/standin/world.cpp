@@ -22,7 +22,6 @@ extern "C" void __gcov_dump() __attribute__((weak));
 namespace standin {
 namespace {
 
-constexpr int kSms = 132;
 constexpr std::size_t kMostDefects = 20;
 constexpr Ns kStart = 1'000'000'000;
 
@@ -159,7 +158,7 @@ void World::note_allocation() {
 }
 
 std::vector<int> World::all_sms() const {
-  std::vector<int> sms(kSms);
+  std::vector<int> sms(static_cast<std::size_t>(setting.sms));
   std::iota(sms.begin(), sms.end(), 0);
   return sms;
 }
