@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How much of backend/cuda and backend/nccl the tests on the stand-in execute, by file: a line each, and their sum. What
-# the stand-in leaves out (processes, LibTorch's store and its part for CUDA) is listed with its lines.
+# the stand-in leaves out (LibTorch's store and its part for CUDA) is listed with its lines.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build/dev}
@@ -28,5 +28,5 @@ awk -F"[':% ]+" '
   }' "$report"
 rm -f "$report"
 echo "left out, with their lines:"
-wc -l backend/nccl/{nccl_run,nccl_self_test,rendezvous}.cpp backend/cuda/torch/*.cpp
+wc -l backend/nccl/rendezvous.cpp backend/cuda/torch/*.cpp
 cmake -S . -B "$build" -DPENSTOCK_STANDIN_COVERAGE=OFF >/dev/null

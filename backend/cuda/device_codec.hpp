@@ -24,6 +24,7 @@ struct DeviceLayout {
   std::string text;             ///< what unpack() needs to know
   std::vector<DeviceRun> runs;  ///< one behind the other
   std::size_t bytes = 0;        ///< of all runs
+  bool has_gaps = false;        ///< runs end with bytes that are no numbers of the payload
 
   friend bool operator==(const DeviceLayout& a, const DeviceLayout& b) { return a.text == b.text; }
 };

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 
 #include <cuda_runtime_api.h>
 #include <driver_types.h>
@@ -22,7 +23,8 @@ constexpr std::chrono::seconds kUntilZero(30);
 
 }  // namespace
 
-DeviceBuffer::DeviceBuffer(std::int32_t device, std::size_t bytes) : device_(device), bytes_(bytes) {
+DeviceBuffer::DeviceBuffer(std::int32_t device, std::size_t bytes, const std::function<bool()>& stopped)
+    : device_(device), bytes_(bytes) {
   if (bytes == 0) return;
   use_device(device);
   check_cuda(cudaMalloc(&data_, bytes), "cudaMalloc");
@@ -30,15 +32,15 @@ DeviceBuffer::DeviceBuffer(std::int32_t device, std::size_t bytes) : device_(dev
     // Nothing here waits for the device: kernels on it may wait for what this thread does next.
     check_cuda(cudaMemsetAsync(data_, 0, bytes, cudaStreamPerThread), "cudaMemsetAsync");
     wait_for(StreamView{.device = device, .stream = cudaStreamPerThread},
-             {.stopped = {}, .deadline = kUntilZero});
+             {.stopped = stopped, .deadline = kUntilZero});
   } catch (...) {
-    static_cast<void>(cudaFree(data_));
+    if (!devices_are_given_up()) static_cast<void>(cudaFree(data_));
     throw;
   }
 }
 
 DeviceBuffer::~DeviceBuffer() {
-  if (data_ != nullptr) static_cast<void>(cudaFree(data_));
+  if (data_ != nullptr && !devices_are_given_up()) static_cast<void>(cudaFree(data_));
 }
 
 PinnedMoments::PinnedMoments(std::size_t count) {
@@ -49,6 +51,8 @@ PinnedMoments::PinnedMoments(std::size_t count) {
   moments_ = static_cast<std::uint64_t*>(memory);
 }
 
-PinnedMoments::~PinnedMoments() { static_cast<void>(cudaFreeHost(moments_)); }
+PinnedMoments::~PinnedMoments() {
+  if (!devices_are_given_up()) static_cast<void>(cudaFreeHost(moments_));
+}
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 namespace penstock {
@@ -11,8 +12,9 @@ namespace penstock {
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  /// All zero. Throws CudaError. Slow: not for timed iterations. The destructor waits for the device.
-  DeviceBuffer(std::int32_t device, std::size_t bytes);
+  /// All zero. Throws CudaError; what wait_for() throws where the device is kept from it, or `stopped` says
+  /// so. Slow: not for timed iterations. The destructor waits for the device, unless it has been given up.
+  DeviceBuffer(std::int32_t device, std::size_t bytes, const std::function<bool()>& stopped = {});
   DeviceBuffer(DeviceBuffer&& other) noexcept
       : device_(other.device_),
         bytes_(std::exchange(other.bytes_, 0)),

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
-#include <stdexcept>
 
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
@@ -19,20 +19,14 @@ namespace penstock {
 namespace {
 
 constexpr int kTries = 20;
-constexpr std::chrono::seconds kMostForAStamp(10);
-
-/// Without a pause between two looks, whose length would count.
-void await(const CudaEvent& event) {
-  const auto begin = std::chrono::steady_clock::now();
-  while (!event.has_passed()) {
-    if (std::chrono::steady_clock::now() - begin < kMostForAStamp) continue;
-    throw std::runtime_error("the GPU did not write its time within 10 s");
-  }
-}
+constexpr std::chrono::seconds kMostForAll(10);
 
 }  // namespace
 
-DeviceTime::DeviceTime(const Clock& clock, double scale, const StreamView& stream) : scale_(scale) {
+DeviceTime::DeviceTime(const Clock& clock, double scale, const StreamView& stream,
+                       const std::function<bool()>& stopped)
+    : scale_(scale) {
+  const auto until = std::chrono::steady_clock::now() + kMostForAll;
   use_device(stream.device);
   const PinnedMoments moments(1);
   CudaEvent written(stream.device);
@@ -41,7 +35,7 @@ DeviceTime::DeviceTime(const Clock& clock, double scale, const StreamView& strea
     const Ns before = clock.now_ns();
     launch_stamp(moments.slot(0), stream.stream);
     written.record(stream);
-    await(written);
+    watch(written, {.stopped = stopped, .deadline = until - std::chrono::steady_clock::now()});
     const Ns after = clock.now_ns();
     if (after - before >= narrowest) continue;
     narrowest = after - before;

@@ -2,6 +2,7 @@
 // A device's %globaltimer on the clock of a run.
 
 #include <cstdint>
+#include <functional>
 
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/clock.hpp"
@@ -14,7 +15,8 @@ namespace penstock {
 class DeviceTime {
  public:
   /// `scale` is that of the run's clock. Waits for a few kernels on `stream`. Throws CudaError.
-  DeviceTime(const Clock& clock, double scale, const StreamView& stream);
+  DeviceTime(const Clock& clock, double scale, const StreamView& stream,
+             const std::function<bool()>& stopped = {});
 
   /// The moment on the run's clock.
   Ns of(std::uint64_t moment) const;

@@ -130,13 +130,17 @@ void CudaLocalTransport::prepare(std::int32_t message) {
 }
 
 CudaLocalTransport::~CudaLocalTransport() {
+  const auto until = std::chrono::steady_clock::now() + kUntilEnded;
+  const auto limits = [&] {
+    return WaitLimits{.stopped = {}, .deadline = until - std::chrono::steady_clock::now()};
+  };
   try {
     for (std::int32_t message = 0; message < static_cast<std::int32_t>(states_.size()); ++message) {
-      if (state(message).given) wait_for(*state(message).ended, {.stopped = {}, .deadline = kUntilEnded});
+      if (state(message).given) wait_for(*state(message).ended, limits());
     }
     for (std::int32_t rank = 0; rank < parts_.flat.rank_count; ++rank) {
       use_device(compute(rank).device);
-      wait_for(compute(rank), {.stopped = {}, .deadline = kUntilEnded});
+      wait_for(compute(rank), limits());
     }
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): of a run that has failed and said why
   }

@@ -4,8 +4,10 @@
 
 #include "backend/cuda/stream.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <stdexcept>
 #include <thread>
 
@@ -20,6 +22,9 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(2);
+constexpr std::chrono::seconds kUntilEnded(30);
+
+std::atomic<bool> given_up = false;
 
 int priority_of(CudaStream::Priority priority) {
   int least = 0;
@@ -28,7 +33,36 @@ int priority_of(CudaStream::Priority priority) {
   return priority == CudaStream::Priority::high ? greatest : least;
 }
 
+template <typename Pause>
+void wait_with(const CudaEvent& event, const WaitLimits& limits, const Pause& pause) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!event.has_passed()) {
+    if (limits.stopped && limits.stopped()) {
+      give_up_devices();
+      throw Stopped{};
+    }
+    if (std::chrono::steady_clock::now() - begin > limits.deadline) {
+      give_up_devices();
+      throw std::runtime_error(fmt::format("the GPU did not end it within {:g} s",
+                                           std::chrono::duration<double>(limits.deadline).count()));
+    }
+    pause();
+  }
+}
+
 }  // namespace
+
+bool devices_are_given_up() { return given_up; }
+void give_up_devices() { given_up = true; }
+
+void end_or_give_up(const StreamView& stream) {
+  if (devices_are_given_up()) return;
+  try {
+    use_device(stream.device);
+    wait_for(stream, {.stopped = {}, .deadline = kUntilEnded});
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the run has said why
+  }
+}
 
 void use_device(std::int32_t device) { check_cuda(cudaSetDevice(device), "cudaSetDevice"); }
 
@@ -70,15 +104,11 @@ bool CudaEvent::has_passed() const {
 }
 
 void wait_for(const CudaEvent& event, const WaitLimits& limits) {
-  const auto begin = std::chrono::steady_clock::now();
-  while (!event.has_passed()) {
-    if (limits.stopped && limits.stopped()) throw Stopped{};
-    if (std::chrono::steady_clock::now() - begin > limits.deadline) {
-      throw std::runtime_error(fmt::format("the GPU did not end it within {:g} s",
-                                           std::chrono::duration<double>(limits.deadline).count()));
-    }
-    std::this_thread::sleep_for(kBetweenLooks);
-  }
+  wait_with(event, limits, [] { std::this_thread::sleep_for(kBetweenLooks); });
+}
+
+void watch(const CudaEvent& event, const WaitLimits& limits) {
+  wait_with(event, limits, [] {});
 }
 
 void wait_for(const StreamView& stream, const WaitLimits& limits) {

@@ -75,10 +75,22 @@ struct WaitLimits {
 
 /// Looks until the event has passed. Between two looks the thread sleeps for a few microseconds: long enough
 /// to leave the driver's lock to others, short against any action. Throws CudaError; Stopped; and
-/// std::runtime_error when the deadline has passed.
+/// std::runtime_error when the deadline has passed. With these two the devices are given up.
 void wait_for(const CudaEvent& event, const WaitLimits& limits);
 
-/// The same for all that `stream` has been given so far.
+/// The same without a pause between two looks, whose length would count where the time is taken.
+void watch(const CudaEvent& event, const WaitLimits& limits);
+
+/// As wait_for(), for all that `stream` has been given so far.
 void wait_for(const StreamView& stream, const WaitLimits& limits);
+
+/// Waits until all that the stream has been given has ended or failed, 30 s at the most. For the end of a run
+/// that has failed: throws nothing.
+void end_or_give_up(const StreamView& stream);
+
+/// A wait has ended before what it waited for: no memory that kernels may still use is freed by this process
+/// any more, since freeing waits for them without a deadline. Its end, which is near, frees all.
+bool devices_are_given_up();
+void give_up_devices();
 
 }  // namespace penstock

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -46,9 +47,9 @@ std::size_t end_slot(std::int32_t number) { return 2 * index(number) + 1; }
 }  // namespace
 
 StreamQueue::StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
-                         const StreamView& stream)
+                         const StreamView& stream, const std::function<bool()>& stopped)
     : stream_(stream),
-      device_time_(clock, scale, stream),
+      device_time_(clock, scale, stream, stopped),
       moments_(2 * actions_of(flat, rank)),
       begun_(new_events(stream.device, std::clamp<std::size_t>(actions_of(flat, rank), 1, kMostAhead))),
       ended_(new_events(stream.device, begun_.size())) {}

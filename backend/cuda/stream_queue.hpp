@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,9 +21,14 @@ namespace penstock {
 /// Times are the device's. All that it needs is made before the first action.
 class StreamQueue : public ComputeQueue {
  public:
-  /// For the rank's list of `flat`. `scale` is that of the run's clock.
+  /// For the rank's list of `flat`. `scale` is that of the run's clock; `stopped` ends the comparison of the
+  /// two clocks, and may be empty.
   StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
-              const StreamView& stream);
+              const StreamView& stream, const std::function<bool()>& stopped = {});
+
+  ~StreamQueue() override { end_or_give_up(stream_); }  // its stamps may still be written
+  StreamQueue(const StreamQueue&) = delete;
+  StreamQueue& operator=(const StreamQueue&) = delete;
 
   std::int32_t most_ahead() const override { return static_cast<std::int32_t>(begun_.size()); }
   void begin(std::int32_t number) override;

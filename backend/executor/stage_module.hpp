@@ -56,7 +56,8 @@ class StageModule {
   /// together, which starts again from nothing. UNSHARD: this rank's part of the weights.
   virtual Payload contribution(ActionKind collective) = 0;
   /// What the members gave, by ascending rank: to be summed (REDUCE_GRAD) or put together (UNSHARD). A
-  /// transport that does this itself brings one payload, the result.
+  /// transport that does this itself brings one payload, the result, and of a sharded stage's sum only this
+  /// rank's part of it: of as many equal parts as there are members, all weights laid end to end.
   virtual void accept(ActionKind collective, std::span<const SharedPayload> contributions) = 0;
   /// RESHARD: drops the gathered weights.
   virtual void reshard() = 0;

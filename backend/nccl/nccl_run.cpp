@@ -33,7 +33,9 @@
 #include "backend/executor/executor.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
+#include "backend/nccl/listening_socket.hpp"
 #include "backend/nccl/nccl_transport.hpp"
+#include "backend/nccl/rehearsal.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "backend/nccl/session.hpp"
 #include "backend/process/launch_environment.hpp"
@@ -44,7 +46,6 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/launch_order.hpp"
 #include "schedules/ir/channel.hpp"
 
 namespace penstock {
@@ -88,7 +89,7 @@ class RankHardware {
 class NcclRun {
  public:
   NcclRun(const PreparedRun& run, const MakeCudaModules& make, const std::optional<NcclPlace>& place)
-      : run_(run), make_(make), place_(place) {}
+      : run_(run), make_(make), place_(place), hardware_(static_cast<std::size_t>(run.flat.rank_count)) {}
 
   tl::expected<std::vector<ExecutedRun>, ExecutionError> execute() {
     const bool hosts = !place_ || (place_->process.rank == 0 && !place_->agent_store);
@@ -137,24 +138,49 @@ class NcclRun {
 
   RankHardware& hardware(std::int32_t rank) {
     const std::int32_t device = place_ ? place_->device : rank;
-    if (!hardware_) hardware_.emplace(device, rank, run_.flat.rank_count, make_);
+    auto& of_rank = hardware_[static_cast<std::size_t>(rank)];
+    if (of_rank == nullptr) {
+      of_rank = std::make_unique<RankHardware>(device, rank, run_.flat.rank_count, make_);
+    }
     use_device(device);
-    return *hardware_;
+    return *of_rank;
   }
 
   MakeRankTransport transports(std::int32_t rank, const std::function<bool()>& stopped) {
     RendezvousPlace store = store_;
     if (rank == 0 && socket_) store.socket = socket_->release();
     const StreamView compute = hardware(rank).compute();
-    const auto session = std::make_shared<NcclSession>(NcclSessionParts{.flat = run_.flat,
-                                                                        .costs = run_.experiment.costs,
-                                                                        .rank = rank,
-                                                                        .device = compute.device,
-                                                                        .store = store,
-                                                                        .stopped = stopped,
-                                                                        .deadline = kStepOfStart});
+    const auto session =
+        std::make_shared<NcclSession>(NcclSessionParts{.flat = run_.flat,
+                                                       .costs = run_.experiment.costs,
+                                                       .scatters = run_.experiment.program.sharding > 0,
+                                                       .rank = rank,
+                                                       .device = compute.device,
+                                                       .codec = hardware(rank).codec(),
+                                                       .store = store,
+                                                       .stopped = stopped,
+                                                       .deadline = kStepOfStart});
+    agree_on_layouts(rank, *session);
+    session->make_ready();
     return
         [this, rank, session, compute](const RankRun& run) { return over_nccl(run, rank, session, compute); };
+  }
+
+  /// Where payloads are not null: by the list once without messages.
+  void agree_on_layouts(std::int32_t rank, NcclSession& session) {
+    const DeviceCodec* codec = hardware(rank).codec();
+    if (codec == nullptr) return;
+    const SteadyClock clock(run_.options.time_scale);
+    StageModules modules = hardware(rank).family().modules(rank, clock);
+    rehearse({.program = run_.experiment.program,
+              .flat = run_.flat,
+              .rank = rank,
+              .modules = modules,
+              .clock = clock,
+              .compute = hardware(rank).compute(),
+              .codec = *codec,
+              .layouts = session.layouts(),
+              .limits = session.limits()});
   }
 
   RankTransport over_nccl(const RankRun& run, std::int32_t rank, const std::shared_ptr<NcclSession>& session,
@@ -167,10 +193,10 @@ class NcclRun {
                                                                     .session = *session,
                                                                     .codec = hardware(rank).codec()});
     NcclTransport& transport = *owned;
-    return {
-        .transport = std::move(owned),
-        .own_times = [&transport] { return transport.own_times(); },
-        .queue = std::make_unique<StreamQueue>(run_.flat, rank, run.clock, run_.options.time_scale, compute)};
+    return {.queue = std::make_unique<StreamQueue>(run_.flat, rank, run.clock, run_.options.time_scale,
+                                                   compute, session->limits().stopped),
+            .transport = std::move(owned),
+            .own_times = [&transport] { return transport.own_times(); }};
   }
 
   const PreparedRun& run_;
@@ -178,7 +204,7 @@ class NcclRun {
   const std::optional<NcclPlace>& place_;
   RendezvousPlace store_;
   std::optional<ListeningSocket> socket_;
-  std::optional<RankHardware> hardware_;  // of the one rank of this process
+  std::vector<std::unique_ptr<RankHardware>> hardware_;  // by rank; of those that this process has
 };
 
 /// Nothing when there are enough; else why not.
@@ -197,19 +223,16 @@ std::optional<std::string> lack_of_devices(std::int32_t ranks, const std::option
   return std::nullopt;
 }
 
-/// Why the program hangs where NCCL starts kernels in the order of their launches, which it does unless asked
-/// not to.
-std::optional<std::string> launch_hang(const Experiment& experiment, const ChannelOptions& channels) {
-  if (!starts_in_launch_order() || find_hang(experiment.program, channels, experiment.costs))
-    return std::nullopt;
-  const FlatProgram flat = flatten(experiment.program, experiment.costs,
-                                   {.channels = channels, .iterations = experiment.program.iterations});
-  const auto hang = find_launch_hang(flat);
-  if (!hang) return std::nullopt;
-  return fmt::format(
-      "the program hangs where NCCL's kernels start in the order of their launches; "
-      "NCCL_LAUNCH_ORDER_IMPLICIT=0 lets it run:\n{}",
-      hang->message);
+/// Who has waited may not see who holds the others back. Past the checker a program may meet an order of
+/// launches that it hangs in: then this says so, too.
+RunError with_launch_order(RunError error, const Experiment& experiment, ChannelOptions channels) {
+  if (error.fault != RunFault::failed) return error;
+  channels.launch_order = true;
+  if (const auto hang = find_hang(experiment.program, channels, experiment.costs)) {
+    error.message += fmt::format(
+        "; where NCCL's kernels start in the order of their launches, the program {}", hang->message);
+  }
+  return error;
 }
 
 tl::expected<std::int32_t, std::string> local_rank(const Environment& environment, std::int32_t rank) {
@@ -256,20 +279,24 @@ tl::expected<std::optional<Result>, RunError> run_on_nccl(const Experiment& expe
                                                           const PaceOfLinks& pace, const RunOptions& options,
                                                           const MakeCudaModules& make,
                                                           const std::optional<NcclPlace>& place) {
-  const auto channels = declared_channels(experiment.channels, kTransport);
+  auto channels = declared_channels(experiment.channels, kTransport);
   if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
-  if (const auto hang = launch_hang(experiment, *channels)) {
-    return tl::unexpected(RunError{.message = *hang, .fault = RunFault::invalid});
+  channels->launch_order = starts_in_launch_order();
+  if (const auto hang = find_hang(experiment.program, *channels, experiment.costs)) {
+    return tl::unexpected(RunError{.message = hang->message, .fault = RunFault::invalid});
   }
   const std::int32_t ranks = experiment.program.rank_count();
   if (const auto lack = lack_of_devices(ranks, place)) return unavailable(*lack);
   const auto description = make(std::vector<std::optional<CudaPlace>>(static_cast<std::size_t>(ranks)));
   if (!description) return unavailable(description.error());
-  return measure(experiment, pace, options, *description->family,
-                 {.engine = "nccl",
-                  .transport = kTransport,
-                  .channels = *channels,
-                  .execute = [&](const PreparedRun& run) { return NcclRun(run, make, place).execute(); }});
+  auto result =
+      measure(experiment, pace, options, *description->family,
+              {.engine = "nccl",
+               .transport = kTransport,
+               .channels = *channels,
+               .execute = [&](const PreparedRun& run) { return NcclRun(run, make, place).execute(); }});
+  if (!result) return tl::unexpected(with_launch_order(std::move(result.error()), experiment, *channels));
+  return result;
 }
 
 }  // namespace penstock

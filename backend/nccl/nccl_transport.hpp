@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "backend/cuda/device_codec.hpp"
@@ -19,6 +18,7 @@
 #include "backend/executor/clock.hpp"
 #include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
+#include "backend/nccl/layouts.hpp"
 #include "backend/nccl/session.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
@@ -42,13 +42,13 @@ ChannelOptions nccl_channels();
 
 /// Messages of NCCL have no names: the n-th ncclSend of a communicator meets its n-th ncclRecv. A transfer is
 /// given to its stream when its SEND has been reached and those before it on its edge have been, and waits
-/// there for its producer; its ncclRecv is given to the stream when program order reaches the RECV. A null
-/// payload moves as many bytes as the program says. REDUCE_GRAD is an all-reduce, also of a sharded stage
-/// (whose ranks keep their parts: twice the bytes of the reduce-scatter that is predicted), UNSHARD a
-/// broadcast by each member. A member without a gradient adds zeros. How a tensor lies, the receiver hears
-/// once for all messages between two stages, through the store. The rank computes on `compute`
-/// (stream_queue.hpp): nothing waits for the GPU but own_times(). All calls but stop() come from the rank's
-/// one thread.
+/// there for its producer; its ncclRecv is given to the stream when program order reaches the RECV. So the
+/// order in which a rank launches is its program's (launch_order.hpp), whatever its peers do. A null payload
+/// moves as many bytes as the program and the costs say. REDUCE_GRAD is an all-reduce, of a sharded
+/// stage a reduce-scatter: collect() then brings the whole, in which the rank's own of equal parts is the
+/// sum. UNSHARD is a broadcast by each member. A member without a gradient adds zeros. Requires a session
+/// that is ready: it knows how all tensors lie. The rank computes on `compute` (stream_queue.hpp): nothing
+/// waits for the GPU but own_times(). All calls but stop() come from the rank's one thread.
 class NcclTransport : public Transport {
  public:
   explicit NcclTransport(const NcclTransportParts& parts);
@@ -72,15 +72,16 @@ class NcclTransport : public Transport {
 
  private:
   struct State {
-    std::int32_t pending = 0;            // of a transfer that this rank sends
-    bool given = false;                  // to its stream
-    Payload payload;                     // of a transfer that this rank sends, until it has ended
-    SharedPayload contribution;          // of a collective, until it has ended
-    std::optional<DeviceLayout> layout;  // nothing: null payloads
-    std::vector<DeviceLayout> parts;     // of UNSHARD: each member's
-    std::size_t slot = 0;                // the first that it uses, of a receive or a collective
-    std::optional<CudaEvent> made;       // on the compute stream: what is sent
-    std::optional<CudaEvent> ended;      // on the message's
+    std::int32_t pending = 0;           // of a transfer that this rank sends
+    Payload payload;                    // of a transfer that this rank sends, until it has ended
+    SharedPayload contribution;         // of a collective, until it has ended
+    std::size_t bytes = 0;              // that it moves; of UNSHARD: the most of a part
+    AgreedLayout layout;                // of UNSHARD: of the rank's own part
+    std::vector<AgreedLayout> parts{};  // of UNSHARD: each member's
+    bool brings = false;                // of a collective: the contribution is more than null
+    std::size_t slot = 0;               // the first that it uses, of a receive or a collective
+    std::optional<CudaEvent> made;      // on the compute stream: what is sent
+    std::optional<CudaEvent> ended;     // on the message's
   };
   using Queue = std::deque<std::int32_t>;
 
@@ -91,27 +92,24 @@ class NcclTransport : public Transport {
   NcclSession::Line& line_of(std::int32_t message);
   WaitLimits limits_on(std::int32_t message);
   void give_send(std::int32_t message);
-  void give_waiting(const CommunicatorPlan& plan);
-  bool try_to_give(std::int32_t message);
-  bool give_receive(std::int32_t message);
-  bool give_sum(std::int32_t message);
-  bool give_gather(std::int32_t message);
+  void give_receive(std::int32_t message);
+  void give_sum(std::int32_t message);
+  void give_gather(std::int32_t message);
+  void pack_sum(std::int32_t message, std::uint8_t* data);
+  void reduce(std::int32_t message, std::uint8_t* data);
+  void scatter(std::int32_t message, std::uint8_t* data);
+  void learn_layout(std::int32_t message);
+  void check_layout(std::int32_t message, const PayloadContent* content);
   void between_stamps(std::int32_t message, const std::function<void()>& operations);
   void record_made(std::int32_t message);
   void take_turn(std::int32_t message);
-  std::optional<std::optional<DeviceLayout>> agreed_layout(const std::string& flow);
-  std::optional<std::vector<std::optional<DeviceLayout>>> members_layouts(std::int32_t message,
-                                                                          const std::string& what);
-  void agree_on(const std::string& flow, const std::optional<DeviceLayout>& layout);
   void forget_ended();
-  std::string flow_of_transfer(std::int32_t message) const;
   MessageTime time_by_stamps(std::int32_t message) const;
 
   NcclTransportParts parts_;
   DeviceTime device_time_;
   PinnedMoments moments_;                          // start and end, by message
   std::vector<State> states_;                      // by message
-  std::map<CommunicatorPlan, Queue> waiting_;      // reached in program order, and not given to a stream yet
   Queue in_flight_;                                // whose payloads and contributions are still held
   std::map<CommunicatorPlan, std::size_t> turns_;  // receives and collectives so far
   bool has_ended_ = false;

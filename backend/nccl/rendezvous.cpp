@@ -1,18 +1,10 @@
-// c10d::TCPStore, because torchrun already runs one and ranks can meet there without a second port. The
-// socket is opened first and handed over while it listens: a port that was free a moment ago may be taken the
-// next.
+// c10d::TCPStore, because torchrun already runs one and ranks can meet there without a second port. Where
+// rank 0 hosts it, it takes over a socket that listens already (listening_socket.hpp).
 
 #include "backend/nccl/rendezvous.hpp"
 
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -22,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <tl/expected.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "backend/cuda/stream.hpp"
@@ -32,25 +23,6 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(1);
-constexpr int kBacklog = 1024;
-
-tl::unexpected<std::string> failed(const std::string& address, std::uint16_t port, const std::string& why) {
-  return tl::unexpected("cannot listen on " + address + ":" + std::to_string(port) + ": " + why);
-}
-
-/// The first of an address's numbers.
-std::optional<sockaddr_in> numbers_of(const std::string& address, std::uint16_t port) {
-  addrinfo wanted{};
-  wanted.ai_family = AF_INET;
-  wanted.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(address.c_str(), nullptr, &wanted, &found) != 0 || found == nullptr) return std::nullopt;
-  sockaddr_in numbers{};
-  std::memcpy(&numbers, found->ai_addr, sizeof(numbers));
-  freeaddrinfo(found);
-  numbers.sin_port = htons(port);
-  return numbers;
-}
 
 /// In one line: c10's errors carry a backtrace.
 std::string first_line(const std::exception& error) {
@@ -59,40 +31,6 @@ std::string first_line(const std::exception& error) {
 }
 
 }  // namespace
-
-tl::expected<ListeningSocket, std::string> ListeningSocket::open(const std::string& address,
-                                                                 std::uint16_t port) {
-  auto numbers = numbers_of(address, port);
-  if (!numbers) return failed(address, port, "no such address");
-  ListeningSocket opened(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port);
-  if (opened.socket_ < 0) return failed(address, port, std::strerror(errno));
-  const int yes = 1;
-  // NOLINTNEXTLINE(misc-include-cleaner): <sys/socket.h> has them
-  setsockopt(opened.socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  auto* where = reinterpret_cast<sockaddr*>(&*numbers);
-  socklen_t length = sizeof(*numbers);
-  if (bind(opened.socket_, where, length) != 0 || listen(opened.socket_, kBacklog) != 0 ||
-      getsockname(opened.socket_, where, &length) != 0) {
-    return failed(address, port, std::strerror(errno));
-  }
-  opened.port_ = ntohs(numbers->sin_port);
-  return opened;
-}
-
-ListeningSocket::ListeningSocket(ListeningSocket&& other) noexcept
-    : socket_(std::exchange(other.socket_, -1)), port_(other.port_) {}
-
-ListeningSocket& ListeningSocket::operator=(ListeningSocket&& other) noexcept {
-  std::swap(socket_, other.socket_);
-  std::swap(port_, other.port_);
-  return *this;
-}
-
-ListeningSocket::~ListeningSocket() {
-  if (socket_ >= 0) close(socket_);
-}
-
-int ListeningSocket::release() { return std::exchange(socket_, -1); }
 
 struct Rendezvous::Store {
   c10d::TCPStore store;

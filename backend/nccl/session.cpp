@@ -1,11 +1,12 @@
 // All that is slow happens here, before the clock starts: communicators are opened in the order of the plan
-// and each is used once, since NCCL connects two ranks at their first message. Both in the same order on all
-// ranks, or two that wait for each other's next communicator would wait for ever.
+// and each is used with every size, since NCCL connects two ranks at their first message of one. Both in the
+// same order on all ranks, or two that wait for each other's next communicator would wait for ever.
 
 #include "backend/nccl/session.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -13,9 +14,11 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,8 +30,10 @@
 #include "backend/cuda/stream.hpp"
 #include "backend/nccl/communicator.hpp"
 #include "backend/nccl/communicator_plan.hpp"
+#include "backend/nccl/layouts.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 
@@ -36,26 +41,19 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::seconds kUntilClosed(5);
+constexpr std::size_t kMostBytesOfNumber = 8;
+constexpr std::chrono::seconds kUntilAborted(30);
 
-/// The most that a collective moves; a barrier the least.
-std::size_t bytes_of_collective(const FlatProgram& flat, const CostTable& costs, const FlatMessage& message) {
-  if (flat.ops[index(message.first)] == FlatOp::barrier) return kLeastBytes;
-  const StageCost& stage = costs.stages[index(flat.actions[index(message.first)].stage)];
-  const auto bytes = static_cast<std::size_t>(std::max(stage.gradients, stage.weights));
-  return (bytes + kLeastBytes - 1) / kLeastBytes * kLeastBytes;
+/// A sum's gradients, or one member's part of gathered weights.
+std::size_t bytes_by_costs(const FlatProgram& flat, const CostTable& costs, const FlatMessage& message,
+                           std::size_t members) {
+  const Action& action = flat.actions[index(message.first)];
+  const StageCost& stage = costs.stages[index(action.stage)];
+  if (action.kind != ActionKind::unshard) return static_cast<std::size_t>(stage.gradients);
+  return (static_cast<std::size_t>(stage.weights) + members - 1) / members;
 }
 
-/// All that are sent, by communicator.
-std::map<CommunicatorPlan, std::set<std::size_t>> message_sizes(const FlatProgram& flat,
-                                                                const CostTable& costs) {
-  std::map<CommunicatorPlan, std::set<std::size_t>> sizes;
-  for (const FlatMessage& message : flat.messages) {
-    const std::size_t bytes = message.recv == kNone ? bytes_of_collective(flat, costs, message)
-                                                    : static_cast<std::size_t>(message.bytes);
-    sizes[communicator_of(flat, message)].insert(std::max(kLeastBytes, bytes));
-  }
-  return sizes;
-}
+std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
 /// By communicator: how many slots the rank needs, which it uses in turns: from the oldest message or
 /// collective that it has not taken to the newest that it asks for.
@@ -101,9 +99,17 @@ class SlotCount {
 
 }  // namespace
 
+struct NcclSession::Aborting {
+  std::map<CommunicatorPlan, Line> lines;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+};
+
 NcclSession::NcclSession(const NcclSessionParts& parts)
     : parts_(parts),
-      store_(parts.store, std::chrono::duration_cast<std::chrono::milliseconds>(parts.deadline)) {
+      store_(parts.store, std::chrono::duration_cast<std::chrono::milliseconds>(parts.deadline)),
+      layouts_(parts.flat, parts.rank, store_, parts.codec) {
   try {
     open_all();
   } catch (...) {
@@ -119,36 +125,76 @@ void NcclSession::open_all() {
       open(plans[number], number);
     }
   }
-  make_buffers();
-  const std::map<CommunicatorPlan, std::set<std::size_t>> sizes = message_sizes(parts_.flat, parts_.costs);
-  for (const CommunicatorPlan& plan : plans) {
-    if (const auto mine = lines_.find(plan); mine != lines_.end()) greet(mine->second, sizes.at(plan));
+}
+
+void NcclSession::make_ready() {
+  try {
+    const Sizes sizes = message_sizes();
+    make_buffers(sizes);
+    for (const CommunicatorPlan& plan : communicators_of(parts_.flat)) {
+      if (const auto mine = lines_.find(plan); mine != lines_.end()) greet(mine->second, sizes.at(plan));
+    }
+  } catch (...) {
+    abort();  // as above
+    throw;
   }
+}
+
+/// All that this rank has a part in, by communicator.
+NcclSession::Sizes NcclSession::message_sizes() const {
+  Sizes sizes;
+  for (std::size_t id = 0; id < parts_.flat.messages.size(); ++id) {
+    const CommunicatorPlan plan = communicator_of(parts_.flat, parts_.flat.messages[id]);
+    if (lines_.contains(plan)) sizes[plan].insert(bytes_of(static_cast<std::int32_t>(id)));
+  }
+  return sizes;
+}
+
+std::size_t NcclSession::bytes_of(std::int32_t message) const {
+  const FlatMessage& flat = parts_.flat.messages[index(message)];
+  std::size_t bytes = 0;
+  if (flat.recv != kNone) {
+    const AgreedLayout& layout = layouts_.of(message);
+    bytes = layout ? layout->bytes : static_cast<std::size_t>(flat.bytes);
+  } else if (parts_.flat.ops[index(flat.first)] != FlatOp::barrier) {
+    const std::vector<AgreedLayout> parts = layouts_.of_members(message);
+    if (parts_.codec == nullptr)
+      bytes = rounded_up(bytes_by_costs(parts_.flat, parts_.costs, flat, parts.size()), kLeastBytes);
+    for (const AgreedLayout& part : parts) bytes = std::max(bytes, part ? part->bytes : 0);
+    if (scatters(message)) bytes = rounded_up(bytes, parts.size() * kMostBytesOfNumber);
+  }
+  return std::max(kLeastBytes, bytes);
+}
+
+bool NcclSession::scatters(std::int32_t message) const {
+  const FlatMessage& flat = parts_.flat.messages[index(message)];
+  const bool is_sum = flat.recv == kNone && parts_.flat.ops[index(flat.first)] != FlatOp::barrier &&
+                      parts_.flat.actions[index(flat.first)].kind != ActionKind::unshard;
+  if (!parts_.scatters || !is_sum) return false;
+  const AgreedLayout layout = layouts_.of_sum(message);
+  if (layout && layout->has_gaps) return false;
+  return !layout || std::ranges::all_of(layout->runs, [&](const DeviceRun& run) {
+    return run.type == layout->runs.front().type;
+  });
 }
 
 /// As many landing places as program order lets be asked for and not taken; of collectives one a member for
 /// each.
-void NcclSession::make_buffers() {
-  const std::map<CommunicatorPlan, std::set<std::size_t>> sizes = message_sizes(parts_.flat, parts_.costs);
+void NcclSession::make_buffers(const Sizes& sizes) {
   const SlotCount count(parts_.flat, parts_.rank);
   for (auto& [plan, line] : lines_) {
     const std::size_t bytes = *sizes.at(plan).rbegin();
     if (plan.kind == CommunicatorKind::edge && plan.ranks.front() == parts_.rank) {
-      line.outgoing = DeviceBuffer(parts_.device, bytes);
+      line.outgoing = DeviceBuffer(parts_.device, bytes, parts_.stopped);
       continue;
     }
     line.turns = count.most(plan);
     const std::size_t members = plan.kind == CommunicatorKind::group ? plan.ranks.size() : 1;
     for (std::size_t i = 0; i < line.turns * members; ++i) {
-      line.slots.push_back(
-          {.memory = DeviceBuffer(parts_.device, bytes), .consumed = CudaEvent(parts_.device)});
+      line.slots.push_back({.memory = DeviceBuffer(parts_.device, bytes, parts_.stopped),
+                            .consumed = CudaEvent(parts_.device)});
     }
   }
-}
-
-void* NcclSession::grown(DeviceBuffer& buffer, std::size_t bytes) {
-  if (buffer.bytes() < bytes) outgrown_.push_back(std::exchange(buffer, DeviceBuffer(parts_.device, bytes)));
-  return buffer.data();
 }
 
 void NcclSession::open(const CommunicatorPlan& plan, std::size_t number) {
@@ -200,6 +246,12 @@ void NcclSession::greet_once(Line& line, std::size_t bytes) {
       "ncclAllReduce", limits());
   communicator.settle(ncclBroadcast(memory, memory, bytes, ncclInt8, 0, communicator.handle(), stream),
                       "ncclBroadcast", limits());
+  const std::size_t part = bytes / communicator.plan().ranks.size();
+  if (!parts_.scatters || part < kLeastBytes) return;
+  communicator.settle(
+      ncclReduceScatter(memory, static_cast<std::byte*>(memory) + part * index(communicator.own_number()),
+                        part / sizeof(float), ncclFloat, ncclSum, communicator.handle(), stream),
+      "ncclReduceScatter", limits());
 }
 
 NcclSession::~NcclSession() {
@@ -208,18 +260,36 @@ NcclSession::~NcclSession() {
   } catch (const std::exception&) {
     abort();
   }
+  if (aborting_ == nullptr) return;
+  for (const auto& [plan, line] : aborting_->lines) end_or_give_up(line.stream.view());
 }
 
 void NcclSession::check() const {
   for (const auto& [plan, line] : lines_) line.communicator->check();
 }
 
+/// An abort waits until what was launched has left its streams, which a kernel that never ends may hold back:
+/// so by a thread of its own, which is left behind then, with all that it needs. Memory is freed at the
+/// session's end, when other streams of the device have ended, too.
 void NcclSession::abort() {
-  {
-    const AbortTogether together;
-    for (auto& [plan, line] : lines_) line.communicator->abort();
-  }
-  lines_.clear();
+  if (lines_.empty()) return;
+  aborting_ = std::make_shared<Aborting>();
+  aborting_->lines.swap(lines_);
+  std::thread([aborting = aborting_, device = parts_.device] {
+    use_device(device);
+    {
+      const AbortTogether together;
+      for (auto& [plan, line] : aborting->lines) line.communicator->abort();
+    }
+    const std::scoped_lock lock(aborting->mutex);
+    aborting->done = true;
+    aborting->changed.notify_all();
+  }).detach();
+  std::unique_lock lock(aborting_->mutex);
+  if (aborting_->changed.wait_for(lock, kUntilAborted, [this] { return aborting_->done; })) return;
+  give_up_devices();
+  lock.unlock();
+  aborting_.reset();
 }
 
 void prepare_nccl_environment(const std::string& address) {

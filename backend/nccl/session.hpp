@@ -17,6 +17,7 @@
 #include "backend/cuda/workers.hpp"
 #include "backend/nccl/communicator.hpp"
 #include "backend/nccl/communicator_plan.hpp"
+#include "backend/nccl/layouts.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -27,8 +28,10 @@ namespace penstock {
 struct NcclSessionParts {
   const FlatProgram& flat;
   const CostTable& costs;  ///< whose bytes of gradients and weights collectives move at the most
+  bool scatters = false;   ///< REDUCE_GRAD leaves each member its part of the sum: sharded stages
   std::int32_t rank = 0;
   std::int32_t device = 0;
+  const DeviceCodec* codec = nullptr;  ///< null where all payloads are null
   RendezvousPlace store;
   std::function<bool()> stopped;  ///< the run has failed elsewhere
   /// For each step of the start: a communicator that opens, a first message.
@@ -51,20 +54,27 @@ class NcclSession {
     std::unique_ptr<Communicator> communicator;  // ends first
   };
 
-  /// Opens all communicators of the rank and sends messages of all its sizes over each, in the program's
-  /// order: connections are made, and memory may have to be, when a size is first used. Throws what
-  /// Communicator throws.
+  /// Opens all communicators of the rank, in the program's order. Throws what Communicator throws.
   explicit NcclSession(const NcclSessionParts& parts);
   NcclSession(const NcclSession&) = delete;
   NcclSession& operator=(const NcclSession&) = delete;
   /// Closes the communicators.
   ~NcclSession();
 
+  /// Empty until the rank has rehearsed (rehearsal.hpp).
+  Layouts& layouts() { return layouts_; }
+  /// With all layouts: makes all buffers, and sends messages of all sizes over each communicator: connections
+  /// are made, and memory may have to be, when a size is first used. Throws as above.
+  void make_ready();
+
+  bool has(const CommunicatorPlan& plan) const { return lines_.contains(plan); }
   Line& line(const CommunicatorPlan& plan) { return lines_.at(plan); }
-  Rendezvous& store() { return store_; }
-  /// Of at least that many bytes. What is too small is kept until the end: freeing waits for the device, and
-  /// a kernel on it may wait for a peer.
-  void* grown(DeviceBuffer& buffer, std::size_t bytes);
+  /// What the message moves, of UNSHARD each member's part; where payloads are null, as the program and the
+  /// costs say. A sum that is scattered has room for equal parts.
+  std::size_t bytes_of(std::int32_t message) const;
+  /// A REDUCE_GRAD whose numbers are of one type and lie end to end, so that equal parts of it are those of
+  /// the weights.
+  bool scatters(std::int32_t message) const;
   /// Throws what has failed on any communicator.
   void check() const;
   /// Ends what is in flight here, on all communicators at once: one may wait for another. No memory that it
@@ -72,20 +82,22 @@ class NcclSession {
   void abort();
   WaitLimits limits() const { return {.stopped = parts_.stopped, .deadline = parts_.deadline}; }
 
-  /// Layouts by the name of a flow: agreed on once, and good for all runs. Nothing inside: null payloads.
-  std::map<std::string, std::optional<DeviceLayout>> layouts;
-
  private:
   void open_all();
   void open(const CommunicatorPlan& plan, std::size_t number);
-  void make_buffers();
+  using Sizes = std::map<CommunicatorPlan, std::set<std::size_t>>;
+  Sizes message_sizes() const;
+  void make_buffers(const Sizes& sizes);
   void greet(Line& line, const std::set<std::size_t>& sizes);
   void greet_once(Line& line, std::size_t bytes);
 
+  struct Aborting;
+
   NcclSessionParts parts_;
   Rendezvous store_;
-  std::vector<DeviceBuffer> outgrown_;
+  Layouts layouts_;
   std::map<CommunicatorPlan, Line> lines_;
+  std::shared_ptr<Aborting> aborting_;  // what is left of the lines
 };
 
 /// Has NCCL start operations of several communicators in the order of the calls, and, where the ranks meet on

@@ -24,14 +24,15 @@ namespace penstock {
 
 /// What moves the messages of one rank in one run.
 struct RankTransport {
+  /// Where the rank's compute actions run; null: on the thread that executes its list. Outlives the
+  /// transport, which ends what it waits for.
+  std::unique_ptr<ComputeQueue> queue{};
   std::unique_ptr<Transport> transport;
   /// Of the messages that the rank accounts for (socket_transport.hpp, messages_of), when all have started.
   /// Throws Stopped.
   std::function<std::vector<MessageTime>()> own_times;
   /// Gets the frames that peers' transports sent, on another thread; may be empty.
   std::function<void(const Frame&)> receive{};
-  /// Where the rank's compute actions run; null: on the thread that executes its list.
-  std::unique_ptr<ComputeQueue> queue{};
 };
 /// What a run's transport may use. References are good for the run.
 struct RankRun {

@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -57,18 +56,16 @@ Spread sampled(const std::function<void(std::size_t worker)>& work, std::size_t 
 Ns unit_of(GpuWorkload workload, const std::vector<std::unique_ptr<WorkClock>>& clocks) {
   if (workload == GpuWorkload::occupy) return 1000;
   constexpr std::int64_t kUnits = 10;
-  const std::stop_token nobody;
   const Spread of_units =
-      sampled([&](std::size_t worker) { clocks[worker]->do_units(kUnits, nobody); }, clocks.size());
+      sampled([&](std::size_t worker) { clocks[worker]->do_units(kUnits); }, clocks.size());
   return std::max<Ns>(1, of_units.median_ns / kUnits);
 }
 
 std::map<Ns, WorkTimes> measure_work(const std::vector<std::unique_ptr<WorkClock>>& clocks,
                                      const std::set<Ns>& durations) {
-  const std::stop_token nobody;
   std::map<Ns, WorkTimes> times;
   for (const Ns duration : durations) {
-    const auto work = [&](std::size_t worker) { clocks[worker]->hold_for(duration, nobody); };
+    const auto work = [&](std::size_t worker) { clocks[worker]->work_for(duration); };
     times[duration] = {.alone = sampled(work, 1), .busy = sampled(work, clocks.size())};
   }
   return times;

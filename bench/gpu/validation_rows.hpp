@@ -45,8 +45,9 @@ struct GpuRow {
 /// The mean absolute error over all but the bandwidth-bound rows.
 double mean_error(const std::vector<GpuRow>& rows);
 
-/// The first schedule that slower links did not make slower, predicted or measured, as a sentence; empty when
-/// every pair of rows that differs in its links alone shows them. Messages that carry nothing fail here.
+/// The first schedule that slower links did not make slower, predicted, or measured by half of that, as a
+/// sentence; empty when every pair of rows that differs in its links alone shows them. Messages that carry
+/// nothing fail here, and links that are not held back.
 std::string unseen_pacing(const std::vector<GpuRow>& rows);
 
 /// The rows under what they amount to, as Markdown.

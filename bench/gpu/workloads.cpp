@@ -95,19 +95,27 @@ void WorkClock::launch_unit() const {
   }
 }
 
-void WorkClock::do_units(std::int64_t units, const std::stop_token& stop) const {
+void WorkClock::launch_units(std::int64_t units) const {
   use_device(place_.stream.device);
   if (workload_ == GpuWorkload::occupy) {
     launch_hold(static_cast<std::uint64_t>(units) * 1000, place_.stream.stream);
   } else {
     for (std::int64_t i = 0; i < units; ++i) launch_unit();
   }
-  wait_for(place_.stream, {.stopped = [&] { return stop.stop_requested(); }, .deadline = kDeadline});
 }
 
-void WorkClock::hold_for(Ns duration_ns, const std::stop_token& stop) const {
+void WorkClock::do_units(std::int64_t units) const {
+  launch_units(units);
+  wait_for(place_.stream, {.stopped = {}, .deadline = kDeadline});
+}
+
+std::int64_t WorkClock::units_of(Ns duration_ns) const {
   const double units = static_cast<double>(duration_ns) / static_cast<double>(unit_ns_);
-  do_units(std::max<std::int64_t>(1, std::llround(units)), stop);
+  return std::max<std::int64_t>(1, std::llround(units));
+}
+
+void WorkClock::hold_for(Ns duration_ns, const std::stop_token&) const {
+  launch_units(units_of(duration_ns));
 }
 
 StageModules WorkFamily::modules(std::optional<std::int32_t>, const Clock&) const {

@@ -29,7 +29,8 @@ class WorkClock : public Clock {
   ~WorkClock() override;
 
   Ns now_ns() const override { return host_.now_ns(); }
-  /// Does round(duration_ns / unit_ns) units, at least one, and waits for them.
+  /// From one thread. Gives the worker's stream round(duration_ns / unit_ns) units, at least one, and returns
+  /// at once.
   void hold_for(Ns duration_ns, const std::stop_token& stop) const override;
   std::chrono::steady_clock::time_point moment_of(Ns time_ns) const override {
     return host_.moment_of(time_ns);
@@ -37,10 +38,14 @@ class WorkClock : public Clock {
 
   void set_unit(Ns unit_ns) { unit_ns_ = unit_ns; }
   /// Runs that many units and waits for them. Of occupy: holds for so many microseconds.
-  void do_units(std::int64_t units, const std::stop_token& stop) const;
+  void do_units(std::int64_t units) const;
+  /// As hold_for(), and waits for them.
+  void work_for(Ns duration_ns) const { do_units(units_of(duration_ns)); }
 
  private:
   struct Blas;
+  std::int64_t units_of(Ns duration_ns) const;
+  void launch_units(std::int64_t units) const;
   void launch_unit() const;
 
   GpuWorkload workload_;

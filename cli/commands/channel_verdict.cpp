@@ -55,8 +55,9 @@ const Hang* explained(const ChannelVerdict& verdict) {
 
 /// One verdict for both questions, under the chosen channels.
 std::string verdict_in_words(const ChannelVerdict& verdict) {
-  const std::string channels = fmt::format("{} channels{}", to_text(verdict.channels.model),
-                                           verdict.channels.blocking ? ", blocking" : "");
+  const std::string channels = fmt::format("{} channels{}{}", to_text(verdict.channels.model),
+                                           verdict.channels.blocking ? ", blocking" : "",
+                                           verdict.channels.launch_order ? ", in launch order" : "");
   return verdict.passed() ? fmt::format("valid, does not hang under {}", channels)
                           : fmt::format("HANGS under {}, though each action is valid", channels);
 }

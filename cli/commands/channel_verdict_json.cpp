@@ -109,6 +109,7 @@ std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options
   const auto& hang = verdict.hang(verdict.channels.model);
   document["channel"] = to_text(verdict.channels.model);
   document["blocking"] = verdict.channels.blocking;
+  if (verdict.channels.launch_order) document["launch_order"] = true;
   document["hangs"] = verdict.valid() ? hangs_json(verdict) : Json::object();
   document["cycle"] = cycle_json(hang ? hang->cycle : std::vector<WaitFor>{});
   const auto weakest = verdict.valid() ? verdict.weakest_safe() : std::nullopt;

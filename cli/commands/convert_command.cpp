@@ -172,6 +172,7 @@ Command convert_command(CLI::App& root) {
                "lowered, with each RECV as late as the channels below allow without a hang")
       .group("Passes");
   add_channel_flags(app, flags->channels);
+  add_transport_flag(app, flags->channels);
   add_choice(app, "--format", flags->format,
              {.words = {"psched", "csv"},
               .help = "what is printed without -o: psched or csv (default psched)",

@@ -66,8 +66,8 @@ constexpr std::array kRecomputes = {std::pair{Word{"none"}, Recompute::none},
                                     std::pair{Word{"early"}, Recompute::early},
                                     std::pair{Word{"late"}, Recompute::late}};
 
-constexpr std::array<Word, 6> kProgramKeys = {"channel", "blocking", "capacity",
-                                              "eager",   "program",  "dialect"};
+constexpr std::array<Word, 7> kProgramKeys = {"channel",      "blocking", "capacity", "eager",
+                                              "launch_order", "program",  "dialect"};
 
 ChannelOptions read_channels(const MappingReader& reader, ChannelModel model) {
   ChannelOptions options;
@@ -78,6 +78,7 @@ ChannelOptions read_channels(const MappingReader& reader, ChannelModel model) {
     options.capacity = reader.integer("capacity", {.least = 1}).value_or(0);
   }
   options.eager_bytes = reader.bytes("eager").value_or(0);
+  options.launch_order = reader.flag("launch_order").value_or(false);
   return options;
 }
 
@@ -193,9 +194,10 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
 SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
   for (const Node::Entry& entry : reader.node().entries) {
     if (std::ranges::find(kProgramKeys, entry.key.text) == kProgramKeys.end()) {
-      reader.complain(entry.key.text,
-                      fmt::format("does not go with schedule.program, which states it itself; beside "
-                                  "program there may be dialect, channel, blocking, capacity, eager"));
+      reader.complain(
+          entry.key.text,
+          fmt::format("does not go with schedule.program, which states it itself; beside "
+                      "program there may be dialect, channel, blocking, capacity, eager, launch_order"));
     }
   }
   SchedulePart part;
@@ -224,13 +226,13 @@ std::optional<LayerSplit> read_layer_split(const MappingReader& reader) {
 }  // namespace
 
 SchedulePart read_schedule(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 34> kKeys = {
+  static constexpr std::array<Word, 35> kKeys = {
       "name",          "stages",     "microbatches", "virtual_stages", "replicas",     "warmup",
       "depth",         "checkpoint", "routing",      "weights",        "recompute",    "backward_order",
       "reduction",     "program",    "group_size",   "slices",         "replica_sync", "update",
       "data_parallel", "dialect",    "memory_limit", "barrier",        "channel",      "blocking",
       "capacity",      "eager",      "sharding",     "buckets",        "layer_split",  "passes",
-      "seed",          "budget",     "objective",    "placement"};
+      "seed",          "budget",     "objective",    "placement",      "launch_order"};
   const MappingReader reader(node, "schedule", kKeys, problem);
   if (problem.found()) return {};
   if (reader.has("program")) return read_program_part(reader, problem);

@@ -140,6 +140,7 @@ std::string channels_text(const ChannelOptions& channels) {
   if (channels.blocking) text += "  blocking: true\n";
   if (channels.capacity != usual.capacity) text += fmt::format("  capacity: {}\n", channels.capacity);
   if (channels.eager_bytes != usual.eager_bytes) text += fmt::format("  eager: {} B\n", channels.eager_bytes);
+  if (channels.launch_order) text += "  launch_order: true\n";
   return text;
 }
 

@@ -7,20 +7,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_order.hpp"
 #include "schedules/check/stalled_walk.hpp"
+#include "schedules/check/wait_cycle.hpp"
 #include "schedules/check/walk.hpp"
-#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
@@ -70,13 +67,12 @@ class WaitGraph {
     return {};
   }
 
-  std::vector<std::int32_t> shortest_cycle() const {
-    std::vector<std::int32_t> best;
-    for (const std::int32_t start : reachable()) {
-      std::vector<std::int32_t> cycle = cycle_through(start);
-      if (!cycle.empty() && (best.empty() || cycle.size() < best.size())) best = std::move(cycle);
+  std::vector<std::int32_t> stalled_positions() const {
+    std::vector<std::int32_t> found;
+    for (std::size_t rank = 0; rank < stalled_.cursor.size(); ++rank) {
+      if (stalled_.cursor[rank] < flat_.rank_begin[rank + 1]) found.push_back(stalled_.cursor[rank]);
     }
-    return best;
+    return found;
   }
 
  private:
@@ -138,54 +134,12 @@ class WaitGraph {
     return false;
   }
 
-  /// Every position that the stalled ranks wait for, directly or not; a bound keeps this readable and fast.
-  std::vector<std::int32_t> reachable() const {
-    constexpr std::size_t kEnough = 4096;
-    std::vector<std::int32_t> found;
-    for (std::size_t rank = 0; rank < stalled_.cursor.size(); ++rank) {
-      if (stalled_.cursor[rank] < flat_.rank_begin[rank + 1]) found.push_back(stalled_.cursor[rank]);
-    }
-    for (std::size_t i = 0; i < found.size() && found.size() < kEnough; ++i) {
-      for (const std::int32_t next : waits_for(found[i])) {
-        if (std::ranges::find(found, next) == found.end()) found.push_back(next);
-      }
-    }
-    return found;
-  }
-
-  std::vector<std::int32_t> cycle_through(std::int32_t start) const {
-    std::map<std::int32_t, std::int32_t> came_from;
-    std::deque<std::int32_t> open{start};
-    while (!open.empty()) {
-      const std::int32_t here = open.front();
-      open.pop_front();
-      for (const std::int32_t next : waits_for(here)) {
-        if (next == start) return path_to(here, start, came_from);
-        if (came_from.emplace(next, here).second) open.push_back(next);
-      }
-    }
-    return {};
-  }
-
-  static std::vector<std::int32_t> path_to(std::int32_t end, std::int32_t start,
-                                           const std::map<std::int32_t, std::int32_t>& came_from) {
-    std::vector<std::int32_t> path{end};
-    while (path.back() != start) path.push_back(came_from.at(path.back()));
-    std::ranges::reverse(path);
-    return path;
-  }
-
   const FlatProgram& flat_;
   const WalkState& stalled_;
   /// Rank and message -> unfinished ones before it in its queue on that rank.
   std::multimap<std::pair<std::int32_t, std::int32_t>, std::int32_t> before_;
   std::multimap<std::int32_t, std::int32_t> holders_;  // message -> consumers that must free capacity first
 };
-
-std::string name(const FlatProgram& flat, std::int32_t position) {
-  if (flat.ops[index(position)] == FlatOp::barrier) return "the barrier between iterations";
-  return to_text(flat.actions[index(position)]);
-}
 
 /// The sink of a walk of which nothing is asked but whether it ends.
 struct Nobody {
@@ -197,33 +151,13 @@ struct Nobody {
   void wait(std::int32_t /*rank*/, std::int32_t /*message*/) {}
 };
 
-std::string describe(const ChannelOptions& channels) {
-  return fmt::format("{} channels{}{}", to_text(channels.model), channels.blocking ? ", blocking" : "",
-                     channels.capacity > 0 ? fmt::format(", capacity {}", channels.capacity) : "");
-}
-
 }  // namespace
 
 Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOptions& channels) {
-  const std::vector<std::int32_t> cycle = WaitGraph(flat, stalled).shortest_cycle();
-  Hang hang{.channels = channels, .cycle = {}, .message = {}};
-  hang.message = fmt::format("hangs under {}; each of these waits for the next, the last for the first:",
-                             describe(channels));
-  for (std::size_t i = 0; i < cycle.size(); ++i) {
-    const std::int32_t here = cycle[i];
-    const std::int32_t next = cycle[(i + 1) % cycle.size()];
-    const std::int32_t rank = flat.rank_of(here);
-    const std::int32_t next_rank = flat.rank_of(next);
-    WaitFor wait{.rank = rank,
-                 .position = here - flat.rank_begin[index(rank)],
-                 .action = flat.actions[index(here)],
-                 .waits_for = fmt::format("{} on rank {}, position {}", name(flat, next), next_rank,
-                                          next - flat.rank_begin[index(next_rank)])};
-    hang.message += fmt::format("\n  rank {}, position {}: {} waits for {}", wait.rank, wait.position,
-                                name(flat, here), wait.waits_for);
-    hang.cycle.push_back(std::move(wait));
-  }
-  return hang;
+  const WaitGraph graph(flat, stalled);
+  return hang_of_cycle(
+      flat, graph.stalled_positions(), [&](std::int32_t position) { return graph.waits_for(position); },
+      channels);
 }
 
 std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels,
@@ -233,7 +167,7 @@ std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& chan
   const FlatProgram flat = flatten(lowered, costs, {.channels = channels, .iterations = passes});
   Nobody nobody;
   const auto stalled = ListWalk<Nobody>(flat, channels, nobody).run();
-  return stalled ? std::optional(hang_of(flat, *stalled, channels)) : std::nullopt;
+  return stalled ? std::optional(hang_of(flat, *stalled, channels)) : find_launch_hang(flat, channels);
 }
 
 std::optional<ChannelModel> weakest_safe_channel(const Program& lowered, ChannelOptions channels,

@@ -1,10 +1,11 @@
-// A RECV that stands behind another of its pair has not started; a SEND that was launched behind it cannot
+// A RECV that stands behind another of its queue has not started; a SEND that was launched behind it cannot
 // start, though its message is made:
 //
 //   rank 0   F0 RECV_B0 RECV_B1 F1 SEND_F1        RECV_B1 waits on its stream for RECV_B0, SEND_F1 for its
 //   start, rank 1   RECV_F0 F0 RECV_F1 F1 B0 SEND_B0     B0 on rank 1 for F1: nobody gets on
 //
-// All launches are known beforehand; what can start, start and end is repeated until nothing changes.
+// All launches are known beforehand; what can start, start and end is repeated until nothing changes. What is
+// left waits in a cycle.
 
 #include "schedules/check/launch_order.hpp"
 
@@ -13,14 +14,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/ir/action.hpp"
+#include "schedules/check/wait_cycle.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 
 namespace penstock {
@@ -29,107 +30,199 @@ namespace {
 /// One rank's part of a message or collective.
 struct Launch {
   std::int32_t message = kNone;
-  std::int32_t position = kNone;  // of the action that it belongs to
-  std::int32_t before = kNone;    // on its channel or group, on this rank: number of the launch
-  bool started = false;
+  std::int32_t position = kNone;          // of the action that it belongs to
+  std::vector<std::int32_t> before = {};  // in its queues on this rank: messages
+};
+
+/// What all ranks launch, in their orders.
+class Launches {
+ public:
+  explicit Launches(const FlatProgram& flat)
+      : flat_(flat), of_rank_(index(flat.rank_count)), sent_by_(flat.ops.size()) {
+    for (std::int32_t id = 0; id < static_cast<std::int32_t>(flat.messages.size()); ++id) {
+      const FlatMessage& message = flat.messages[index(id)];
+      if (message.recv == kNone) continue;
+      sent_by_[index(message.producer)].push_back(id);
+      if (message.next_at_sender != kNone) before_[{message.from_rank, message.next_at_sender}].push_back(id);
+      if (message.next_at_receiver != kNone)
+        before_[{message.to_rank, message.next_at_receiver}].push_back(id);
+    }
+    for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) list(rank);
+  }
+
+  const std::vector<Launch>& of(std::int32_t rank) const { return of_rank_[index(rank)]; }
+
+  std::size_t members(std::int32_t message) const {
+    const FlatMessage& flat = flat_.messages[index(message)];
+    return flat.recv != kNone ? 2 : group_of(message).size();
+  }
+
+ private:
+  std::vector<std::int32_t> group_of(std::int32_t message) const {
+    std::vector<std::int32_t> members;
+    for (std::int32_t m = flat_.messages[index(message)].first; m != kNone; m = flat_.next_member[index(m)])
+      members.push_back(flat_.rank_of(m));
+    std::ranges::sort(members);
+    return members;
+  }
+
+  void list(std::int32_t rank) {
+    std::vector<bool> made(flat_.messages.size());
+    std::vector<bool> launched(flat_.messages.size());
+    for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
+      const FlatOp op = flat_.ops[index(p)];
+      const std::int32_t message = flat_.message[index(p)];
+      if (op == FlatOp::recv) add(rank, message, p);
+      if (op == FlatOp::collective || op == FlatOp::barrier) add_collective(rank, message, p);
+      for (const std::int32_t id : sent_by_[index(p)]) made[index(id)] = true;
+      for (const std::int32_t id : sent_by_[index(p)]) launch_sends(rank, id, made, launched);
+    }
+  }
+
+  /// The message, and those behind it that waited for it alone.
+  void launch_sends(std::int32_t rank, std::int32_t message, const std::vector<bool>& made,
+                    std::vector<bool>& launched) {
+    for (std::int32_t id = message; id != kNone; id = flat_.messages[index(id)].next_at_sender) {
+      const auto waits = [&](std::int32_t before) { return sends(rank, before) && !launched[index(before)]; };
+      if (!made[index(id)] || launched[index(id)] || std::ranges::any_of(before(rank, id), waits)) return;
+      launched[index(id)] = true;
+      add(rank, id, flat_.messages[index(id)].first);
+    }
+  }
+
+  bool sends(std::int32_t rank, std::int32_t message) const {
+    return flat_.messages[index(message)].from_rank == rank;
+  }
+
+  const std::vector<std::int32_t>& before(std::int32_t rank, std::int32_t message) const {
+    static const std::vector<std::int32_t> none;
+    const auto found = before_.find({rank, message});
+    return found == before_.end() ? none : found->second;
+  }
+
+  void add(std::int32_t rank, std::int32_t message, std::int32_t position) {
+    of_rank_[index(rank)].push_back(
+        {.message = message, .position = position, .before = before(rank, message)});
+  }
+
+  void add_collective(std::int32_t rank, std::int32_t message, std::int32_t position) {
+    const auto [last, is_first] = last_.try_emplace({rank, group_of(message)}, message);
+    Launch launch{.message = message, .position = position};
+    if (!is_first) launch.before = {std::exchange(last->second, message)};
+    of_rank_[index(rank)].push_back(std::move(launch));
+  }
+
+  const FlatProgram& flat_;
+  std::vector<std::vector<Launch>> of_rank_;
+  std::vector<std::vector<std::int32_t>> sent_by_;                                     // by position
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::int32_t>> before_;  // by rank and message
+  std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> last_;    // by rank and group
 };
 
 class LaunchWalk {
  public:
   explicit LaunchWalk(const FlatProgram& flat)
       : flat_(flat),
-        launches_(index(flat.rank_count)),
+        launches_(flat),
         made_(flat.ops.size()),
-        parts_(flat.messages.size()),
-        sent_by_(flat.ops.size()),
+        started_(flat.messages.size()),
+        needed_(flat.messages.size()),
         at_(flat.rank_begin.begin(), flat.rank_begin.end() - 1),
-        next_(index(flat.rank_count)) {
-    for (std::size_t id = 0; id < flat.messages.size(); ++id) {
-      if (flat.messages[id].recv == kNone) continue;
-      sent_by_[index(flat.messages[id].producer)].push_back(static_cast<std::int32_t>(id));
+        next_(index(flat.rank_count)),
+        number_(flat.ops.size()) {
+    for (std::size_t id = 0; id < needed_.size(); ++id)
+      needed_[id] = launches_.members(static_cast<std::int32_t>(id));
+    for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+      const std::vector<Launch>& launches = launches_.of(rank);
+      for (std::size_t i = 0; i < launches.size(); ++i) number_[index(launches[i].position)] = i;
     }
-    for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) launch_all(rank);
   }
 
-  std::optional<LaunchHang> walk() {
+  /// False: it hangs.
+  bool ends() {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
         moved |= start_next(rank) || compute_next(rank);
     }
-    LaunchHang hang;
+    return stalled().empty();
+  }
+
+  std::vector<std::int32_t> stalled() const {
+    std::vector<std::int32_t> positions;
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-      if (at_[index(rank)] == flat_.rank_begin[index(rank) + 1]) continue;
-      hang.ranks.push_back(rank);
-      hang.message += standing_of(rank);
+      if (at_[index(rank)] < flat_.rank_begin[index(rank) + 1]) positions.push_back(at_[index(rank)]);
     }
-    if (hang.ranks.empty()) return std::nullopt;
-    return hang;
+    return positions;
+  }
+
+  std::vector<std::int32_t> waits_for(std::int32_t position) const {
+    const FlatOp op = flat_.ops[index(position)];
+    const std::int32_t rank = flat_.rank_of(position);
+    if (op == FlatOp::compute && position > at_[index(rank)]) return {at_[index(rank)]};
+    if (op == FlatOp::compute) return missing_messages(position);
+    if (has_started(rank, position)) return other_ends(position);
+    const Launch& head = launches_.of(rank)[next_[index(rank)]];
+    if (head.position != position) return {head.position};
+    std::vector<std::int32_t> waits;
+    for (const std::int32_t before : head.before) {
+      if (!has_ended(before)) waits.push_back(end_on(rank, before));
+    }
+    if (waits.empty()) waits.push_back(at_[index(rank)]);  // what it sends, or what stands before it
+    return waits;
+  }
+
+  std::string_view words(std::int32_t position, std::int32_t next) const {
+    const std::int32_t rank = flat_.rank_of(position);
+    const bool both_launched =
+        flat_.ops[index(position)] != FlatOp::compute && flat_.ops[index(next)] != FlatOp::compute;
+    if (!both_launched || flat_.rank_of(next) != rank || has_started(rank, position)) return "";
+    return has_started(rank, next) ? ", before it in its queue" : ", launched before it";
   }
 
  private:
-  using Stream = std::vector<std::int32_t>;  // the ranks of a directed pair, or of a group behind a kNone
+  bool has_ended(std::int32_t message) const { return started_[index(message)] == needed_[index(message)]; }
+  bool has_started(std::int32_t rank, std::int32_t position) const {
+    return number_[index(position)] < next_[index(rank)];
+  }
 
-  Stream stream_of(std::int32_t message) const {
+  std::int32_t end_on(std::int32_t rank, std::int32_t message) const {
     const FlatMessage& flat = flat_.messages[index(message)];
-    if (flat.recv != kNone) return {flat.from_rank, flat.to_rank};
-    Stream members = {kNone};
-    for (std::int32_t m = flat.first; m != kNone; m = flat_.next_member[index(m)])
-      members.push_back(flat_.rank_of(m));
-    std::ranges::sort(members);
-    return members;
+    if (flat.recv != kNone) return flat.from_rank == rank ? flat.first : flat.recv;
+    std::int32_t member = flat.first;
+    while (flat_.rank_of(member) != rank) member = flat_.next_member[index(member)];
+    return member;
   }
 
-  void launch_all(std::int32_t rank) {
-    const std::int32_t begin = flat_.rank_begin[index(rank)];
-    const std::int32_t end = flat_.rank_begin[index(rank) + 1];
-    std::map<Stream, std::int32_t> heads;  // of each directed pair: the next SEND in its FIFO
-    for (std::int32_t p = begin; p < end; ++p) {
-      const std::int32_t message = flat_.message[index(p)];
-      if (flat_.ops[index(p)] == FlatOp::send) heads.try_emplace(stream_of(message), message);
+  std::vector<std::int32_t> other_ends(std::int32_t position) const {
+    const FlatMessage& message = flat_.messages[index(flat_.message[index(position)])];
+    if (message.recv != kNone) return {position == message.recv ? message.first : message.recv};
+    std::vector<std::int32_t> late;
+    for (std::int32_t m = message.first; m != kNone; m = flat_.next_member[index(m)]) {
+      if (!has_started(flat_.rank_of(m), m)) late.push_back(m);
     }
-    std::map<Stream, std::int32_t> last;
-    std::vector<bool> given(flat_.messages.size());
-    for (std::int32_t p = begin; p < end; ++p) {
-      const FlatOp op = flat_.ops[index(p)];
-      const bool launches = op == FlatOp::recv || op == FlatOp::collective || op == FlatOp::barrier;
-      if (launches) launch(rank, flat_.message[index(p)], p, last);
-      for (const std::int32_t id : sent_by_[index(p)]) {
-        given[index(id)] = true;
-        std::int32_t& head = heads.at(stream_of(id));
-        for (; head != kNone && given[index(head)]; head = flat_.messages[index(head)].next_at_sender) {
-          launch(rank, head, flat_.messages[index(head)].first, last);
-        }
-      }
+    return late;
+  }
+
+  std::vector<std::int32_t> missing_messages(std::int32_t position) const {
+    std::vector<std::int32_t> missing;
+    for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+      if (!has_ended(flat_.message[index(w)])) missing.push_back(w);
     }
-  }
-
-  void launch(std::int32_t rank, std::int32_t message, std::int32_t position,
-              std::map<Stream, std::int32_t>& last) {
-    auto& launches = launches_[index(rank)];
-    const auto [before, is_first] = last.try_emplace(stream_of(message), kNone);
-    launches.push_back({.message = message, .position = position, .before = before->second});
-    before->second = static_cast<std::int32_t>(launches.size()) - 1;
-  }
-
-  bool has_ended(std::int32_t message) const {
-    const FlatMessage& flat = flat_.messages[index(message)];
-    std::size_t needed = 2;
-    if (flat.recv == kNone) needed = stream_of(message).size() - 1;
-    return parts_[index(message)] == needed;
+    return missing;
   }
 
   bool start_next(std::int32_t rank) {
-    const auto& launches = launches_[index(rank)];
+    const std::vector<Launch>& launches = launches_.of(rank);
     std::size_t& next = next_[index(rank)];
     if (next == launches.size()) return false;
     const Launch& launch = launches[next];
-    if (launch.before != kNone && !has_ended(launches[index(launch.before)].message)) return false;
+    if (!std::ranges::all_of(launch.before, [this](std::int32_t id) { return has_ended(id); })) return false;
     const FlatMessage& message = flat_.messages[index(launch.message)];
     if (message.recv != kNone && message.from_rank == rank && !made_[index(message.producer)]) return false;
     // What a collective moves has been made when the compute action before it has ended.
     if (message.recv == kNone && at_[index(rank)] < launch.position) return false;
-    ++parts_[index(launch.message)];
+    ++started_[index(launch.message)];
     ++next;
     return true;
   }
@@ -140,45 +233,32 @@ class LaunchWalk {
     const FlatOp op = flat_.ops[index(at)];
     if (op == FlatOp::barrier && !has_ended(flat_.message[index(at)])) return false;
     if (op == FlatOp::compute) {
-      for (std::int32_t w = flat_.next_wait[index(at)]; w != kNone; w = flat_.next_wait[index(w)]) {
-        if (!has_ended(flat_.message[index(w)])) return false;
-      }
+      if (!missing_messages(at).empty()) return false;
       for (std::int32_t p = at; p < flat_.group_end(at); ++p) made_[index(p)] = true;
     }
     ++at;
     return true;
   }
 
-  std::string name_at(std::int32_t position) const {
-    return flat_.ops[index(position)] == FlatOp::barrier ? "the barrier"
-                                                         : to_text(flat_.actions[index(position)]);
-  }
-
-  std::string standing_of(std::int32_t rank) const {
-    const auto& launches = launches_[index(rank)];
-    std::string text = fmt::format("  rank {} stands at {}", rank, name_at(at_[index(rank)]));
-    if (next_[index(rank)] == launches.size()) return text + "\n";
-    const Launch& held = launches[next_[index(rank)]];
-    text += fmt::format("; {} has not started", name_at(held.position));
-    if (held.before != kNone && !has_ended(launches[index(held.before)].message)) {
-      text +=
-          fmt::format(", since {} before it has not ended", name_at(launches[index(held.before)].position));
-    }
-    const std::size_t behind = launches.size() - next_[index(rank)] - 1;
-    return text + fmt::format(", and holds back {} launched behind it\n", behind);
-  }
-
   const FlatProgram& flat_;
-  std::vector<std::vector<Launch>> launches_;  // by rank, in launch order
-  std::vector<bool> made_;                     // by position of a compute action: it has ended
-  std::vector<std::size_t> parts_;             // by message: how many of its ends have started
-  std::vector<std::vector<std::int32_t>> sent_by_;
-  std::vector<std::int32_t> at_;   // by rank: what it computes next
-  std::vector<std::size_t> next_;  // by rank: the launch that starts next
+  Launches launches_;
+  std::vector<bool> made_;            // by position of a compute action: it has ended
+  std::vector<std::size_t> started_;  // by message: how many of its ends
+  std::vector<std::size_t> needed_;
+  std::vector<std::int32_t> at_;     // by rank: what it computes next
+  std::vector<std::size_t> next_;    // by rank: the launch that starts next
+  std::vector<std::size_t> number_;  // by position of a SEND, RECV or collective: of its launch on its rank
 };
 
 }  // namespace
 
-std::optional<LaunchHang> find_launch_hang(const FlatProgram& flat) { return LaunchWalk(flat).walk(); }
+std::optional<Hang> find_launch_hang(const FlatProgram& flat, const ChannelOptions& channels) {
+  if (!channels.launch_order || channels.blocking) return std::nullopt;
+  LaunchWalk walk(flat);
+  if (walk.ends()) return std::nullopt;
+  return hang_of_cycle(
+      flat, walk.stalled(), [&](std::int32_t position) { return walk.waits_for(position); }, channels,
+      [&](std::int32_t position, std::int32_t next) { return walk.words(position, next); });
+}
 
 }  // namespace penstock

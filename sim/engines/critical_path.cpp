@@ -10,6 +10,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_order.hpp"
 #include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/stalled_walk.hpp"
@@ -29,6 +30,7 @@ tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment) {
     const WalkState stalled = walk(flat, {}, experiment.channels).error();
     return tl::unexpected(hang_of(flat, stalled, experiment.channels));
   }
+  if (auto hang = find_launch_hang(flat, experiment.channels)) return tl::unexpected(*std::move(hang));
   TapeCosts costs = tape_costs(*tape, experiment);
   ProgramTimes times = times_of(*tape, costs, flat, experiment.channels);
   return EngineRun{.flat = std::move(flat),

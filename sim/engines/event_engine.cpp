@@ -17,6 +17,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_order.hpp"
 #include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
@@ -267,6 +268,7 @@ tl::expected<EngineRun, Hang> event_run(const Experiment& experiment) {
   auto times = EventSimulator(experiment, flat, walk_durations(experiment, flat)).run();
   if (!times)
     return tl::unexpected(find_hang(experiment.program, experiment.channels, experiment.costs).value());
+  if (auto hang = find_launch_hang(flat, experiment.channels)) return tl::unexpected(*std::move(hang));
   return EngineRun{.flat = std::move(flat), .times = *std::move(times)};
 }
 

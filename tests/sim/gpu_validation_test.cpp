@@ -62,6 +62,8 @@ TEST(GpuValidation, PacingThatCannotBeSeenFails) {
       "paced ones, which must take longer");
   EXPECT_THAT(unseen_pacing({fast, row(GpuLinks::paced, 12'000'000, 10'100'000)}),
               testing::HasSubstr("is measured to take 10.100 ms"));
+  EXPECT_THAT(unseen_pacing({fast, row(GpuLinks::paced, 12'000'000, 10'900'000)}),
+              testing::HasSubstr("is measured to take 10.100 ms on fast links and 10.900 ms on paced ones"));
 }
 
 TEST(GpuValidation, RowsThatDifferInMoreThanLinksAreNoControl) {

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/torch/cuda_network.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,8 @@
 
 namespace penstock::nn {
 namespace {
+
+constexpr std::chrono::minutes kUntilMade(5);  // weights of a whole stage
 
 class CudaNetworkFamily : public ModuleFamily {
  public:
@@ -90,7 +93,7 @@ class CudaNetworkFamily : public ModuleFamily {
     const auto definitions =
         split(network.model, cut_.cut, {.type = at::kFloat, .device = device}, network.inputs.of(0));
     StageModules made = torch_modules(experiment_.program, definitions, training, rank);
-    wait_for(place.stream, {});
+    wait_for(place.stream, {.stopped = {}, .deadline = kUntilMade});
     return std::move(made[static_cast<std::size_t>(rank)]);
   }
 

@@ -103,6 +103,7 @@ DeviceLayout layout_of_shapes(const std::vector<Shape>& shapes) {
     layout.text += text_of(shape);
     layout.runs.push_back({.type = number_of(shape.type), .bytes = padded(bytes_of(shape))});
     layout.bytes += layout.runs.back().bytes;
+    layout.has_gaps |= layout.runs.back().bytes != bytes_of(shape);
   }
   return layout;
 }

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -32,8 +31,6 @@ std::uint64_t seed_count(std::uint64_t usual) {
   const char* asked = std::getenv("PENSTOCK_STANDIN_SEEDS");
   return asked == nullptr ? usual : std::strtoull(asked, nullptr, 10);
 }
-
-LinkPace free_links(const FlatProgram&) { return {}; }
 
 enum class Over : std::uint8_t { copies, nccl };
 
@@ -56,8 +53,8 @@ Verdict run(const Case& one, Over over, std::uint64_t seed) {
   return controlled({.seed = seed, .devices = over == Over::nccl ? ranks : 1}, [&] {
     const MakeCudaModules make = traced(one.experiment);
     const GpuRun done = over == Over::nccl ? run_over_nccl(one.experiment, make, 2)
-                                           : run_over_copies(one.experiment, free_links, make, 2);
-    return done.error.empty() ? fmt::format("{}", done.runs.back().makespan_ns) : done.error;
+                                           : run_over_copies(one.experiment, make, 2);
+    return done.error.empty() ? fmt::format("{}", done.timeline.makespan_ns) : done.error;
   });
 }
 
@@ -117,6 +114,37 @@ TEST(StandInShapes, ReplicasShardsAndBucketsTrainAsTheyMust) {
     if (const auto refused = generate("1f1b", shape); !refused) FAIL() << refused.error();
     expect_all_good(case_of("1f1b", shape), seed_count(3));
   }
+}
+
+// What a rank launches, and in which order, is its program's, whatever its peers do first: layouts are agreed
+// on before.
+TEST(StandInShapes, TheOrderOfLaunchesIsTheProgramsForEverySeed) {
+  for (const Shape& shape : {Shape{.stages = 4, .microbatches = 8},
+                             Shape{.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = 3}}) {
+    const Case one = case_of("1f1b", shape);
+    const Verdict first = run(one, Over::nccl, 1);
+    EXPECT_NE(first.launch_order, 0U);
+    for (std::uint64_t seed = 2; seed <= 6; ++seed) {
+      const Verdict other = run(one, Over::nccl, seed);
+      EXPECT_EQ(other.launch_order, first.launch_order) << seed;
+      EXPECT_NE(other.trace, first.trace) << seed;
+    }
+  }
+}
+
+// What it moves is what is predicted: of n ranks each gets one n-th of the gradients, in place of all.
+TEST(StandInShapes, AShardedReductionIsScattered) {
+  const auto bytes_of = [](std::int32_t sharding) {
+    return run(case_of("1f1b", {.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = sharding}),
+               Over::nccl, 1)
+        .timed_bytes;
+  };
+  auto whole = bytes_of(0);
+  auto scattered = bytes_of(2);
+  EXPECT_EQ(whole["ncclAllReduce"], 4U * kMessage);  // two stages of two ranks
+  EXPECT_EQ(whole["ncclReduceScatter"], 0U);
+  EXPECT_EQ(scattered["ncclReduceScatter"], 4U * kMessage / 2);
+  EXPECT_EQ(scattered["ncclAllReduce"], 0U);
 }
 
 // GEMS sends one microbatch one way through the ranks: those of the other way have none.

@@ -68,6 +68,7 @@ CUresult split(CUdevResource* groups, unsigned* count, const CUdevResource* inpu
   const int each = static_cast<int>((std::max(least, kLeastSms) + kLeastSms - 1) / kLeastSms * kLeastSms);
   const Range all = range_of(*input);
   *count = std::min(*count, static_cast<unsigned>(all.count / each));
+  if (world().has_mutant("a partition is not granted")) --*count;
   int next = all.first;
   for (unsigned i = 0; i < *count; ++i, next += each) groups[i] = resource_of({next, each});
   if (rest != nullptr) *rest = resource_of({next, all.first + all.count - next});
@@ -140,7 +141,7 @@ extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void**
   };
   if (const cudaError_t error = standin::enter("cudaGetDriverEntryPointByVersion"); error != cudaSuccess)
     return error;
-  const auto known = functions.find(name);
+  const auto known = world().has_mutant("the driver is too old") ? functions.end() : functions.find(name);
   *function = known == functions.end() ? nullptr : known->second;
   *found = *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
   return cudaSuccess;

@@ -3,12 +3,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/check/flat_program.hpp"
+#include "backend/nccl/communicator.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"
@@ -23,8 +24,6 @@ using standin::controlled;
 using standin::Fault;
 using standin::Verdict;
 
-LinkPace free_links(const FlatProgram&) { return {}; }
-
 Experiment small() {
   Experiment made = uniform_experiment("1f1b", {.stages = 2, .microbatches = 2},
                                        {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
@@ -34,12 +33,12 @@ Experiment small() {
 }
 
 Verdict run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
-  return controlled(
-      {.seed = 3, .devices = over_nccl ? experiment.program.rank_count() : 1, .fault = fault}, [&] {
-        const GpuRun done = over_nccl ? run_over_nccl(experiment, traced(experiment), 1)
-                                      : run_over_copies(experiment, free_links, traced(experiment), 1);
-        return done.error.empty() ? std::string("good") : done.error;
-      });
+  return controlled({.seed = 3, .devices = over_nccl ? experiment.program.rank_count() : 1, .fault = fault},
+                    [&] {
+                      const GpuRun done = over_nccl ? run_over_nccl(experiment, traced(experiment), 1)
+                                                    : run_over_copies(experiment, traced(experiment), 1);
+                      return done.error.empty() ? std::string("good") : done.error;
+                    });
 }
 
 /// Each of the calls once, but for most of them in the ordinary run.
@@ -62,6 +61,41 @@ TEST(StandInFaults, ADeviceThatFailsForGoodEndsTheRunOverCopies) {
   fail_calls(false, Fault::Kind::sticky, 97);
 }
 TEST(StandInFaults, ADeviceThatFailsForGoodEndsTheRunOverNccl) { fail_calls(true, Fault::Kind::sticky, 97); }
+
+/// A peer that is gone, as NCCL says it: the operation was taken.
+TEST(StandInFaults, ACommunicatorThatFailsAfterwardsEndsTheRun) {
+  const Experiment experiment = small();
+  bool is_met = true;
+  for (std::uint64_t n = 1; is_met; n += 5) {
+    const Verdict verdict = run(experiment, true, {.kind = Fault::Kind::asynchronous, .n = n});
+    is_met = verdict.fault_met;
+    SCOPED_TRACE(fmt::format("operation {}: {}", n, to_text(verdict)));
+    EXPECT_EQ(verdict.death, "");
+    if (is_met) {
+      EXPECT_THAT(verdict.answer, testing::HasSubstr("ncclRemoteError (6)"));
+      EXPECT_THAT(verdict.answer, testing::ContainsRegex("communicator .* with rank"));
+    }
+    for (const std::string& defect : verdict.defects) EXPECT_THAT(defect, testing::StartsWith("leak"));
+  }
+}
+
+TEST(StandInFaults, EveryErrorOfNcclHasItsName) {
+  const std::vector<std::string> names = {"ncclUnhandledCudaError (1)", "ncclSystemError (2)",
+                                          "ncclInternalError (3)",      "ncclInvalidArgument (4)",
+                                          "ncclInvalidUsage (5)",       "ncclRemoteError (6)"};
+  for (int error = 1; error <= 6; ++error) {
+    const Fault first{.kind = Fault::Kind::once, .n = 1};
+    const Verdict verdict = controlled({.nccl_error = error, .fault = first}, [] {
+      try {
+        static_cast<void>(new_unique_id());
+      } catch (const NcclError& failed) {
+        return std::string(failed.what());
+      }
+      return std::string("no error");
+    });
+    EXPECT_THAT(verdict.answer, testing::HasSubstr(names[static_cast<std::size_t>(error) - 1]));
+  }
+}
 
 /// What happens on a stream long after its call has said success.
 TEST(StandInFaults, AnOperationThatFailsIsNamedWithItsRank) {

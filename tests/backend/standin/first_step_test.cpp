@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "schedules/check/flat_program.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"
 #include "tests/backend/standin/verdict.hpp"
 #include "tests/sim/experiments.hpp"
@@ -18,17 +17,14 @@ namespace {
 using standin::controlled;
 using standin::Verdict;
 
-LinkPace free_links(const FlatProgram&) { return {}; }
-
 /// The makespan in ns, or the failure.
 std::string makespan_of(const GpuRun& run) {
-  return run.error.empty() ? fmt::format("{}", run.runs.back().makespan_ns) : "failed: " + run.error;
+  return run.error.empty() ? fmt::format("{}", run.timeline.makespan_ns) : "failed: " + run.error;
 }
 
 Verdict over_copies(const Experiment& experiment, std::uint64_t seed) {
-  return controlled({.seed = seed}, [&] {
-    return makespan_of(run_over_copies(experiment, free_links, occupying(experiment), 2));
-  });
+  return controlled({.seed = seed},
+                    [&] { return makespan_of(run_over_copies(experiment, occupying(experiment), 2)); });
 }
 
 Verdict over_nccl(const Experiment& experiment, std::uint64_t seed) {

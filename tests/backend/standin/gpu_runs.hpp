@@ -1,17 +1,11 @@
 #pragma once
-// Programs on the stand-in: over copies on streams by the product's own call, and over NCCL with ranks as
-// threads of one process. To be called inside controlled().
+// Programs on the stand-in, by the product's own calls. To be called inside controlled().
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "backend/cuda/local_run.hpp"
-#include "backend/executor/measured_run.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
@@ -19,18 +13,17 @@
 namespace penstock {
 
 struct GpuRun {
-  std::string error;           ///< empty: it ended well
-  std::vector<Timeline> runs;  ///< those that ended, in their order
+  std::string error;  ///< empty: it ended well
+  Timeline timeline;  ///< of the last run
 };
 
-/// `runs` times by the product's run_on_nccl(), but for its processes: communicators are opened by a thread a
-/// rank.
+/// `runs` times by the product's run_on_nccl(), whose processes are threads here (ranks_as_threads.cpp).
 GpuRun run_over_nccl(const Experiment& experiment, const MakeCudaModules& make, std::int32_t runs,
                      std::chrono::nanoseconds deadline = std::chrono::seconds(10));
 
-/// The same over copies on streams. Of `runs` all are there.
-GpuRun run_over_copies(const Experiment& experiment, const PaceOfLinks& pace, const MakeCudaModules& make,
-                       std::int32_t runs, std::chrono::nanoseconds deadline = std::chrono::seconds(10));
+/// The same by run_on_cuda_local(), on links that take no time.
+GpuRun run_over_copies(const Experiment& experiment, const MakeCudaModules& make, std::int32_t runs,
+                       std::chrono::nanoseconds deadline = std::chrono::seconds(10));
 
 /// Occupy kernels.
 MakeCudaModules occupying(const Experiment& experiment);

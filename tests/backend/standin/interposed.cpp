@@ -14,6 +14,7 @@
 #include <cstdarg>
 
 #include "tests/backend/standin/scheduler.hpp"
+#include "tests/backend/standin/world.hpp"
 
 namespace {
 
@@ -118,6 +119,14 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 int pthread_join(pthread_t thread, void** result) {
   static const auto function = real<int (*)(pthread_t, void**)>("pthread_join");
   return is_controlled() ? scheduler->join(thread, result) : function(thread, result);
+}
+
+/// In the child there is no other thread.
+pid_t fork() {
+  static const auto function = real<pid_t (*)()>("fork");
+  const pid_t child = function();
+  if (child == 0 && is_controlled()) standin::begin_child();
+  return child;
 }
 
 int sched_yield() {

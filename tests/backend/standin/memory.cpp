@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kPattern = 0xA5;
 constexpr std::size_t kRedZone = 256;
+constexpr std::size_t kLarge = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -75,6 +76,7 @@ void Memory::touch(const Access& access, const Toucher& by, const VectorClock& s
                                from + access.bytes - allocation->bytes));
     return;
   }
+  if (access.writes) ++allocation->writes;
   compare(*allocation, {from, from + access.bytes, access.writes, seen.of(by.slot), by}, seen);
 }
 
@@ -93,6 +95,16 @@ void Memory::compare(Allocation& allocation, const Touch& now, const VectorClock
     return covered && ((now.writes && seen.of(before.by.slot) >= before.time) || again);
   });
   allocation.touches.push_back(now);
+}
+
+bool Memory::already_holds(const void* to, const void* from, std::size_t bytes) {
+  auto* target = const_cast<Allocation*>(find(to));
+  const Allocation* source = find(from);
+  if (bytes < kLarge || target == nullptr || source == nullptr || target == source) return false;
+  const Copy before = target->copied;
+  target->copied = {to, from, bytes, source->writes, target->writes};
+  return before.to == to && before.from == from && before.bytes == bytes &&
+         before.writes_from == source->writes && before.writes_to + 1 == target->writes;
 }
 
 void Memory::report_leaks() const {

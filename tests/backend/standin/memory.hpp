@@ -40,6 +40,9 @@ class Memory {
   int device_of(const void* memory) const;
   /// Reports a race, and what is no memory, or freed.
   void touch(const Access& access, const Toucher& by, const VectorClock& seen);
+  /// To be asked by a copy that has touched both. True: the copy before it was the same, and neither side has
+  /// been written since, so that it would change nothing.
+  bool already_holds(const void* to, const void* from, std::size_t bytes);
   void report_leaks() const;
 
  private:
@@ -50,6 +53,14 @@ class Memory {
     std::uint64_t time;
     Toucher by;
   };
+  /// The last large copy into an allocation, with how often both sides had been written then.
+  struct Copy {
+    const void* to = nullptr;
+    const void* from = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t writes_from = 0;
+    std::uint64_t writes_to = 0;
+  };
   struct Allocation {
     Kind kind;
     int device;
@@ -57,6 +68,8 @@ class Memory {
     std::unique_ptr<std::byte[]> memory;
     bool freed = false;
     std::vector<Touch> touches{};
+    std::uint64_t writes = 0;
+    Copy copied{};
   };
   const Allocation* find(const void* memory) const;
   static void compare(Allocation& allocation, const Touch& now, const VectorClock& seen);

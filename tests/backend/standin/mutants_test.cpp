@@ -3,8 +3,11 @@
 // the wrong thing, or too early.
 //
 // Not in the lists, because no run can tell them from the right one: a cudaFree that does not wait for its
-// device (the backend has seen all work on the memory end before), and a second cudaSetDevice of the current
-// device.
+// device (the backend has seen all work on the memory end before); a second cudaSetDevice of the current
+// device; an event that is made before the timed part instead of at its first use, or the other way round
+// where nothing is timed; a greeting of a size that another greeting has connected already (connections are
+// by size class); and a wait for an event whose operation is ordered before by another wait of the same
+// stream.
 
 #include <cstdint>
 #include <string>
@@ -14,7 +17,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"
@@ -46,6 +48,8 @@ const std::vector<Mutant> kMutants = {
     {"events are never destroyed", "leak"},
     {"copies are a byte short", ""},
     {"launches fail in silence", ""},
+    {"an event is made for each record", "made inside the timed part"},
+    {"the host waits for each record", "waits inside the timed part"},
 };
 
 /// Found over NCCL.
@@ -65,20 +69,19 @@ Experiment small(const Shape& shape) {
   return made;
 }
 
-LinkPace free_links(const FlatProgram&) { return {}; }
-
 Verdict run(const std::string& mutant, bool over_nccl, std::uint64_t seed) {
   const Experiment experiment = small({.stages = 2, .microbatches = 6, .data_parallel = 2});
   return controlled(
       {.seed = seed, .devices = over_nccl ? experiment.program.rank_count() : 1, .mutant = mutant}, [&] {
         const GpuRun done = over_nccl ? run_over_nccl(experiment, traced(experiment), 2)
-                                      : run_over_copies(experiment, free_links, traced(experiment), 2);
+                                      : run_over_copies(experiment, traced(experiment), 2);
         return done.error.empty() ? std::string("good") : done.error;
       });
 }
 
 bool is_good(const Verdict& verdict) {
-  return verdict.answer == "good" && verdict.defects.empty() && verdict.death.empty();
+  return verdict.answer == "good" && verdict.defects.empty() && verdict.death.empty() &&
+         verdict.timed_waits == 0 && verdict.timed_allocations == 0;
 }
 
 /// By what one of the seeds finds it; empty: none does.
@@ -114,6 +117,18 @@ TEST(StandInMutants, EachIsFoundOverNccl) {
     EXPECT_NE(said, "") << mutant.name;
     EXPECT_THAT(said, testing::HasSubstr(mutant.found)) << mutant.name;
   }
+}
+
+// The first of two runs would make them, and the second find them: so one run.
+TEST(StandInMutants, ConnectionsOfTheFirstStepAreFound) {
+  const Experiment experiment = small({.stages = 2, .microbatches = 6, .data_parallel = 2});
+  const auto allocations = [&](const std::string& mutant) {
+    return controlled({.seed = 1, .devices = experiment.program.rank_count(), .mutant = mutant},
+                      [&] { return run_over_nccl(experiment, occupying(experiment), 1).error; })
+        .timed_allocations;
+  };
+  EXPECT_EQ(allocations(""), 0U);
+  EXPECT_GT(allocations("connections are made at the first step"), 0U);
 }
 
 }  // namespace

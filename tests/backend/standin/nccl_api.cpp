@@ -44,7 +44,13 @@ ncclResult_t enter(const char* name) {
   world().scheduler.answered();
   world().scheduler.news();
   world().scheduler.spend(kCallNs + static_cast<standin::Ns>(world().scheduler.random(400)));
-  return fails ? ncclSystemError : ncclSuccess;
+  return fails ? static_cast<ncclResult_t>(world().setting.nccl_error) : ncclSuccess;
+}
+
+/// It is taken, and its communicator fails.
+void maybe_fail_afterwards(Communicator& communicator) {
+  if (world().is_fault(standin::Fault::Kind::asynchronous, ++world().nccl.operations))
+    communicator.failure = ncclRemoteError;
 }
 
 /// Why nothing can be asked of it now.
@@ -86,6 +92,7 @@ ncclResult_t transfer(const char* name, const void* from, void* to, std::size_t 
   Communicator& communicator = of(handle);
   if (const ncclResult_t result = check_use(communicator, name); result != ncclSuccess) return result;
   if (peer < 0 || peer >= communicator.clique->size) return ncclInvalidArgument;
+  maybe_fail_afterwards(communicator);
   const bool sends = from != nullptr;
   if (world().has_mutant("a receive is left out") && !sends && count > 4) return ncclSuccess;
   if (world().has_mutant("sizes differ") && !sends && count > 4) --count;
@@ -107,6 +114,7 @@ ncclResult_t collective(const char* name, int kind, const void* from, void* to, 
   if (const ncclResult_t result = enter(name); result != ncclSuccess) return result;
   Communicator& communicator = of(handle);
   if (const ncclResult_t result = check_use(communicator, name); result != ncclSuccess) return result;
+  maybe_fail_afterwards(communicator);
   Meeting& meeting = communicator.clique->collectives[communicator.collectives++];
   meeting.parts.resize(static_cast<std::size_t>(communicator.clique->size));
   auto part = std::make_shared<Part>(Part{&communicator, name, from, to, count, type, root});

@@ -144,6 +144,8 @@ Communicator* NcclModel::join(const std::string& id, int size, int rank, int dev
   made.clique = clique.get();
   made.rank = rank;
   made.device = device;
+  made.number = static_cast<std::uint64_t>(
+      std::ranges::count(communicators_, device, [](const auto& one) { return one->device; }));
   clique->members[static_cast<std::size_t>(rank)] = &made;
   made.settled = [members = &clique->members] {
     return std::ranges::none_of(*members, [](const Communicator* member) { return member == nullptr; });
@@ -165,6 +167,7 @@ void NcclModel::connect(Communicator& communicator, int kind, int from, int to, 
                              : from == to ? 1
                                           : 2;
   if (come.contains(communicator.rank)) return;
+  if (!world().is_timed && world().has_mutant("connections are made at the first step")) return;
   world().note_allocation();
   come.insert(communicator.rank);
   communicator.settled = [&communicator, &come, needed] {
@@ -188,6 +191,13 @@ void NcclModel::launch(Stream& stream, const std::vector<std::pair<std::shared_p
       std::make_shared<Launch>(Launch{.name = parts.front().first->name, .stream = stream.slot});
   launched_[stream.device].push_back(launch);
   Communicator& communicator = *parts.front().first->communicator;
+  std::uint64_t& digest = digests_[stream.device];
+  for (const auto& [part, meeting] : parts) {
+    if (world().is_timed) world().timed_bytes[part->name] += part->count * bytes_of(part->type);
+    for (const std::uint64_t number :
+         {communicator.number, std::uint64_t{part->count}, std::uint64_t(part->name[4])})
+      digest = (digest ^ number) * 0x100000001b3;
+  }
   ++communicator.pending;
   auto operation = std::make_unique<Operation>();
   operation->name = parts.front().first->name;
@@ -248,6 +258,12 @@ void NcclModel::abort(const std::vector<Communicator*>& communicators) {
 void NcclModel::report_leaks() const {
   const auto left = std::ranges::count_if(communicators_, [](const auto& one) { return !one->gone; });
   if (left > 0) world().defect(fmt::format("leak: {} communicators", left));
+}
+
+std::uint64_t NcclModel::launch_digest() const {
+  std::uint64_t all = 0;
+  for (const auto& [device, digest] : digests_) all = (all ^ digest) * 0x100000001b3;
+  return all;
 }
 
 std::string NcclModel::launches() const {

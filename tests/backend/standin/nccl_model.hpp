@@ -25,6 +25,7 @@ struct Communicator {
   Clique* clique = nullptr;
   int rank = 0;
   int device = 0;
+  std::uint64_t number = 0;  ///< among those of its device
   ncclResult_t failure = ncclSuccess;
   std::function<bool()> settled{};  ///< in progress until it holds
   bool aborted = false;
@@ -75,8 +76,11 @@ class NcclModel {
   void connect(Communicator& communicator, int kind, int from, int to, std::size_t bytes);
   void abort(const std::vector<Communicator*>& communicators);
   void report_leaks() const;
+  std::uint64_t launch_digest() const;
   /// What holds back what, for a hang.
   std::string launches() const;
+
+  std::uint64_t operations = 0;  ///< of all ranks, so far
 
  private:
   struct Launch {
@@ -89,6 +93,7 @@ class NcclModel {
   std::map<std::string, std::unique_ptr<Clique>> cliques_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::map<int, std::deque<std::shared_ptr<Launch>>> launched_;  // by device, in launch order
+  std::map<int, std::uint64_t> digests_;                         // of the same
   std::uint64_t ids_ = 0;
 };
 

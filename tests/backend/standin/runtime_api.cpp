@@ -26,6 +26,7 @@ cudaError_t failed(cudaError_t error) {
 cudaError_t enter(const char* name, Sort sort, const void* about) {
   World& all = world();
   const bool fails = all.note_call(name);
+  all.is_started = true;
   if (sort == Sort::question) {
     all.scheduler.asks_again(about);
   } else if (sort == Sort::deed) {
@@ -33,6 +34,7 @@ cudaError_t enter(const char* name, Sort sort, const void* about) {
     all.scheduler.news();
   }
   all.scheduler.spend(300 + static_cast<Ns>(all.scheduler.random(200)));
+  if (all.is_forked) return failed(cudaErrorInitializationError);
   const int device = this_thread->device;
   if (fails && all.setting.fault.kind == Fault::Kind::sticky)
     all.devices.errors[device] = cudaErrorLaunchFailure;
@@ -145,7 +147,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* facts, int device) {
   *facts = {};
   std::strcpy(facts->name, "stand-in");
   facts->multiProcessorCount = static_cast<int>(world().all_sms().size());
-  facts->major = 9;
+  facts->major = world().setting.capability;
   facts->totalGlobalMem = standin::kMemory;
   return cudaSuccess;
 }
@@ -235,6 +237,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
     world().defect("an event of one device recorded on a stream of another");
     return failed(cudaErrorInvalidResourceHandle);
   }
+  if (world().has_mutant("an event is made for each record")) world().note_allocation();
   event.before_last = event.last;
   event.hides_pending = event.last != nullptr && !event.last->passed;
   event.last = std::make_shared<standin::Record>();
@@ -245,6 +248,10 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
     record->clock = on.clock;
   };
   world().devices.give(on, std::move(operation));
+  if (this_thread->timed && world().has_mutant("the host waits for each record")) {
+    ++world().timed_waits;
+    world().scheduler.wait_until("waits for its record", [record = event.last] { return record->passed; });
+  }
   return cudaSuccess;
 }
 
@@ -300,9 +307,12 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (standin::is_pageable(to) || standin::is_pageable(from)) {
     world().defect("cudaMemcpyAsync with pageable memory, which waits");
   }
+  world().copied_bytes += bytes;
   standin::give(*stream_of(stream), "cudaMemcpyAsync", standin::time_of_copy(bytes),
                 {{from, bytes, false}, {to, bytes, true}}, [=] {
-                  std::memmove(to, from, bytes - (world().has_mutant("copies are a byte short") ? 1 : 0));
+                  const bool is_short = world().has_mutant("copies are a byte short");
+                  if (world().memory.already_holds(to, from, bytes)) return;
+                  std::memmove(to, from, bytes - (is_short ? 1 : 0));
                 });
   return cudaSuccess;
 }
@@ -341,6 +351,8 @@ const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     case cudaErrorNotReady:
       return "cudaErrorNotReady";
+    case cudaErrorInitializationError:
+      return "cudaErrorInitializationError";
     case cudaErrorNoDevice:
       return "cudaErrorNoDevice";
     case cudaErrorIllegalAddress:

@@ -46,6 +46,9 @@ struct HostThread {
   bool joined = false;
 };
 
+/// Null in threads that are not controlled.
+extern thread_local HostThread* this_thread;
+
 class Scheduler {
  public:
   /// The calling thread becomes the first.
@@ -82,6 +85,8 @@ class Scheduler {
   // --- threads
   int create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*), void* argument);
   int join(pthread_t thread, void** result);
+  /// After a fork: only the running thread is here.
+  void forget_the_others() { living_ = {this_thread}; }
   void lock(const void* mutex);
   bool try_lock(const void* mutex);
   void unlock(const void* mutex);
@@ -135,8 +140,6 @@ class Scheduler {
   std::unordered_map<const void*, VectorClock> clocks_;  // of conditions, futexes and atomics
 };
 
-/// Null in threads that are not controlled.
-extern thread_local HostThread* this_thread;
 extern Scheduler* scheduler;
 
 }  // namespace standin

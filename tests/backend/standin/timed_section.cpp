@@ -18,6 +18,7 @@ Answer wrapped_execute(const penstock::Execution& execution) {
   if (standin::this_thread == nullptr) return real_execute(execution);
   standin::world().is_timed = true;
   standin::world().timed_waits = standin::world().timed_allocations = 0;
+  standin::world().timed_bytes.clear();
   Answer answer = real_execute(execution);
   standin::world().is_timed = false;
   return answer;

@@ -110,7 +110,13 @@ class TracedModule : public StageModule {
  public:
   TracedModule(const Facts& facts, const Experiment& experiment, std::int32_t stage, std::int32_t rank,
                const CudaPlace& place, StreamPool& pool)
-      : facts_(facts), costs_(experiment.costs), stage_(stage), rank_(rank), place_(place), pool_(pool) {
+      : facts_(facts),
+        costs_(experiment.costs),
+        stage_(stage),
+        rank_(rank),
+        is_sharded_(experiment.program.sharding > 0),
+        place_(place),
+        pool_(pool) {
     const std::int32_t units = experiment.program.unit_count() * experiment.program.iterations;
     seen_ = DeviceBuffer(place.stream.device, kBytes * static_cast<std::size_t>(8 * units + 64));
   }
@@ -163,6 +169,11 @@ class TracedModule : public StageModule {
     for (const std::int32_t rank : contributing()) sum += mark({2, stage_, rank, number});
     keep(*contributions[0], sum, static_cast<double>(contributing().size()),
          fmt::format("sum {} of stage {}", number, stage_));
+    if (!is_sharded_) return;
+    const auto own = std::ranges::find(ranks, rank_) - ranks.begin();
+    const std::int64_t part = (kNumbers + std::ssize(ranks) - 1) / std::ssize(ranks);
+    expected_.back().begin = own * part;
+    expected_.back().end = std::min<std::int64_t>(kNumbers, (own + 1) * part);
   }
   void reshard() override {}
 
@@ -176,8 +187,9 @@ class TracedModule : public StageModule {
         "cudaMemcpy");
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const Expected& one = expected_[i / kNumbers];
-      const double right = one.first + one.step * static_cast<double>(i % kNumbers);
-      if (numbers[i] == right) continue;
+      const auto place = static_cast<std::int64_t>(i % kNumbers);
+      const double right = one.first + one.step * static_cast<double>(place);
+      if (place < one.begin || place >= one.end || numbers[i] == right) continue;
       throw std::runtime_error(fmt::format("{} on rank {}: number {} is {}, expected {}", one.what, rank_,
                                            i % kNumbers, numbers[i], right));
     }
@@ -188,6 +200,8 @@ class TracedModule : public StageModule {
     double first;
     double step;
     std::string what;
+    std::int64_t begin = 0;
+    std::int64_t end = kNumbers;
   };
 
   bool has_microbatches(std::int32_t rank) const {
@@ -240,6 +254,7 @@ class TracedModule : public StageModule {
   const CostTable& costs_;
   std::int32_t stage_;
   std::int32_t rank_;
+  bool is_sharded_;
   CudaPlace place_;
   StreamPool& pool_;
   DeviceBuffer seen_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,22 +30,30 @@ struct Fault {
 struct Setting {
   std::uint64_t seed = 1;
   int devices = 1;
+  int sms = 132;       ///< of each
+  int capability = 9;  ///< of compute
+  int nccl_error = 2;  ///< what the call of NCCL that fails returns: ncclSystemError
   Fault fault{};
-  bool launch_order = true;   ///< NCCL_LAUNCH_ORDER_IMPLICIT=1
-  std::string mutant{};       ///< what is broken on purpose, by its name in mutants.hpp
-  double most_seconds = 600;  ///< virtual; a run beyond it hangs
+  bool launch_order = true;       ///< NCCL_LAUNCH_ORDER_IMPLICIT=1
+  bool past_the_checker = false;  ///< the environment says 0 even so
+  std::string mutant{};           ///< what is broken on purpose, by its name in mutants.hpp
+  double most_seconds = 600;      ///< virtual; a run beyond it hangs
 };
 
 struct Verdict {
   std::string answer{};  ///< what the run's function returned
   std::vector<std::string>
-      defects{};                 ///< races, misuses, leaks, hangs: in the order in which they were found
-  std::string death{};           ///< how the process ended when it did not end well
-  std::uint64_t trace = 0;       ///< digest of all calls, with thread and moment
-  std::uint64_t calls = 0;       ///< of CUDA and NCCL
-  std::uint64_t operations = 0;  ///< that streams ended
-  std::uint64_t switches = 0;    ///< of host threads
-  double seconds = 0;            ///< virtual
+      defects{};                   ///< races, misuses, leaks, hangs: in the order in which they were found
+  std::string death{};             ///< how the process ended when it did not end well
+  std::uint64_t trace = 0;         ///< digest of all calls, with thread and moment
+  std::uint64_t launch_order = 0;  ///< digest of what each device was given of NCCL, in order
+  std::uint64_t calls = 0;         ///< of CUDA and NCCL
+  std::uint64_t operations = 0;    ///< that streams ended
+  std::uint64_t switches = 0;      ///< of host threads
+  double seconds = 0;              ///< virtual
+  std::uint64_t copied_bytes = 0;  ///< by cudaMemcpyAsync()
+  std::map<std::string, std::uint64_t>
+      timed_bytes{};  ///< of NCCL's functions, each rank's count, inside execute()
   bool fault_met = false;
   // Inside the last execute(), by threads that it started:
   std::uint64_t timed_waits = 0;        ///< the host looked at the device and had to look again

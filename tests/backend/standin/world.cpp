@@ -22,7 +22,6 @@ extern "C" void __gcov_dump() __attribute__((weak));
 namespace standin {
 namespace {
 
-constexpr int kSms = 132;
 constexpr std::size_t kMostDefects = 20;
 constexpr Ns kStart = 1'000'000'000;
 
@@ -49,7 +48,7 @@ std::string read_all(int pipe_end) {
 }
 
 [[noreturn]] void run_in_child(const Setting& setting, const std::function<std::string()>& run) {
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", setting.launch_order ? "1" : "0", 1);
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", setting.launch_order && !setting.past_the_checker ? "1" : "0", 1);
   World all(setting);
   current = &all;
   scheduler = &all.scheduler;
@@ -80,10 +79,13 @@ Verdict verdict_of(const std::string& said, int status) {
   verdict.answer = json.at("answer");
   verdict.defects = json.at("defects");
   verdict.trace = json.at("trace");
+  verdict.launch_order = json.at("launch_order");
   verdict.calls = json.at("calls");
   verdict.operations = json.at("operations");
   verdict.switches = json.at("switches");
   verdict.seconds = json.at("seconds");
+  verdict.timed_bytes = json.at("timed_bytes").get<std::map<std::string, std::uint64_t>>();
+  verdict.copied_bytes = json.at("copied_bytes");
   verdict.fault_met = json.at("fault_met");
   verdict.timed_waits = json.at("timed_waits");
   verdict.timed_allocations = json.at("timed_allocations");
@@ -121,10 +123,13 @@ void World::finish(std::string answer) {
   const nlohmann::json json = {{"answer", std::move(answer)},
                                {"defects", defects_},
                                {"trace", trace_},
+                               {"launch_order", nccl.launch_digest()},
                                {"calls", calls_},
                                {"operations", devices.ended()},
                                {"switches", scheduler.switches()},
                                {"seconds", static_cast<double>(scheduler.now() - kStart) * 1e-9},
+                               {"copied_bytes", copied_bytes},
+                               {"timed_bytes", timed_bytes},
                                {"fault_met", fault_met_},
                                {"timed_waits", timed_waits},
                                {"timed_allocations", timed_allocations}};
@@ -153,9 +158,14 @@ void World::note_allocation() {
 }
 
 std::vector<int> World::all_sms() const {
-  std::vector<int> sms(kSms);
+  std::vector<int> sms(static_cast<std::size_t>(setting.sms));
   std::iota(sms.begin(), sms.end(), 0);
   return sms;
+}
+
+void begin_child() {
+  world().is_forked = world().is_started;
+  world().scheduler.forget_the_others();
 }
 
 Verdict controlled(const Setting& setting, const std::function<std::string()>& run) {
@@ -182,6 +192,9 @@ std::string to_text(const Verdict& verdict) {
   std::string text =
       fmt::format("{} calls, {} operations, {} switches, {:.6f} virtual s; answer: {}", verdict.calls,
                   verdict.operations, verdict.switches, verdict.seconds, verdict.answer);
+  if (verdict.timed_waits > 0) text += fmt::format("\n  {} waits inside the timed part", verdict.timed_waits);
+  if (verdict.timed_allocations > 0)
+    text += fmt::format("\n  {} made inside the timed part", verdict.timed_allocations);
   if (!verdict.death.empty()) text += "\n  died: " + verdict.death;
   for (const std::string& defect : verdict.defects) text += "\n  " + defect;
   return text;

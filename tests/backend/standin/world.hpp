@@ -39,6 +39,10 @@ struct World {
   Devices devices;
   NcclModel nccl;
   bool is_timed = false;  ///< execute() runs
+  std::uint64_t copied_bytes = 0;
+  std::map<std::string, std::uint64_t> timed_bytes;  ///< by function of NCCL
+  bool is_started = false;                           ///< CUDA has been called
+  bool is_forked = false;                            ///< this is a child of a process that had called it
   std::uint64_t timed_waits = 0;
   std::uint64_t timed_allocations = 0;
 
@@ -48,6 +52,9 @@ struct World {
   std::uint64_t calls_ = 0;
   bool fault_met_ = false;
 };
+
+/// The calling thread is the only one of a process that has just been forked inside a controlled run.
+void begin_child();
 
 /// Ends the program where no run is controlled.
 World& world();

@@ -18,6 +18,7 @@
 #include "backend/executor/measured_run.hpp"
 #include "backend/nccl/communicator.hpp"
 #include "backend/nccl/communicator_plan.hpp"
+#include "backend/nccl/listening_socket.hpp"
 #include "backend/nccl/nccl_run.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "backend/nccl/session.hpp"

@@ -1,0 +1,103 @@
+// What a machine may have: one device cut into partitions, a device a rank, too few SMs, an old driver.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/cuda/local_run.hpp"
+#include "backend/cuda/occupy_family.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/shape.hpp"
+#include "tests/backend/standin/gpu_runs.hpp"
+#include "tests/backend/standin/traced_modules.hpp"
+#include "tests/backend/standin/verdict.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+using standin::controlled;
+using standin::Setting;
+using standin::Verdict;
+
+/// The makespan in ns, or why there is none.
+Verdict over_copies(const Experiment& experiment, const Setting& setting, const PaceOfLinks& pace = {}) {
+  return controlled(setting, [&] {
+    const auto result = run_on_cuda_local(
+        experiment, pace ? pace : [](const FlatProgram&) { return LinkPace{}; }, {.warmup = 0, .repeats = 1},
+        occupying(experiment));
+    return result ? fmt::format("{}", (*result)->timeline.makespan_ns) : result.error().message;
+  });
+}
+
+std::string answer_of(const Experiment& experiment, const Setting& setting) {
+  const Verdict verdict = over_copies(experiment, setting);
+  EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
+  return verdict.answer;
+}
+
+TEST(StandInDevices, PartitionsThatCannotBeUsedAreRefused) {
+  const Experiment experiment = gpu_experiment("1f1b", 2, 2);
+  EXPECT_THAT(
+      answer_of(experiment, {.mutant = "partitions share SMs"}),
+      testing::ContainsRegex("the partitions of stand-in are not apart: partitions 0 and 1 both ran on SM"));
+  EXPECT_THAT(answer_of(experiment, {.mutant = "a partition is not granted"}),
+              testing::HasSubstr("asked for 2 partitions of 64 SMs, the driver granted 1"));
+  EXPECT_THAT(answer_of(experiment, {.mutant = "the driver is too old"}), testing::HasSubstr("cuda-local: "));
+  EXPECT_THAT(answer_of(experiment, {.capability = 8}),
+              testing::HasSubstr("device 0 (stand-in) has compute capability 8.0"));
+  EXPECT_THAT(answer_of(gpu_experiment("gpipe", 64, 2), {}), testing::HasSubstr("64 workers do not fit"));
+}
+
+LinkPace slow(const FlatProgram& flat) {
+  return {.hold = std::vector<Ns>(flat.messages.size(), 3'000'000),
+          .latency = std::vector<Ns>(flat.messages.size(), 2'000'000)};
+}
+
+// The first F and the last B wait for it.
+TEST(StandInDevices, EmulatedLinksTakeTheirTimeOrAreRefused) {
+  const Experiment experiment = gpu_experiment("1f1b", 2, 4);
+  const double fast = std::stod(over_copies(experiment, {}).answer);
+  const double paced = std::stod(over_copies(experiment, {}, slow).answer);
+  EXPECT_GE(paced, fast + 2 * 4'900'000);
+  EXPECT_THAT(
+      over_copies(experiment, {.sms = 128}, slow).answer,
+      testing::HasSubstr("the cluster's links cannot be emulated: the workers' partitions leave no SMs"));
+}
+
+TEST(StandInDevices, JitterIsSaidInTheNotes) {
+  const Experiment experiment = gpu_experiment("1f1b", 2, 2);
+  const CudaOccupyFamily family(experiment, {.fraction = 0.1, .seed = 4}, 1, {});
+  EXPECT_THAT(family.description(), testing::HasSubstr("which varies by 10.00 % either way (seed 4)"));
+}
+
+// A device a rank: peers are connected, and what replicas give is copied to each.
+TEST(StandInDevices, CopiesGoBetweenDevicesAsWell) {
+  for (const Shape& shape :
+       {Shape{.stages = 3, .microbatches = 4}, Shape{.stages = 2, .microbatches = 4, .data_parallel = 2},
+        Shape{.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = 3}}) {
+    Experiment experiment =
+        uniform_experiment("1f1b", shape, {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
+    for (StageCost& stage : experiment.costs.stages) stage.gradients = stage.weights = 64;
+    for (EdgeCost& edge : experiment.costs.edges) edge = {.activation = 64, .gradient = 64};
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      const Verdict verdict = controlled({.seed = seed, .devices = experiment.program.rank_count()}, [&] {
+        const GpuRun done = run_over_copies(experiment, traced(experiment), 2);
+        return done.error.empty() ? std::string("good") : done.error;
+      });
+      EXPECT_EQ(verdict.answer, "good") << to_text(verdict);
+      EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,109 @@
+// The self-tests that `penstock selftest` runs where there are two GPUs or more, and what stands before a run
+// over NCCL: devices are looked for in a child, and too few of them are a reason.
+
+#include <optional>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/cuda/devices.hpp"
+#include "backend/cuda/self_test.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/nccl/nccl_run.hpp"
+#include "backend/nccl/nccl_self_test.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "tests/backend/standin/gpu_runs.hpp"
+#include "tests/backend/standin/verdict.hpp"
+
+namespace penstock {
+namespace {
+
+using standin::controlled;
+using standin::Verdict;
+
+std::string pairs_and_ring() {
+  const auto test = self_test();
+  if (!test) return test.error();
+  return (test->all_right() ? "right\n" : "wrong\n") + to_text(*test);
+}
+
+std::string over_nccl() {
+  const auto test = nccl_self_test();
+  return test ? *test : test.error().message;
+}
+
+TEST(StandInSelfTest, PairsAndTheRingAreRight) {
+  const Verdict verdict = controlled({.seed = 1, .devices = 2}, pairs_and_ring);
+  EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
+  EXPECT_THAT(verdict.answer,
+              testing::StartsWith("right\n2 GPUs\n  0: stand-in\n  1: stand-in\n0 -> 1: ping "));
+  EXPECT_THAT(verdict.answer, testing::HasSubstr("ring of 2: "));
+}
+
+TEST(StandInSelfTest, AWrongNumberIsSeen) {
+  const Verdict verdict =
+      controlled({.seed = 1, .devices = 2, .mutant = "copies are a byte short"}, pairs_and_ring);
+  EXPECT_THAT(verdict.answer, testing::StartsWith("wrong\n")) << to_text(verdict);
+  EXPECT_THAT(verdict.answer, testing::ContainsRegex("WRONG: number [0-9]+ came as"));
+}
+
+TEST(StandInSelfTest, APipelineRunsOverNccl) {
+  const Verdict verdict = controlled({.seed = 1, .devices = 3}, over_nccl);
+  EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
+  EXPECT_THAT(verdict.answer, testing::StartsWith("NCCL: 1f1b on 3 ranks took ")) << to_text(verdict);
+}
+
+TEST(StandInSelfTest, OneDeviceIsNotEnough) {
+  EXPECT_THAT(controlled({.seed = 1, .devices = 1}, pairs_and_ring).answer,
+              testing::StartsWith("it needs two GPUs or more, this machine has one (stand-in)"));
+  EXPECT_THAT(controlled({.seed = 1, .devices = 1}, over_nccl).answer,
+              testing::StartsWith("it needs two GPUs or more"));
+  EXPECT_THAT(controlled({.seed = 1, .devices = 0}, over_nccl).answer,
+              testing::HasSubstr("no GPU can be used"));
+}
+
+TEST(StandInSelfTest, DevicesAreCountedByAChildUnlessCudaHasStartedHere) {
+  const Verdict before = controlled({.seed = 1, .devices = 3}, [] {
+    const auto count = cuda_device_count_by_child();
+    return count ? std::to_string(*count) : count.error();
+  });
+  EXPECT_EQ(before.answer, "3");
+  const Verdict after = controlled({.seed = 1, .devices = 3}, [] {
+    static_cast<void>(cuda_devices());
+    const auto count = cuda_device_count_by_child();
+    return count ? std::to_string(*count) : count.error();
+  });
+  EXPECT_THAT(after.answer, testing::HasSubstr("cudaErrorInitializationError"));
+}
+
+std::string said_of(const Experiment& experiment, const std::optional<NcclPlace>& place) {
+  const auto result = run_on_nccl(
+      experiment, [](const FlatProgram&) { return LinkPace{}; }, {.warmup = 0, .repeats = 1},
+      occupying(experiment), place);
+  return result ? "good" : result.error().message;
+}
+
+TEST(StandInNcclRun, AsManyDevicesAsRanksAreNeeded) {
+  const Experiment experiment = gpu_experiment("1f1b", 2, 2);
+  EXPECT_THAT(controlled({.devices = 1}, [&] { return said_of(experiment, std::nullopt); }).answer,
+              testing::HasSubstr("2 ranks need as many GPUs, this machine has 1"));
+  const NcclPlace third{
+      .process = {.rank = 1, .coordinator = {}}, .device = 2, .agent_store = {}, .store_prefix = ""};
+  EXPECT_THAT(controlled({.devices = 2}, [&] { return said_of(experiment, third); }).answer,
+              testing::HasSubstr("this process is number 2 on its host, which has 2 GPUs"));
+}
+
+TEST(StandInNcclRun, ALaunchersOneProcessRunsAPipelineOfOneStage) {
+  const Experiment experiment = gpu_experiment("1f1b", 1, 2);
+  const NcclPlace only{.process = {.rank = 0, .coordinator = {}},
+                       .device = 0,
+                       .agent_store = 29500,
+                       .store_prefix = "penstock/0/"};
+  const Verdict verdict = controlled({.devices = 1}, [&] { return said_of(experiment, only); });
+  EXPECT_EQ(verdict.answer, "good") << to_text(verdict);
+  EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,102 @@
+// Every wait of the host ends: by its deadline, and by the stop where there is one. What never ends here are
+// operations of streams, one after the other; times are virtual.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/device_time.hpp"
+#include "backend/cuda/stream.hpp"
+#include "backend/executor/clock.hpp"
+#include "backend/executor/transport.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "tests/backend/standin/gpu_runs.hpp"
+#include "tests/backend/standin/traced_modules.hpp"
+#include "tests/backend/standin/verdict.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+using standin::controlled;
+using standin::Fault;
+using standin::Verdict;
+
+constexpr double kMostSeconds = 120;  // deadlines follow one another: of an action 10 s, of ends 30 s each
+
+Experiment small() {
+  Experiment made = uniform_experiment("1f1b", {.stages = 2, .microbatches = 2},
+                                       {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
+  for (StageCost& stage : made.costs.stages) stage.gradients = stage.weights = 64;
+  for (EdgeCost& edge : made.costs.edges) edge = {.activation = 64, .gradient = 64};
+  return made;
+}
+
+Verdict run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
+  return controlled({.seed = 5, .devices = over_nccl ? experiment.program.rank_count() : 1, .fault = fault},
+                    [&] {
+                      const GpuRun done = over_nccl ? run_over_nccl(experiment, traced(experiment), 1)
+                                                    : run_over_copies(experiment, traced(experiment), 1);
+                      return done.error.empty() ? std::string("good") : done.error;
+                    });
+}
+
+/// Of all operations of a run each `step`-th never ends.
+void hold_operations(bool over_nccl, std::uint64_t step) {
+  const Experiment experiment = small();
+  const std::uint64_t operations = run(experiment, over_nccl, {}).operations;
+  ASSERT_GT(operations, 100U);
+  for (std::uint64_t n = 1; n < operations; n += step) {
+    const Verdict verdict = run(experiment, over_nccl, {.kind = Fault::Kind::never_ends, .n = n});
+    SCOPED_TRACE(fmt::format("operation {}: {}", n, to_text(verdict)));
+    EXPECT_EQ(verdict.death, "");
+    EXPECT_NE(verdict.answer, "hang");
+    EXPECT_NE(verdict.answer, "good");
+    EXPECT_LT(verdict.seconds, kMostSeconds);
+    for (const std::string& defect : verdict.defects) EXPECT_THAT(defect, testing::StartsWith("leak"));
+  }
+}
+
+TEST(StandInWaits, ARunOverCopiesEndsWhateverDoesNot) { hold_operations(false, 7); }
+TEST(StandInWaits, ARunOverNcclEndsWhateverDoesNot) { hold_operations(true, 7); }
+
+/// What it throws: where the first operation of the device never ends, and somebody stops it after a second
+/// or nobody does.
+std::string end_of(const std::function<void(const std::function<bool()>& stopped)>& waits, bool is_stopped) {
+  const Verdict verdict = controlled({.fault = {.kind = Fault::Kind::never_ends, .n = 1}}, [&] {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    try {
+      waits([&] { return is_stopped && std::chrono::steady_clock::now() > until; });
+    } catch (const Stopped&) {
+      return std::string("stopped");
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+    return std::string("ended");
+  });
+  return verdict.seconds < (is_stopped ? 3 : 40) ? verdict.answer : to_text(verdict);
+}
+
+TEST(StandInWaits, ComparingTheClocksIsStoppedOrTooLate) {
+  const auto compares = [](const std::function<bool()>& stopped) {
+    const CudaStream stream(0, CudaStream::Priority::normal);
+    const SteadyClock clock;
+    const DeviceTime time(clock, 1, stream.view(), stopped);
+  };
+  EXPECT_EQ(end_of(compares, true), "stopped");
+  EXPECT_THAT(end_of(compares, false), testing::StartsWith("the GPU did not end it within"));
+}
+
+TEST(StandInWaits, TheFirstUseOfABufferIsStoppedOrTooLate) {
+  const auto makes = [](const std::function<bool()>& stopped) { const DeviceBuffer buffer(0, 64, stopped); };
+  EXPECT_EQ(end_of(makes, true), "stopped");
+  EXPECT_THAT(end_of(makes, false), testing::StartsWith("the GPU did not end it within 30 s"));
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,22 @@
+#pragma once
+// A program that hangs in launch order alone: rank 0 has asked for B1 and B2 before it sends F3, and rank 1
+// computes B1 behind F3. Under NCCL 0SEND_F3 stands behind 0RECV_B2, which stands behind 0RECV_B1.
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "schedules/ir/program.hpp"
+#include "schedules/text/program_text.hpp"
+#include "tests/source_path.hpp"
+
+namespace penstock {
+
+inline Program held_back() {
+  const std::string name = "tests/schedules/programs/held_back.psched";
+  std::ifstream file(source_path(name));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return parse_program(text, name).value();
+}
+
+}  // namespace penstock

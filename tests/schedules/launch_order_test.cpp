@@ -1,0 +1,115 @@
+// A rule beside the channel model: what a rank has launched later starts no earlier. The stand-in's tests
+// (tests/backend/standin) hold the checker against a model of NCCL.
+
+#include "schedules/check/launch_order.hpp"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/transports.hpp"
+#include "schedules/passes/defer_receives.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "tests/schedules/held_back.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+const ChannelOptions kFree{};
+const ChannelOptions kOrdered{.launch_order = true};
+
+std::optional<Hang> hang_of(const Program& program, const ChannelOptions& channels) {
+  return find_hang(program, channels, unit_costs(program));
+}
+
+TEST(LaunchOrder, NamesTheReceiveThatHoldsTheSendBack) {
+  const Program program = held_back();
+  EXPECT_TRUE(validate(program));
+  EXPECT_FALSE(hang_of(program, kFree));
+  const auto hang = hang_of(program, kOrdered);
+  ASSERT_TRUE(hang);
+  EXPECT_EQ(
+      hang->message,
+      "hangs under directed channels, in launch order; each of these waits for the next, the last for the "
+      "first:\n"
+      "  rank 1, position 9: 1F3 waits for 1RECV_F3 on rank 1, position 8\n"
+      "  rank 1, position 8: 1RECV_F3 waits for 0SEND_F3 on rank 0, position 10\n"
+      "  rank 0, position 10: 0SEND_F3 waits for 0RECV_B2 on rank 0, position 8, launched before it\n"
+      "  rank 0, position 8: 0RECV_B2 waits for 0RECV_B1 on rank 0, position 7, before it in its queue\n"
+      "  rank 0, position 7: 0RECV_B1 waits for 1SEND_B1 on rank 1, position 11\n"
+      "  rank 1, position 11: 1SEND_B1 waits for 1F3 on rank 1, position 9");
+}
+
+TEST(LaunchOrder, BothEnginesRefuseWhatHangs) {
+  const Program program = held_back();
+  const CostTable costs = uniform_costs(program, {.forward_ns = 10, .backward_ns = 20});
+  Experiment experiment = experiment_of(program, costs, uniform_links(2, 1e9, 5));
+  for (const Engine engine : {Engine::critical_path, Engine::event}) {
+    experiment.channels = kFree;
+    EXPECT_TRUE(run_engine(experiment, engine));
+    experiment.channels = find_transport("nccl")->channels;
+    const auto run = run_engine(experiment, engine);
+    ASSERT_FALSE(run);
+    EXPECT_EQ(run.error().message, hang_of(program, kOrdered)->message);
+  }
+}
+
+TEST(LaunchOrder, DeferredReceivesHoldNothingBack) {
+  const Program late = defer_receives(held_back(), kOrdered, unit_costs(held_back()));
+  EXPECT_TRUE(validate(late));
+  EXPECT_NE(late, held_back());
+  EXPECT_FALSE(hang_of(late, kOrdered));
+}
+
+// A queue for each boundary leaves the receives of one pair apart, but these are of one boundary.
+TEST(LaunchOrder, HoldsUnderEveryChannelModel) {
+  for (const ChannelModel model : kChannelModels) {
+    ChannelOptions channels = kOrdered;
+    channels.model = model;
+    EXPECT_TRUE(hang_of(held_back(), channels)) << to_text(model);
+  }
+}
+
+TEST(LaunchOrder, AddsNothingToBlockingChannels) {
+  ChannelOptions channels{.blocking = true};
+  const bool hangs = hang_of(held_back(), channels).has_value();
+  channels.launch_order = true;
+  EXPECT_EQ(hang_of(held_back(), channels).has_value(), hangs);
+}
+
+TEST(LaunchOrder, NoScheduleOfTheTableHangs) {
+  for (const ScheduleInfo& info : schedule_table()) {
+    for (const std::int32_t stages : {2, 4}) {
+      for (const std::int32_t microbatches : {4, 8}) {
+        const auto program = generate(info.name, {.stages = stages, .microbatches = microbatches});
+        if (!program) continue;
+        const auto hang = hang_of(*lower(*program), kOrdered);
+        EXPECT_FALSE(hang) << info.name << " " << stages << " " << microbatches << "\n" << hang->message;
+      }
+    }
+  }
+}
+
+TEST(LaunchOrder, CollectivesOfReplicasAndShardsHoldNothingBack) {
+  for (const Shape& shape : {Shape{.stages = 2, .microbatches = 4, .data_parallel = 2},
+                             Shape{.stages = 2, .microbatches = 4, .data_parallel = 2, .buckets = {2}},
+                             Shape{.stages = 2, .microbatches = 4, .iterations = 2, .data_parallel = 2},
+                             Shape{.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = 3}}) {
+    const auto program = generate("1f1b", shape);
+    ASSERT_TRUE(program) << program.error();
+    EXPECT_FALSE(hang_of(*lower(*program), kOrdered));
+  }
+}
+
+}  // namespace
+}  // namespace penstock
