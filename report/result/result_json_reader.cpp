@@ -339,7 +339,7 @@ tl::expected<Result, std::string> result_from_json(std::string_view text, std::s
   Json document;
   try {
     document = Json::parse(text);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {  // also of a number that no double holds
     const std::string_view what = error.what();
     const std::size_t prefix = what.find("] ");
     return tl::unexpected(fmt::format("{}: not JSON: {}", file,

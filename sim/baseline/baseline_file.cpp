@@ -19,6 +19,7 @@
 //     ]
 //   }
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -199,9 +200,9 @@ tl::expected<Baseline, std::string> parse_baseline(const std::string& text, cons
   Json document;
   try {
     document = Json::parse(text);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {  // also of a number that no double holds
     const std::string what = error.what();
-    const std::size_t place = what.find("at line");
+    const std::size_t place = std::min(what.find("at line"), what.find("number overflow"));
     return tl::unexpected(
         fmt::format("{}: is no JSON: {}", name, place == std::string::npos ? what : what.substr(place)));
   }
