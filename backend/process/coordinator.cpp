@@ -151,10 +151,7 @@ class Coordinator::Session {
       const auto begin = steady_clock::now();
       loop_.run_until(begin + period);
       broadcast(Alive{});
-      const nanoseconds gap = steady_clock::now() - begin;
-      if (gap > std::max<nanoseconds>(execution_.deadline, kShortestPatience)) fail_suspended(gap);
-      // Nobody could be heard in a gap, so nobody is late by it.
-      if (gap < execution_.deadline) look_for_faults(until);
+      judge(steady_clock::now() - begin, until);
     }
   }
 
@@ -363,6 +360,19 @@ class Coordinator::Session {
 
   // --- faults -------------------------------------------------------------------------------------
 
+  void judge(nanoseconds pause, steady_clock::time_point until) {
+    switch (pause_of(pause, execution_.deadline)) {
+      case Pause::as_usual:
+        look_for_faults(until);
+        return;
+      case Pause::too_long_to_judge:
+        return;
+      case Pause::suspended:
+        fail(suspended_for(pause));
+        return;
+    }
+  }
+
   void look_for_faults(steady_clock::time_point until) {
     if (error_) return;
     if (lost_) {
@@ -411,16 +421,6 @@ class Coordinator::Session {
   }
   bool is_suspended(std::int32_t rank) const {
     return processes_.is_suspended && processes_.is_suspended(rank);
-  }
-
-  /// Nobody could be heard meanwhile, so nobody is late.
-  void fail_suspended(nanoseconds gap) {
-    fail({.rank = -1,
-          .action = "the run",
-          .message =
-              fmt::format("the run was suspended for {:.3g} s (Ctrl-Z, or another signal), and its times "
-                          "with it: run it again",
-                          seconds(gap))});
   }
 
   std::vector<std::int32_t> not_arrived() const {

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
+#include <ios>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

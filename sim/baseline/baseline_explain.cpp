@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "report/print/units.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/text/program_diff.hpp"
 #include "schedules/text/program_text.hpp"

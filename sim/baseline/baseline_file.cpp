@@ -165,10 +165,11 @@ std::vector<std::string> read_lines(BaselineReader& reader, const Json& entry, c
                                     const char* key) {
   std::vector<std::string> lines;
   for (const Json& line : reader.member<Json>(entry, path, key, "a list of lines", is_list)) {
-    if (!line.is_string())
-      reader.note(path + key, "a list of lines", &line);
-    else
+    if (line.is_string()) {
       lines.push_back(line.get<std::string>());
+    } else {
+      reader.note(path + key, "a list of lines", &line);
+    }
   }
   return lines;
 }
