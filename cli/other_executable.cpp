@@ -38,7 +38,7 @@ Failure become(std::string_view executable, const std::vector<std::string>& argu
   for (std::string& copy : copies) pointers.push_back(copy.data());
   pointers.push_back(nullptr);
   execv(path.c_str(), pointers.data());
-  return {.code = ExitCode::internal_error,
+  return {.code = ExitCode::not_available,
           .message = fmt::format("cannot start {}: {}", path,
                                  std::error_code(errno, std::generic_category()).message())};
 }

@@ -34,6 +34,7 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
+#include "report/print/escaping.hpp"
 
 namespace penstock {
 namespace {
@@ -260,13 +261,18 @@ tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::ve
 }
 
 tl::expected<void, Failure> write_stdout(std::string_view text) {
-  const std::string problem = write_all(STDOUT_FILENO, text);
+  const bool is_plain = std::ranges::all_of(text, [](char c) { return (c >= ' ' && c <= '~') || c == '\n'; });
+  const std::string shown = is_plain ? std::string() : shown_text(text);
+  const std::string problem = write_all(STDOUT_FILENO, is_plain ? text : shown);
   if (problem.empty()) return {};
   return cannot_write("standard output", problem);
 }
 
 void write_stderr(std::string_view line) {
-  static_cast<void>(write_all(STDERR_FILENO, fmt::format("{}\n", line)));
+  constexpr std::size_t kMost = 64U << 10U;
+  const std::string more =
+      line.size() > kMost ? fmt::format("... ({} more bytes)", line.size() - kMost) : std::string();
+  static_cast<void>(write_all(STDERR_FILENO, fmt::format("{}{}\n", shown_text(line.substr(0, kMost)), more)));
 }
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }

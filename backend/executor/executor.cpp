@@ -98,14 +98,30 @@ class Run {
     execution_.transport.stop();
   }
 
+  void judge(nanoseconds pause) {
+    switch (pause_of(pause, execution_.deadline)) {
+      case Pause::as_usual:
+        if (auto late = watchdog_.overdue(host_now_ns())) fail(*std::move(late));
+        return;
+      case Pause::too_long_to_judge:
+        return;
+      case Pause::suspended:
+        fail(suspended_for(pause));
+        return;
+    }
+  }
+
   void supervise() {
     const nanoseconds pause = std::clamp<nanoseconds>(execution_.deadline / 10, std::chrono::milliseconds(1),
                                                       std::chrono::milliseconds(100));
     std::unique_lock lock(mutex_);
+    auto since = std::chrono::steady_clock::now();
     while (!changed_.wait_for(lock, pause, [this] { return working_ == 0; })) {
+      const nanoseconds took =
+          std::chrono::steady_clock::now() - std::exchange(since, std::chrono::steady_clock::now());
       if (error_) continue;
       lock.unlock();
-      if (auto late = watchdog_.overdue(host_now_ns())) fail(*std::move(late));
+      judge(took);
       lock.lock();
     }
   }

@@ -31,6 +31,19 @@ Ns host_now_ns() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+Pause pause_of(std::chrono::nanoseconds took, std::chrono::nanoseconds deadline) {
+  if (took > std::max<std::chrono::nanoseconds>(deadline, std::chrono::seconds(1))) return Pause::suspended;
+  return took < deadline ? Pause::as_usual : Pause::too_long_to_judge;
+}
+
+ExecutionError suspended_for(std::chrono::nanoseconds pause) {
+  return {.rank = -1,
+          .action = "the run",
+          .message = fmt::format("the run was suspended for {:.3g} s (Ctrl-Z, or another signal), and its "
+                                 "times with it: run it again",
+                                 seconds(pause))};
+}
+
 bool Watchdog::is_done(std::int32_t rank) const {
   return progress_of(rank).position == flat_.rank_begin[index(rank) + 1];
 }

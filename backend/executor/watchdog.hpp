@@ -46,6 +46,13 @@ class Watchdog {
   std::chrono::nanoseconds deadline_;
 };
 
+/// What to make of a watcher's pause that took so long: where it was itself suspended, with all that it
+/// watches, nobody is late by that.
+enum class Pause : std::uint8_t { as_usual, too_long_to_judge, suspended };
+Pause pause_of(std::chrono::nanoseconds took, std::chrono::nanoseconds deadline);
+/// The failure of a run that was suspended; no rank's.
+ExecutionError suspended_for(std::chrono::nanoseconds pause);
+
 /// The host's steady clock, which all processes of a host share.
 Ns host_now_ns();
 

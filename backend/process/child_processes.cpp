@@ -1,25 +1,34 @@
 // Children are forked without exec, so that they have the program and its lists without reading anything
-// again. Three holds keep them from outliving a run: the kernel kills them when the parent's thread ends
-// (PR_SET_PDEATHSIG), the destructor kills and reaps what is left, and those that still wait for the port see
-// the pipe close.
+// again. Two holds keep them from outliving a run: the kernel kills them when the parent's thread ends
+// (PR_SET_PDEATHSIG), and the destructor kills and reaps what is left. A child that fails before it can say
+// so over its socket, for want of descriptors or memory, leaves its last words in a page that it shares with
+// the parent, which takes neither.
 
 #include "backend/process/child_processes.hpp"
 
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill() is POSIX's
 #include <string.h>  // NOLINT(modernize-deprecated-headers): strsignal() is POSIX's
+#include <sys/mman.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <exception>
 #include <functional>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #ifdef __linux__
 #include <linux/prctl.h>
@@ -47,15 +56,25 @@ void end_with_parent(pid_t parent) {
 #endif
 }
 
-std::string words_of(int status) {
+std::string words_of(int status, std::string_view last_words) {
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
     return fmt::format("its process was killed by signal {} ({})", signal, strsignal(signal));
   }
+  if (!last_words.empty()) return fmt::format("its process could not go on: {}", last_words);
   return fmt::format("its process ended with status {}", WEXITSTATUS(status));
 }
 
 }  // namespace
+
+/// In memory that parent and child share.
+struct ChildProcesses::LastWords {
+  void say(const char* what) { std::snprintf(text.data(), text.size(), "%s", what); }
+
+  std::array<char, 1024> text;
+};
+
+void ChildProcesses::Forget::operator()(LastWords* words) const { munmap(words, sizeof(LastWords)); }
 
 ChildProcesses::~ChildProcesses() {
   // All are told before any is waited for: they end at the same time, not one after the other.
@@ -69,31 +88,59 @@ ChildProcesses::~ChildProcesses() {
 }
 
 tl::expected<void, std::string> ChildProcesses::start(const std::function<int()>& work) {
+  const auto cannot = [this] {
+    const int error = errno;
+    return tl::unexpected(
+        fmt::format("cannot start the process of rank {}: {}", children_.size(), std::strerror(error)));
+  };
+  void* const page =
+      mmap(nullptr, sizeof(LastWords), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return cannot();
+  std::unique_ptr<LastWords, Forget> words(static_cast<LastWords*>(page));
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child < 0) {
-    return tl::unexpected(
-        fmt::format("cannot start the process of rank {}: {}", children_.size(), std::strerror(errno)));
-  }
+  if (child < 0) return cannot();
   if (child == 0) {
     end_with_parent(parent);
     int status = 1;
     try {
       status = work();
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the status says it
+    } catch (const std::bad_alloc&) {
+      words->say("it has too little memory");
+    } catch (const std::exception& error) {
+      words->say(error.what());
+    } catch (...) {
+      words->say("an exception of unknown type");
     }
     _exit(status);  // what the parent has buffered and registered is not the child's to write and to run
   }
-  children_.push_back({child, std::nullopt});
+  children_.push_back({.process = child, .words = std::move(words)});
   return {};
+}
+
+void ChildProcesses::look_at(Child& child) {
+  int status = 0;
+  while (!child.status &&
+         waitpid(child.process, &status, WNOHANG | WUNTRACED | WCONTINUED) == child.process) {
+    if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+      child.suspended = WIFSTOPPED(status);
+    } else {
+      child.status = status;
+    }
+  }
 }
 
 std::optional<std::string> ChildProcesses::how_ended(std::int32_t number) {
   Child& child = children_[static_cast<std::size_t>(number)];
-  int status = 0;
-  if (!child.status && waitpid(child.process, &status, WNOHANG) == child.process) child.status = status;
+  look_at(child);
   if (!child.status) return std::nullopt;
-  return words_of(*child.status);
+  return words_of(*child.status, child.words->text.data());
+}
+
+bool ChildProcesses::is_suspended(std::int32_t number) {
+  Child& child = children_[static_cast<std::size_t>(number)];
+  look_at(child);
+  return child.suspended && !child.status;
 }
 
 bool ChildProcesses::all_have_ended() {
@@ -117,39 +164,6 @@ void ChildProcesses::end_all() {
     while (waitpid(child.process, &status, 0) < 0 && errno == EINTR) continue;
     child.status = status;
   }
-}
-
-PortPipe::PortPipe() {
-  if (pipe(ends_.data()) != 0) ends_ = {-1, -1};
-}
-
-PortPipe::~PortPipe() {
-  close_end(0);
-  close_end(1);
-}
-
-void PortPipe::close_end(std::size_t end) {
-  if (ends_[end] >= 0) close(ends_[end]);
-  ends_[end] = -1;
-}
-
-void PortPipe::write(std::uint16_t port, std::int32_t readers) {
-  // Two bytes are written and read as one: shorter than what a pipe may cut (PIPE_BUF).
-  for (std::int32_t i = 0; i < readers; ++i) {
-    while (::write(ends_[1], &port, sizeof(port)) < 0 && errno == EINTR) continue;
-  }
-}
-
-std::optional<std::uint16_t> PortPipe::read() {
-  // Our own copy of the writing end: while it is open the pipe would never report that the parent has gone.
-  close_end(1);
-  std::uint16_t port = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(ends_[0], &port, sizeof(port));
-  } while (got < 0 && errno == EINTR);
-  if (got != sizeof(port)) return std::nullopt;
-  return port;
 }
 
 }  // namespace penstock

@@ -1,99 +1,270 @@
-// The alternatives of one variant, in CBOR (RFC 8949): [number of the alternative, its fields]. Of these
-// messages only signs of life are sent while actions are timed, so the form may be easy to extend rather than
-// fast; a number or a field that is not known is refused.
+// A message is one byte, which alternative it is, and its fields in order: numbers as they lie in memory, a
+// text or a list behind its length (byte_form.hpp). Nothing nests. What is longer or shorter than its
+// fields, and an index that the program does not have, is no message.
 
 #include "backend/process/control_message.hpp"
 
+#include <algorithm>
 #include <cstddef>
-#include <exception>
-#include <stdexcept>
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <type_traits>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
 #include "backend/executor/executor.hpp"
 #include "backend/executor/module_family.hpp"
+#include "backend/process/byte_form.hpp"
 #include "backend/process/socket_loop.hpp"
+#include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock {
-
-using nlohmann::json;
-
-// Found by nlohmann::json through the namespace of their second argument.
-// NOLINTBEGIN(misc-use-internal-linkage)
-
-static void to_json(json& j, const Endpoint& e) { j = {e.address, e.port}; }
-static void from_json(const json& j, Endpoint& e) {
-  j.at(0).get_to(e.address);
-  j.at(1).get_to(e.port);
-}
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hello, rank, process_id, digest, boot_id, data)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, position, waits_for, since_ns, at_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ready, run)
-// The samples of an account's memory stay where they were taken.
-static void to_json(json& j, const RankAccount& account) {
-  j = {{"losses", account.losses}};
-  if (!account.memory) return;
-  const RankMemory& memory = *account.memory;
-  j["memory"] = {memory.peak_bytes, memory.peak_action, memory.at_peak, memory.peaks};
-}
-static void from_json(const json& j, RankAccount& account) {
-  j.at("losses").get_to(account.losses);
-  if (!j.contains("memory")) return;
-  const json& memory = j.at("memory");
-  account.memory.emplace();
-  memory.at(0).get_to(account.memory->peak_bytes);
-  memory.at(1).get_to(account.memory->peak_action);
-  memory.at(2).get_to(account.memory->at_peak);
-  memory.at(3).get_to(account.memory->peaks);
-}
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Done, run, start, end, message_start, message_end, account)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failed, standing, what)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Greeting, rank, token)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Welcome, token, peers, origin_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Prepare, run)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Go, run, start_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExecutionError, rank, action, peer, message)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Verdict, error)
-static void to_json(json& j, const Alive&) { j = nullptr; }
-static void from_json(const json&, Alive&) {}
-static void to_json(json& j, const End&) { j = nullptr; }
-static void from_json(const json&, End&) {}
-
-// NOLINTEND(misc-use-internal-linkage)
-
 namespace {
 
-/// The alternative number `kind` of the variant.
-template <std::size_t I = 0>
-ControlMessage alternative(std::size_t kind, const json& content) {
-  if constexpr (I < std::variant_size_v<ControlMessage>) {
-    if (kind == I) return content.get<std::variant_alternative_t<I, ControlMessage>>();
-    return alternative<I + 1>(kind, content);
+constexpr std::size_t kMostName = 256;        // digests, boot ids, addresses, actions
+constexpr std::size_t kMostSentence = 8'192;  // what went wrong
+constexpr Ns kLastMoment = std::numeric_limits<Ns>::max();
+
+// --- writing --------------------------------------------------------------------------------------
+
+void write(ByteWriter& to, const Endpoint& endpoint) {
+  to.text(endpoint.address, kMostName);
+  to.number(endpoint.port);
+}
+
+void write(ByteWriter& to, const Hello& hello) {
+  to.number(hello.rank);
+  to.number(hello.process_id);
+  to.text(hello.digest, kMostName);
+  to.text(hello.boot_id, kMostName);
+  write(to, hello.data);
+}
+
+void write(ByteWriter& to, const Report& report) {
+  to.number(report.position);
+  to.number(report.waits_for);
+  to.number(report.since_ns);
+  to.number(report.at_ns);
+}
+
+void write(ByteWriter& to, const Ready& ready) { to.number(ready.run); }
+
+void write(ByteWriter& to, const MemoryByCategory& memory) {
+  for (const Bytes bytes : memory) to.number(bytes);
+}
+
+// The samples of an account's memory stay where they were taken.
+void write(ByteWriter& to, const RankAccount& account) {
+  to.number(static_cast<std::uint32_t>(account.losses.size()));
+  for (const auto& [microbatch, loss] : account.losses) {
+    to.number(microbatch);
+    to.number(loss);
+  }
+  to.number<std::uint8_t>(account.memory ? 1 : 0);
+  if (!account.memory) return;
+  to.number(account.memory->peak_bytes);
+  to.text(account.memory->peak_action, kMostName);
+  write(to, account.memory->at_peak);
+  write(to, account.memory->peaks);
+}
+
+void write(ByteWriter& to, const Done& done) {
+  to.number(done.run);
+  to.times(done.start);
+  to.times(done.end);
+  to.times(done.message_start);
+  to.times(done.message_end);
+  write(to, done.account);
+}
+
+void write(ByteWriter& to, const Failed& failed) {
+  write(to, failed.standing);
+  to.text(failed.what, kMostSentence);
+}
+
+void write(ByteWriter& to, const Greeting& greeting) { to.number(greeting.rank); }
+
+void write(ByteWriter& to, const Welcome& welcome) {
+  to.number(static_cast<std::uint32_t>(welcome.peers.size()));
+  for (const Endpoint& peer : welcome.peers) write(to, peer);
+  to.number(welcome.origin_ns);
+}
+
+void write(ByteWriter& to, const Prepare& prepare) { to.number(prepare.run); }
+
+void write(ByteWriter& to, const Go& go) {
+  to.number(go.run);
+  to.number(go.start_ns);
+}
+
+void write(ByteWriter&, const Alive&) {}
+
+void write(ByteWriter& to, const Verdict& verdict) {
+  to.number(verdict.error.rank);
+  to.text(verdict.error.action, kMostName);
+  to.number(verdict.error.peer);
+  to.text(verdict.error.message, kMostSentence);
+}
+
+void write(ByteWriter&, const End&) {}
+
+// --- reading: fields in the order in which they are written -------------------------------------------
+
+class MessageReader {
+ public:
+  MessageReader(const Frame& frame, const ProgramSizes& sizes) : from_(frame), sizes_(sizes) {}
+
+  tl::expected<ControlMessage, std::string> message() {
+    ControlMessage message = alternative(from_.number<std::uint8_t>());
+    if (from_.ended_well()) return message;
+    return tl::unexpected(std::string("not a message between coordinator and worker"));
+  }
+
+ private:
+  template <std::size_t I = 0>
+  ControlMessage alternative(std::size_t kind) {
+    if constexpr (I < std::variant_size_v<ControlMessage>) {
+      if (kind != I) return alternative<I + 1>(kind);
+      std::variant_alternative_t<I, ControlMessage> message;
+      read(message);
+      return message;
+    } else {
+      from_.fail();
+      return Alive{};
+    }
+  }
+
+  std::int32_t any() { return from_.number<std::int32_t>(); }
+  std::int32_t index_below(std::int32_t count) { return from_.number<std::int32_t>(0, count - 1); }
+  Ns moment() { return from_.number<Ns>(0, kLastMoment); }
+
+  void read(Endpoint& endpoint) {
+    endpoint.address = from_.text(kMostName);
+    endpoint.port = from_.number<std::uint16_t>();
+  }
+  void read(Hello& hello) {
+    hello.rank = any();
+    hello.process_id = from_.number<std::int64_t>();
+    hello.digest = from_.text(kMostName);
+    hello.boot_id = from_.text(kMostName);
+    read(hello.data);
+  }
+  void read(Report& report) {
+    report.position = from_.number<std::int32_t>(kNone, sizes_.positions);
+    report.waits_for = from_.number<std::int32_t>(kNone, sizes_.messages - 1);
+    report.since_ns = moment();
+    report.at_ns = moment();
+  }
+  void read(Ready& ready) { ready.run = any(); }
+
+  std::vector<Ns> times(std::size_t most) {
+    std::vector<Ns> times = from_.times(most);
+    if (std::ranges::any_of(times, [](Ns time) { return time < 0; })) from_.fail();
+    return times;
+  }
+  void read(Done& done) {
+    done.run = any();
+    done.start = times(sizes_.positions_of_rank);
+    done.end = times(sizes_.positions_of_rank);
+    done.message_start = times(index(sizes_.messages));
+    done.message_end = times(index(sizes_.messages));
+    read(done.account);
+  }
+  void read(RankAccount& account) {
+    const std::size_t losses = from_.count(sizes_.positions_of_rank, sizeof(std::int32_t) + sizeof(double));
+    for (std::size_t i = 0; i < losses; ++i) {
+      const std::int32_t least = account.losses.empty() ? 0 : account.losses.rbegin()->first + 1;
+      const auto microbatch = from_.number<std::int32_t>(least, std::numeric_limits<std::int32_t>::max() - 1);
+      account.losses[microbatch] = from_.number<double>();
+    }
+    if (from_.number<std::uint8_t>(0, 1) == 0) return;
+    account.memory.emplace();
+    account.memory->peak_bytes = from_.number<Bytes>(0, std::numeric_limits<Bytes>::max());
+    account.memory->peak_action = from_.text(kMostName);
+    read(account.memory->at_peak);
+    read(account.memory->peaks);
+  }
+  void read(MemoryByCategory& memory) {
+    for (Bytes& bytes : memory) bytes = from_.number<Bytes>(0, std::numeric_limits<Bytes>::max());
+  }
+  void read(Failed& failed) {
+    read(failed.standing);
+    failed.what = from_.text(kMostSentence);
+  }
+  void read(Greeting& greeting) { greeting.rank = index_below(sizes_.ranks); }
+  void read(Welcome& welcome) {
+    welcome.peers.resize(from_.count(index(sizes_.ranks), sizeof(std::uint32_t) + sizeof(std::uint16_t)));
+    for (Endpoint& peer : welcome.peers) read(peer);
+    if (welcome.peers.size() != index(sizes_.ranks)) from_.fail();
+    welcome.origin_ns = moment();
+  }
+  void read(Prepare& prepare) { prepare.run = any(); }
+  void read(Go& go) {
+    go.run = any();
+    go.start_ns = moment();
+  }
+  void read(Alive&) {}
+  void read(Verdict& verdict) {
+    verdict.error.rank = any();
+    verdict.error.action = from_.text(kMostName);
+    verdict.error.peer = any();
+    verdict.error.message = from_.text(kMostSentence);
+  }
+  void read(End&) {}
+
+  ByteReader from_;
+  const ProgramSizes& sizes_;
+};
+
+template <typename Message, std::size_t I = 0>
+constexpr std::uint8_t kind_of() {
+  if constexpr (std::is_same_v<Message, std::variant_alternative_t<I, ControlMessage>>) {
+    return I;
   } else {
-    throw std::out_of_range(fmt::format("no message has number {}", kind));
+    return kind_of<Message, I + 1>();
   }
 }
 
 }  // namespace
 
-Frame encoded(const ControlMessage& message) {
-  const json content = std::visit([](const auto& told) { return json(told); }, message);
-  return json::to_cbor(json::array({message.index(), content}));
+ProgramSizes::ProgramSizes(const FlatProgram& flat)
+    : ranks(flat.rank_count),
+      positions(flat.position_count()),
+      messages(static_cast<std::int32_t>(flat.messages.size())) {
+  for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    positions_of_rank =
+        std::max(positions_of_rank, index(flat.rank_begin[index(rank) + 1] - flat.rank_begin[index(rank)]));
+  }
 }
 
-tl::expected<ControlMessage, std::string> decoded(const Frame& frame) {
-  try {
-    const json read = json::from_cbor(frame);
-    return alternative(read.at(0).get<std::size_t>(), read.at(1));
-  } catch (const std::exception& error) {
-    return tl::unexpected(fmt::format("not a message between coordinator and worker: {}", error.what()));
+Frame encoded(const ControlMessage& message) {
+  ByteWriter to;
+  to.number(static_cast<std::uint8_t>(message.index()));
+  std::visit([&](const auto& told) { write(to, told); }, message);
+  return to.taken();
+}
+
+tl::expected<ControlMessage, std::string> decoded(const Frame& frame, const ProgramSizes& sizes) {
+  return MessageReader(frame, sizes).message();
+}
+
+std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes) {
+  if (beginning.empty()) return 0;
+  if (beginning.front() == kind_of<Done>()) {
+    const std::size_t of_position = 2 * sizeof(Ns) + sizeof(std::int32_t) + sizeof(double);
+    return kMostControlBytes + sizes.positions_of_rank * of_position + index(sizes.messages) * 2 * sizeof(Ns);
   }
+  if (beginning.front() == kind_of<Welcome>())
+    return kMostControlBytes + index(sizes.ranks) * (kMostName + sizeof(std::uint64_t));
+  return kMostControlBytes;
 }
 
 }  // namespace penstock

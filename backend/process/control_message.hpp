@@ -1,6 +1,7 @@
 #pragma once
-// What the coordinator and the workers tell each other, and its form on the wire (CBOR, RFC 8949).
+// What the coordinator and the workers tell each other, and its form on the wire.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
@@ -54,14 +55,12 @@ struct Failed {
 /// The first word on a connection between two workers.
 struct Greeting {
   std::int32_t rank = 0;
-  std::uint64_t token = 0;
 };
 
 // --- from the coordinator ---------------------------------------------------------------------------
 
 /// Everybody has come.
 struct Welcome {
-  std::uint64_t token = 0;      ///< that peers show each other
   std::vector<Endpoint> peers;  ///< by rank
   Ns origin_ns = 0;             ///< host time from which all clocks of the runs count
 };
@@ -86,8 +85,25 @@ struct End {};
 using ControlMessage =
     std::variant<Hello, Report, Ready, Done, Failed, Greeting, Welcome, Prepare, Go, Alive, Verdict, End>;
 
+/// How much of everything one program can give cause to say.
+struct ProgramSizes {
+  explicit ProgramSizes(const FlatProgram& flat);
+
+  std::int32_t ranks = 0;
+  std::int32_t positions = 0;         ///< of all ranks
+  std::int32_t messages = 0;          ///< between all ranks
+  std::size_t positions_of_rank = 0;  ///< most of one rank
+};
+
+/// What is said is at most this long, but for lists that grow with the program (most_bytes_of).
+inline constexpr std::size_t kMostControlBytes = kChunkBytes;
+
+/// Texts that are longer than a message takes are cut.
 Frame encoded(const ControlMessage& message);
-/// Error: what is wrong with the bytes.
-tl::expected<ControlMessage, std::string> decoded(const Frame& frame);
+/// All indices are within the program, or kNone where the message may have that; only Hello's rank and those
+/// of a verdict are as they came. Error: what is wrong with the bytes.
+tl::expected<ControlMessage, std::string> decoded(const Frame& frame, const ProgramSizes& sizes);
+/// How long a message that begins so may be.
+std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes);
 
 }  // namespace penstock

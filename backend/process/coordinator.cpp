@@ -16,7 +16,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -34,10 +33,13 @@
 #include "backend/executor/recorder.hpp"
 #include "backend/executor/watchdog.hpp"
 #include "backend/process/control_message.hpp"
+#include "backend/process/job_secret.hpp"
 #include "backend/process/process_execution.hpp"
+#include "backend/process/rank_sockets.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/socket_transport.hpp"
 #include "backend/process/worker.hpp"
+#include "report/print/units.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/program_times.hpp"
 #include "schedules/ir/action.hpp"
@@ -52,6 +54,12 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kUntilStart(2);  // for Go to reach everybody
 constexpr std::chrono::milliseconds kUntilReaped(50);
 constexpr std::chrono::seconds kUntilGone(5);
+constexpr std::chrono::seconds kShortestPatience(1);
+
+/// None ends before it starts. Requires lists of one length.
+bool in_order(const std::vector<Ns>& starts, const std::vector<Ns>& ends) {
+  return std::ranges::equal(starts, ends, std::ranges::less_equal{});
+}
 
 double in_seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -63,21 +71,44 @@ std::string rank_list(const std::vector<std::int32_t>& ranks) {
 
 class Coordinator::Session {
  public:
-  Session(const ProcessExecution& execution, HowEnded how_ended)
+  Session(const ProcessExecution& execution, RankProcesses processes)
       : execution_(execution),
         flat_(execution.flat),
-        how_ended_(std::move(how_ended)),
+        sizes_(flat_),
+        processes_(std::move(processes)),
         progress_(index(flat_.rank_count)),
         watchdog_(flat_, progress_, execution.deadline),
         peers_(index(flat_.rank_count)),
         loop_({.received = [this](ConnectionId from, const Frame& frame) { received(from, frame); },
-               .closed = [this](ConnectionId connection) { closed(connection); }}) {}
+               .closed = [this](ConnectionId connection, Closing) { closed(connection); },
+               .most_bytes = [this](ConnectionId,
+                                    const Frame& begun) { return most_bytes_of(begun, sizes_); }}) {}
 
-  tl::expected<Endpoint, std::string> listen(const Endpoint& where) { return loop_.listen(where); }
+  void adopt(std::vector<Descriptor> workers) {
+    for (Descriptor& worker : workers) loop_.adopt(worker.release());
+  }
+
+  tl::expected<ProcessPlace, std::string> listen(const ProcessPlace& place) {
+    auto bound = loop_.bind(place.coordinator);
+    if (!bound) return tl::unexpected(bound.error() + "; give all ranks another address or port");
+    ProcessPlace meeting = {.rank = place.rank, .coordinator = *std::move(bound), .secret = place.secret};
+    if (meeting.secret.empty()) {
+      // Before anybody can connect: whoever can finds this job's secret, not an earlier one's.
+      meeting.secret = new_secret();
+      auto left = SecretFile::leave(meeting.coordinator.port, meeting.secret);
+      if (!left) return tl::unexpected(left.error() + "; or give all ranks the same PENSTOCK_SECRET");
+      secret_file_ = *std::move(left);
+    }
+    loop_.prove_with(meeting.secret);
+    if (auto listens = loop_.listen(); !listens)
+      return tl::unexpected(listens.error() + "; give all ranks another address or port");
+    return meeting;
+  }
 
   tl::expected<std::vector<ExecutedRun>, ExecutionError> run() {
     std::vector<ExecutedRun> runs;
     gather(Phase::joining);
+    secret_file_.reset();  // nobody else is to come
     if (!error_) compare();
     if (!error_) broadcast(welcome());
     for (run_ = 0; run_ < execution_.runs && !error_; ++run_) {
@@ -114,13 +145,21 @@ class Coordinator::Session {
     if (error_) return;
     phase_ = phase;
     for (Peer& peer : peers_) peer.arrived = false;
-    const auto until = steady_clock::now() + execution_.patience;
+    const auto until = steady_clock::now() + patience_of(phase);
     const nanoseconds period = report_period(execution_.deadline);
     while (!error_ && !everybody_has_arrived()) {
-      loop_.run_until(steady_clock::now() + period);
+      const auto begin = steady_clock::now();
+      loop_.run_until(begin + period);
       broadcast(Alive{});
-      look_for_faults(until);
+      judge(steady_clock::now() - begin, until);
     }
+  }
+
+  /// Processes that were forked here need no time to be started.
+  nanoseconds patience_of(Phase phase) const {
+    if (phase != Phase::joining || !processes_.how_ended) return execution_.patience;
+    return std::min<nanoseconds>(execution_.patience,
+                                 std::max<nanoseconds>(execution_.deadline, kShortestPatience));
   }
 
   bool everybody_has_arrived() const {
@@ -133,9 +172,7 @@ class Coordinator::Session {
   }
 
   Welcome welcome() const {
-    std::random_device random;
-    Welcome welcome{
-        .token = (std::uint64_t{random()} << 32) | random(), .peers = {}, .origin_ns = host_now_ns()};
+    Welcome welcome{.peers = {}, .origin_ns = host_now_ns()};
     for (const Peer& peer : peers_) welcome.peers.push_back(peer.hello.data);
     return welcome;
   }
@@ -184,9 +221,10 @@ class Coordinator::Session {
 
   void received(ConnectionId from, const Frame& frame) {
     if (refused_.contains(from)) return;
-    const auto message = decoded(frame);
+    const auto message = decoded(frame, sizes_);
     if (!message) {
-      if (!ranks_.contains(from)) loop_.close(from);  // a stranger
+      loop_.close(from);
+      closed(from);
       return;
     }
     if (const auto* hello = std::get_if<Hello>(&*message)) {
@@ -255,7 +293,17 @@ class Coordinator::Session {
     }
   }
 
+  /// Its own position, or the start.
+  bool can_stand_at(std::int32_t rank, std::int32_t position) const {
+    return position == kNone ||
+           (position >= flat_.rank_begin[index(rank)] && position <= flat_.rank_begin[index(rank) + 1]);
+  }
+
   void hear(std::int32_t rank, const Report& report) {
+    if (!can_stand_at(rank, report.position)) {
+      fail_at(rank, "it reported a place of another rank's list");
+      return;
+    }
     Progress& progress = progress_[index(rank)];
     progress.since_ns = std::max(report.since_ns, start_ns_);
     progress.position = report.position;
@@ -275,6 +323,10 @@ class Coordinator::Session {
     if (done.start.size() != positions || done.end.size() != positions ||
         done.message_start.size() != messages.size() || done.message_end.size() != messages.size()) {
       fail_at(rank, "it sent times of another program");
+      return;
+    }
+    if (!in_order(done.start, done.end) || !in_order(done.message_start, done.message_end)) {
+      fail_at(rank, "it sent an end that comes before its start");
       return;
     }
     std::ranges::copy(done.start, times_.start.begin() + begin);
@@ -308,6 +360,19 @@ class Coordinator::Session {
 
   // --- faults -------------------------------------------------------------------------------------
 
+  void judge(nanoseconds pause, steady_clock::time_point until) {
+    switch (pause_of(pause, execution_.deadline)) {
+      case Pause::as_usual:
+        look_for_faults(until);
+        return;
+      case Pause::too_long_to_judge:
+        return;
+      case Pause::suspended:
+        fail(suspended_for(pause));
+        return;
+    }
+  }
+
   void look_for_faults(steady_clock::time_point until) {
     if (error_) return;
     if (lost_) {
@@ -315,7 +380,10 @@ class Coordinator::Session {
       if (steady_clock::now() - lost_at_ > report_period(execution_.deadline) * 3 / 2)
         fail_at(*lost_, end_of(*lost_));
     } else if (const auto silent = silent_rank()) {
-      fail_at(*silent, fmt::format("gave no sign of life for {:g} s", in_seconds(execution_.deadline)));
+      fail_at(*silent, fmt::format("{} for {:g} s",
+                                   is_suspended(*silent) ? "its process is suspended and gave no sign of life"
+                                                         : "gave no sign of life",
+                                   in_seconds(execution_.deadline)));
     } else if (phase_ == Phase::joining) {
       look_for_missing(until);
     } else if (phase_ == Phase::running) {
@@ -330,16 +398,29 @@ class Coordinator::Session {
   void look_for_missing(steady_clock::time_point until) {
     const std::vector<std::int32_t> missing = not_arrived();
     for (const std::int32_t rank : missing) {
-      if (const auto how = how_ended_(rank)) {
+      if (const auto how = how_ended(rank)) {
         fail_at(rank, *how);
         return;
       }
     }
     if (missing.empty() || steady_clock::now() <= until) return;
-    fail({.rank = missing.front(),
-          .action = "the start",
-          .message =
-              fmt::format("waited {:g} s for {}", in_seconds(execution_.patience), rank_list(missing))});
+    std::string message =
+        fmt::format("waited {:g} s for {}", in_seconds(patience_of(phase_)), rank_list(missing));
+    if (std::ranges::any_of(missing, [this](std::int32_t rank) { return is_suspended(rank); }))
+      message += ", suspended by a signal";
+    if (const std::int64_t strangers = loop_.strangers(); strangers > 0) {
+      message += fmt::format(
+          "; turned away {} without the job's secret: do all ranks have the same user and PENSTOCK_SECRET?",
+          format_count(strangers, "connection"));
+    }
+    fail({.rank = missing.front(), .action = "the start", .message = std::move(message)});
+  }
+
+  std::optional<std::string> how_ended(std::int32_t rank) const {
+    return processes_.how_ended ? processes_.how_ended(rank) : std::nullopt;
+  }
+  bool is_suspended(std::int32_t rank) const {
+    return processes_.is_suspended && processes_.is_suspended(rank);
   }
 
   std::vector<std::int32_t> not_arrived() const {
@@ -366,10 +447,10 @@ class Coordinator::Session {
   /// The connection closes before the parent can be told how.
   std::string end_of(std::int32_t rank) const {
     const auto until = steady_clock::now() + kUntilReaped;
-    auto how = how_ended_(rank);
+    auto how = how_ended(rank);
     while (!how && steady_clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      how = how_ended_(rank);
+      how = how_ended(rank);
     }
     return how.value_or("its process has closed the connection");
   }
@@ -390,7 +471,9 @@ class Coordinator::Session {
 
   const ProcessExecution& execution_;
   const FlatProgram& flat_;
-  HowEnded how_ended_;
+  ProgramSizes sizes_;
+  RankProcesses processes_;
+  std::optional<SecretFile> secret_file_;
   std::vector<Progress> progress_;
   Watchdog watchdog_;
   std::vector<Peer> peers_;  // by rank
@@ -407,13 +490,15 @@ class Coordinator::Session {
   SocketLoop loop_;
 };
 
-Coordinator::Coordinator(const ProcessExecution& execution, HowEnded how_ended)
-    : session_(std::make_unique<Session>(execution, std::move(how_ended))) {}
+Coordinator::Coordinator(const ProcessExecution& execution, RankProcesses processes)
+    : session_(std::make_unique<Session>(execution, std::move(processes))) {}
 
 Coordinator::~Coordinator() = default;
 
-tl::expected<Endpoint, std::string> Coordinator::listen(const Endpoint& where) {
-  return session_->listen(where);
+void Coordinator::adopt(std::vector<Descriptor> workers) { session_->adopt(std::move(workers)); }
+
+tl::expected<ProcessPlace, std::string> Coordinator::listen(const ProcessPlace& place) {
+  return session_->listen(place);
 }
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> Coordinator::run() { return session_->run(); }

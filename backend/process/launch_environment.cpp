@@ -6,6 +6,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -77,6 +78,17 @@ tl::expected<std::uint16_t, std::string> port_of(const Environment& environment,
       .map([taken](std::int32_t port) { return static_cast<std::uint16_t>(taken ? port + 1 : port); });
 }
 
+/// Empty where it is not set.
+tl::expected<std::string, std::string> secret_of(const Environment& environment) {
+  constexpr std::size_t kShortest = 16;
+  const char* value = environment("PENSTOCK_SECRET");
+  std::string secret = value == nullptr ? "" : value;
+  if (value == nullptr || secret.size() >= kShortest) return secret;
+  return tl::unexpected(fmt::format(
+      "PENSTOCK_SECRET: expected {} characters or more that nobody can guess (openssl rand -hex 32), got {}",
+      kShortest, secret.size()));
+}
+
 }  // namespace
 
 tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment) {
@@ -92,9 +104,12 @@ tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const
   const auto port = port_of(environment, *launcher);
   if (!port) return tl::unexpected(port.error());
   const char* address = environment("MASTER_ADDR");
+  const auto secret = secret_of(environment);
+  if (!secret) return tl::unexpected(secret.error());
   return LaunchedProcess{
       .place = {.rank = *rank,
-                .coordinator = {.address = address == nullptr ? "127.0.0.1" : address, .port = *port}},
+                .coordinator = {.address = address == nullptr ? "127.0.0.1" : address, .port = *port},
+                .secret = *secret},
       .world_size = *size};
 }
 

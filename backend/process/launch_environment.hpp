@@ -22,8 +22,9 @@ struct LaunchedProcess {
 /// Reads RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and _SIZE (OpenMPI), or SLURM_PROCID and
 /// SLURM_NTASKS, and MASTER_ADDR (this host's loopback address unless given) and MASTER_PORT. PENSTOCK_PORT
 /// comes before MASTER_PORT. Where torchrun's own store listens on MASTER_PORT
-/// (TORCHELASTIC_USE_AGENT_STORE), the next port is taken. Nothing when no launcher started this process:
-/// there is no rank, or the only one of Slurm. Error: which variable is missing or wrong.
+/// (TORCHELASTIC_USE_AGENT_STORE), the next port is taken. PENSTOCK_SECRET is the job's secret. Nothing when
+/// no launcher started this process: there is no rank, or the only one of Slurm. Error: which variable is
+/// missing or wrong.
 tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment);
 
 /// The port after the coordinator's, for what else rank 0 listens on. Error: 65535 is the last one.

@@ -4,14 +4,12 @@
 //   coordinator (rank 0's process)  <- hello, digest, progress, times --  worker 0 .. K-1
 //                                   -- go, verdict, end              ->
 //
-// Children are forked before the coordinator opens anything, so that they inherit none of its sockets; they
-// learn its port through a pipe.
+// Forked ranks are connected by socket pairs, which nobody else can reach; launched ones by TCP, where every
+// message proves that its sender knows the job's secret.
 
 #include "backend/process/process_execution.hpp"
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,7 +21,8 @@
 #include "backend/executor/module_family.hpp"
 #include "backend/process/child_processes.hpp"
 #include "backend/process/coordinator.hpp"
-#include "backend/process/socket_loop.hpp"
+#include "backend/process/rank_sockets.hpp"
+#include "backend/process/socket_transport.hpp"
 #include "backend/process/worker.hpp"
 
 namespace penstock {
@@ -37,20 +36,21 @@ tl::unexpected<ExecutionError> failed(std::string message) {
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     const ProcessExecution& execution) {
-  PortPipe port;  // children that come before the coordinator inherit none of its sockets
-  if (!port.is_open()) return failed("cannot make a pipe");
+  const MostDescriptors many;
+  const std::vector<std::vector<std::int32_t>> peers = peers_of_ranks(execution.flat);
+  RankSockets sockets(peers);
   ChildProcesses children;
   for (std::int32_t rank = 0; rank < execution.flat.rank_count; ++rank) {
-    const auto started = children.start([&] {
-      const auto coordinator = port.read();
-      return coordinator && run_worker(execution, {rank, {.port = *coordinator}}) ? 0 : 1;
-    });
+    if (auto opened = sockets.open_for(rank); !opened) return failed(opened.error());
+    const auto started =
+        children.start([&] { return run_worker(execution, rank, sockets.take(rank)) ? 0 : 1; });
     if (!started) return failed(started.error());
+    sockets.close_ends_of(rank);
   }
-  Coordinator coordinator(execution, [&](std::int32_t rank) { return children.how_ended(rank); });
-  const auto listens = coordinator.listen({});
-  if (!listens) return failed(listens.error());
-  port.write(listens->port, execution.flat.rank_count);
+  Coordinator coordinator(execution,
+                          {.how_ended = [&](std::int32_t rank) { return children.how_ended(rank); },
+                           .is_suspended = [&](std::int32_t rank) { return children.is_suspended(rank); }});
+  coordinator.adopt(sockets.take_coordinators());
   auto runs = coordinator.run();
   children.end_all();
   return runs;
@@ -63,13 +63,13 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const Pro
     if (!ended) return tl::unexpected(std::move(ended.error()));
     return std::vector<ExecutedRun>{};
   }
-  Coordinator coordinator(execution, [](std::int32_t) { return std::optional<std::string>(); });
-  const auto listens = coordinator.listen(place.coordinator);
-  if (!listens) return failed(listens.error() + "; give all ranks another address or port");
+  Coordinator coordinator(execution, {});
+  const auto meeting = coordinator.listen(place);
+  if (!meeting) return failed(meeting.error());
   tl::expected<std::vector<ExecutedRun>, ExecutionError> runs;
   {
     const std::jthread coordinating([&] { runs = coordinator.run(); });
-    static_cast<void>(run_worker(execution, {0, *listens}));  // the coordinator's error says it too
+    static_cast<void>(run_worker(execution, *meeting));  // the coordinator's error says it too
   }
   return runs;
 }

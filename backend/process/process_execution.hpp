@@ -3,9 +3,11 @@
 // worker.hpp, who watches over them in coordinator.hpp.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
@@ -31,8 +33,8 @@ struct RankTransport {
   /// Of the messages that the rank accounts for (socket_transport.hpp, messages_of), when all have started.
   /// Throws Stopped.
   std::function<std::vector<MessageTime>()> own_times;
-  /// Gets the frames that peers' transports sent, on another thread; may be empty.
-  std::function<void(const Frame&)> receive{};
+  /// Gets the frames that a peer's transport sent, on another thread; may be empty.
+  std::function<void(std::int32_t peer, const Frame&)> receive{};
 };
 /// What a run's transport may use. References are good for the run.
 struct RankRun {
@@ -52,8 +54,10 @@ struct ProcessExecution {
   std::function<StageModules(std::int32_t rank, const Clock& clock)> modules;
   LinkPace pace{};
   const PayloadCodec* codec = nullptr;  ///< may be null where all payloads are null
-  double time_scale = 1;                ///< > 0, as of SteadyClock
-  std::int32_t runs = 1;                ///< of the whole program, one after the other
+  /// Of one payload, as the codec encodes it; a longer one ends its connection.
+  std::size_t most_payload_bytes = std::size_t{1} << 30;
+  double time_scale = 1;  ///< > 0, as of SteadyClock
+  std::int32_t runs = 1;  ///< of the whole program, one after the other
   /// A run has failed when a compute action takes longer, when no worker gets on for so long, or when a
   /// process gives no sign of life for so long. Host time, 10 ms or more.
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
@@ -77,6 +81,9 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
 struct ProcessPlace {
   std::int32_t rank = 0;
   Endpoint coordinator;  ///< where rank 0 listens for the others
+  /// That all processes of the job know; empty: rank 0 makes one and leaves it to this user's processes on
+  /// this host (job_secret.hpp).
+  std::string secret{};
 };
 /// Takes part as one rank. Rank 0 returns the runs, the others return none.
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const ProcessExecution& execution,

@@ -1,8 +1,11 @@
 #pragma once
-// Frames of bytes over TCP: listening, connecting and all reading and writing, done by whichever thread runs
-// the loop.
+// Frames of bytes between processes: listening, connecting and all reading and writing, done by whichever
+// thread runs the loop. Connections over TCP are taken from those alone that prove every chunk with the
+// job's secret (message_proof.hpp); socket pairs that were made before a fork need no proof, since nobody
+// else can reach them.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,12 +31,24 @@ std::string to_text(const Endpoint& endpoint);
 /// One connection of a loop.
 using ConnectionId = std::int32_t;
 
+/// Why a connection has closed.
+enum class Closing : std::uint8_t {
+  by_peer,      // or by the network
+  no_proof,     // what came was no proof of the secret
+  not_a_frame,  // longer than it may be, or no chunk at all
+};
+
 /// What a loop tells; called by the thread that runs it.
 struct SocketEvents {
   std::function<void(ConnectionId, Frame)> received;
-  /// The other side closed it, or what came was no frame. Once a connection.
-  std::function<void(ConnectionId)> closed;
+  /// Once a connection, and never of a stranger: somebody who connected here and has proved nothing.
+  std::function<void(ConnectionId, Closing)> closed;
+  /// How long the frame may be that begins with this first chunk of kChunkBytes.
+  std::function<std::size_t(ConnectionId, const Frame&)> most_bytes;
 };
+
+/// Frames travel in chunks of so many bytes; only the last one is shorter.
+inline constexpr std::size_t kChunkBytes = 65'536;
 
 /// All but run_until() may be called from any thread. Its destruction closes all connections, whatever waits
 /// to be written.
@@ -44,11 +59,17 @@ class SocketLoop {
   SocketLoop& operator=(const SocketLoop&) = delete;
   ~SocketLoop();
 
-  /// Accepts connections from now on. Port 0: any free one. Returns where it listens.
-  tl::expected<Endpoint, std::string> listen(const Endpoint& where);
+  /// Both ends of every TCP connection must have the same one. Before the loop first runs.
+  void prove_with(std::string secret);
+  /// Takes the address. Port 0: any free one. Returns where listen() will listen.
+  tl::expected<Endpoint, std::string> bind(const Endpoint& where);
+  /// Accepts connections from now on. After bind().
+  tl::expected<void, std::string> listen();
   /// Tries until `until` while nobody listens there.
   tl::expected<ConnectionId, std::string> connect(const Endpoint& to,
                                                   std::chrono::steady_clock::time_point until);
+  /// One end of a socket pair, which is the loop's from now on.
+  ConnectionId adopt(int descriptor);
   /// This host's address on a connection that connect() made.
   std::string local_address(ConnectionId connection) const;
 
@@ -61,6 +82,8 @@ class SocketLoop {
   void run_until(std::chrono::steady_clock::time_point until);
   /// Makes run_until() return.
   void interrupt();
+  /// How many have connected here, proved nothing and been turned away.
+  std::int64_t strangers() const;
 
  private:
   struct Parts;

@@ -141,11 +141,21 @@ Payload SocketTransport::take(std::int32_t message) {
   return payload_of(bytes);
 }
 
-void SocketTransport::receive(const Frame& frame) {
+/// Of a transfer between these two ranks, or of a collective of both.
+static bool is_sent_by(const FlatProgram& flat, const FlatMessage& message, std::int32_t peer,
+                       std::int32_t to) {
+  if (message.recv != kNone) return message.from_rank == peer && message.to_rank == to;
+  const std::vector<std::int32_t> members = members_of(flat, message);
+  return std::ranges::find(members, peer) != members.end() && std::ranges::find(members, to) != members.end();
+}
+
+void SocketTransport::receive(std::int32_t peer, const Frame& frame) {
   const auto view = unpacked(frame);
-  if (!view || view->header.run != parts_.run) return;
+  if (!view || view->header.run != parts_.run || view->header.from_rank != peer) return;
   const DataHeader& header = view->header;
   if (header.message < 0 || index(header.message) >= states_.size()) return;
+  if (header.start_ns < 0 || header.end_ns < 0) return;
+  if (!is_sent_by(parts_.flat, flat_of(header.message), peer, parts_.rank)) return;
   const std::scoped_lock lock(mutex_);
   Frame bytes(view->payload.begin(), view->payload.end());
   if (flat_of(header.message).recv == kNone) {

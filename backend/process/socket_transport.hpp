@@ -51,8 +51,8 @@ class SocketTransport : public Transport {
   void stop() override;
   MessageTime time_of(std::int32_t message) const override;
 
-  /// A frame that a peer's transport sent.
-  void receive(const Frame& frame);
+  /// A frame that a peer's transport sent. What is not that peer's to send is left out.
+  void receive(std::int32_t peer, const Frame& frame);
   /// Of the messages that this rank accounts for, when all have started. Throws Stopped.
   std::vector<MessageTime> own_times();
 

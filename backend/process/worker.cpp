@@ -8,19 +8,22 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -37,7 +40,10 @@
 #include "backend/executor/transport.hpp"
 #include "backend/executor/watchdog.hpp"
 #include "backend/process/control_message.hpp"
+#include "backend/process/data_frame.hpp"
+#include "backend/process/job_secret.hpp"
 #include "backend/process/process_execution.hpp"
+#include "backend/process/rank_sockets.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/socket_transport.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -54,25 +60,51 @@ using std::chrono::steady_clock;
 
 class Worker {
  public:
-  Worker(const ProcessExecution& execution, const ProcessPlace& place)
+  Worker(const ProcessExecution& execution, std::int32_t rank)
       : execution_(execution),
         flat_(execution.flat),
-        place_(place),
-        until_(steady_clock::now() + execution.patience),
+        sizes_(flat_),
+        rank_(rank),
+        digest_(digest(execution.program)),
         progress_(index(flat_.rank_count)),
         watchdog_(flat_, progress_, execution.deadline),
-        peers_(peers_of_ranks(flat_)[index(place.rank)]),
+        peers_(peers_of_ranks(flat_)[index(rank)]),
         loop_({.received = [this](ConnectionId from, const Frame& frame) { received(from, frame); },
-               .closed = [this](ConnectionId connection) { closed(connection); }}) {}
+               .closed = [this](ConnectionId connection, Closing why) { closed(connection, why); },
+               .most_bytes =
+                   [this](ConnectionId from, const Frame& begun) {
+                     return from == coordinator_ ? most_bytes_of(begun, sizes_) : most_data_bytes();
+                   }}) {}
 
-  tl::expected<void, ExecutionError> run() {
-    auto coordinator = loop_.connect(place_.coordinator, until_);
+  tl::expected<void, ExecutionError> run(RankEnds ends) {
+    coordinator_ = loop_.adopt(ends.coordinator.release());
+    for (auto& [peer, end] : ends.peers) {
+      links_[peer] = loop_.adopt(end.release());
+      peer_of_link_[links_[peer]] = peer;
+    }
+    return take_part({});
+  }
+
+  tl::expected<void, ExecutionError> run(const ProcessPlace& place) {
+    auto coordinator = loop_.connect(place.coordinator, steady_clock::now() + execution_.patience);
     if (!coordinator) return tl::unexpected(unreachable(coordinator.error()));
     coordinator_ = *coordinator;
-    heard_ns_ = host_now_ns();
-    const auto data = loop_.listen({.address = loop_.local_address(coordinator_), .port = 0});
+    // Not before somebody listens there, who has left the secret by then.
+    const auto secret = place.secret.empty() ? left_secret(place.coordinator.port) : place.secret;
+    if (!secret) return tl::unexpected(without_secret(place.coordinator, secret.error()));
+    loop_.prove_with(*secret);
+    const auto data = loop_.bind({.address = loop_.local_address(coordinator_), .port = 0});
     if (!data) return tl::unexpected(unreachable(data.error()));
-    join(*data);  // before the thread reports anything
+    if (const auto listens = loop_.listen(); !listens) return tl::unexpected(unreachable(listens.error()));
+    return take_part(*data);
+  }
+
+ private:
+  // --- the caller's thread ------------------------------------------------------------------------
+
+  tl::expected<void, ExecutionError> take_part(const Endpoint& data) {
+    heard_ns_ = host_now_ns();
+    join(data);  // before the thread reports anything
     const std::jthread moving([this](const std::stop_token& stop) { move_frames(stop); });
     try {
       meet_peers();
@@ -80,6 +112,8 @@ class Worker {
       while (const auto number = next_run()) run_once(*number, make);
       return {};
     } catch (const Stopped&) {  // NOLINT(bugprone-empty-catch): the verdict says why
+    } catch (const std::bad_alloc&) {
+      give_up("it has too little memory");
     } catch (const std::exception& error) {
       give_up(error.what());
     } catch (...) {
@@ -89,21 +123,31 @@ class Worker {
     return tl::unexpected(*verdict_);
   }
 
- private:
-  // --- the caller's thread ------------------------------------------------------------------------
+  ExecutionError error_at_start(const std::string& what) const {
+    return {.rank = rank_, .action = "the start", .message = fmt::format("rank {}: {}", rank_, what)};
+  }
 
   ExecutionError unreachable(const std::string& why) const {
-    return {.rank = place_.rank,
-            .action = "the start",
-            .message = fmt::format("rank {}: waited {:g} s for the coordinator: {}", place_.rank,
-                                   std::chrono::duration<double>(execution_.patience).count(), why)};
+    return error_at_start(fmt::format("waited {:g} s for the coordinator: {}",
+                                      std::chrono::duration<double>(execution_.patience).count(), why));
+  }
+
+  ExecutionError without_secret(const Endpoint& coordinator, const std::string& why) const {
+    return error_at_start(fmt::format(
+        "who listens on {} has left no secret for this job's ranks: {}; start all ranks on one host as one "
+        "user, or give them the same PENSTOCK_SECRET",
+        to_text(coordinator), why));
+  }
+
+  std::size_t most_data_bytes() const {
+    return sizeof(DataHeader) + (execution_.codec == nullptr ? 0 : execution_.most_payload_bytes);
   }
 
   void join(const Endpoint& data) {
-    say(Hello{.rank = place_.rank,
+    say(Hello{.rank = rank_,
               .process_id = getpid(),
-              .digest = digest(execution_.program),
-              .boot_id = boot_id(),
+              .digest = digest_,
+              .boot_id = data.port == 0 ? "" : boot_id(),  // forked ranks are where their parent is
               .data = data});
   }
 
@@ -113,14 +157,14 @@ class Worker {
     clock_ = std::make_unique<SteadyClock>(execution_.time_scale,
                                            steady_clock::time_point(nanoseconds(welcome.origin_ns)));
     for (const std::int32_t peer : peers_) {
-      if (peer > place_.rank) continue;
+      if (peer > rank_ || links_.contains(peer)) continue;
       const auto link =
           loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience);
       if (!link) throw std::runtime_error(fmt::format("no connection to rank {}: {}", peer, link.error()));
-      loop_.send(*link, encoded(Greeting{place_.rank, welcome.token}));
+      loop_.send(*link, encoded(Greeting{rank_}));
       const std::scoped_lock lock(mutex_);
       links_[peer] = *link;
-      link_ids_.insert(*link);
+      peer_of_link_[*link] = peer;
     }
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return verdict_ || links_.size() == peers_.size(); });
@@ -138,7 +182,7 @@ class Worker {
 
   MakeRankTransport transport_maker() {
     if (!execution_.transport) return [this](const RankRun& run) { return over_sockets(run); };
-    return execution_.transport(place_.rank, [this] { return stop_.stop_requested(); });
+    return execution_.transport(rank_, [this] { return stop_.stop_requested(); });
   }
 
   RankTransport over_sockets(const RankRun& run) const {
@@ -146,17 +190,18 @@ class Worker {
                                                                           .pace = execution_.pace,
                                                                           .clock = run.clock,
                                                                           .codec = execution_.codec,
-                                                                          .rank = place_.rank,
+                                                                          .rank = rank_,
                                                                           .run = run.run,
                                                                           .send = run.send});
     SocketTransport& transport = *sockets;
-    return {.transport = std::move(sockets),
-            .own_times = [&transport] { return transport.own_times(); },
-            .receive = [&transport](const Frame& frame) { transport.receive(frame); }};
+    return {
+        .transport = std::move(sockets),
+        .own_times = [&transport] { return transport.own_times(); },
+        .receive = [&transport](std::int32_t peer, const Frame& frame) { transport.receive(peer, frame); }};
   }
 
   void run_once(std::int32_t number, const MakeRankTransport& make) {
-    StageModules modules = execution_.modules(place_.rank, *clock_);
+    StageModules modules = execution_.modules(rank_, *clock_);
     RankTransport transport =
         make({.run = number, .clock = *clock_, .send = [this](std::int32_t peer, Frame frame) {
                 loop_.send(links_.at(peer), std::move(frame));
@@ -176,17 +221,17 @@ class Worker {
                 .transport = *transport.transport,
                 .clock = *clock_,
                 .queues = queues},
-               place_.rank, times, progress_[index(place_.rank)])
+               rank_, times, progress_[index(rank_)])
         .run(stop_.get_token());
     Done done = done_of(number, times, transport.own_times());
-    if (execution_.finished) done.account = execution_.finished(place_.rank, modules);
+    if (execution_.finished) done.account = execution_.finished(rank_, modules);
     say(done);
   }
 
   Done done_of(std::int32_t number, const ProgramTimes& times,
                const std::vector<MessageTime>& messages) const {
-    const std::int32_t begin = flat_.rank_begin[index(place_.rank)];
-    const std::int32_t end = flat_.rank_begin[index(place_.rank) + 1];
+    const std::int32_t begin = flat_.rank_begin[index(rank_)];
+    const std::int32_t end = flat_.rank_begin[index(rank_) + 1];
     Done done{.run = number,
               .start = {times.start.begin() + begin, times.start.begin() + end},
               .end = {times.end.begin() + begin, times.end.begin() + end},
@@ -201,7 +246,7 @@ class Worker {
   }
 
   void stand_at_start() {
-    Progress& progress = progress_[index(place_.rank)];
+    Progress& progress = progress_[index(rank_)];
     progress.since_ns = host_now_ns();
     progress.position = kNone;
     progress.waits_for = kNone;
@@ -221,7 +266,7 @@ class Worker {
     say(Failed{report(), what});
     std::unique_lock lock(mutex_);
     const bool judged = changed_.wait_for(lock, execution_.deadline, [this] { return verdict_.has_value(); });
-    if (!judged) verdict_ = watchdog_.failure_of(place_.rank, what);
+    if (!judged) verdict_ = watchdog_.failure_of(rank_, what);
   }
 
   // --- both threads -------------------------------------------------------------------------------
@@ -229,7 +274,7 @@ class Worker {
   void say(const ControlMessage& message) { loop_.send(coordinator_, encoded(message)); }
 
   Report report() const {
-    const Progress& progress = progress_[index(place_.rank)];
+    const Progress& progress = progress_[index(rank_)];
     const Ns now = host_now_ns();
     Report report{.position = progress.position, .waits_for = progress.waits_for, .at_ns = now};
     report.since_ns = progress.since_ns;  // read last, as Progress wants it
@@ -248,12 +293,23 @@ class Worker {
   // --- the thread that moves frames -----------------------------------------------------------------
 
   void move_frames(const std::stop_token& stopped) {
+    try {
+      move_frames_until(stopped);
+    } catch (const std::exception& error) {
+      stop(watchdog_.failure_of(rank_, error.what()));
+    }
+  }
+
+  void move_frames_until(const std::stop_token& stopped) {
     const std::stop_callback wake(stopped, [this] { loop_.interrupt(); });
     const nanoseconds period = report_period(execution_.deadline);
     auto next = steady_clock::now();
     while (!stopped.stop_requested()) {
-      if (steady_clock::now() >= next) {
-        next = steady_clock::now() + period;
+      const auto now = steady_clock::now();
+      // This process was suspended: it could hear nobody, and the coordinator judges.
+      if (now - next > execution_.deadline) heard_ns_ = host_now_ns();
+      if (now >= next) {
+        next = now + period;
         tick();
       }
       loop_.run_until(next);
@@ -263,55 +319,45 @@ class Worker {
   void tick() {
     say(report());
     if (host_now_ns() - heard_ns_ <= execution_.deadline.count()) return;
-    stop(watchdog_.failure_of(place_.rank,
-                              fmt::format("the coordinator gave no sign of life for {:g} s",
-                                          std::chrono::duration<double>(execution_.deadline).count())));
+    stop(
+        watchdog_.failure_of(rank_, fmt::format("the coordinator gave no sign of life for {:g} s",
+                                                std::chrono::duration<double>(execution_.deadline).count())));
   }
 
   /// False when it is not from a peer's transport.
   bool deliver(ConnectionId from, const Frame& frame) {
     const std::scoped_lock lock(mutex_);
-    if (!link_ids_.contains(from)) return false;
-    if (transport_ != nullptr && transport_->receive) transport_->receive(frame);
+    const auto link = peer_of_link_.find(from);
+    if (link == peer_of_link_.end()) return false;
+    if (transport_ != nullptr && transport_->receive) transport_->receive(link->second, frame);
     return true;
   }
 
   void received(ConnectionId from, const Frame& frame) {
     if (deliver(from, frame)) return;
-    auto message = decoded(frame);
+    auto message = decoded(frame, sizes_);
     if (from != coordinator_) {
       const auto* greeting = message ? std::get_if<Greeting>(&*message) : nullptr;
       greeting == nullptr ? loop_.close(from) : greet(from, *greeting);
       return;
     }
     heard_ns_ = host_now_ns();
+    has_heard_ = true;
     if (message) std::visit([this](auto& told) { hear(std::move(told)); }, *message);
   }
 
-  /// A peer may have heard of this rank before it is told who its peers are.
   void greet(ConnectionId from, const Greeting& greeting) {
     const std::scoped_lock lock(mutex_);
-    if (!token_) {
-      early_.emplace_back(from, greeting);
-    } else if (greeting.token != *token_ || links_.contains(greeting.rank) ||
-               !std::ranges::binary_search(peers_, greeting.rank)) {
+    if (links_.contains(greeting.rank) || !std::ranges::binary_search(peers_, greeting.rank)) {
       loop_.close(from);
     } else {
       links_[greeting.rank] = from;
-      link_ids_.insert(from);
+      peer_of_link_[from] = greeting.rank;
       changed_.notify_all();
     }
   }
 
-  void hear(Welcome&& welcome) {
-    {
-      const std::scoped_lock lock(mutex_);
-      token_ = welcome.token;
-      welcome_ = std::move(welcome);
-      changed_.notify_all();
-    }
-    for (const auto& [from, greeting] : std::exchange(early_, {})) greet(from, greeting);
-  }
+  void hear(Welcome&& welcome) { keep(welcome_, welcome); }
   void hear(Prepare&& prepare) { keep(prepare_, prepare); }
   void hear(Go&& go) { keep(go_, go); }
   void hear(Verdict&& verdict) { stop(verdict.error); }
@@ -327,9 +373,16 @@ class Worker {
   }
 
   /// A peer that has gone is for the coordinator to judge.
-  void closed(ConnectionId connection) {
-    if (connection == coordinator_) {
-      stop(watchdog_.failure_of(place_.rank, "the coordinator has gone"));
+  void closed(ConnectionId connection, Closing why) {
+    if (connection != coordinator_) return;
+    const bool never_met = !has_heard_;
+    if (why == Closing::by_peer && !never_met) {
+      stop(watchdog_.failure_of(rank_, "the coordinator has gone"));
+    } else {
+      stop(
+          error_at_start("the coordinator turned this process away, or is no coordinator: do all ranks have "
+                         "the same user and "
+                         "PENSTOCK_SECRET?"));
     }
   }
 
@@ -352,8 +405,9 @@ class Worker {
 
   const ProcessExecution& execution_;
   const FlatProgram& flat_;
-  ProcessPlace place_;
-  steady_clock::time_point until_;
+  ProgramSizes sizes_;
+  std::int32_t rank_;
+  std::string digest_;              // made before anybody waits for it
   std::vector<Progress> progress_;  // by rank; only this rank's is written
   Watchdog watchdog_;
   std::vector<std::int32_t> peers_;
@@ -362,13 +416,12 @@ class Worker {
   std::stop_source stop_;
 
   std::atomic<Ns> heard_ns_ = 0;  // host time of the coordinator's last sign of life
-  std::vector<std::pair<ConnectionId, Greeting>> early_{};  // of the thread that moves frames
+  bool has_heard_ = false;        // of the coordinator; of the thread that moves frames
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<std::int32_t, ConnectionId> links_;  // by peer; complete before the first run, then only read
-  std::set<ConnectionId> link_ids_;
-  std::optional<std::uint64_t> token_;
+  std::map<ConnectionId, std::int32_t> peer_of_link_;
   std::optional<Welcome> welcome_;
   std::optional<Prepare> prepare_;
   std::optional<Go> go_;
@@ -382,11 +435,20 @@ class Worker {
 
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, const ProcessPlace& place) {
   wake_this_thread_promptly();
-  return Worker(execution, place).run();
+  return Worker(execution, place.rank).run(place);
+}
+
+tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, std::int32_t rank,
+                                              RankEnds ends) {
+  wake_this_thread_promptly();
+  return Worker(execution, rank).run(std::move(ends));
 }
 
 std::string boot_id() {
+  errno = 0;
   std::ifstream file("/proc/sys/kernel/random/boot_id");
+  if (errno == EMFILE || errno == ENFILE)
+    throw std::system_error(errno, std::generic_category(), "the boot id");
   std::string id;
   if (std::getline(file, id) && !id.empty()) return id;
   std::array<char, 256> name{};

@@ -5,9 +5,14 @@
 
 #include "cli/commands/baseline_check.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstddef>
+#include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -15,19 +20,18 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
+#include "cli/commands/baseline_output.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "report/print/units.hpp"
 #include "sim/baseline/baseline.hpp"
 
 namespace penstock {
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 fs::path directory_of(const std::string& baseline) { return fs::path(baseline).parent_path(); }
@@ -47,6 +51,12 @@ auto entry_of(const Baseline& baseline, const std::string& name) {
 /// The entries that the command names, all when it names none.
 tl::expected<Baseline, Failure> chosen_entries(const Baseline& baseline, const BaselineFlags& flags,
                                                const std::vector<std::string>& scenarios) {
+  if (baseline.entries.empty()) {
+    return bad_input(fmt::format(
+        "{}: entries: expected at least one, got []; a check of nothing would always pass (--update with "
+        "scenarios adds them)",
+        flags.file));
+  }
   if (scenarios.empty()) return baseline;
   Baseline chosen{.tolerance = baseline.tolerance, .entries = {}};
   for (const std::string& scenario : scenarios) {
@@ -72,68 +82,47 @@ tl::expected<Baseline, Failure> existing_or_new(const BaselineFlags& flags,
   return *std::move(baseline);
 }
 
+/// Whoever else updates a baseline of that folder meanwhile waits: what they add is not lost.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder)
+      : descriptor_(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    // Where locks are not supported, updates are as they would be without one.
+    while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) continue;
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+
+ private:
+  int descriptor_;
+};
+
 Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios) {
-  auto baseline = existing_or_new(flags, scenarios);
-  if (!baseline) return tl::unexpected(baseline.error());
   const fs::path directory = directory_of(flags.file);
+  const FolderLock alone(directory);
+  const auto before = existing_or_new(flags, scenarios);
+  if (!before) return tl::unexpected(before.error());
+  Baseline listed = *before;
+  listed.holds_programs |= flags.programs;
   for (const std::string& scenario : scenarios) {
     const std::string name = entry_name(scenario, directory);
-    if (entry_of(*baseline, name) == baseline->entries.end())
-      baseline->entries.push_back({name, std::nullopt});
+    if (entry_of(listed, name) == listed.entries.end())
+      listed.entries.push_back({.scenario = name, .figures = std::nullopt});
   }
-  const auto measured = updated(*baseline, directory);
+  if (listed.entries.empty())
+    return bad_input(fmt::format("{}: has no entries, and no scenario was given to add", flags.file));
+  const auto measured = updated(listed, directory);
   if (!measured) return bad_input(measured.error());
   if (auto written = write_file(flags.file, to_json(*measured)); !written)
     return tl::unexpected(written.error());
-  const std::string line = fmt::format(
-      "{}: figures of {} written\n", flags.file,
-      measured->entries.size() == 1 ? "1 scenario" : fmt::format("{} scenarios", measured->entries.size()));
-  if (auto written = write_stdout(line); !written) return tl::unexpected(written.error());
+  const std::string text = accepted_text(accepted_by(*before, *measured)) +
+                           fmt::format("{}: figures of {} written\n", flags.file,
+                                       format_count(std::ssize(measured->entries), "scenario"));
+  if (auto written = write_stdout(text); !written) return tl::unexpected(written.error());
   return ExitCode::ok;
-}
-
-std::string line_of(const BaselineFinding& finding) {
-  return fmt::format("    {} {}: expected {}, is {}\n", finding.failed ? "FAIL" : "note", finding.figure,
-                     finding.expected, finding.actual);
-}
-
-std::string text_of(const std::vector<BaselineVerdict>& verdicts) {
-  std::string text;
-  for (const BaselineVerdict& verdict : verdicts) {
-    const bool unchanged = !verdict.error && verdict.findings.empty();
-    text += fmt::format("{:<8} {}\n",
-                        verdict.failed() ? "FAILED"
-                        : unchanged      ? "ok"
-                                         : "changed",
-                        verdict.scenario);
-    if (verdict.error) text += fmt::format("    {}\n", *verdict.error);
-    for (const BaselineFinding& finding : verdict.findings) text += line_of(finding);
-  }
-  const auto failed = std::ranges::count_if(verdicts, &BaselineVerdict::failed);
-  return text + fmt::format("{} of {} within tolerance\n", verdicts.size() - static_cast<std::size_t>(failed),
-                            verdicts.size());
-}
-
-Json json_of(const BaselineFinding& finding) {
-  return {{"figure", finding.figure},
-          {"expected", finding.expected},
-          {"actual", finding.actual},
-          {"failed", finding.failed}};
-}
-
-std::string json_of(const std::vector<BaselineVerdict>& verdicts) {
-  Json entries = Json::array();
-  for (const BaselineVerdict& verdict : verdicts) {
-    Json entry = {{"scenario", verdict.scenario}, {"failed", verdict.failed()}, {"findings", Json::array()}};
-    for (const BaselineFinding& finding : verdict.findings) entry["findings"].push_back(json_of(finding));
-    entry["error"] = verdict.error ? Json(*verdict.error) : Json(nullptr);
-    entries.push_back(std::move(entry));
-  }
-  const Json document = {{"schema_version", 1},
-                         {"kind", "baseline_check"},
-                         {"passed", std::ranges::none_of(verdicts, &BaselineVerdict::failed)},
-                         {"entries", std::move(entries)}};
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
@@ -147,9 +136,11 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
     if (auto written = write_file(flags.junit, to_junit(verdicts)); !written)
       return tl::unexpected(written.error());
   }
-  const std::vector<OutputForm> forms = {{".json", [&] { return json_of(verdicts); }},
-                                         {".txt", [&] { return text_of(verdicts); }}};
-  const std::string text = output.json ? json_of(verdicts) : text_of(verdicts);
+  const std::vector<OutputForm> forms = {{".json", [&] { return verdicts_json(verdicts); }},
+                                         {".txt", [&] { return verdicts_text(verdicts); }},
+                                         {".md", [&] { return verdicts_markdown(verdicts); }}};
+  const std::string text = output.json ? verdicts_json(verdicts) : verdicts_text(verdicts);
+  if (auto told = tell_github(verdicts, flags.file); !told) return tl::unexpected(told.error());
   if (auto written = write_answer(output, forms, text); !written) return tl::unexpected(written.error());
   return std::ranges::any_of(verdicts, &BaselineVerdict::failed) ? ExitCode::check_failed : ExitCode::ok;
 }

@@ -13,10 +13,11 @@ struct BaselineFlags {
   std::string file;  ///< empty: no baseline was asked for
   std::string junit;
   bool update = false;
+  bool programs = false;  ///< with `update`: the baseline holds its programs from now on
 };
 
 /// Compares all entries, or only those of `scenarios`; with `update` adds the scenarios and writes the file.
-/// Prints a line an entry and its findings below it.
+/// Prints a line an entry and its findings below it; an update prints what it accepts.
 Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                        const OutputFlags& output);
 

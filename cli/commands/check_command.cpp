@@ -38,6 +38,7 @@ struct CheckFlags {
 
 /// The programs' suffixes write the smallest failure.
 std::vector<std::string_view> suffixes(const CheckFlags& flags) {
+  if (!flags.baseline.file.empty()) return {".json", ".txt", ".md"};
   if (!flags.shown.smallest) return {".json", ".txt"};
   return {".json", ".txt", ".psched", ".csv"};
 }
@@ -75,8 +76,8 @@ Outcome check_one(const CheckFlags& flags) {
   if (flags.inputs.size() > 1)
     return bad_input("check: expected one scenario or program, or --baseline FILE for several");
   if (!flags.inputs.empty()) input.file = flags.inputs.front();
-  if (flags.baseline.update || !flags.baseline.junit.empty()) {
-    return bad_input("check: --update and --junit need --baseline FILE");
+  if (flags.baseline.update || flags.baseline.programs || !flags.baseline.junit.empty()) {
+    return bad_input("check: --update, --programs and --junit need --baseline FILE");
   }
   const auto scenario = scenario_of(input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -106,6 +107,8 @@ Outcome run_check(const CheckFlags& flags) {
         "check: --baseline compares files as they are: leave the flags of schedule, channels and findings "
         "out");
   }
+  if (flags.baseline.programs && !flags.baseline.update)
+    return bad_input("check: --programs says what --update writes: give both");
   return check_baseline(flags.baseline, flags.inputs, flags.output);
 }
 
@@ -139,12 +142,17 @@ Command check_command(CLI::App& root) {
       .group(group)
       .type_name("FILE");
   app.add_flag("--update", flags->baseline.update,
-               "write today's figures to the baseline, with the given scenarios added to its list")
+               "write today's figures to the baseline, with the given scenarios added to its list, and print "
+               "what that accepts")
+      .group(group);
+  app.add_flag("--programs", flags->baseline.programs,
+               "with --update: hold the programs and their longest paths, too, so that a failure says what "
+               "changed and where")
       .group(group);
   app.add_option("--junit", flags->baseline.junit, "also write the comparison as JUnit XML")
       .group(group)
       .type_name("FILE");
-  add_output_flags(app, flags->output, ".json .txt, with --shrink .psched .csv");
+  add_output_flags(app, flags->output, ".json .txt, with --baseline .md, with --shrink .psched .csv");
   app.footer(
       "Examples:\n"
       "  penstock check --schedule zb-h1 --pp-size 4 --num-microbatches 8 --channel pair --shrink\n"

@@ -55,7 +55,7 @@ PaceOfLinks pace_of_links(const Experiment& experiment) {
 ExitCode exit_code_of(RunFault fault) {
   switch (fault) {
     case RunFault::failed:
-      return ExitCode::internal_error;
+      return ExitCode::run_failed;
     case RunFault::invalid:
       return ExitCode::check_failed;
     case RunFault::bad_input:

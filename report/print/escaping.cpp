@@ -1,16 +1,81 @@
 // What stands between a user's text (names of files, layers, devices) and a form with a grammar of its own.
 // XML's five characters become entities and control characters, which XML 1.0 cannot hold even as entities,
-// become '?'; JSON strings are nlohmann-json's, with bytes that are no UTF-8 replaced; CSV fields are quoted
-// as RFC 4180 has it.
+// become '?'; JSON strings are nlohmann-json's; CSV fields are quoted as RFC 4180 has it. Bytes that are no
+// UTF-8 (Unicode 15, table 3-7: neither longer than needed nor a half of a pair) become U+FFFD everywhere.
 
 #include "report/print/escaping.hpp"
 
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace penstock {
 namespace {
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
+
+struct Character {
+  std::size_t size = 1;
+  std::uint32_t code = 0;
+  bool is_valid = true;
+};
+
+/// The first character of a text that is not empty.
+Character first_of(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
+  };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {.size = 1, .code = lead};
+  const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < size) return {.is_valid = false};
+  std::uint32_t code = lead & (0x7fU >> size);
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return {.is_valid = false};
+    code = (code << 6U) | (byte(i) & 0x3fU);
+  }
+  const bool is_half = code >= 0xd800 && code <= 0xdfff;
+  if (code < kLeast[size] || code > 0x10ffff || is_half) return {.is_valid = false};
+  return {.size = size, .code = code};
+}
+
+/// C0 and C1 controls, DEL, and what overrides the direction of writing.
+bool is_control(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x202a && code <= 0x202e) ||
+         (code >= 0x2066 && code <= 0x2069);
+}
+
+/// How long the colour (ESC [ digits and semicolons m) is that the text begins with; 0: none.
+std::size_t colour_size(std::string_view text) {
+  if (!text.starts_with("\x1b[")) return 0;
+  const std::size_t end = text.find_first_not_of("0123456789;", 2);
+  return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
+}
+
+/// How much of the text's beginning stays as it is.
+std::size_t plain_size(std::string_view text) {
+  if (text.front() == '\n' || text.front() == '\t') return 1;
+  if (text.starts_with("\r\n")) return 2;
+  if (const std::size_t colour = colour_size(text); colour > 0) return colour;
+  const Character first = first_of(text);
+  return first.is_valid && !is_control(first.code) ? first.size : 0;
+}
+
+bool is_formula(std::string_view text) {
+  if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
+  double number = 0;
+  const std::string_view digits = text.substr(text.front() == '+' ? 1 : 0);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error != std::errc{} || end != digits.data() + digits.size();
+}
 
 bool is_forbidden_in_xml(char c) {
   return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
@@ -40,10 +105,36 @@ void append_xml(std::string& out, char c) {
 
 }  // namespace
 
+std::string shown_text(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view rest = text.substr(at);
+    if (const std::size_t plain = plain_size(rest); plain > 0) {
+      out += rest.substr(0, plain);
+      at += plain;
+      continue;
+    }
+    const Character first = first_of(rest);
+    if (first.is_valid) {
+      out += first.code < 0x100 ? fmt::format("\\x{:02x}", first.code) : fmt::format("\\u{:04x}", first.code);
+    } else {
+      out += kReplacement;
+    }
+    at += first.size;
+  }
+  return out;
+}
+
 std::string xml_escaped(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (const char c : text) append_xml(out, c);
+  for (std::size_t at = 0; at < text.size();) {
+    const Character next = first_of(text.substr(at));
+    if (!next.is_valid) out += kReplacement;
+    for (std::size_t i = 0; next.is_valid && i < next.size; ++i) append_xml(out, text[at + i]);
+    at += next.size;
+  }
   return out;
 }
 
@@ -52,6 +143,7 @@ std::string json_quoted(std::string_view text) {
 }
 
 std::string csv_field(std::string_view text) {
+  if (is_formula(text)) return csv_field(fmt::format("'{}", text));
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string out = "\"";
   for (const char c : text) {

@@ -17,11 +17,13 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "report/result/result.hpp"
+#include "report/result/result_invariants.hpp"
 #include "report/timeline/arrivals.hpp"
 #include "report/timeline/holdings.hpp"
 #include "report/timeline/stage_unit_table.hpp"
@@ -240,6 +242,7 @@ Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts)
                 .timeline = {}};
   result.ranks.reserve(ranks.size());
   for (RankFigures& rank : ranks) result.ranks.push_back(std::move(rank.report));
+  if (const auto broken = broken_invariant(result)) throw std::logic_error(*broken);
   return result;
 }
 

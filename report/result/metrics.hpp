@@ -49,7 +49,7 @@ RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& ed
 RankFigures compute_times_of(Spans spans);
 
 /// The whole result but for its timeline, of the figures of all ranks. Definitions: BubbleReport and
-/// ThroughputReport.
+/// ThroughputReport. Throws std::logic_error where a figure cannot be (result_invariants.hpp).
 Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts);
 /// The same with the timeline, whose figures these are.
 Result summarize(Timeline timeline, RunFacts facts);

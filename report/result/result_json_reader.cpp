@@ -18,6 +18,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
+#include "report/result/result_invariants.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
@@ -339,7 +340,7 @@ tl::expected<Result, std::string> result_from_json(std::string_view text, std::s
   SortedJson document;
   try {
     document = SortedJson::parse(text);
-  } catch (const SortedJson::parse_error& error) {
+  } catch (const SortedJson::exception& error) {  // also of a number that no double holds
     const std::string_view what = error.what();
     const std::size_t prefix = what.find("] ");
     return tl::unexpected(fmt::format("{}: not JSON: {}", file,
@@ -352,6 +353,9 @@ tl::expected<Result, std::string> result_from_json(std::string_view text, std::s
   }
   Result result = read_result(ObjectReader(document, "", fault));
   if (!fault.message.empty()) return tl::unexpected(fmt::format("{}: {}", file, fault.message));
+  if (const auto broken = broken_invariant(result)) {
+    return tl::unexpected(fmt::format("{}: holds a result that cannot be: {}; make it anew", file, *broken));
+  }
   return result;
 }
 

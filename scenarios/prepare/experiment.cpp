@@ -6,6 +6,7 @@
 // A step may end with an error in words; what was assumed or scaled becomes a note of the experiment.
 
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/byte_range.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -211,6 +212,7 @@ tl::expected<Experiment, PrepareError> priced(const Scenario& scenario, const Re
   if (!costs) return bad_input(file, costs.error());
   auto cluster = build_cluster(scenario.cluster, program.rank_count());
   if (!cluster) return bad_input(file, cluster.error());
+  if (const auto fault = byte_fault(program, *costs)) return bad_input(file, *fault);
   if (const auto fault = time_fault(program, *costs, *cluster)) return bad_input(file, *fault);
   std::vector<std::string> notes =
       with_microbatch_notes(scenario.notes, scenario.model, program.microbatches);

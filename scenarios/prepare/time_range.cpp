@@ -83,8 +83,8 @@ std::optional<std::string> time_fault(const Program& program, const CostTable& c
       sum.add(static_cast<double>(stages[i].step_ns), updates, [&] { return fmt::format("{}STEP", stage); });
       const double replicas = static_cast<double>(program.placement.stages[i].ranks.size());
       if (replicas > 1) {
-        sum.add(transfer_ns(2 * (stages[i].gradients + stages[i].weights), cluster), updates * replicas,
-                [&] { return fmt::format("a reduction of stage {}", stage); });
+        sum.add(2 * (transfer_ns(stages[i].gradients, cluster) + transfer_ns(stages[i].weights, cluster)),
+                updates * replicas, [&] { return fmt::format("a reduction of stage {}", stage); });
       }
     }
     for (const EdgeCost& edge : edges) {

@@ -325,7 +325,12 @@ std::string document_to_yaml(const Node& document) {
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,
                                                       std::string_view name) {
   constexpr std::uintmax_t kLargest = 64U << 20U;
-  const auto failed = [&](std::string_view why) { return tl::unexpected(fmt::format("{}: {}", name, why)); };
+  // What should have been a name may be a whole file's text, which is nobody's to read in a log.
+  constexpr std::size_t kLongestName = 255;
+  const auto failed = [&](std::string_view why) {
+    const std::string_view line = name.substr(0, std::min(name.find('\n'), kLongestName));
+    return tl::unexpected(fmt::format("{}{}: {}", line, line.size() < name.size() ? "..." : "", why));
+  };
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found) return failed("the file does not exist");

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,17 +29,21 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/digest.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/baseline/longest_path.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
 namespace {
 
-std::map<ChannelModel, bool> hangs_of(const Experiment& experiment) {
-  std::map<ChannelModel, bool> hangs;
+/// The message of each channel model under which it hangs.
+std::map<ChannelModel, std::string> hangs_of(const Experiment& experiment) {
+  std::map<ChannelModel, std::string> hangs;
   for (const ChannelModel model : kChannelModels) {
     ChannelOptions options = experiment.channels;
     options.model = model;
-    hangs[model] = find_hang(experiment.program, options, experiment.costs).has_value();
+    if (auto hang = find_hang(experiment.program, options, experiment.costs))
+      hangs[model] = std::move(hang->message);
   }
   return hangs;
 }
@@ -141,16 +146,41 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
   }
 }
 
+void add_lines(std::vector<std::string>& lines, const std::string& text) {
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
+}
+
+/// The whole messages of what the findings name in one line.
+std::vector<std::string> problems_of(const BaselineFigures& expected, const Measurement& now) {
+  std::vector<std::string> lines;
+  add_lines(lines, now.problem);
+  for (const auto& [model, message] : now.hangs) {
+    const auto then = expected.hangs.find(model);
+    const bool is_new = then != expected.hangs.end() && !then->second;
+    if (is_new && message != now.problem) add_lines(lines, message);
+  }
+  return lines;
+}
+
+void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measurement& now) {
+  verdict.reasons = problems_of(*entry.figures, now);
+  if (!entry.held || verdict.findings.empty() || !now.run) return;
+  const auto lines = explanation_of(*entry.held, *now.run);
+  verdict.reasons.insert(verdict.reasons.end(), lines.begin(), lines.end());
+}
+
 BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
                            const std::filesystem::path& directory) {
   BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
-  const auto now = measure(directory / entry.scenario);
+  const auto now = measure(directory / entry.scenario, entry.held ? RunHeld::yes : RunHeld::no);
   if (!now) {
     verdict.error = now.error();
   } else if (!entry.figures) {
     verdict.error = "is listed without figures: measure it with `penstock check --baseline FILE --update`";
   } else {
     verdict.findings = findings_of(*entry.figures, *now, tolerance);
+    if (!verdict.findings.empty()) explain(verdict, entry, *now);
   }
   return verdict;
 }
@@ -161,7 +191,7 @@ bool BaselineVerdict::failed() const {
   return error.has_value() || std::ranges::any_of(findings, &BaselineFinding::failed);
 }
 
-tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario) {
+tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario, RunHeld held) {
   const auto loaded = load_scenario_or_program(scenario);
   if (!loaded) return tl::unexpected(loaded.error());
   const auto experiment = prepare(*loaded);
@@ -172,18 +202,22 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
     invalid.problem = experiment.error().message;
     return invalid;
   }
-  Measurement now{.figures = {.hangs = hangs_of(*experiment),
-                              .digest = digest(experiment->program),
-                              .forwards = forwards_of(experiment->program)},
-                  .problem = {}};
+  Measurement now{
+      .figures = {.digest = digest(experiment->program), .forwards = forwards_of(experiment->program)},
+      .problem = {},
+      .hangs = hangs_of(*experiment)};
+  for (const ChannelModel model : kChannelModels) now.figures.hangs[model] = now.hangs.contains(model);
   const auto result =
-      simulate(*experiment,
-               {.memory = {.samples = false}, .steady = SteadyState::skip, .timeline = TimelineKept::none});
-  if (result) {
-    now.figures.run = run_figures(*result);
-  } else {
+      simulate(*experiment, {.memory = {.samples = false},
+                             .steady = SteadyState::skip,
+                             .timeline = held == RunHeld::yes ? TimelineKept::all : TimelineKept::none});
+  if (held == RunHeld::yes) now.run = HeldRun{.program = to_text(experiment->program), .path = {}};
+  if (!result) {
     now.problem = result.error().message;
+    return now;
   }
+  now.figures.run = run_figures(*result);
+  if (now.run) now.run->path = longest_path(result->timeline, experiment->program);
   return now;
 }
 
@@ -217,14 +251,33 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
                                             const std::filesystem::path& directory) {
   Baseline now = baseline;
   for (BaselineEntry& entry : now.entries) {
-    auto measurement = measure(directory / entry.scenario);
+    auto measurement = measure(directory / entry.scenario, now.holds_programs ? RunHeld::yes : RunHeld::no);
     if (!measurement) {
       return tl::unexpected(measurement.error() +
                             "\nif it is gone for good, take its entry out of the baseline");
     }
     entry.figures = std::move(measurement->figures);
+    entry.held = std::move(measurement->run);
   }
   return now;
+}
+
+std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline& after) {
+  std::vector<BaselineVerdict> verdicts;
+  for (const BaselineEntry& entry : after.entries) {
+    const auto then = std::ranges::find(before.entries, entry.scenario, &BaselineEntry::scenario);
+    if (then == before.entries.end() || !then->figures) {
+      verdicts.push_back({.scenario = entry.scenario, .findings = {}, .error = "is new"});
+      continue;
+    }
+    BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
+    verdict.findings =
+        findings_of(*then->figures, {.figures = *entry.figures, .problem = {}}, BaselineTolerance{});
+    if (then->held && entry.held && !verdict.findings.empty())
+      verdict.reasons = explanation_of(*then->held, *entry.held);
+    verdicts.push_back(std::move(verdict));
+  }
+  return verdicts;
 }
 
 }  // namespace penstock

@@ -12,6 +12,7 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "sim/baseline/longest_path.hpp"
 
 namespace penstock {
 
@@ -56,15 +57,25 @@ struct BaselineFigures {
   friend bool operator==(const BaselineFigures&, const BaselineFigures&) = default;
 };
 
+/// What explains a change without the checkout that the figures are of.
+struct HeldRun {
+  std::string program;         ///< the lowered program's text
+  std::vector<PathStep> path;  ///< of its run; empty: it hangs
+
+  friend bool operator==(const HeldRun&, const HeldRun&) = default;
+};
+
 struct BaselineEntry {
   std::string scenario;                    ///< a path relative to the baseline file
   std::optional<BaselineFigures> figures;  ///< absent: listed, not measured yet
+  std::optional<HeldRun> held{};           ///< where Baseline::holds_programs, and the program is valid
 
   friend bool operator==(const BaselineEntry&, const BaselineEntry&) = default;
 };
 
 struct Baseline {
   BaselineTolerance tolerance;
+  bool holds_programs = false;
   std::vector<BaselineEntry> entries;
 
   friend bool operator==(const Baseline&, const Baseline&) = default;
@@ -85,6 +96,9 @@ struct BaselineVerdict {
   std::string scenario;
   std::vector<BaselineFinding> findings;
   std::optional<std::string> error;  ///< the scenario could not be read or simulated, or was never measured
+  /// Why, in lines: the whole message of what is invalid or hangs; what changed in the program and on its
+  /// longest path.
+  std::vector<std::string> reasons{};
   bool failed() const;
 };
 
@@ -92,7 +106,12 @@ struct BaselineVerdict {
 struct Measurement {
   BaselineFigures figures;
   std::string problem;
+  std::map<ChannelModel, std::string> hangs{};  ///< the message of each model under which it hangs
+  std::optional<HeldRun> run{};                 ///< where it was asked for and the program is valid
 };
+
+/// Whether a measurement keeps what explains it; that takes the span of every action.
+enum class RunHeld : std::uint8_t { no, yes };
 
 /// Reads a baseline file (JSON). Errors name the file, the place and what was expected.
 tl::expected<Baseline, std::string> read_baseline(const std::filesystem::path& file);
@@ -103,7 +122,8 @@ std::string to_json(const Baseline& baseline);
 
 /// The figures of a scenario or program file as they are now. Error: it cannot be read or has an impossible
 /// shape.
-tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario);
+tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario,
+                                               RunHeld held = RunHeld::no);
 
 /// What has changed from `expected` to `now`.
 std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const Measurement& now,
@@ -112,6 +132,11 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
 std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesystem::path& directory);
 /// The same entries with the figures of now. Error: an entry that cannot be measured.
 tl::expected<Baseline, std::string> updated(const Baseline& baseline, const std::filesystem::path& directory);
+
+/// What `now` does differently, where the baseline holds what was.
+std::vector<std::string> explanation_of(const HeldRun& then, const HeldRun& now);
+/// What an update from `before` to `after` accepts: a verdict an entry, without tolerance.
+std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline& after);
 
 /// JUnit XML, one test case an entry, for CI servers.
 std::string to_junit(const std::vector<BaselineVerdict>& verdicts);

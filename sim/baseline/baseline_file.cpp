@@ -3,6 +3,7 @@
 //   {
 //     "schema_version": 1,
 //     "tolerance": {"makespan": 0.01, "bubble": 0.001, "peak_bytes": 0, "digest": false},
+//     "programs": true,
 //     "entries": [
 //       {
 //         "scenario": "pipedream-fig3-gpipe.yaml",
@@ -13,29 +14,36 @@
 //         "makespan_ns": 21000000,
 //         "idle_over_total": 0.42857142857142855,
 //         "peak_bytes": 0,
-//         "tokens_per_second": 66888.9, "tokens_per_second_per_device": 1045.1, "mfu": 0.47
+//         "tokens_per_second": 66888.9, "tokens_per_second_per_device": 1045.1, "mfu": 0.47,
+//         "program": ["penstock program 1", "schedule gpipe", ...],
+//         "path": ["0 0F0 0 1000000", ...]
 //       },
 //       {"scenario": "listed-but-not-measured.yaml"}
 //     ]
 //   }
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
 #include "scenarios/read/document.hpp"
 #include "schedules/ir/channel.hpp"
 #include "sim/baseline/baseline.hpp"
+#include "sim/baseline/longest_path.hpp"
 
 namespace penstock {
 namespace {
@@ -73,12 +81,22 @@ class BaselineReader {
   std::string problem_;
 };
 
+bool is_list(const Json& value) { return value.is_array(); }
 bool is_flag(const Json& value) { return value.is_boolean(); }
 bool is_text(const Json& value) { return value.is_string(); }
 bool is_name(const Json& value) { return value.is_string() && !value.get_ref<const std::string&>().empty(); }
 bool is_ratio(const Json& value) { return value.is_number() && value.get<double>() >= 0; }
 bool is_count(const Json& value) {
   return value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+}
+
+/// A word that nobody reads is a word that somebody believes in.
+void refuse_others(BaselineReader& reader, const Json& object, const std::string& path,
+                   std::initializer_list<std::string_view> known) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(known, key) == known.end())
+      reader.note(path + key, fmt::format("one of the keys {}", fmt::join(known, ", ")), &value);
+  }
 }
 
 BaselineTolerance read_tolerance(BaselineReader& reader, const Json& document) {
@@ -88,6 +106,7 @@ BaselineTolerance read_tolerance(BaselineReader& reader, const Json& document) {
     reader.note("tolerance", "an object", &*found);
     return {};
   }
+  refuse_others(reader, *found, "tolerance.", {"makespan", "bubble", "peak_bytes", "digest"});
   constexpr std::string_view kRatio = "a number of at least 0, such as 0.01";
   const auto ratio = [&](const char* key) {
     return reader.member<double>(*found, "tolerance.", key, kRatio, is_ratio, 0.0);
@@ -142,6 +161,35 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
   return figures;
 }
 
+std::vector<std::string> read_lines(BaselineReader& reader, const Json& entry, const std::string& path,
+                                    const char* key) {
+  std::vector<std::string> lines;
+  for (const Json& line : reader.member<Json>(entry, path, key, "a list of lines", is_list)) {
+    if (line.is_string()) {
+      lines.push_back(line.get<std::string>());
+    } else {
+      reader.note(path + key, "a list of lines", &line);
+    }
+  }
+  return lines;
+}
+
+HeldRun read_held(BaselineReader& reader, const Json& entry, const std::string& path) {
+  HeldRun held;
+  for (const std::string& line : read_lines(reader, entry, path, "program")) held.program += line + '\n';
+  if (!entry.contains("path")) return held;
+  for (const std::string& line : read_lines(reader, entry, path, "path")) {
+    const auto step = path_step_of_text(line);
+    const Json shown = line;
+    if (step) {
+      held.path.push_back(*step);
+    } else {
+      reader.note(path + "path", step.error(), &shown);
+    }
+  }
+  return held;
+}
+
 BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t index) {
   const std::string path = fmt::format("entries[{}]", index);
   if (!entry.is_object()) {
@@ -151,7 +199,12 @@ BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t 
   BaselineEntry read{
       .scenario = reader.member<std::string>(entry, path + ".", "scenario", "the name of a file", is_name),
       .figures = std::nullopt};
+  refuse_others(
+      reader, entry, path + ".",
+      {"scenario", "valid", "digest", "forwards", "hangs", "makespan_ns", "idle_over_total", "peak_bytes",
+       "tokens_per_second", "tokens_per_second_per_device", "mfu", "program", "path"});
   if (entry.contains("valid")) read.figures = read_figures(reader, entry, path + ".");
+  if (entry.contains("program")) read.held = read_held(reader, entry, path + ".");
   return read;
 }
 
@@ -161,7 +214,9 @@ Baseline read_document(BaselineReader& reader, const Json& document) {
   if (reader.problem().empty() && version != kSchemaVersion) {
     reader.note("schema_version", "1", &document.at("schema_version"));
   }
+  refuse_others(reader, document, "", {"schema_version", "tolerance", "programs", "entries"});
   baseline.tolerance = read_tolerance(reader, document);
+  baseline.holds_programs = reader.member<bool>(document, "", "programs", "true or false", is_flag, false);
   const auto entries = document.find("entries");
   if (entries == document.end() || !entries->is_array()) {
     reader.note("entries", "a list", entries == document.end() ? nullptr : &*entries);
@@ -170,6 +225,30 @@ Baseline read_document(BaselineReader& reader, const Json& document) {
   for (std::size_t i = 0; i < entries->size(); ++i)
     baseline.entries.push_back(read_entry(reader, (*entries)[i], i));
   return baseline;
+}
+
+Json lines_of(const std::string& text) {
+  Json lines = Json::array();
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
+  return lines;
+}
+
+void add_held(Json& json, const HeldRun& held) {
+  json["program"] = lines_of(held.program);
+  if (held.path.empty()) return;
+  json["path"] = Json::array();
+  for (const PathStep& step : held.path) json["path"].push_back(to_text(step));
+}
+
+void add_run(Json& json, const RunFigures& run) {
+  json["makespan_ns"] = run.makespan_ns;
+  json["idle_over_total"] = run.idle_over_total;
+  json["peak_bytes"] = run.peak_bytes;
+  if (!run.rates) return;
+  json["tokens_per_second"] = run.rates->tokens_per_second;
+  json["tokens_per_second_per_device"] = run.rates->tokens_per_second_per_device;
+  json["mfu"] = run.rates->mfu;
 }
 
 Json json_of(const BaselineEntry& entry) {
@@ -181,15 +260,8 @@ Json json_of(const BaselineEntry& entry) {
   json["forwards"] = entry.figures->forwards;
   json["hangs"] = Json::object();
   for (const auto& [model, hangs] : entry.figures->hangs) json["hangs"][std::string(to_text(model))] = hangs;
-  if (!entry.figures->run) return json;
-  json["makespan_ns"] = entry.figures->run->makespan_ns;
-  json["idle_over_total"] = entry.figures->run->idle_over_total;
-  json["peak_bytes"] = entry.figures->run->peak_bytes;
-  if (const auto& rates = entry.figures->run->rates) {
-    json["tokens_per_second"] = rates->tokens_per_second;
-    json["tokens_per_second_per_device"] = rates->tokens_per_second_per_device;
-    json["mfu"] = rates->mfu;
-  }
+  if (entry.figures->run) add_run(json, *entry.figures->run);
+  if (entry.held) add_held(json, *entry.held);
   return json;
 }
 
@@ -199,9 +271,9 @@ tl::expected<Baseline, std::string> parse_baseline(const std::string& text, cons
   Json document;
   try {
     document = Json::parse(text);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {  // also of a number that no double holds
     const std::string what = error.what();
-    const std::size_t place = what.find("at line");
+    const std::size_t place = std::min(what.find("at line"), what.find("number overflow"));
     return tl::unexpected(
         fmt::format("{}: is no JSON: {}", name, place == std::string::npos ? what : what.substr(place)));
   }
@@ -224,13 +296,14 @@ tl::expected<Baseline, std::string> read_baseline(const std::filesystem::path& f
 std::string to_json(const Baseline& baseline) {
   Json entries = Json::array();
   for (const BaselineEntry& entry : baseline.entries) entries.push_back(json_of(entry));
-  const Json document = {{"schema_version", kSchemaVersion},
-                         {"tolerance",
-                          {{"makespan", baseline.tolerance.makespan},
-                           {"bubble", baseline.tolerance.bubble},
-                           {"peak_bytes", baseline.tolerance.peak_bytes},
-                           {"digest", baseline.tolerance.digest}}},
-                         {"entries", entries}};
+  Json document = {{"schema_version", kSchemaVersion},
+                   {"tolerance",
+                    {{"makespan", baseline.tolerance.makespan},
+                     {"bubble", baseline.tolerance.bubble},
+                     {"peak_bytes", baseline.tolerance.peak_bytes},
+                     {"digest", baseline.tolerance.digest}}}};
+  if (baseline.holds_programs) document["programs"] = true;
+  document["entries"] = std::move(entries);
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

@@ -27,6 +27,7 @@ std::string lines_of(const BaselineVerdict& verdict) {
     lines += fmt::format("{}: {}: expected {}, is {}\n", finding.failed ? "FAIL" : "note", finding.figure,
                          finding.expected, finding.actual);
   }
+  for (const std::string& reason : verdict.reasons) lines += reason + '\n';
   return lines;
 }
 

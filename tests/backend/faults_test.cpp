@@ -1,7 +1,12 @@
 // What happens when a worker fails or a peer is stuck: everybody ends, and the error says where.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,6 +15,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -226,6 +232,26 @@ TEST(Faults, HundredsOfFailuresAtRandomMomentsLeaveNothingBehind) {
     EXPECT_NE(error.action, "");
     EXPECT_LT(run.took(), std::chrono::seconds(5));
   }
+}
+
+TEST(Faults, ASuspensionOfTheProcessIsNoRanksFault) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    FaultyRun run(lowered(*generate("1f1b", {.stages = 2, .microbatches = 8})), 400'000'000);
+    const std::string words = run.error(milliseconds(800)).message;
+    _exit(write(ends[1], words.data(), words.size()) < 0 ? 1 : 0);
+  }
+  std::this_thread::sleep_for(milliseconds(300));
+  kill(child, SIGSTOP);
+  std::this_thread::sleep_for(milliseconds(2000));
+  kill(child, SIGCONT);
+  waitpid(child, nullptr, 0);
+  std::array<char, 1024> words{};
+  EXPECT_GT(read(ends[0], words.data(), words.size() - 1), 0);
+  EXPECT_TRUE(std::string_view(words.data()).starts_with("the run was suspended for ")) << words.data();
+  for (const int end : ends) close(end);
 }
 
 }  // namespace

@@ -1,42 +1,31 @@
 // What happens when a process of a run fails, is killed, is stopped, or never comes: everybody ends within
 // the deadline, the error says where, and nothing is left behind.
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <filesystem>
+#include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <iostream>
-#include <memory>
 #include <random>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/occupy_module.hpp"
-#include "backend/executor/stage_module.hpp"
 #include "backend/process/process_execution.hpp"
-#include "schedules/check/flat_program.hpp"
 #include "schedules/rules/generators.hpp"
-#include "tests/backend/execution.hpp"
-#include "tests/backend/faulty_module.hpp"
+#include "tests/backend/process_fixture.hpp"
 
 namespace penstock {
 namespace {
@@ -53,72 +42,12 @@ void pause_and(int signal) {
   raise(signal);
 }
 
-bool has_children() { return waitpid(-1, nullptr, WNOHANG) != -1 || errno != ECHILD; }
-
-std::ptrdiff_t open_files() {
-  const std::filesystem::directory_iterator files("/proc/self/fd");
-  return std::distance(begin(files), end(files));
-}
-
-/// A program whose actions hold their processes for a while, and one of them at fault.
-class FaultyRun {
- public:
-  explicit FaultyRun(const Program& program, Ns action_ns = 1'000'000)
-      : program_(lowered(program)),
-        costs_(free_costs(program_)),
-        flat_(flatten(program_, costs_, {.channels = {}, .iterations = program_.iterations})) {
-    for (StageCost& cost : costs_.stages) cost.forward_ns = cost.backward_ns = action_ns;
-  }
-
-  FaultyRun& with_fault(std::int32_t rank, std::function<void()> fault, int at) {
-    rank_ = rank;
-    fault_ = std::move(fault);
-    at_ = at;
-    return *this;
-  }
-
-  /// Refers to this object.
-  ProcessExecution execution(milliseconds deadline) const {
-    return {.program = program_,
-            .flat = flat_,
-            .modules = [this](std::int32_t rank, const Clock& clock) { return modules(rank, clock); },
-            .deadline = deadline,
-            .patience = milliseconds(1000)};
-  }
-
-  /// Of an execution in children of this process; empty when it ends well.
-  ExecutionError error(milliseconds deadline) {
-    const std::ptrdiff_t files_before = open_files();
-    const auto begin = steady_clock::now();
-    auto timelines = execute_in_processes(execution(deadline));
-    took_ = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
-    EXPECT_EQ(open_files(), files_before);
-    return timelines ? ExecutionError{} : std::move(timelines.error());
-  }
-
-  milliseconds took() const { return took_; }
-
- private:
-  StageModules modules(std::int32_t rank, const Clock& clock) const {
-    StageModules modules = occupy_modules(program_, costs_, clock, {});
-    if (rank != rank_) return modules;
-    for (auto& module : modules[static_cast<std::size_t>(rank)]) {
-      if (module) module = std::make_unique<FaultyModule>([this](const std::stop_token&) { fault_(); }, at_);
-    }
-    return modules;
-  }
-
-  Program program_;
-  CostTable costs_;
-  FlatProgram flat_;
-  std::int32_t rank_ = -1;
-  std::function<void()> fault_;
-  int at_ = 0;
-  milliseconds took_{};
-};
-
-Program one_f_one_b_of(std::int32_t stages) {
-  return *generate("1f1b", {.stages = stages, .microbatches = 8});
+std::vector<pid_t> children_of(pid_t process) {
+  const std::string id = std::to_string(process);
+  std::ifstream file("/proc/" + id + "/task/" + id + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  return children;
 }
 
 TEST(ProcessFaults, AWorkerThatThrowsEndsAllOthers) {
@@ -159,7 +88,9 @@ TEST(ProcessFaults, AWorkerThatIsStoppedIsFoundByItsSilence) {
   EXPECT_EQ(error.rank, 0);
   EXPECT_EQ(error.action, "0F0");
   EXPECT_EQ(error.peer, 1);
-  EXPECT_EQ(error.message, "rank 0: 0F0: gave no sign of life for 0.5 s; rank 1 waits for it at 1F0");
+  EXPECT_EQ(
+      error.message,
+      "rank 0: 0F0: its process is suspended and gave no sign of life for 0.5 s; rank 1 waits for it at 1F0");
   EXPECT_GE(run.took(), milliseconds(500));
   EXPECT_LT(run.took(), seconds(5));
   EXPECT_FALSE(has_children());
@@ -189,65 +120,6 @@ TEST(ProcessFaults, AFailureOfTheOnlyRankIsFound) {
 }
 
 // --- processes that somebody else has started -------------------------------------------------------
-
-/// A process of the test that takes part in a run as one rank, and what it ends with.
-class RankProcess {
- public:
-  RankProcess(const FaultyRun& run, const ProcessPlace& place, milliseconds deadline) {
-    EXPECT_EQ(pipe(ends_.data()), 0);
-    process_ = fork();
-    if (process_ != 0) return;
-    const auto ended = execute_as_rank(run.execution(deadline), place);
-    const std::string words = ended ? "ended well" : ended.error().message;
-    _exit(write(ends_[1], words.data(), words.size()) < 0 ? 1 : 0);
-  }
-  RankProcess(const RankProcess&) = delete;
-  RankProcess& operator=(const RankProcess&) = delete;
-  ~RankProcess() {
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-    for (const int end : ends_) close(end);
-  }
-
-  /// Its error message, or "ended well".
-  std::string words() {
-    waitpid(process_, nullptr, 0);
-    std::array<char, 4096> buffer{};
-    close(std::exchange(ends_[1], dup(ends_[0])));
-    const auto got = read(ends_[0], buffer.data(), buffer.size());
-    return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
-  }
-
- private:
-  std::array<int, 2> ends_{};
-  pid_t process_ = 0;
-};
-
-/// A loopback port that this holds.
-class HeldPort {
- public:
-  HeldPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    EXPECT_EQ(listen(socket_, 1), 0);
-    socklen_t size = sizeof(address);
-    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    port_ = ntohs(address.sin_port);
-  }
-  HeldPort(const HeldPort&) = delete;
-  HeldPort& operator=(const HeldPort&) = delete;
-  ~HeldPort() { close(socket_); }
-
-  std::uint16_t port() const { return port_; }
-
- private:
-  int socket_;
-  std::uint16_t port_ = 0;
-};
-
-ProcessPlace place_of(std::int32_t rank, std::uint16_t port) { return {rank, {.port = port}}; }
 
 TEST(ProcessFaults, RanksThatOthersStartedRunTogether) {
   const FaultyRun run(one_f_one_b_of(3));
@@ -325,7 +197,81 @@ TEST(ProcessFaults, APortOfSomebodyElseIsNoCoordinator) {
   const FaultyRun run(one_f_one_b_of(2));
   const HeldPort held;
   RankProcess one(run, place_of(1, held.port()), milliseconds(300));
-  EXPECT_THAT(one.words(), StartsWith("rank 1: the start: the coordinator gave no sign of life for 0.3 s"));
+  EXPECT_THAT(one.words(), StartsWith("rank 1: who listens on 127.0.0.1:" + std::to_string(held.port()) +
+                                      " has left no secret for this job's ranks: "));
+  ProcessPlace given = place_of(1, held.port());
+  given.secret = "known to all ranks of the job";
+  RankProcess with_secret(run, given, milliseconds(300));
+  EXPECT_THAT(with_secret.words(),
+              StartsWith("rank 1: the start: the coordinator gave no sign of life for 0.3 s"));
+}
+
+TEST(ProcessFaults, TooFewDescriptorsAreNamedAndNotAStatus) {
+  FaultyRun run(one_f_one_b_of(3));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  for (const rlim_t allowed : {4U, 5U, 6U, 7U, 8U, 9U, 10U, 11U, 12U}) {
+    const pid_t tight = fork();  // a hard limit cannot be taken back
+    if (tight == 0) {
+      const rlimit limit = {.rlim_cur = allowed, .rlim_max = allowed};
+      setrlimit(RLIMIT_NOFILE, &limit);
+      const auto ended = execute_in_processes(run.execution(seconds(20)));
+      const bool named = ended || ended.error().message.find("Too many open files") != std::string::npos;
+      if (!named) std::cerr << allowed << " descriptors: " << ended.error().message << "\n";
+      _exit(named ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(tight, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+TEST(ProcessFaults, AChildThatIsSuspendedBeforeItJoinsIsFoundByTheDeadline) {
+  FaultyRun run(one_f_one_b_of(3));
+  ProcessExecution execution = run.execution(milliseconds(200));
+  execution.patience = seconds(60);
+  const auto begin = steady_clock::now();
+  const pid_t parent = getpid();
+  const pid_t hunter = fork();
+  if (hunter == 0) {
+    for (;;) {
+      std::vector<pid_t> prey = children_of(parent);
+      std::erase(prey, getpid());
+      if (prey.empty()) continue;
+      kill(prey.front(), SIGSTOP);
+      _exit(0);
+    }
+  }
+  const auto ended = execute_in_processes(execution);
+  waitpid(hunter, nullptr, 0);
+  ASSERT_FALSE(ended);
+  EXPECT_THAT(ended.error().message, HasSubstr("suspended"));
+  EXPECT_LT(steady_clock::now() - begin, seconds(10));
+  EXPECT_FALSE(has_children());
+}
+
+TEST(ProcessFaults, ASuspensionOfTheWholeRunIsNoRanksFault) {
+  // As Ctrl-Z does it: all processes stop at one moment, and go on together.
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t group = fork();
+  if (group == 0) {
+    setpgid(0, 0);
+    const FaultyRun run(one_f_one_b_of(2), 400'000'000);
+    const auto ended = execute_in_processes(run.execution(milliseconds(800)));
+    const std::string words = ended ? "ended well" : ended.error().message;
+    _exit(write(ends[1], words.data(), words.size()) < 0 ? 1 : 0);
+  }
+  std::this_thread::sleep_for(milliseconds(300));
+  kill(-group, SIGSTOP);
+  std::this_thread::sleep_for(milliseconds(2000));
+  kill(-group, SIGCONT);
+  waitpid(group, nullptr, 0);
+  std::array<char, 4096> words{};
+  EXPECT_GT(read(ends[0], words.data(), words.size() - 1), 0);
+  EXPECT_THAT(words.data(), StartsWith("the run was suspended for "));
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(ProcessFaults, SurvivorsEndWhenTheCoordinatorIsKilled) {
@@ -351,14 +297,6 @@ TEST(ProcessFaults, SurvivorsEndWhenTheCoordinatorIsStopped) {
 }
 
 // --- random moments -------------------------------------------------------------------------------
-
-std::vector<pid_t> children_of(pid_t process) {
-  const std::string id = std::to_string(process);
-  std::ifstream file("/proc/" + id + "/task/" + id + "/children");
-  std::vector<pid_t> children;
-  for (pid_t child = 0; file >> child;) children.push_back(child);
-  return children;
-}
 
 TEST(ProcessFaults, ChildrenEndWithTheirParent) {
   FaultyRun run(one_f_one_b_of(3));
@@ -388,17 +326,24 @@ pid_t start_hunter(std::uint32_t seed) {
   std::this_thread::sleep_for(std::chrono::microseconds(random() % 60'000));
   std::vector<pid_t> prey = children_of(hunted);
   std::erase(prey, getpid());
-  if (!prey.empty()) kill(prey[random() % prey.size()], random() % 4 == 0 ? SIGSTOP : SIGKILL);
+  constexpr std::array kSignals = {SIGKILL, SIGSTOP, SIGTERM, SIGINT};
+  if (!prey.empty()) kill(prey[random() % prey.size()], kSignals[random() % kSignals.size()]);
   _exit(0);
 }
 
-TEST(ProcessFaults, OverAHundredSignalsAtRandomMomentsLeaveNothingBehind) {
-  constexpr std::uint32_t kCases = 150;
+/// PENSTOCK_KILLS=1000 for a long one.
+std::uint32_t kills() {
+  const char* given = std::getenv("PENSTOCK_KILLS");
+  return given == nullptr ? 150 : static_cast<std::uint32_t>(std::stoul(given));
+}
+
+TEST(ProcessFaults, SignalsAtRandomMomentsLeaveNothingBehindAndAreNamed) {
   std::mt19937 random(7);
   std::uint32_t failures = 0;
-  for (std::uint32_t seed = 0; seed < kCases; ++seed) {
+  for (std::uint32_t seed = 0; seed < kills(); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    FaultyRun run(one_f_one_b_of(static_cast<std::int32_t>(2 + random() % 3)), 2'000'000);
+    const auto stages = static_cast<std::int32_t>(2 + random() % 3);
+    FaultyRun run(one_f_one_b_of(stages), 2'000'000);
     const pid_t hunter = start_hunter(seed);
     const ExecutionError error = run.error(milliseconds(150));
     waitpid(hunter, nullptr, 0);
@@ -406,11 +351,18 @@ TEST(ProcessFaults, OverAHundredSignalsAtRandomMomentsLeaveNothingBehind) {
     EXPECT_LT(run.took(), seconds(5));
     if (error.message.empty()) continue;  // it had ended before
     ++failures;
-    EXPECT_THAT(error.message, HasSubstr("rank "));
+    EXPECT_GE(error.rank, 0) << error.message;
+    EXPECT_LT(error.rank, stages);
     EXPECT_NE(error.action, "");
+    EXPECT_THAT(error.message, testing::ContainsRegex("signal|suspended|no sign of life")) << error.message;
+    // Before the run starts nobody waits for anybody yet.
+    const bool has_ended = error.action == "the end of its list";
+    if (error.action != "the start" && !has_ended) {
+      EXPECT_GE(error.peer, 0) << error.message;
+    }
   }
-  std::cout << "  " << failures << " of " << kCases << " runs were hit\n";
-  EXPECT_GE(failures, kCases / 2);
+  std::cout << "  " << failures << " of " << kills() << " runs were hit\n";
+  EXPECT_GE(failures, kills() / 2);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace penstock {
 namespace {
 
 TEST(Measuring, EachFaultOfARunHasAnExitCode) {
-  const std::vector<std::pair<RunFault, ExitCode>> codes = {{RunFault::failed, ExitCode::internal_error},
+  const std::vector<std::pair<RunFault, ExitCode>> codes = {{RunFault::failed, ExitCode::run_failed},
                                                             {RunFault::invalid, ExitCode::check_failed},
                                                             {RunFault::bad_input, ExitCode::bad_input},
                                                             {RunFault::unavailable, ExitCode::not_available}};

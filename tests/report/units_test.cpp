@@ -123,6 +123,12 @@ TEST(Escaping, XmlHasNoMarkupOfItsOwn) {
 
 TEST(Escaping, CsvQuotesOnlyWhereNeeded) {
   EXPECT_EQ(csv_field("plain"), "plain");
+  EXPECT_EQ(csv_field("=1+2"), "'=1+2");
+  EXPECT_EQ(csv_field("@sum"), "'@sum");
+  EXPECT_EQ(csv_field("+cmd|' /C calc'!A0"), "'+cmd|' /C calc'!A0");
+  EXPECT_EQ(csv_field("-a,b"), "\"'-a,b\"");
+  EXPECT_EQ(csv_field("-0.5"), "-0.5");
+  EXPECT_EQ(csv_field("+3e8"), "+3e8");
   EXPECT_EQ(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
   EXPECT_EQ(csv_field("two\nlines"), "\"two\nlines\"");
 }
@@ -149,6 +155,34 @@ TEST(TerminalColour, ActionsStayApartInSixteenColours) {
   const auto basic = [](ActionKind kind) { return ansi_escape({}, colour_of(kind), TerminalColours::basic); };
   EXPECT_NE(basic(ActionKind::forward), basic(ActionKind::backward));
   EXPECT_NE(basic(ActionKind::backward_input), basic(ActionKind::backward_weight));
+}
+
+TEST(ShownText, ControlCharactersAreShownAndNotSent) {
+  EXPECT_EQ(shown_text("plain\ttext\nin lines\r\n"), "plain\ttext\nin lines\r\n");
+  EXPECT_EQ(shown_text("\x1b]0;title\x07"), "\\x1b]0;title\\x07");
+  EXPECT_EQ(shown_text("a\rb\b\x7f"), "a\\x0db\\x08\\x7f");
+  EXPECT_EQ(shown_text(std::string("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(shown_text("\xc2\x9b"
+                       "31m"),
+            "\\x9b31m")
+      << "a control character of two bytes";
+  EXPECT_EQ(shown_text("\xe2\x80\xae"
+                       "txt.exe"),
+            "\\u202etxt.exe")
+      << "from right to left";
+  EXPECT_EQ(shown_text("\x1b[1;31mred\x1b[0m \x1b[2J"), "\x1b[1;31mred\x1b[0m \\x1b[2J");
+}
+
+TEST(ShownText, WhatIsNoUtf8IsReplaced) {
+  EXPECT_EQ(shown_text("\xc3\xa9\xe2\x94\x80\xf0\x9f\x98\x80"), "\xc3\xa9\xe2\x94\x80\xf0\x9f\x98\x80");
+  EXPECT_EQ(shown_text("\xff"
+                       "a"),
+            "\xef\xbf\xbd"
+            "a");
+  EXPECT_EQ(shown_text("\xc3"), "\xef\xbf\xbd") << "cut";
+  EXPECT_EQ(shown_text("\xc0\x80"), "\xef\xbf\xbd\xef\xbf\xbd") << "longer than needed";
+  EXPECT_EQ(shown_text("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd") << "half of a pair";
+  EXPECT_EQ(xml_escaped("<\xff>"), "&lt;\xef\xbf\xbd&gt;");
 }
 
 }  // namespace

@@ -336,5 +336,82 @@ TEST(Junit, IsWellFormedWhateverTheNamesHold) {
   EXPECT_THAT(text, Not(HasSubstr("&#")));
 }
 
+// --- why ------------------------------------------------------------------------------------------
+
+TEST_F(BaselineTest, ABaselineThatHoldsItsProgramsSaysWhatChangedAndWhere) {
+  write("a.yaml", kOneFOneB);
+  Baseline baseline;
+  baseline.holds_programs = true;
+  baseline.entries.push_back({.scenario = "a.yaml", .figures = std::nullopt});
+  baseline = updated(baseline, directory_).value();
+  const auto again = parse_baseline(to_json(baseline), "base.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(*again, baseline);
+  write("a.yaml", "schedule: {name: gpipe, stages: 4, microbatches: 8}\n");
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_THAT(verdict.reasons, Contains("the program has changed:"));
+  EXPECT_THAT(verdict.reasons, Contains("  rank 3: 8 changes in 33 actions"));
+  EXPECT_THAT(
+      verdict.reasons,
+      Contains("the longest path leaves the old one after rank 3 3F0 at 3.000 ms: rank 3 3F1 at 4.000 ms, "
+               "where it was rank 3 3B0 at 4.000 ms"));
+}
+
+TEST_F(BaselineTest, SlowerCostsAreNamedWhereTheProgramIsTheSame) {
+  write("a.yaml", kOneFOneB);
+  Baseline baseline;
+  baseline.holds_programs = true;
+  baseline.entries.push_back({.scenario = "a.yaml", .figures = std::nullopt});
+  baseline = updated(baseline, directory_).value();
+  write("a.yaml",
+        std::string(kOneFOneB) + "model: {stages: {forward: 1 ms, backward: [2 ms, 2 ms, 2 ms, 3 ms]}}\n");
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_THAT(verdict.reasons, Contains("the program is the same: costs, cluster or channels have changed"));
+  EXPECT_THAT(verdict.reasons, Contains("   +8.000 ms  rank 3 B: 16.000 ms -> 24.000 ms"));
+}
+
+TEST_F(BaselineTest, TheWholeReasonOfANewHangIsThere) {
+  write("a.psched", kStraight);
+  const Baseline baseline = baseline_of({"a.psched"});
+  write("a.psched", kCrossed);
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_TRUE(verdict.failed());
+  EXPECT_THAT(verdict.reasons, Contains(HasSubstr("waits")));
+  EXPECT_GE(verdict.reasons.size(), 3U);
+  const std::string junit = to_junit({verdict});
+  for (const std::string& reason : verdict.reasons) {
+    if (reason.find('>') != std::string::npos) continue;  // XML writes it in another way
+    EXPECT_THAT(junit, HasSubstr(reason));
+  }
+}
+
+TEST_F(BaselineTest, AnUpdateSaysWhatItAcceptsBetterAndWorse) {
+  write("a.yaml", kOneFOneB);
+  const Baseline before = baseline_of({"a.yaml"});
+  write("a.yaml", kNaive);
+  write("b.yaml", kOneFOneB);
+  const auto accepted = accepted_by(before, baseline_of({"a.yaml", "b.yaml"}));
+  ASSERT_EQ(accepted.size(), 2U);
+  EXPECT_THAT(accepted[0].findings,
+              Contains(BaselineFinding{"makespan_ns", "33000000", "96000000 (+190.9 %)", true}));
+  EXPECT_THAT(accepted[0].findings, Contains(BaselineFinding{"peak_bytes", "4", "1 (-75 %)", false}));
+  EXPECT_EQ(accepted[1].error, "is new");
+}
+
+TEST_F(BaselineTest, KeysThatNobodyReadsAreErrors) {
+  const auto error_of = [](const std::string& text) {
+    const auto read = parse_baseline(text, "base.json");
+    return read ? "read" : read.error();
+  };
+  EXPECT_EQ(
+      error_of(R"({"schema_version": 1, "entries": [], "tolerence": {}})"),
+      "base.json: tolerence: expected one of the keys schema_version, tolerance, programs, entries, got {}");
+  EXPECT_THAT(error_of(R"({"schema_version": 1, "tolerance": {"peak": 1}, "entries": []})"),
+              StartsWith("base.json: tolerance.peak: expected one of the keys makespan, bubble, "));
+  EXPECT_THAT(error_of(R"({"schema_version": 1, "entries": [{"scenario": "a", "makespan": 1}]})"),
+              StartsWith("base.json: entries[0].makespan: expected one of the keys scenario, valid, "));
+  EXPECT_THAT(error_of(R"({"schema_version": 1, "entries": [1e999]})"), HasSubstr("number overflow"));
+}
+
 }  // namespace
 }  // namespace penstock

@@ -1,0 +1,36 @@
+#pragma once
+// What the processes of one job know and nobody else does. A launcher's environment may give it
+// (PENSTOCK_SECRET); otherwise rank 0 makes one and leaves it in a file that only its user can read.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <tl/expected.hpp>
+
+namespace penstock {
+
+/// 256 random bits as 64 hexadecimal digits.
+std::string new_secret();
+
+/// Where the secret of the job lies whose rank 0 listens on that port.
+std::filesystem::path secret_path(std::uint16_t port);
+
+/// The file, for as long as this lives.
+class SecretFile {
+ public:
+  /// Replaces what an earlier job has left. Error: the file cannot be made, or its folder is somebody else's.
+  static tl::expected<SecretFile, std::string> leave(std::uint16_t port, const std::string& secret);
+  SecretFile(SecretFile&& other) noexcept;
+  SecretFile& operator=(SecretFile&& other) noexcept;
+  ~SecretFile();
+
+ private:
+  explicit SecretFile(std::filesystem::path path) : path_(std::move(path)) {}
+
+  std::filesystem::path path_;  // empty: moved from
+};
+
+/// What rank 0 has left. Error: there is no such file, or others than this user could have written it.
+tl::expected<std::string, std::string> left_secret(std::uint16_t port);
+
+}  // namespace penstock

@@ -1,0 +1,195 @@
+// One list of verdicts in five forms. GitHub reads two of them by itself: lines "::error ...::" of a job's
+// log become notes in the pull request, and what stands in the file GITHUB_STEP_SUMMARY is shown as a page
+// (docs.github.com, "Workflow commands for GitHub Actions").
+
+#include "cli/commands/baseline_output.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <fstream>
+#include <ios>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "sim/baseline/baseline.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view word_of(const BaselineVerdict& verdict) {
+  if (verdict.failed()) return "FAILED";
+  return verdict.findings.empty() ? "ok" : "changed";
+}
+
+std::string count_text(const std::vector<BaselineVerdict>& verdicts) {
+  const auto failed = std::ranges::count_if(verdicts, &BaselineVerdict::failed);
+  return fmt::format("{} of {} within tolerance\n", verdicts.size() - static_cast<std::size_t>(failed),
+                     verdicts.size());
+}
+
+/// Findings, then reasons, each a line.
+std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
+  std::vector<std::string> lines;
+  if (verdict.error) lines.push_back(*verdict.error);
+  for (const BaselineFinding& finding : verdict.findings) {
+    lines.push_back(fmt::format("{} {}: expected {}, is {}", finding.failed ? "FAIL" : "note", finding.figure,
+                                finding.expected, finding.actual));
+  }
+  for (const std::string& reason : verdict.reasons) lines.push_back(fmt::format("  {}", reason));
+  return lines;
+}
+
+Json json_of(const BaselineFinding& finding) {
+  return {{"figure", finding.figure},
+          {"expected", finding.expected},
+          {"actual", finding.actual},
+          {"failed", finding.failed}};
+}
+
+/// What would end a cell or begin a tag.
+std::string markdown_cell(std::string_view text) {
+  std::string cell;
+  for (const char c : text) {
+    if (c == '|') {
+      cell += "\\|";
+    } else if (c == '<') {
+      cell += "&lt;";
+    } else {
+      cell += c == '\n' ? ' ' : c;
+    }
+  }
+  return cell;
+}
+
+std::string table_rows(const BaselineVerdict& verdict) {
+  std::string rows;
+  const auto row = [&](std::string_view word, std::string_view figure, std::string_view then,
+                       std::string_view now) {
+    rows += fmt::format("| {} | {} | {} | {} | {} |\n", word, markdown_cell(verdict.scenario),
+                        markdown_cell(figure), markdown_cell(then), markdown_cell(now));
+  };
+  if (verdict.error) row("FAIL", "error", "", *verdict.error);
+  for (const BaselineFinding& finding : verdict.findings)
+    row(finding.failed ? "FAIL" : "note", finding.figure, finding.expected, finding.actual);
+  return rows;
+}
+
+/// Behind a fold, since a summary shows many entries. The fence is longer than any in the lines.
+std::string folded_reasons(const BaselineVerdict& verdict) {
+  if (verdict.reasons.empty()) return "";
+  std::string text =
+      fmt::format("\n<details><summary>Why: {}</summary>\n\n~~~~~~~~text\n", markdown_cell(verdict.scenario));
+  for (const std::string& reason : verdict.reasons) text += fmt::format("{}\n", reason);
+  return text + "~~~~~~~~\n\n</details>\n";
+}
+
+constexpr std::string_view kEscapedInText = "%\r\n";
+constexpr std::string_view kEscapedInProperty = "%\r\n:,";
+
+/// As workflow commands want it.
+std::string escaped_command(std::string_view text, std::string_view special) {
+  std::string escaped;
+  for (const char c : text) {
+    if (special.find(c) != std::string_view::npos) {
+      escaped += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string annotation_of(const BaselineVerdict& verdict, const std::string& baseline) {
+  const std::vector<std::string> lines = lines_of(verdict);
+  std::string text;
+  for (const std::string& line : lines) text += fmt::format("{}{}", text.empty() ? "" : "\n", line);
+  return fmt::format("::error file={},title={}::{}", escaped_command(baseline, kEscapedInProperty),
+                     escaped_command(fmt::format("penstock check: {}", verdict.scenario), kEscapedInProperty),
+                     escaped_command(text, kEscapedInText));
+}
+
+/// Empty where it is not set.
+std::string variable(const char* name) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+std::string verdicts_text(const std::vector<BaselineVerdict>& verdicts) {
+  std::string text;
+  for (const BaselineVerdict& verdict : verdicts) {
+    text += fmt::format("{:<8} {}\n", word_of(verdict), verdict.scenario);
+    for (const std::string& line : lines_of(verdict)) text += fmt::format("    {}\n", line);
+  }
+  return text + count_text(verdicts);
+}
+
+std::string verdicts_json(const std::vector<BaselineVerdict>& verdicts) {
+  Json entries = Json::array();
+  for (const BaselineVerdict& verdict : verdicts) {
+    Json entry = {{"scenario", verdict.scenario}, {"failed", verdict.failed()}, {"findings", Json::array()}};
+    for (const BaselineFinding& finding : verdict.findings) entry["findings"].push_back(json_of(finding));
+    entry["reasons"] = verdict.reasons;
+    entry["error"] = verdict.error ? Json(*verdict.error) : Json(nullptr);
+    entries.push_back(std::move(entry));
+  }
+  const Json document = {{"schema_version", 1},
+                         {"kind", "baseline_check"},
+                         {"passed", std::ranges::none_of(verdicts, &BaselineVerdict::failed)},
+                         {"entries", std::move(entries)}};
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string verdicts_markdown(const std::vector<BaselineVerdict>& verdicts) {
+  std::string rows;
+  for (const BaselineVerdict& verdict : verdicts) rows += table_rows(verdict);
+  std::string text = fmt::format("### penstock check: {}", count_text(verdicts));
+  if (rows.empty()) return text;
+  text += fmt::format("\n| | scenario | figure | expected | is |\n|---|---|---|---|---|\n{}", rows);
+  for (const BaselineVerdict& verdict : verdicts) text += folded_reasons(verdict);
+  return text;
+}
+
+std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
+  std::string text;
+  for (const BaselineVerdict& verdict : accepted) {
+    if (!verdict.error && verdict.findings.empty()) continue;
+    text += fmt::format("{:<8} {}\n", verdict.error ? "new" : "changed", verdict.scenario);
+    for (const BaselineFinding& finding : verdict.findings) {
+      text += fmt::format("    accepted, {}: {}: {} -> {}\n", finding.failed ? "worse" : "not worse",
+                          finding.figure, finding.expected, finding.actual);
+    }
+    for (const std::string& reason : verdict.reasons) text += fmt::format("      {}\n", reason);
+  }
+  return text;
+}
+
+tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verdicts,
+                                        const std::string& baseline) {
+  if (variable("GITHUB_ACTIONS") == "true") {
+    for (const BaselineVerdict& verdict : verdicts) {
+      if (verdict.failed()) write_stderr(annotation_of(verdict, baseline));
+    }
+  }
+  const std::string summary = variable("GITHUB_STEP_SUMMARY");
+  if (summary.empty()) return {};
+  std::ofstream file(summary, std::ios::app);
+  if (file << verdicts_markdown(verdicts) << std::flush) return {};
+  return bad_input(fmt::format("{}: cannot be written (GITHUB_STEP_SUMMARY)", summary));
+}
+
+}  // namespace penstock

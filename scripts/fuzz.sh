@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Fuzzes every reader (tests/fuzz): scripts/fuzz.sh [SECONDS a target, 600] [TARGET ...]. The last line counts findings.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+seconds=${1:-600}
+shift || true
+command -v clang++ >/dev/null || {
+  echo "scripts/fuzz.sh needs clang++ with libFuzzer (Debian: clang libclang-rt-dev)" >&2
+  exit 77
+}
+build=build/fuzz
+[[ -f $build/build.ninja ]] || cmake --preset fuzz
+cmake --build --preset fuzz --target penstock_fuzzer
+mkdir -p "$build/findings"
+if (($# == 0)); then
+  mapfile -t targets < <(PENSTOCK_FUZZ_TARGET=? "$build/bin/penstock_fuzzer" /dev/null 2>&1 | sed 1,/must/d)
+else
+  targets=("$@")
+fi
+
+declare -A seeds=(
+  [program]=tests/schedules/must_fail [csv]=tests/schedules/must_fail [scenario]="scenarios/library tests/scenarios/must_fail"
+  [model]=scenarios/library/models [runs]=scenarios/library/runs [profile]=tests/scenarios/must_fail/parts
+)
+findings=0
+for target in "${targets[@]}"; do
+  corpus=$build/corpus/$target
+  mkdir -p "$corpus"
+  read -ra places <<<"${seeds[$target]:-}"
+  [[ -d tests/fuzz/corpus/$target ]] && places+=("tests/fuzz/corpus/$target")
+  log=$build/$target.log
+  PENSTOCK_FUZZ_TARGET=$target "$build/bin/penstock_fuzzer" -max_total_time="$seconds" -max_len=20000 -timeout=10 \
+    -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$build/findings/$target-" "$corpus" "${places[@]}" \
+    >"$log" 2>&1 || findings=$((findings + 1))
+  printf '%-16s %12s executions, %s\n' "$target" "$(sed -n 's/stat::number_of_executed_units: *//p' "$log")" \
+    "$(grep -m1 -o 'ERROR: .*\|SUMMARY: .*' "$log" || echo 'nothing found')"
+done
+echo "$findings findings"
+exit $((findings > 0))

@@ -1,0 +1,81 @@
+// What got worse and why, from what the baseline holds: how the program differs, where the longest path of
+// today leaves that of then, and what each part of the path adds. The parts' changes add up to the
+// makespan's, since a path is the whole of it.
+
+#include <algorithm>
+#include <cstddef>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "report/print/units.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/text/program_diff.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/baseline/baseline.hpp"
+#include "sim/baseline/longest_path.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kMostChanges = 3;  // of a rank's list
+constexpr std::size_t kMostShares = 8;
+
+std::string signed_duration(Ns ns) {
+  return fmt::format("{}{}", ns < 0 ? "-" : "+", format_duration(ns < 0 ? -ns : ns));
+}
+
+std::vector<std::string> program_lines(const HeldRun& then, const HeldRun& now) {
+  const auto before = parse_program(then.program, "the baseline's program");
+  const auto after = parse_program(now.program, "today's program");
+  if (!before || !after) return {before ? after.error() : before.error()};
+  const ProgramDiff diff = diff_programs(*before, *after);
+  if (diff.empty()) return {"the program is the same: costs, cluster or channels have changed"};
+  std::vector<std::string> lines = {"the program has changed:"};
+  std::istringstream text(to_text(diff, kMostChanges));
+  for (std::string line; std::getline(text, line);) lines.push_back(fmt::format("  {}", line));
+  return lines;
+}
+
+std::string step_text(const PathStep& step) {
+  return fmt::format("rank {} {} at {}", step.rank, step.action, format_duration(step.start_ns));
+}
+
+std::string parting_text(const std::vector<PathStep>& then, const std::vector<PathStep>& now,
+                         std::size_t step) {
+  if (step == now.size() && step == then.size())
+    return fmt::format("the longest path goes the same way, in {} steps, at other times", step);
+  const std::string after = step == 0 ? "at its start" : fmt::format("after {}", step_text(now[step - 1]));
+  return fmt::format("the longest path leaves the old one {}: {}, where it was {}", after,
+                     step < now.size() ? step_text(now[step]) : "its end",
+                     step < then.size() ? step_text(then[step]) : "its end");
+}
+
+std::vector<std::string> path_lines(const std::vector<PathStep>& then, const std::vector<PathStep>& now) {
+  if (then.empty() || now.empty() || then == now) return {};
+  const PathChange change = change_of(then, now);
+  std::vector<std::string> lines = {parting_text(then, now, index(change.step))};
+  for (std::size_t i = 0; i < std::min(change.shares.size(), kMostShares); ++i) {
+    const PathShare& share = change.shares[i];
+    lines.push_back(fmt::format("  {:>10}  {}: {} -> {}", signed_duration(share.after_ns - share.before_ns),
+                                share.what, format_duration(share.before_ns),
+                                format_duration(share.after_ns)));
+  }
+  if (change.shares.size() > kMostShares)
+    lines.push_back(fmt::format("  and {} smaller ones", change.shares.size() - kMostShares));
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> explanation_of(const HeldRun& then, const HeldRun& now) {
+  std::vector<std::string> lines = program_lines(then, now);
+  const std::vector<std::string> path = path_lines(then.path, now.path);
+  lines.insert(lines.end(), path.begin(), path.end());
+  return lines;
+}
+
+}  // namespace penstock

@@ -1,0 +1,211 @@
+// Backwards from the compute action that ends last: an action began when its rank was free and all that it
+// waits for had come, so the later of the two is what it waited for,
+//
+//   rank 0   F0 F1 F2            the action before it on its rank, or
+//              \                 the producer, on another rank, of the RECV that arrived last, or the member
+//                                of a collective that came to it last
+//   rank 1      F0 F1 B0
+//
+// and the path goes on there. Time between the two is a transfer (with its wait for the channel) or, on one
+// rank, a wait for something that is no compute action: a barrier, or a blocking channel.
+
+#include "sim/baseline/longest_path.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "report/timeline/arrivals.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+namespace {
+
+/// Where a compute action stands: its rank and its position in that rank's spans.
+struct Place {
+  std::int32_t rank = 0;
+  std::size_t position = 0;
+};
+
+class PathFinder {
+ public:
+  PathFinder(const Timeline& timeline, const Program& program)
+      : ranks_(spans_by_rank(timeline)), recompute_(program.recompute), before_(ranks_.size()) {
+    for (std::int32_t rank = 0; rank < timeline.rank_count; ++rank) look_at(rank);
+  }
+
+  std::vector<PathStep> path() const {
+    std::vector<PathStep> steps;
+    for (std::optional<Place> at = last(); at; at = cause_of(*at)) {
+      const Span& span = span_at(*at);
+      steps.push_back({span.rank, to_text(span.action), span.start_ns, span.end_ns});
+    }
+    std::ranges::reverse(steps);
+    return steps;
+  }
+
+ private:
+  /// What a compute action could have waited for.
+  struct Causes {
+    std::optional<Place> on_rank;
+    const Span* arrived = nullptr;  // the RECV or collective that came last
+  };
+  using Product = std::tuple<bool, std::int32_t, std::int32_t>;  // is it a gradient, stage, microbatch
+  using Meeting = std::tuple<ActionKind, std::int32_t, Ns>;      // a collective: its kind, stage and start
+
+  static Meeting meeting_of(const Span& span) { return {span.action.kind, span.action.stage, span.start_ns}; }
+
+  void look_at(std::int32_t rank) {
+    const Spans spans = ranks_[index(rank)];
+    Arrivals arrivals(recompute_);
+    std::optional<Place> previous;
+    before_[index(rank)].resize(spans.size());
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      arrivals.add(spans[i]);
+      if (is_collective(spans[i].action.kind) && previous) note_member(spans[i], *previous);
+      if (!is_compute(spans[i].action.kind)) continue;
+      const std::size_t first = opens_compute(spans, i) || !previous ? i : previous->position;
+      note_product(spans[i].action, {rank, first});
+      if (first != i) continue;
+      Causes& causes = before_[index(rank)][i];
+      causes.on_rank = previous;
+      for (const Span* waited : arrivals.of_group(spans, i)) {
+        if (waited->end_ns <= spans[i].start_ns &&
+            (causes.arrived == nullptr || waited->end_ns > causes.arrived->end_ns))
+          causes.arrived = waited;
+      }
+      previous = Place{rank, i};
+    }
+  }
+
+  void note_product(const Action& action, const Place& place) {
+    if (action.kind == ActionKind::forward) producers_[{false, action.stage, action.microbatch}] = place;
+    if (makes_input_gradient(action.kind)) producers_[{true, action.stage, action.microbatch}] = place;
+  }
+
+  /// Of all members of a collective, the one whose action before it ended last: the others waited for it.
+  void note_member(const Span& span, const Place& before) {
+    const auto [member, is_new] = last_members_.try_emplace(meeting_of(span), before);
+    if (!is_new && span_at(member->second).end_ns < span_at(before).end_ns) member->second = before;
+  }
+
+  std::optional<Place> sender_of(const Span& arrived) const {
+    const Action& action = arrived.action;
+    if (is_collective(action.kind)) {
+      const auto member = last_members_.find(meeting_of(arrived));
+      return member == last_members_.end() ? std::nullopt : std::optional(member->second);
+    }
+    const auto producer =
+        producers_.find({action.kind == ActionKind::recv_backward, action.peer, action.microbatch});
+    return producer == producers_.end() ? std::nullopt : std::optional(producer->second);
+  }
+
+  std::optional<Place> cause_of(const Place& place) const {
+    const Causes& causes = before_[index(place.rank)][place.position];
+    const Ns free_ns = causes.on_rank ? span_at(*causes.on_rank).end_ns : 0;
+    if (causes.arrived == nullptr || causes.arrived->end_ns <= free_ns) return causes.on_rank;
+    const std::optional<Place> sender = sender_of(*causes.arrived);
+    return sender ? sender : causes.on_rank;
+  }
+
+  std::optional<Place> last() const {
+    std::optional<Place> last;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (std::size_t i = 0; i < ranks_[rank].size(); ++i) {
+        if (!opens_compute(ranks_[rank], i)) continue;
+        if (!last || ranks_[rank][i].end_ns > span_at(*last).end_ns)
+          last = Place{static_cast<std::int32_t>(rank), i};
+      }
+    }
+    return last;
+  }
+
+  const Span& span_at(const Place& place) const { return ranks_[index(place.rank)][place.position]; }
+
+  std::vector<Spans> ranks_;
+  RecomputeTiming recompute_;
+  std::vector<std::vector<Causes>> before_;  // by rank and position, of compute actions
+  std::map<Product, Place> producers_;
+  std::map<Meeting, Place> last_members_;
+};
+
+/// "B" of "1B3".
+std::string kind_in(std::string_view action) {
+  const std::size_t begin = action.find_first_not_of("0123456789");
+  if (begin == std::string_view::npos) return std::string(action);
+  return std::string(action.substr(begin, action.find_first_of("0123456789", begin) - begin));
+}
+
+std::map<std::string, Ns> shares_of(const std::vector<PathStep>& path) {
+  std::map<std::string, Ns> shares;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const PathStep& step = path[i];
+    shares[fmt::format("rank {} {}", step.rank, kind_in(step.action))] += step.end_ns - step.start_ns;
+    const Ns since = i == 0 ? 0 : path[i - 1].end_ns;
+    if (step.start_ns == since) continue;
+    const bool on_one_rank = i == 0 || path[i - 1].rank == step.rank;
+    shares[on_one_rank ? fmt::format("waits on rank {}", step.rank)
+                       : fmt::format("from rank {} to rank {}", path[i - 1].rank, step.rank)] +=
+        step.start_ns - since;
+  }
+  return shares;
+}
+
+}  // namespace
+
+std::vector<PathStep> longest_path(const Timeline& timeline, const Program& program) {
+  return PathFinder(timeline, program).path();
+}
+
+std::string to_text(const PathStep& step) {
+  return fmt::format("{} {} {} {}", step.rank, step.action, step.start_ns, step.end_ns);
+}
+
+tl::expected<PathStep, std::string> path_step_of_text(const std::string& text) {
+  std::istringstream words(text);
+  PathStep step;
+  std::string rest;
+  const bool read = static_cast<bool>(words >> step.rank >> step.action >> step.start_ns >> step.end_ns);
+  if (read && !(words >> rest) && step.rank >= 0 && step.start_ns >= 0 && step.end_ns >= step.start_ns)
+    return step;
+  return tl::unexpected(std::string("a rank, an action, its start and its end, such as \"0 1F3 1000 2000\""));
+}
+
+PathChange change_of(const std::vector<PathStep>& before, const std::vector<PathStep>& after) {
+  PathChange change;
+  const auto same_step = [](const PathStep& a, const PathStep& b) {
+    return a.rank == b.rank && a.action == b.action;
+  };
+  const auto parted = std::ranges::mismatch(before, after, same_step);
+  change.step = static_cast<std::int32_t>(parted.in1 - before.begin());
+  std::map<std::string, PathShare> shares;
+  for (const auto& [what, ns] : shares_of(before)) shares[what] = {what, ns, 0};
+  for (const auto& [what, ns] : shares_of(after)) {
+    shares[what].what = what;
+    shares[what].after_ns = ns;
+  }
+  for (auto& [what, share] : shares) {
+    if (share.before_ns != share.after_ns) change.shares.push_back(std::move(share));
+  }
+  std::ranges::stable_sort(change.shares, std::ranges::greater{},
+                           [](const PathShare& share) { return std::abs(share.after_ns - share.before_ns); });
+  return change;
+}
+
+}  // namespace penstock

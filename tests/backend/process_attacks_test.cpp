@@ -1,0 +1,317 @@
+// Strangers at the ports of a job: whatever they send, they are turned away and the job goes on; whatever a
+// process sends that knows the secret, nobody crashes.
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/process/control_message.hpp"
+#include "backend/process/job_secret.hpp"
+#include "backend/process/message_proof.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "backend/process/worker.hpp"
+#include "schedules/ir/digest.hpp"
+#include "tests/backend/process_fixture.hpp"
+
+namespace penstock {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// Somebody who has found the port and knows no secret.
+class Stranger {
+ public:
+  explicit Stranger(std::uint16_t port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    const auto until = steady_clock::now() + seconds(5);
+    for (;;) {
+      socket_ = socket(AF_INET, SOCK_STREAM, 0);
+      if (connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) return;
+      close(std::exchange(socket_, -1));
+      if (steady_clock::now() > until) throw std::runtime_error("nobody listens");
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+  }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+  ~Stranger() { close(socket_); }
+
+  void say(const std::vector<std::uint8_t>& bytes) const {
+    std::size_t sent = 0;
+    while (sent < bytes.size()) {
+      const ssize_t more = send(socket_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (more <= 0) return;  // it has been turned away
+      sent += static_cast<std::size_t>(more);
+    }
+  }
+  /// The other side closes the connection within the time.
+  bool is_turned_away(milliseconds within) const {
+    const auto until = steady_clock::now() + within;
+    std::array<char, 4096> heard{};
+    while (steady_clock::now() < until) {
+      pollfd ready = {.fd = socket_, .events = POLLIN, .revents = 0};
+      poll(&ready, 1, 10);
+      if ((ready.revents & (POLLIN | POLLHUP | POLLERR)) != 0 &&
+          recv(socket_, heard.data(), heard.size(), 0) <= 0)
+        return true;
+    }
+    return false;
+  }
+
+ private:
+  int socket_ = -1;
+};
+
+template <typename Number>
+void append(std::vector<std::uint8_t>& bytes, Number number) {
+  const std::size_t at = bytes.size();
+  bytes.resize(at + sizeof(number));
+  std::memcpy(bytes.data() + at, &number, sizeof(number));
+}
+
+constexpr std::uint64_t kMagic = 0x32'6b'63'6f'74'73'6e'70;
+
+/// The right form, and no secret: an opening, and chunks with a proof of zeros.
+std::vector<std::uint8_t> forged(const std::vector<std::uint8_t>& message) {
+  std::vector<std::uint8_t> bytes;
+  append(bytes, kMagic);
+  append(bytes, Nonce{});
+  append(bytes, static_cast<std::uint32_t>(message.size()));
+  append(bytes, std::uint32_t{1});
+  bytes.insert(bytes.end(), message.begin(), message.end());
+  append(bytes, Proof{});
+  return bytes;
+}
+
+Hello hello_of(std::int32_t rank) {
+  return {.rank = rank, .process_id = 1, .digest = "d", .boot_id = boot_id(), .data = {}};
+}
+
+/// Three ranks come together while `attack` does what it likes with the port.
+void expect_unharmed(const std::function<void(std::uint16_t)>& attack) {
+  const FaultyRun run(one_f_one_b_of(3));
+  const std::uint16_t port = HeldPort().port();
+  RankProcess zero(run, place_of(0, port), seconds(20));
+  attack(port);
+  RankProcess one(run, place_of(1, port), seconds(20));
+  RankProcess two(run, place_of(2, port), seconds(20));
+  EXPECT_EQ(zero.words(), "ended well");
+  EXPECT_EQ(one.words(), "ended well");
+  EXPECT_EQ(two.words(), "ended well");
+}
+
+TEST(ProcessAttacks, AFrameOfNestedListsIsTurnedAwayAtOnce) {
+  expect_unharmed([](std::uint16_t port) {
+    std::vector<std::uint8_t> old_frame;
+    append(old_frame, std::uint64_t{0x31'6b'63'6f'74'73'6e'70});
+    append(old_frame, std::uint64_t{4 << 20});
+    old_frame.resize(old_frame.size() + (4 << 20), 0x81);  // lists of one list each, as CBOR writes them
+    const Stranger nester(port);
+    nester.say(old_frame);
+    EXPECT_TRUE(nester.is_turned_away(milliseconds(500)));
+    const Stranger forger(port);
+    forger.say(forged(std::vector<std::uint8_t>(60'000, 0x81)));
+    EXPECT_TRUE(forger.is_turned_away(milliseconds(500)));
+  });
+}
+
+TEST(ProcessAttacks, SixteenBytesDoNotReserveGigabytes) {
+  expect_unharmed([](std::uint16_t port) {
+    std::vector<std::uint8_t> huge;
+    append(huge, kMagic);
+    append(huge, Nonce{});
+    append(huge, std::numeric_limits<std::uint32_t>::max());
+    append(huge, std::uint32_t{0});
+    const Stranger stranger(port);
+    stranger.say(huge);
+    EXPECT_TRUE(stranger.is_turned_away(milliseconds(500)));
+  });
+}
+
+TEST(ProcessAttacks, WithoutTheSecretNobodyTakesARank) {
+  expect_unharmed([](std::uint16_t port) {
+    for (const std::int32_t rank : {0, 1, 2, 7}) {
+      const Stranger stranger(port);
+      stranger.say(forged(encoded(hello_of(rank))));
+      EXPECT_TRUE(stranger.is_turned_away(milliseconds(500)));
+    }
+  });
+}
+
+TEST(ProcessAttacks, WithoutTheSecretNobodyForgesTimes) {
+  expect_unharmed([](std::uint16_t port) {
+    const Stranger stranger(port);
+    stranger.say(forged(encoded(Done{.run = 0,
+                                     .start = {1, 2, 3},
+                                     .end = {1, 2, 3},
+                                     .message_start = {},
+                                     .message_end = {},
+                                     .account = {}})));
+    EXPECT_TRUE(stranger.is_turned_away(milliseconds(500)));
+  });
+}
+
+TEST(ProcessAttacks, StrangersThatSayNothingDoNotKeepRanksOut) {
+  std::vector<std::unique_ptr<Stranger>> silent;
+  expect_unharmed([&](std::uint16_t port) {
+    for (int i = 0; i < 300; ++i) silent.push_back(std::make_unique<Stranger>(port));
+  });
+}
+
+TEST(ProcessAttacks, ARankWithAnotherSecretIsToldSoAndTheJobGoesOn) {
+  expect_unharmed([](std::uint16_t port) {
+    const FaultyRun run(one_f_one_b_of(3));
+    ProcessPlace wrong = place_of(1, port);
+    wrong.secret = "the secret of another job";
+    const Stranger waits_until_it_listens(port);
+    RankProcess other(run, wrong, seconds(20));
+    EXPECT_EQ(other.words(),
+              "rank 1: the coordinator turned this process away, or is no coordinator: do all ranks have the "
+              "same user and PENSTOCK_SECRET?");
+  });
+}
+
+TEST(ProcessAttacks, RanksThatNeverProveThemselvesAreCountedInTheMessage) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const std::uint16_t port = HeldPort().port();
+  RankProcess zero(run, place_of(0, port), seconds(20));
+  const Stranger stranger(port);
+  stranger.say(forged({1, 2, 3}));
+  EXPECT_EQ(zero.words(),
+            "waited 1 s for rank 1; turned away 1 connection without the job's secret: do all ranks have the "
+            "same user and PENSTOCK_SECRET?");
+}
+
+// --- processes that know the secret -----------------------------------------------------------------
+
+/// Joins as rank 1 of two and then says what a rank would not; what rank 0 ends with.
+std::string words_of_zero_after(const ControlMessage& said) {
+  const FaultyRun run(one_f_one_b_of(2));
+  ProcessPlace place = place_of(0, HeldPort().port());
+  place.secret = "known to both ranks here";
+  RankProcess zero(run, place, seconds(20));
+  SocketLoop loop({.received = [](ConnectionId, const Frame&) {},
+                   .closed = [](ConnectionId, Closing) {},
+                   .most_bytes = [](ConnectionId, const Frame&) { return kMostControlBytes; }});
+  loop.prove_with(place.secret);
+  const auto to = loop.connect(place.coordinator, steady_clock::now() + seconds(5));
+  EXPECT_TRUE(to);
+  Hello hello = hello_of(1);
+  hello.digest = digest(run.execution(seconds(1)).program);
+  loop.send(*to, encoded(hello));
+  loop.send(*to, encoded(said));
+  const auto until = steady_clock::now() + milliseconds(300);
+  while (steady_clock::now() < until) loop.run_until(steady_clock::now() + milliseconds(10));
+  return zero.words();
+}
+
+TEST(ProcessAttacks, APlaceFarBehindTheProgramsEndFailsTheRunAndNotTheCoordinator) {
+  EXPECT_EQ(words_of_zero_after(Report{.position = 2'000'000'000}),
+            "rank 1: its process has closed the connection");
+}
+
+TEST(ProcessAttacks, APlaceInAnotherRanksListIsRefused) {
+  EXPECT_EQ(words_of_zero_after(Report{.position = 0}), "rank 1: it reported a place of another rank's list");
+}
+
+// --- where strangers cannot come at all ---------------------------------------------------------------
+
+TEST(ProcessAttacks, ForkedRanksHaveNoSocketThatAnybodyCouldReach) {
+  FaultyRun run(one_f_one_b_of(3));
+  const auto look = [] {
+    int sockets = 0;
+    for (int file = 0; file < 256; ++file) {
+      int domain = 0;
+      socklen_t size = sizeof(domain);
+      if (getsockopt(file, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) continue;
+      sockaddr_storage name{};
+      socklen_t length = sizeof(name);
+      getsockname(file, reinterpret_cast<sockaddr*>(&name), &length);
+      if (domain != AF_UNIX || length > sizeof(sa_family_t)) throw std::runtime_error("a socket with a name");
+      ++sockets;
+    }
+    // The coordinator and two neighbours, as seen by the middle rank.
+    throw std::runtime_error(std::to_string(sockets) + " sockets without a name");
+  };
+  const ExecutionError error = run.with_fault(1, look, 0).error(seconds(20));
+  EXPECT_THAT(error.message, StartsWith("rank 1: 1F0: 3 sockets without a name"));
+}
+
+// --- secrets ----------------------------------------------------------------------------------------
+
+TEST(JobSecret, LiesInAFileOfThisUserAloneForAsLongAsItIsNeeded) {
+  const std::string secret = new_secret();
+  EXPECT_EQ(secret.size(), 64U);
+  EXPECT_NE(secret, new_secret());
+  {
+    const auto left = SecretFile::leave(7, secret);
+    ASSERT_TRUE(left) << left.error();
+    struct stat found{};
+    ASSERT_EQ(stat(secret_path(7).c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777U, 0600U);
+    EXPECT_EQ(left_secret(7), secret);
+    const std::string newer = new_secret();
+    const auto again = SecretFile::leave(7, newer);
+    EXPECT_EQ(left_secret(7), newer);
+  }
+  EXPECT_FALSE(std::filesystem::exists(secret_path(7)));
+  EXPECT_THAT(left_secret(7).error(), HasSubstr("No such file or directory"));
+}
+
+TEST(JobSecret, AFileThatOthersCouldHaveWrittenIsNotBelieved) {
+  const auto left = SecretFile::leave(8, new_secret());
+  ASSERT_TRUE(left) << left.error();
+  chmod(secret_path(8).c_str(), 0644);
+  EXPECT_THAT(left_secret(8).error(), HasSubstr("is not this user's alone"));
+  std::filesystem::remove(secret_path(8));
+  std::filesystem::create_symlink("/etc/hostname", secret_path(8));
+  EXPECT_FALSE(left_secret(8));
+}
+
+TEST(MessageProof, NothingProvesTwiceNorElsewhereNorBackwards) {
+  const std::array<std::uint8_t, 2> header = {1, 2};
+  const std::array<std::uint8_t, 3> body = {3, 4, 5};
+  const Nonce own = new_nonce();
+  const Nonce other = new_nonce();
+  const auto first_of = [&](const std::string& secret, const Nonce& listener, const Nonce& caller,
+                            Side sender) {
+    return MessageProof(secret, {.of_listener = listener, .of_caller = caller, .sender = sender})
+        .next(header, body);
+  };
+  MessageProof proof("secret", {.of_listener = own, .of_caller = other, .sender = Side::caller});
+  const Proof first = proof.next(header, body);
+  EXPECT_TRUE(same(first, first_of("secret", own, other, Side::caller)));
+  EXPECT_FALSE(same(first, proof.next(header, body))) << "the same message again";
+  EXPECT_FALSE(same(first, first_of("secret", own, other, Side::listener))) << "sent back";
+  EXPECT_FALSE(same(first, first_of("secret", new_nonce(), other, Side::caller))) << "on another connection";
+  EXPECT_FALSE(same(first, first_of("Secret", own, other, Side::caller))) << "by somebody else";
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,148 @@
+// The table of exit codes, in the README and in truth: what scripts rely on.
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "cli/extensions.hpp"
+#include "cli/outcome.hpp"
+#include "cli/program_main.hpp"
+#include "tests/cli/transcript.hpp"
+#include "tests/source_path.hpp"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ExitCodes : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "penstock-exit-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  void write(const std::string& file, const std::string& text) const {
+    std::ofstream(directory_ / file) << text;
+  }
+  std::string outcome(const std::string& command) const { return outcome_of(command, directory_); }
+  /// The status that the command ends with, as its transcript shows it.
+  void expect(ExitCode code, const std::string& command) const {
+    const std::string printed = outcome(command);
+    std::smatch found;
+    const bool failed = std::regex_search(printed, found, std::regex("\\[exit ([0-9]+)\\]"));
+    EXPECT_EQ(failed ? std::stoi(found[1]) : 0, static_cast<int>(code)) << "$ " << command << "\n" << printed;
+  }
+
+  fs::path directory_;
+};
+
+const std::string kRun = "penstock run --schedule 1f1b --pp-size 2 --num-microbatches 4 --repeats 1 ";
+
+TEST_F(ExitCodes, TheReadmeListsThemAllAndNoOther) {
+  std::ifstream readme(source_path("README.md"));
+  std::vector<int> listed;
+  std::smatch found;
+  for (std::string line; std::getline(readme, line);) {
+    if (std::regex_search(line, found, std::regex("^\\| ([0-9]+) \\| (ok|a |bad )")))
+      listed.push_back(std::stoi(found[1]));
+  }
+  const std::vector<int> codes = {0, 1, 2, 3, 4, 77};
+  EXPECT_EQ(listed, codes);
+  for (const ExitCode code : {ExitCode::ok, ExitCode::check_failed, ExitCode::bad_input,
+                              ExitCode::internal_error, ExitCode::run_failed, ExitCode::not_available}) {
+    EXPECT_NE(std::ranges::find(codes, static_cast<int>(code)), codes.end());
+  }
+}
+
+TEST_F(ExitCodes, ZeroIsOk) { expect(ExitCode::ok, kRun); }
+
+TEST_F(ExitCodes, OneIsACheckThatFailed) {
+  write("hangs.psched",
+        "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
+        "rank 0: 0F0 0F1 0SEND_F0 0SEND_F1\nrank 1: 1RECV_F1 1RECV_F0 1F1 1F0\n");
+  expect(ExitCode::check_failed, "penstock check hangs.psched --channel rank");
+}
+
+TEST_F(ExitCodes, TwoIsBadInput) {
+  expect(ExitCode::bad_input, "penstock simulate nothing.yaml");
+  expect(ExitCode::bad_input, "penstock simulate --schedule 1f1b --pp-size 0 --num-microbatches 4");
+  expect(ExitCode::bad_input, kRun + "--time-scale nan");
+  expect(ExitCode::bad_input, kRun + "-o missing/folder.json");
+}
+
+TEST_F(ExitCodes, ANumberInJsonThatNoDoubleHoldsIsBadInput) {
+  write("huge.json", R"({"schema_version": 1, "makespan_ns": 1e999, "entries": [1e999]})");
+  write("model.json", R"({"model_type": "llama", "hidden_size": 1e999})");
+  write("scenario.json", R"({"model": {"stages": {"forward": 1e999}}, "schedule": {"name": "1f1b"}})");
+  expect(ExitCode::bad_input, "penstock compare huge.json huge.json");
+  expect(ExitCode::bad_input, "penstock check --baseline huge.json");
+  expect(ExitCode::bad_input, "penstock model model.json --sequence 8");
+  expect(ExitCode::bad_input, "penstock simulate scenario.json");
+}
+
+TEST_F(ExitCodes, ThreeIsAFaultOfPenstock) {
+  const pid_t child = fork();
+  if (child == 0) {
+    Extensions faulty;
+    faulty.backends["cpu-thread"] = [](const auto&) -> tl::expected<std::optional<Result>, RunError> {
+      throw std::logic_error("a fault");
+    };
+    if (freopen("/dev/null", "w", stderr) == nullptr) _exit(99);
+    const std::array arguments = {"penstock",  "run", "--schedule",         "1f1b",
+                                  "--pp-size", "1",   "--num-microbatches", "1"};
+    _exit(program_main(static_cast<int>(arguments.size()), arguments.data(), AddressSpace::unbounded,
+                       std::move(faulty)));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(ExitCode::internal_error));
+}
+
+TEST_F(ExitCodes, FourIsADeadlineThatPassed) {
+  expect(ExitCode::run_failed, kRun + "--time-scale 10000 --deadline 0.05");
+  expect(ExitCode::run_failed, kRun + "--time-scale 10000 --deadline 0.05 --backend cpu-process");
+}
+
+TEST_F(ExitCodes, FourIsAPeerThatWasKilled) {
+  expect(ExitCode::run_failed,
+         kRun + "--time-scale 2000 --backend cpu-process & run=$!; sleep 0.5; " +
+             "read first rest < /proc/$run/task/$run/children; kill -9 $first; wait $run");
+}
+
+TEST_F(ExitCodes, FourIsAPortThatIsBusyOrAPeerThatNeverComes) {
+  const int held = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(held, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(held, 1), 0);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(getsockname(held, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string launched = "RANK=0 WORLD_SIZE=2 MASTER_PORT=" + std::to_string(ntohs(address.sin_port)) +
+                               " " + kRun + "--backend cpu-process";
+  expect(ExitCode::run_failed, launched);
+  close(held);
+  expect(ExitCode::run_failed, launched);
+}
+
+TEST_F(ExitCodes, SeventySevenIsAPartThatIsNotThere) {
+  expect(ExitCode::not_available, "CUDA_VISIBLE_DEVICES= " + kRun + "--backend cuda-local");
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,167 @@
+// One function a reader. Files that a scenario names are looked for in a folder that does not exist, so that
+// nothing but the bytes decides what happens.
+
+#include "tests/fuzz/targets.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "backend/executor/clock.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/process/control_message.hpp"
+#include "backend/process/socket_transport.hpp"
+#include "cli/number_list.hpp"
+#include "report/print/escaping.hpp"
+#include "report/result/result_json.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/override.hpp"
+#include "scenarios/read/pipedream_profile.hpp"
+#include "scenarios/read/quantities.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/csv_dialect.hpp"
+#include "schedules/text/program_text.hpp"
+#include "schedules/text/pytorch_csv.hpp"
+#include "sim/baseline/baseline.hpp"
+#include "sim/measured/measured_runs.hpp"
+#include "tests/backend/execution.hpp"
+
+namespace penstock {
+namespace {
+
+using FuzzBytes = std::span<const std::uint8_t>;
+
+std::string_view text_of(FuzzBytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void require(bool holds, const char* sentence) {
+  if (!holds) throw std::logic_error(sentence);
+}
+
+/// 1f1b of three ranks and four microbatches.
+const FlatProgram& small_program() {
+  static const FlatProgram flat = [] {
+    const Program program = lowered(*generate("1f1b", {.stages = 3, .microbatches = 4}));
+    return flatten(program, free_costs(program), {.channels = {}, .iterations = 1});
+  }();
+  return flat;
+}
+
+void read_control_message(FuzzBytes bytes) {
+  static const ProgramSizes sizes(small_program());
+  const Frame frame(bytes.begin(), bytes.end());
+  const auto message = decoded(frame, sizes);
+  if (message) require(encoded(*message) == frame, "a message is written as it was read");
+  if (message) require(frame.size() <= most_bytes_of(frame, sizes), "a message is no longer than it may be");
+}
+
+void read_data_frame(FuzzBytes bytes) {
+  static const LinkPace pace;
+  const SteadyClock clock(1, std::chrono::steady_clock::now());
+  SocketTransport transport({.flat = small_program(),
+                             .pace = pace,
+                             .clock = clock,
+                             .codec = nullptr,
+                             .rank = 1,
+                             .run = 0,
+                             .send = [](std::int32_t, const Frame&) {}});
+  for (const std::int32_t peer : {0, 2}) transport.receive(peer, Frame(bytes.begin(), bytes.end()));
+}
+
+void read_program(FuzzBytes bytes) {
+  const auto program = parse_program(text_of(bytes), "fuzz");
+  if (!program || !validate(*program)) return;
+  const auto again = parse_program(to_text(*program), "again");
+  require(again && *again == *program, "a valid program is read as it was written");
+}
+
+void read_csv(FuzzBytes bytes) {
+  const auto program = parse_pytorch_csv(text_of(bytes), "fuzz");
+  if (!program) return;
+  const auto text = to_pytorch_csv(*program);
+  require(!text || parse_pytorch_csv(*text, "again").has_value(), "a CSV that was written is read");
+}
+
+void read_scenario(FuzzBytes bytes) {
+  static_cast<void>(parse_scenario(text_of(bytes), "fuzz", "/nowhere/at/all"));
+}
+
+void read_override(FuzzBytes bytes) {
+  const auto change = parse_override(text_of(bytes));
+  if (change) static_cast<void>(parse_scenario("{}", "fuzz", "/nowhere/at/all", {&*change, 1}));
+}
+
+void read_result(FuzzBytes bytes) {
+  const auto result = result_from_json(text_of(bytes), "fuzz");
+  if (!result) return;
+  const auto again = result_from_json(result_to_json(*result), "again");
+  require(again.has_value(), "a result that was written is read");
+}
+
+void read_baseline_file(FuzzBytes bytes) {
+  const auto baseline = parse_baseline(std::string(text_of(bytes)), "fuzz");
+  if (!baseline) return;
+  const auto again = parse_baseline(to_json(*baseline), "again");
+  require(again.has_value(), "a baseline that was written is read");
+}
+
+void read_runs(FuzzBytes bytes) {
+  static_cast<void>(parse_measured_runs(text_of(bytes), "fuzz", [](const std::string&) {
+    return tl::expected<std::string, std::string>(tl::unexpect, "no such model");
+  }));
+}
+
+void read_profile(FuzzBytes bytes) { static_cast<void>(parse_pipedream_profile(text_of(bytes), "fuzz")); }
+
+void read_words(FuzzBytes bytes) {
+  const std::string_view text = text_of(bytes);
+  static_cast<void>(parse_duration(text));
+  static_cast<void>(parse_bytes(text));
+  static_cast<void>(parse_bandwidth(text));
+  static_cast<void>(parse_flops(text));
+  static_cast<void>(path_step_of_text(std::string(text)));
+  static_cast<void>(parse_number_list(text));
+}
+
+void write_words(FuzzBytes bytes) {
+  const std::string shown = shown_text(text_of(bytes));
+  require(shown_text(shown) == shown, "what is shown is text");
+  const std::string xml = xml_escaped(text_of(bytes));
+  require(xml.find('<') == std::string::npos, "what is escaped has no tag");
+  const std::string field = csv_field(text_of(bytes));
+  require(field.empty() || std::string_view("=@").find(field.front()) == std::string_view::npos,
+          "no field is a formula");
+}
+
+}  // namespace
+
+const std::vector<FuzzTarget>& fuzz_targets() {
+  static const std::vector<FuzzTarget> targets = {
+      {"control-message", read_control_message, {}, ""},
+      {"data-frame", read_data_frame, {}, ""},
+      {"program", read_program, {"tests/schedules/must_fail"}, ".psched"},
+      {"csv", read_csv, {"tests/schedules/must_fail"}, ".csv"},
+      {"scenario", read_scenario, {"scenarios/library", "tests/scenarios/must_fail"}, ".yaml"},
+      {"model", read_scenario, {"scenarios/library/models"}, ".json"},
+      {"override", read_override, {}, ""},
+      {"result", read_result, {}, ""},
+      {"baseline", read_baseline_file, {"scenarios/library/baseline.json"}, ".json"},
+      {"runs", read_runs, {"scenarios/library/runs"}, ".csv"},
+      {"profile", read_profile, {"tests/scenarios/must_fail/parts"}, ".txt"},
+      {"words", read_words, {}, ""},
+      {"text", write_words, {}, ""},
+  };
+  return targets;
+}
+
+}  // namespace penstock
