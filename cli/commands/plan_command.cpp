@@ -162,11 +162,10 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
   if (!planned) return planned;
   PlanReport& report = *planned;
   if (!flags.no_front) report.front = plan_front(scenario, options, ranking, report.evaluation);
-  if (flags.factors) {
-    auto factors = plan_factors(report.evaluation);
-    if (!factors) return tl::unexpected(factors.error());
-    report.factors = *std::move(factors);
-  }
+  auto factors = plan_factors(report.evaluation);
+  if (!factors && flags.factors) return tl::unexpected(factors.error());
+  if (factors) report.factors = *std::move(factors);
+  report.explains_factors = flags.factors;
   if (noise) {
     auto rows = plan_regret(scenario, options, *noise, ranking);
     if (!rows) return tl::unexpected(rows.error());

@@ -54,7 +54,8 @@ std::string period_text(double period_ns) {
 
 std::vector<std::string> notes_of(const PlanReport& report) {
   std::vector<std::string> notes = report.evaluation.notes;
-  if (report.factors) notes.insert(notes.end(), report.factors->notes.begin(), report.factors->notes.end());
+  if (report.factors && report.explains_factors)
+    notes.insert(notes.end(), report.factors->notes.begin(), report.factors->notes.end());
   return notes;
 }
 
@@ -162,6 +163,26 @@ std::string headline(std::string_view name, const std::string& figure) {
   return fmt::format("{:<17} {}\n", name, figure);
 }
 
+/// "transfers -2.298 ms, overlap +537.500 us (--factors explains)"; empty where nothing differs.
+std::string differences_text(const PlanReport& report) {
+  if (!report.factors) return "";
+  std::vector<std::string> parts;
+  for (const FactorDifference& part : differing_factors(*report.factors)) {
+    parts.push_back(fmt::format("{} {}{}", to_text(part.factor), part.difference_ns < 0 ? "-" : "+",
+                                period_text(std::abs(part.difference_ns))));
+  }
+  if (parts.empty()) return "";
+  return fmt::format("{}{}", fmt::join(parts, ", "), report.explains_factors ? "" : " (--factors explains)");
+}
+
+Json differences_json(const PlanReport& report) {
+  Json list = Json::array();
+  if (!report.factors) return list;
+  for (const FactorDifference& part : differing_factors(*report.factors))
+    list.push_back({{"factor", to_text(part.factor)}, {"period_ns", part.difference_ns}});
+  return list;
+}
+
 std::string headlines(const PlanReport& report) {
   const PlanEvaluation& evaluation = report.evaluation;
   const PlannedScenario& planned = evaluation.planned;
@@ -181,6 +202,7 @@ std::string headlines(const PlanReport& report) {
   text += headline("predicted period", fmt::format("{} ({} samples/s)", period_text(planned.plan.period_ns),
                                                    rate_text(report, planned.plan.period_ns)));
   text += headline("simulated period", simulated_text(report));
+  if (const std::string why = differences_text(report); !why.empty()) text += headline("they differ by", why);
   text += headline("bytes a sample",
                    fmt::format("{} (data parallel on as many devices: {})",
                                format_bytes(std::llround(evaluation.bytes_per_sample)),
@@ -271,7 +293,7 @@ std::string plan_to_text(const PlanReport& report, std::size_t width) {
     text += "\nno other plan is at least as fast, as small and as cheap\n";
     text += table_to_text(front_table(report.front), width);
   }
-  if (report.factors) text += '\n' + factors_to_text(*report.factors);
+  if (report.factors && report.explains_factors) text += '\n' + factors_to_text(*report.factors);
   if (report.regret) text += '\n' + regret_to_text(*report.regret);
   const std::vector<std::string> notes = notes_of(report);
   if (!notes.empty()) text += '\n';
@@ -297,7 +319,8 @@ std::string plan_to_json(const PlanReport& report) {
   if (report.search) document.update(search_json(*report.search));
   document["front"] = Json::array();
   for (const PlanEvaluation& plan : report.front) document["front"].push_back(figures_json(plan));
-  if (report.factors) document["factors"] = factors_to_json(*report.factors);
+  document["differs_by"] = differences_json(report);
+  if (report.factors && report.explains_factors) document["factors"] = factors_to_json(*report.factors);
   if (report.regret) document["regret"] = regret_to_json(*report.regret);
   document["notes"] = notes_of(report);
   return document.dump(2) + '\n';

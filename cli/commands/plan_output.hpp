@@ -24,7 +24,8 @@ struct PlanReport {
   PlanEvaluation evaluation{};
   std::vector<PlanEvaluation> front{};
   std::optional<SearchedPlan> search{};  ///< where plans were ranked by simulation
-  std::optional<PlanFactors> factors{};
+  std::optional<PlanFactors> factors{};  ///< absent: the plan takes no time
+  bool explains_factors = false;         ///< with all their rows
   std::optional<RegretReport> regret{};
 };
 

@@ -35,6 +35,7 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/validate.hpp"
+#include "schedules/check/weight_versions.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -205,11 +206,32 @@ std::optional<StagedNetwork> staged_network(const Scenario& scenario, const Stag
   return network;
 }
 
+/// PipeDream's released runtime clones warm-up + 1 versions of a stage's weights when it starts, the newest
+/// of which equals the live ones.
+tl::expected<void, std::string> clone_versions(CostTable& costs, const Program& program) {
+  const std::vector<StageVersions> versions = weight_versions(program).stages;
+  std::vector<std::vector<StageCost>*> tables = {&costs.stages};
+  for (MicrobatchCost& microbatch : costs.microbatches) tables.push_back(&microbatch.stages);
+  for (std::vector<StageCost>* stages : tables) {
+    for (std::size_t stage = 0; stage < stages->size(); ++stage) {
+      StageCost& cost = (*stages)[stage];
+      if (!__builtin_mul_overflow(cost.weights, Bytes{versions[stage].kept}, &cost.cloned_weights)) continue;
+      return tl::unexpected(
+          fmt::format("training.weight_versions: {} clones of stage {}'s weights are more than 2^63 bytes",
+                      versions[stage].kept, stage));
+    }
+  }
+  return {};
+}
+
 /// Prices a program on its cluster. `file` is for messages.
 tl::expected<Experiment, PrepareError> priced(const Scenario& scenario, const Resolved& resolved,
                                               Program program, const std::string& file) {
   auto costs = cost_table(scenario.model, resolved.cut, resolved.pricing, program);
   if (!costs) return bad_input(file, costs.error());
+  if (scenario.clones_versions) {
+    if (const auto cloned = clone_versions(*costs, program); !cloned) return bad_input(file, cloned.error());
+  }
   auto cluster = build_cluster(scenario.cluster, program.rank_count());
   if (!cluster) return bad_input(file, cluster.error());
   if (const auto fault = byte_fault(program, *costs)) return bad_input(file, *fault);

@@ -152,6 +152,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.partition = std::move(parts.partition);
   scenario.optimizer = parts.training.optimizer.value_or(Optimizer::sgd);
   scenario.precision = parts.training.precision.value_or(parts.model.precision);
+  scenario.clones_versions = parts.training.clones_versions.value_or(false);
   scenario.failures = parts.training.failures;
   scenario.cluster = std::move(parts.cluster);
   // What the cluster calls a device is a rank's group of them.

@@ -50,6 +50,8 @@ constexpr std::array kPrecisionWords = {
     std::pair{Word{"fp8"}, PrecisionWord{.products = GemmPrecision::fp8}},
     std::pair{Word{"fp4"}, PrecisionWord{.products = GemmPrecision::fp4}}};
 
+constexpr std::array kWeightVersions = {std::pair{Word{"needed"}, false}, std::pair{Word{"cloned"}, true}};
+
 constexpr std::array kLayerRecomputes = {
     std::pair{Word{"none"}, LayerRecompute::none}, std::pair{Word{"selective"}, LayerRecompute::selective},
     std::pair{Word{"norm"}, LayerRecompute::norm}, std::pair{Word{"activation"}, LayerRecompute::activation},
@@ -187,9 +189,10 @@ Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem)
 }  // namespace
 
 TrainingPart read_training(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 11> kKeys = {
-      "micro_batch_size", "global_batch_size", "optimizer",  "precision",    "failures",     "iterations",
-      "recompute",        "gradient_bytes",    "host_layer", "expert_layer", "deferred_head"};
+  static constexpr std::array<Word, 12> kKeys = {"micro_batch_size", "global_batch_size", "optimizer",
+                                                 "precision",        "failures",          "iterations",
+                                                 "recompute",        "gradient_bytes",    "host_layer",
+                                                 "expert_layer",     "deferred_head",     "weight_versions"};
   const MappingReader reader(node, "training", kKeys, problem);
   constexpr Range kBatch{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
   const auto iterations = reader.integer("iterations", kBatch);
@@ -199,6 +202,7 @@ TrainingPart read_training(const Node& node, Problem& problem) {
           .iterations = iterations ? std::optional(static_cast<std::int32_t>(*iterations)) : std::nullopt,
           .optimizer = reader.choice("optimizer", kOptimizers),
           .precision = precision ? precision->bytes : std::nullopt,
+          .clones_versions = reader.choice("weight_versions", kWeightVersions),
           .device_precision = precision ? precision->products : std::nullopt,
           .recompute = reader.choice("recompute", kLayerRecomputes),
           .gradient_bytes = read_gradient_bytes(reader),

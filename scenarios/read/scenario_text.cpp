@@ -282,9 +282,10 @@ tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario
   text += *cluster + schedule_text(scenario);
   if (!scenario.partition.cuts.empty())
     text += fmt::format("partition: [{}]\n", fmt::join(scenario.partition.cuts, ", "));
-  return text + fmt::format("training: {{micro_batch_size: {}, optimizer: {}{}{}}}\n",
+  return text + fmt::format("training: {{micro_batch_size: {}, optimizer: {}{}{}{}}}\n",
                             scenario.batch.micro_batch_size.value_or(1), name_of(scenario.optimizer),
                             precision_text(scenario.precision),
+                            scenario.clones_versions ? ", weight_versions: cloned" : "",
                             scenario.failures ? failures_text(*scenario.failures) : "");
 }
 

@@ -75,6 +75,7 @@ struct TrainingPart {
   std::optional<std::int32_t> iterations;
   std::optional<Optimizer> optimizer{};
   std::optional<Precision> precision{};
+  std::optional<bool> clones_versions{};
   std::optional<GemmPrecision> device_precision{};  ///< bf16, fp8, fp4
   std::optional<LayerRecompute> recompute{};
   std::optional<std::int32_t> gradient_bytes{};  ///< a parameter, 2 or 4

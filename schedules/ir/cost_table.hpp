@@ -28,9 +28,13 @@ struct StageCost {
   Bytes released_by_input = 0;  ///< the part of `kept` that I gives back; W gives back the rest
   Bytes input = 0;              ///< what F keeps under re-materialisation when no edge feeds it
   Bytes weights = 0;            ///< one version of the weights
+  Bytes cloned_weights = 0;     ///< of clones that stand beside them from start to end; 0: versions as needed
   Bytes gradients = 0;          ///< held from the first B or W after a STEP to the next STEP
   Bytes optimizer_state = 0;
   Bytes transient = 0;  ///< held while an F, B, I, W or R runs
+
+  /// What an older version takes from the STEP that replaces it to its last use.
+  Bytes version_bytes() const { return cloned_weights > 0 ? 0 : weights; }
 
   friend bool operator==(const StageCost&, const StageCost&) = default;
 };

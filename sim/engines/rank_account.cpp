@@ -38,6 +38,7 @@ RankAccount::RankAccount(const std::vector<std::int32_t>& stages, const CostTabl
     const std::size_t versions_kind = kLive + 1 + stages_.size();
     stages_.push_back({.stage = stage, .versions_kind = versions_kind, .versions = {}});
     held_.hold_for_ever(kind_of(MemoryCategory::weights), cost.weights);
+    held_.hold_for_ever(kind_of(MemoryCategory::weight_versions), cost.cloned_weights);
     held_.hold_for_ever(kind_of(MemoryCategory::optimizer_state), cost.optimizer_state);
     held_.hold_for_ever(versions_kind, 1);
   }
@@ -112,7 +113,7 @@ void RankAccount::drop_old_version(StageAccount& stage, const PlacedAction& plac
               placed.end_ns);
   const Charged made =
       charged({.kind = stage.versions_kind, .stage = stage.stage, .number = version}, placed.end_ns);
-  held_.release(kind_of(MemoryCategory::weight_versions), cost(placed.action).weights, placed.end_ns,
+  held_.release(kind_of(MemoryCategory::weight_versions), cost(placed.action).version_bytes(), placed.end_ns,
                 placed.position, replaced);
   held_.release(stage.versions_kind, 1, placed.end_ns, placed.position, made);
   stage.versions.drop(version);
@@ -124,7 +125,8 @@ void RankAccount::replace_version(StageAccount& stage, const PlacedAction& place
   const Fresh made{.kind = stage.versions_kind, .stage = stage.stage, .number = version};
   stage.versions.step();
   if (is_used_later) {
-    held_.charge(old_versions, cost(placed.action).weights, placed.end_ns, placed.position, placed.action);
+    held_.charge(old_versions, cost(placed.action).version_bytes(), placed.end_ns, placed.position,
+                 placed.action);
     note_fresh({.kind = old_versions, .stage = stage.stage, .number = version}, placed.end_ns);
   } else {
     held_.release(stage.versions_kind, 1, placed.end_ns, placed.position, charged(made, placed.end_ns));

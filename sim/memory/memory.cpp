@@ -113,6 +113,8 @@ class RankHoldings {
          kBeforeFirst);
     hold(MemoryCategory::optimizer_state, share(stage, figures.optimizer_state, 1), 0, kBeforeFirst,
          kHeldForEver, kBeforeFirst);
+    hold(MemoryCategory::weight_versions, share(stage, figures.cloned_weights, 3), 0, kBeforeFirst,
+         kHeldForEver, kBeforeFirst);
     if (figures.weights == 0 && figures.gradients == 0) return;  // nothing below holds anything
     const Positions positions = positions_of(stage);
     hold_versions(stage, positions);
@@ -152,7 +154,7 @@ class RankHoldings {
     for (const VersionLife& version : versions.all()) {
       // Used for the last time before the STEP: the new version takes its place, nothing is kept beside it.
       if (!version.is_used_after_its_replacement()) continue;
-      hold(MemoryCategory::weight_versions, share(stage, cost(stage).weights, 3),
+      hold(MemoryCategory::weight_versions, share(stage, cost(stage).version_bytes(), 3),
            span(version.replaced_by).end_ns, version.replaced_by, span(version.last_used_by).end_ns,
            version.last_used_by);
     }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -159,6 +160,20 @@ tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evalua
         "some factors leave no exact period: theirs is the mean over a long stretch of the stream");
   }
   return factors;
+}
+
+std::vector<FactorDifference> differing_factors(const PlanFactors& factors) {
+  constexpr double kLeast = 1e-3;
+  std::vector<FactorDifference> found;
+  double before_ns = factors.ideal_ns;
+  for (const FactorPeriods& row : factors.rows) {
+    if (row.factor == PlanFactor::ends) continue;  // of a run, not of a stream
+    const double difference_ns = row.with_those_before_ns - before_ns;
+    if (std::abs(difference_ns) >= kLeast * factors.recurrence_ns)
+      found.push_back({row.factor, difference_ns});
+    before_ns = row.with_those_before_ns;
+  }
+  return found;
 }
 
 }  // namespace penstock

@@ -51,4 +51,14 @@ struct PlanFactors {
 /// of the simulation.
 tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evaluation);
 
+/// What one factor, with those before it, adds to the period or takes off.
+struct FactorDifference {
+  PlanFactor factor = PlanFactor::transfers;
+  double difference_ns = 0;
+};
+
+/// Of the factors of the steady period those that move it by a thousandth or more: they add up to what lies
+/// between the recurrence's period and the simulated one, but for what is smaller.
+std::vector<FactorDifference> differing_factors(const PlanFactors& factors);
+
 }  // namespace penstock
