@@ -3,7 +3,6 @@
 // all that a body knows of where it runs: now() and nap(ns), sm(), block(), thread(), and for loops over
 // numbers first() and step(). C++17. Private to kernels.cu and to tests.
 
-#include <cmath>
 #include <cstdint>
 
 #include <cuda_runtime_api.h>
@@ -50,21 +49,6 @@ __device__ void count_up(Here& here, double* numbers, std::int64_t count, double
   for (std::int64_t i = here.first(); i < count; i += here.step()) {
     numbers[i] = start + static_cast<double>(i);
   }
-}
-
-template <typename Here>
-__device__ void multiply_adds(Here& here, float* result, std::int32_t rounds) {
-  float a = static_cast<float>(here.thread()) * 1e-3F;
-  float b = a + 1;
-  float c = a + 2;
-  float d = a + 3;
-  for (std::int32_t i = 0; i < rounds; ++i) {
-    a = fmaf(a, 1.0001F, 0.5F);
-    b = fmaf(b, 1.0001F, 0.5F);
-    c = fmaf(c, 1.0001F, 0.5F);
-    d = fmaf(d, 1.0001F, 0.5F);
-  }
-  if (a + b + c + d == 12345.0F) *result = a;  // never; but the compiler must not drop the loop
 }
 
 template <typename Here>

@@ -67,11 +67,6 @@ __global__ void count_up(double* numbers, std::int64_t count, double start) {
   kernel_bodies::count_up(here, numbers, count, start);
 }
 
-__global__ void multiply_adds(float* result, std::int32_t rounds) {
-  Here here;
-  kernel_bodies::multiply_adds(here, result, rounds);
-}
-
 __global__ void copy(const uint4* from, uint4* to, std::int64_t words) {
   Here here;
   kernel_bodies::copy(here, from, to, words);
@@ -112,11 +107,6 @@ void launch_count_up(double* numbers, std::int64_t count, double start, cudaStre
   count_up<<<static_cast<unsigned>(blocks < 1024 ? blocks : 1024), kThreads, 0, stream>>>(numbers, count,
                                                                                           start);
   check_launch("count_up");
-}
-
-void launch_multiply_adds(float* result, std::int32_t blocks, std::int32_t rounds, cudaStream_t stream) {
-  multiply_adds<<<blocks, kThreads, 0, stream>>>(result, rounds);
-  check_launch("multiply_adds");
 }
 
 void launch_copy(const void* from, void* to, std::int64_t words, std::int32_t blocks, cudaStream_t stream) {

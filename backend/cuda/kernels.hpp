@@ -31,10 +31,6 @@ void launch_sm_numbers(std::uint32_t* numbers, std::int32_t blocks, cudaStream_t
 /// numbers[i] = start + i for all i < count; many threads.
 void launch_count_up(double* numbers, std::int64_t count, double start, cudaStream_t stream);
 
-/// `rounds` fused multiply-adds in each thread of `blocks` blocks, all in registers: work of a known size
-/// that keeps its SMs busy.
-void launch_multiply_adds(float* result, std::int32_t blocks, std::int32_t rounds, cudaStream_t stream);
-
 /// Copies in 16-byte words with `blocks` blocks: work that memory bounds. Both pointers aligned, words >= 0.
 void launch_copy(const void* from, void* to, std::int64_t words, std::int32_t blocks, cudaStream_t stream);
 

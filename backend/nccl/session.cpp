@@ -26,6 +26,7 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/nccl/communicator.hpp"

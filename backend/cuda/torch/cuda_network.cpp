@@ -20,8 +20,8 @@
 
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/stream.hpp"
+#include "backend/cuda/stream_bound_module.hpp"
 #include "backend/cuda/torch/device_tensor_codec.hpp"
-#include "backend/cuda/torch/stream_bound_module.hpp"
 #include "backend/cuda/torch/stream_scope.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
@@ -58,7 +58,7 @@ class CudaNetworkFamily : public ModuleFamily {
       all[rank] = wanted && places_[rank] ? of_rank(number, *places_[rank])
                                           : std::vector<std::unique_ptr<StageModule>>(network_stages());
     }
-    return bound_to_streams(std::move(all), places_);
+    return bound_to_streams(std::move(all), places_, enter_stream);
   }
 
   RankAccount account(std::int32_t rank, const StageModules& modules) const override {

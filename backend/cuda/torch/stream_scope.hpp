@@ -21,4 +21,9 @@ class StreamScope {
   std::unique_ptr<Guard> guard_;
 };
 
+/// A StreamScope, for stream_bound_module.hpp.
+inline std::shared_ptr<void> enter_stream(const CudaPlace& place) {
+  return std::make_shared<StreamScope>(place);
+}
+
 }  // namespace penstock::nn

@@ -30,7 +30,6 @@ namespace bodies = penstock::kernel_bodies;
 constexpr std::uint64_t kReading = 400;  // ns that a look at the clock takes
 constexpr Ns kShortest = 1'000;          // a kernel that does nothing
 constexpr double kNsPerByte = 0.004;
-constexpr double kNsPerRound = 8;
 
 /// A kernel's thread on the host. %globaltimer has an offset and a drift of its own on each device.
 class Here {
@@ -117,14 +116,6 @@ Ns count_up(const Call& call) {
   return static_cast<Ns>(8 * static_cast<double>(count) * kNsPerByte);
 }
 
-Ns multiply_adds(const Call& call) {
-  Here here = call.here();
-  const auto rounds = call.argument<std::int32_t>(1);
-  bodies::multiply_adds(here, call.argument<float*>(0), rounds);
-  const auto waves = (call.blocks + call.stream->sms.size() - 1) / call.stream->sms.size();
-  return static_cast<Ns>(static_cast<double>(rounds) * kNsPerRound * static_cast<double>(waves));
-}
-
 Ns copy(const Call& call) {
   Here here = call.here();
   const auto words = call.argument<std::int64_t>(2);
@@ -165,8 +156,6 @@ const std::map<std::string, HostKernel>& host_kernels() {
           return std::vector<Access>{{call.argument<void*>(0), bytes, true}};
         },
         count_up}},
-      {"multiply_adds(float*, int)",
-       {{8, 4}, [](const Call&) { return std::vector<Access>{}; }, multiply_adds}},
       {"copy(uint4 const*, uint4*, long)",
        {{8, 8, 8},
         [](const Call& call) {

@@ -14,9 +14,10 @@
 #include <gtest/gtest.h>
 
 #include "backend/cuda/local_transport.hpp"
+#include "backend/cuda/stream_bound_module.hpp"
 #include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/torch/device_tensor_codec.hpp"
-#include "backend/cuda/torch/stream_bound_module.hpp"
+#include "backend/cuda/torch/stream_scope.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
 #include "backend/executor/executor.hpp"
@@ -79,7 +80,8 @@ TorchRun run_on_gpu(const Program& program) {
   const DeviceTensorCodec codec;
   const auto definitions = even_stages(shape_for(program), program.stage_count(),
                                        {.seed = 11, .device = at::Device(at::kCUDA, 0)});
-  StageModules modules = bound_to_streams(torch_modules(program, definitions, training), places);
+  StageModules modules =
+      bound_to_streams(torch_modules(program, definitions, training), places, enter_stream);
   const LinkPace free_links;
   CudaLocalTransport transport({.flat = flat,
                                 .pace = free_links,

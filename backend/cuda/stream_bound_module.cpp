@@ -1,8 +1,8 @@
-// A module around a module (the decorator of Gamma et al.): every call runs with the worker's stream as
-// LibTorch's current one. It returns when the work has been given to the stream; what is freed meanwhile goes
-// back to the stream's own pool, and is used again behind that work.
+// A module around a module (the decorator of Gamma et al.): every call runs with the worker's stream as the
+// current one of the library that computes. It returns when the work has been given to the stream; what is
+// freed meanwhile goes back to the stream's own pool, and is used again behind that work.
 
-#include "backend/cuda/torch/stream_bound_module.hpp"
+#include "backend/cuda/stream_bound_module.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,18 +14,17 @@
 #include <vector>
 
 #include "backend/cuda/stream.hpp"
-#include "backend/cuda/torch/stream_scope.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/executor/payload.hpp"
 #include "backend/executor/stage_module.hpp"
 #include "schedules/ir/action.hpp"
 
-namespace penstock::nn {
+namespace penstock {
 
 void StreamBoundModule::on_stream(const std::function<void()>& work) const {
   use_device(place_.stream.device);
-  const StreamScope scope(place_);
+  const std::shared_ptr<void> scope = enter_(place_);
   work();
 }
 
@@ -78,15 +77,16 @@ void StreamBoundModule::reshard() {
   on_stream([&] { module_->reshard(); });
 }
 
-StageModules bound_to_streams(StageModules modules, const std::vector<std::optional<CudaPlace>>& places) {
+StageModules bound_to_streams(StageModules modules, const std::vector<std::optional<CudaPlace>>& places,
+                              const EnterStream& enter) {
   for (std::size_t rank = 0; rank < modules.size(); ++rank) {
     for (auto& module : modules[rank]) {
       if (module != nullptr) {
-        module = std::make_unique<StreamBoundModule>(std::move(module), places.at(rank).value());
+        module = std::make_unique<StreamBoundModule>(std::move(module), places.at(rank).value(), enter);
       }
     }
   }
   return modules;
 }
 
-}  // namespace penstock::nn
+}  // namespace penstock

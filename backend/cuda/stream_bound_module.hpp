@@ -14,14 +14,17 @@
 #include "backend/executor/stage_module.hpp"
 #include "schedules/ir/action.hpp"
 
-namespace penstock::nn {
+namespace penstock {
 
-/// Calls another module with the worker's stream as LibTorch's, and returns when it has given its work to
-/// that stream.
+/// What makes the worker's stream the current one of the library that a module computes with, on the calling
+/// thread, until what it returns ends.
+using EnterStream = std::function<std::shared_ptr<void>(const CudaPlace& place)>;
+
+/// Calls another module inside the worker's stream, and returns when it has given its work to that stream.
 class StreamBoundModule : public StageModule {
  public:
-  StreamBoundModule(std::unique_ptr<StageModule> module, const CudaPlace& place)
-      : module_(std::move(module)), place_(place) {}
+  StreamBoundModule(std::unique_ptr<StageModule> module, const CudaPlace& place, EnterStream enter)
+      : module_(std::move(module)), place_(place), enter_(std::move(enter)) {}
 
   std::vector<Payload> forward(const ComputeCall& call, std::vector<Payload> inputs) override;
   std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload> gradients) override;
@@ -41,9 +44,11 @@ class StreamBoundModule : public StageModule {
 
   std::unique_ptr<StageModule> module_;
   CudaPlace place_;
+  EnterStream enter_;
 };
 
 /// Binds each module to its rank's place; ranks without a place must have none.
-StageModules bound_to_streams(StageModules modules, const std::vector<std::optional<CudaPlace>>& places);
+StageModules bound_to_streams(StageModules modules, const std::vector<std::optional<CudaPlace>>& places,
+                              const EnterStream& enter);
 
-}  // namespace penstock::nn
+}  // namespace penstock
