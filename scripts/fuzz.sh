@@ -4,8 +4,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-600}
 shift || true
-command -v clang++ >/dev/null || {
-  echo "scripts/fuzz.sh needs clang++ with libFuzzer (Debian: clang libclang-rt-dev)" >&2
+command -v clang++-19 >/dev/null || {
+  echo "scripts/fuzz.sh needs clang++-19 with libFuzzer (Debian: clang-19 libclang-rt-19-dev); Clang 14 cannot read <ranges> of GCC 12" >&2
   exit 77
 }
 build=build/fuzz

@@ -7,7 +7,7 @@
 namespace penstock {
 
 /// For terminals and logs: control characters, and marks that turn the direction of writing, are shown as
-/// "\\x1b" instead of sent; bytes that are not UTF-8 become U+FFFD. Line ends, tabs and colours (ESC [ .. m)
+/// "\x1b" instead of sent; bytes that are not UTF-8 become U+FFFD. Line ends, tabs and colours (ESC [ .. m)
 /// stay.
 std::string shown_text(std::string_view text);
 
@@ -17,7 +17,8 @@ std::string xml_escaped(std::string_view text);
 /// A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string json_quoted(std::string_view text);
 /// A CSV field (RFC 4180): quoted where it holds a comma, a quote or a line break. What is no number and
-/// begins as a formula of spreadsheets does (= + - @) gets an apostrophe before it, which makes it text there.
+/// begins as a formula of spreadsheets does (= + - @) gets an apostrophe before it, which makes it text
+/// there.
 std::string csv_field(std::string_view text);
 
 }  // namespace penstock

@@ -3,15 +3,21 @@
 
 #include "scenarios/prepare/compute_program.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/prepare/byte_range.hpp"
 #include "scenarios/prepare/stage_costs.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
+#include "scenarios/prepare/time_range.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -44,13 +50,35 @@ std::vector<Ns> transfer_times(const Program& program, const CostTable& costs, c
   return times;
 }
 
+/// Searches keep a moment and a rank in 64 bits (schedules/search/wake_times.hpp). Nothing where a run of a
+/// few times the longest step for each unit and stage fits beside the ranks.
+std::optional<std::string> search_fault(const Program& placed, const CostTable& costs,
+                                        const std::vector<Ns>& transfer_ns) {
+  constexpr double kMost = 4.6e18;  // 2^62
+  Ns longest = transfer_ns.empty() ? 0 : std::ranges::max(transfer_ns);
+  for (const StageCost& cost : costs.stages)
+    longest = std::max({longest, cost.forward_ns, cost.backward_input_ns, cost.backward_weight_ns});
+  const double steps = 4.0 * (placed.unit_count() + static_cast<double>(costs.stages.size()));
+  const auto ranks = static_cast<double>(std::bit_ceil(static_cast<std::uint32_t>(placed.rank_count())));
+  if (static_cast<double>(longest) * steps * ranks < kMost) return std::nullopt;
+  return fmt::format(
+      "the schedule searches its order by the model's times, of which the longest, {:.3g} s, is too long for "
+      "{} "
+      "ranks and {} microbatches; take shorter times, or a schedule of one order",
+      static_cast<double>(longest) * 1e-9, placed.rank_count(), placed.unit_count());
+}
+
 tl::expected<Shape, std::string> with_costs(Shape shape, const Program& placed, const StageCut& cut,
                                             const Weighed& weighed) {
   auto costs = cost_table(weighed.model, without_buckets(cut), weighed.pricing, placed);
   if (!costs) return tl::unexpected(costs.error());
   const auto cluster = build_cluster(weighed.cluster, placed.rank_count());
   if (!cluster) return tl::unexpected(cluster.error());
+  // A search adds up times and bytes before it is known what they come to.
+  if (auto fault = byte_fault(placed, *costs)) return tl::unexpected(*std::move(fault));
+  if (auto fault = time_fault(placed, *costs, *cluster)) return tl::unexpected(*std::move(fault));
   shape.transfer_ns = transfer_times(placed, *costs, *cluster);
+  if (auto fault = search_fault(placed, *costs, shape.transfer_ns)) return tl::unexpected(*std::move(fault));
   shape.costs = *std::move(costs);
   return shape;
 }
