@@ -16,7 +16,7 @@
 
 #include "topology/cluster.hpp"
 #include "topology/next_links.hpp"
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,5 @@
-// A cell is what people read beside what sorts it: {"1.5 ms", 1500000}.
+// A cell is what people read beside what its column sorts by: {"1.5 ms", 1500000}, {"12.5 %", 0.125}; words have no number
+// and sort as words.
 
 #include "report/print/cells.hpp"
 

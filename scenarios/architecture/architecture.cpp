@@ -18,7 +18,7 @@
 #include <limits>
 #include <vector>
 
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

@@ -25,7 +25,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "schedules/ir/action.hpp"
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

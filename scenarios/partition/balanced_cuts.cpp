@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

@@ -24,7 +24,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

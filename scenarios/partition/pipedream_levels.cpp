@@ -38,7 +38,7 @@
 #include "scenarios/partition/layer_graph_downsets.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "schedules/ir/action.hpp"
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "schedules/ir/action.hpp"
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 

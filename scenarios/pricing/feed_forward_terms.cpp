@@ -18,7 +18,7 @@
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/term_writer.hpp"
 #include "scenarios/pricing/workload.hpp"
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

@@ -19,7 +19,7 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

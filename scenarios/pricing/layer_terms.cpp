@@ -24,7 +24,7 @@
 #include "scenarios/pricing/term_writer.hpp"
 #include "scenarios/pricing/weight_copies.hpp"
 #include "scenarios/pricing/workload.hpp"
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 #include "topology/unit_factors.hpp"
 
 namespace penstock {

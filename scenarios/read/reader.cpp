@@ -26,7 +26,7 @@
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/nearest_name.hpp"
-#include "topology/sizes.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {
