@@ -1,7 +1,7 @@
 // No rank holds, and no link carries, more than everything that the whole run ever makes:
 //
 //   bytes <= units x sum over stages of (kept + input + transient)
-//            + versions x sum over stages of weights + sum of gradients, optimizer state
+//            + versions x sum over stages of weights + sum of their clones, gradients, optimizer state
 //            + iterations x units x sum over edges of (activation + gradient)
 //            + updates x replicas x sum over stages of 2 (weights + gradients)
 //
@@ -58,6 +58,7 @@ void add_stage(ByteSum& sum, const StageCost& cost, std::size_t stage, double re
   sum.add("input of stage", stage, cost.input, times.units);
   sum.add("transient of stage", stage, cost.transient, 1);
   sum.add("weights of stage", stage, cost.weights, times.versions);
+  sum.add("clones of the weights of stage", stage, cost.cloned_weights, 1);
   sum.add("gradients of stage", stage, cost.gradients, 1);
   sum.add("optimizer state of stage", stage, cost.optimizer_state, 1);
   if (replicas <= 1) return;

@@ -111,7 +111,7 @@ std::vector<Bytes> list_peaks(const Experiment& experiment) {
   for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
     const StageCost& cost = experiment.costs.stages[stage];
     for (const std::int32_t rank : program.placement.stages[stage].ranks)
-      at_start[index(rank)] += cost.weights + cost.optimizer_state;
+      at_start[index(rank)] += cost.weights + cost.cloned_weights + cost.optimizer_state;
   }
   std::vector<Bytes> peaks;
   peaks.reserve(program.ranks.size());

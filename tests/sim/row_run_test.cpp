@@ -52,14 +52,17 @@ bool agrees(const Scenario& scenario) {
 }
 
 /// Free links and a microbatch's activation as the unit; stages and edges with bytes; messages that hold
-/// their links and arrive late; stages without a time.
+/// their links and arrive late; stages without a time; weights with clones.
 const std::vector<std::string> kModels = {
-    "", "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB, activation: 1 MB}}\n",
+    "",
+    "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB, activation: 1 MB}}\n",
     "model: {stages: {forward: 3 ms, backward_input: 4 ms, backward_weight: 2 ms, kept: 6 MB, "
     "released_by_input: 2 MB, weights: 3 MB}}\ncluster: {preset: uniform, latency: 1 ms}\n",
     "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, transient: 9 MB, activation: 7 MB}}\n"
     "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 2 ms, memory: 30 MB}\n",
-    "model: {stages: {forward: 0 ms, backward: 5 ms, kept: 6 MB}}\n"};
+    "model: {stages: {forward: 0 ms, backward: 5 ms, kept: 6 MB}}\n",
+    "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB}}\n"
+    "training: {weight_versions: cloned}\n"};
 
 TEST(RowRun, SaysWhatTheRunOfItsProgramSaysOnEveryGenerator) {
   int compared = 0;
