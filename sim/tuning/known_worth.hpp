@@ -1,6 +1,7 @@
 #pragma once
 // What a search knows so far, and which configurations may matter still.
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -16,6 +17,8 @@ namespace penstock {
 struct Worth {
   std::int64_t time = 0;  ///< of a step, in device-nanoseconds
   Bytes bytes = 0;        ///< of its fullest device
+
+  friend auto operator<=>(const Worth&, const Worth&) = default;
 };
 
 /// The best so far of the configurations with one value.

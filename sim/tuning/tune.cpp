@@ -49,6 +49,7 @@ namespace {
 /// Rounds grow: what the first few say keeps most of the others from being timed at all.
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
+constexpr std::size_t kMeasuredAtOnce = 16;
 
 /// A configuration on its way.
 struct Candidate {
@@ -174,22 +175,32 @@ class TuneSearch {
     });
   }
 
-  /// The peaks of those that may matter still, now that their time is known.
+  /// The peaks of those that may matter still, now that their times are known: the fastest first and few at a
+  /// time, since each peak that is known rules others out, and a peak takes longer than a time.
   tl::expected<void, std::string> measure(const std::vector<std::size_t>& round, KnownWorth& known) {
     for (const std::size_t number : round)
       known.note_time(number, candidates_[number].values, time_of(candidates_[number]));
-    std::vector<std::size_t> wanted;
-    for (const std::size_t number : round) {
-      const Candidate& candidate = candidates_[number];
-      const Worth least{.time = time_of(candidate), .bytes = candidate.least.bytes};
-      if (!options_.prune || known.may_matter(candidate.values, least)) wanted.push_back(number);
-    }
-    if (auto measured = measure_all(wanted); !measured) return measured;
-    for (const std::size_t number : wanted) {
-      const Candidate& candidate = candidates_[number];
-      known.note(number, candidate.values, {.time = time_of(candidate), .bytes = *candidate.peak_bytes});
+    std::vector<std::size_t> left = round;
+    std::ranges::stable_sort(left, {}, [&](std::size_t number) { return worth_at_least(number); });
+    for (std::size_t next = 0; next < left.size();) {
+      std::vector<std::size_t> wanted;
+      for (; next < left.size() && wanted.size() < kMeasuredAtOnce; ++next) {
+        const Candidate& candidate = candidates_[left[next]];
+        if (!options_.prune || known.may_matter(candidate.values, worth_at_least(left[next])))
+          wanted.push_back(left[next]);
+      }
+      if (auto measured = measure_all(wanted); !measured) return measured;
+      for (const std::size_t number : wanted) {
+        const Candidate& candidate = candidates_[number];
+        known.note(number, candidate.values, {.time = time_of(candidate), .bytes = *candidate.peak_bytes});
+      }
     }
     return {};
+  }
+
+  /// Of a candidate whose time is known.
+  Worth worth_at_least(std::size_t number) const {
+    return {.time = time_of(candidates_[number]), .bytes = candidates_[number].least.bytes};
   }
 
   tl::expected<void, std::string> measure_all(const std::vector<std::size_t>& numbers) {
