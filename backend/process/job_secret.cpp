@@ -87,7 +87,7 @@ tl::expected<SecretFile, std::string> SecretFile::leave(std::uint16_t port, cons
   unlink(beside.c_str());
   {
     const OpenFile file(beside, O_WRONLY | O_CREAT | O_EXCL);
-    const bool written = file.get() >= 0 && write(file.get(), secret.data(), secret.size()) ==
+    const bool written = file.get() >= 0 && ::write(file.get(), secret.data(), secret.size()) ==
                                                 static_cast<ssize_t>(secret.size());
     if (!written) return tl::unexpected(failure("write the job's secret to", beside));
   }

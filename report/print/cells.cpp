@@ -1,5 +1,5 @@
-// A cell is what people read beside what its column sorts by: {"1.5 ms", 1500000}, {"12.5 %", 0.125}; words have no number
-// and sort as words.
+// A cell is what people read beside what its column sorts by: {"1.5 ms", 1500000}, {"12.5 %", 0.125}; words
+// have no number and sort as words.
 
 #include "report/print/cells.hpp"
 

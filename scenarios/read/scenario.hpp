@@ -55,7 +55,8 @@ struct Scenario {
   Partition partition;
   Optimizer optimizer = Optimizer::sgd;
   Precision precision = Precision::full;
-  bool clones_versions = false;  ///< as many versions as a stage ever needs stand beside its weights all the time
+  bool clones_versions =
+      false;  ///< as many versions as a stage ever needs stand beside its weights all the time
   std::optional<FailureRates> failures{};
   std::vector<std::string> notes;  ///< assumptions that were made while reading
 };

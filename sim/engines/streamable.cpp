@@ -75,13 +75,13 @@ bool all_versions_rise(const ActionLoops& list) {
   });
 }
 
+}  // namespace
+
 bool takes_time(const StageCost& cost) {
   return std::min({cost.forward_ns, cost.backward_ns, cost.backward_input_ns, cost.backward_weight_ns}) > 0;
 }
 
 bool has_bytes(const EdgeCost& edge) { return edge.activation > 0 || edge.gradient > 0; }
-
-}  // namespace
 
 std::optional<std::string> not_streamed(const Experiment& experiment, std::span<const ActionLoops> lists) {
   const Program& program = experiment.program;

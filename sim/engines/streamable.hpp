@@ -10,6 +10,7 @@
 
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/held_amounts.hpp"
 
@@ -23,5 +24,10 @@ std::vector<std::vector<std::int32_t>> stages_by_rank(const Placement& placement
 
 /// By rank whether its changes of what is held are told in the order of peaks.
 std::vector<TellingOrder> telling_orders(const Experiment& experiment, std::span<const ActionLoops> lists);
+
+/// Whether all passes of a stage take time.
+bool takes_time(const StageCost& cost);
+/// Whether a message over the edge has bytes, either way.
+bool has_bytes(const EdgeCost& edge);
 
 }  // namespace penstock

@@ -20,15 +20,10 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "sim/engines/streamable.hpp"
 
 namespace penstock {
 namespace {
-
-bool takes_time(const StageCost& cost) {
-  return std::min({cost.forward_ns, cost.backward_ns, cost.backward_input_ns, cost.backward_weight_ns}) > 0;
-}
-
-bool has_bytes(const EdgeCost& edge) { return edge.activation > 0 || edge.gradient > 0; }
 
 /// F, B, I, W and STEP, one by one.
 bool is_plain(const std::vector<Action>& list) {
@@ -40,19 +35,19 @@ bool is_plain(const std::vector<Action>& list) {
 }
 
 /// What starts when an action starts, and is over when it ends.
-struct Change {
+struct ListChange {
   Bytes charged = 0;
   Bytes transient = 0;
   Bytes released = 0;
 };
 
-constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
-using StageChanges = std::array<Change, kKindCount>;
+constexpr std::size_t kPassKinds = static_cast<std::size_t>(ActionKind::step) + 1;
+using StageChanges = std::array<ListChange, kPassKinds>;
 
 /// By kind, but for gradients.
 StageChanges changes_of(const StageCost& cost) {
   StageChanges changes;
-  for (std::size_t kind = 0; kind < kKindCount; ++kind) {
+  for (std::size_t kind = 0; kind < kPassKinds; ++kind) {
     const auto here = static_cast<ActionKind>(kind);
     if (!has_weight_version(here)) continue;
     changes[kind] = {.charged = here == ActionKind::forward ? cost.kept : 0,
@@ -71,7 +66,7 @@ class ListPeaks {
   Bytes of(const std::vector<Action>& list, Bytes held) {
     Bytes peak = held;
     for (const Action& action : list) {
-      const Change& change = changes_[index(action.stage)][static_cast<std::size_t>(action.kind)];
+      const ListChange& change = changes_[index(action.stage)][static_cast<std::size_t>(action.kind)];
       held += change.charged;
       if (makes_weight_gradient(action.kind)) held += opened_gradients(action.stage);
       peak = std::max(peak, held + change.transient);

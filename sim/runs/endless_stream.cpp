@@ -27,7 +27,7 @@ namespace {
 std::int64_t length_for(std::int32_t depth) { return 4 * std::int64_t{depth} + 64; }
 
 /// At least 1.
-std::int64_t action_count(const Program& program) {
+std::int64_t actions_of_pass(const Program& program) {
   std::int64_t actions = 0;
   for (const auto& list : program.ranks) actions += std::ssize(list);
   return std::max<std::int64_t>(1, actions);
@@ -51,7 +51,7 @@ struct Stream {
 std::optional<Stream> stream_of(const Scenario& scenario, const Experiment& experiment, std::int64_t least) {
   constexpr std::int64_t kMostActions = 1 << 23;
   const std::int64_t microbatches = experiment.program.microbatches;
-  const std::int64_t most = kMostActions * microbatches / action_count(experiment.program);
+  const std::int64_t most = kMostActions * microbatches / actions_of_pass(experiment.program);
   Scenario longer = scenario;
   longer.shape.iterations = 1;
   longer.batch.micro_batch_size = static_cast<std::int64_t>(experiment.samples_per_microbatch);
