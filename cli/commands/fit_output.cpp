@@ -4,7 +4,6 @@
 #include "cli/commands/fit_output.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>

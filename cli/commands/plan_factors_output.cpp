@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +16,6 @@
 #include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
-#include "schedules/ir/action.hpp"
 #include "sim/planning/plan_factors.hpp"
 #include "sim/planning/plan_regret.hpp"
 

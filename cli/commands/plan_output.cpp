@@ -29,6 +29,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
 #include "sim/planning/plan_evaluation.hpp"
+#include "sim/planning/plan_factors.hpp"
 #include "sim/planning/plan_search.hpp"
 
 namespace penstock {

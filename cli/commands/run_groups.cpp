@@ -5,6 +5,7 @@
 
 #include "cli/commands/run_groups.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ Table errors_table(std::string_view heading, const std::vector<RunGroup>& groups
   table.columns = {std::string(heading), "rows", "mean |error|", "mean error", "worst"};
   for (const RunGroup& group : groups) {
     table.rows.push_back({{group.name, std::nullopt},
-                          count_cell(group.rows),
+                          count_cell(static_cast<std::int64_t>(group.rows)),
                           {fmt::format("{:.2f} %", 100 * group.mape), group.mape},
                           error_cell(group.bias),
                           error_cell(group.worst)});

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "schedules/ir/action.hpp"
+
 namespace penstock {
 
 std::string_view to_text(ResultKind kind) {

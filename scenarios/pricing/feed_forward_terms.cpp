@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"

@@ -11,7 +11,6 @@
 #include "scenarios/pricing/layer_terms.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <string_view>
 #include <utility>

@@ -7,7 +7,6 @@
 #include <array>
 #include <cctype>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "schedules/ir/channel.hpp"

@@ -17,7 +17,6 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/ir/action.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/runs/simulate.hpp"

@@ -3,7 +3,6 @@
 #include "sim/published/library_runs.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>

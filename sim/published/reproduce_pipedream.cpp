@@ -10,7 +10,6 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/balanced_cuts.hpp"
-#include "scenarios/partition/partition.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "sim/published/library_models.hpp"
