@@ -119,20 +119,34 @@ ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) 
     error.message += fmt::format("; rank {} waits for it at {}", other, standing_text(other));
     return error;
   }
-  const std::int32_t next = next_send_of(rank);
-  if (next == kNone) return error;
-  error.peer = flat_.messages[index(next)].to_rank;
-  error.message +=
-      fmt::format("; rank {} needs its {}", error.peer, action_at(flat_.messages[index(next)].first));
+  if (const std::int32_t given = next_of(rank, FlatOp::send); given != kNone) {
+    error.peer = flat_.messages[index(given)].to_rank;
+    error.message +=
+        fmt::format("; rank {} needs its {}", error.peer, action_at(flat_.messages[index(given)].first));
+  } else if (const std::int32_t taken = next_or_last_receive_of(rank); taken != kNone) {
+    error.peer = flat_.messages[index(taken)].from_rank;
+    if (!is_done(rank))
+      error.message += fmt::format("; nobody waits for it, which has given all; rank {} gives it {}",
+                                   error.peer, message_name(taken));
+  }
   return error;
 }
 
-/// The first transfer that the rank has not come to.
-std::int32_t Watchdog::next_send_of(std::int32_t rank) const {
+/// The first transfer of the kind that the rank has not come to.
+std::int32_t Watchdog::next_of(std::int32_t rank, FlatOp op) const {
   const std::int32_t end = flat_.rank_begin[index(rank) + 1];
   for (std::int32_t p = std::max(progress_of(rank).position.load(), flat_.rank_begin[index(rank)]); p < end;
        ++p) {
-    if (flat_.ops[index(p)] == FlatOp::send) return flat_.message[index(p)];
+    if (flat_.ops[index(p)] == op) return flat_.message[index(p)];
+  }
+  return kNone;
+}
+
+/// Where a rank has given all that others need of it, as the first stage in its last backward passes.
+std::int32_t Watchdog::next_or_last_receive_of(std::int32_t rank) const {
+  if (const std::int32_t next = next_of(rank, FlatOp::recv); next != kNone) return next;
+  for (std::int32_t p = progress_of(rank).position; --p >= flat_.rank_begin[index(rank)];) {
+    if (flat_.ops[index(p)] == FlatOp::recv) return flat_.message[index(p)];
   }
   return kNone;
 }

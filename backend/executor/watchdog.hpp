@@ -25,7 +25,8 @@ class Watchdog {
   /// A compute action that takes longer than the deadline, or a wait for that long while nobody gets on, as
   /// seen at `now_ns` of the host's steady clock.
   std::optional<ExecutionError> overdue(Ns now_ns) const;
-  /// `what` happened on `rank`, where that rank stands, and who waits for it or else needs it next.
+  /// `what` happened on `rank`, where that rank stands, and who waits for it, needs it next, or gives it
+  /// its last messages: a rank that exchanges anything always has a peer.
   ExecutionError failure_of(std::int32_t rank, const std::string& what) const;
   /// The rank has come to the end of its list.
   bool is_done(std::int32_t rank) const;
@@ -34,7 +35,8 @@ class Watchdog {
   std::int32_t to_blame(const std::vector<std::int32_t>& waiting) const;
   bool everybody_has_passed(std::int32_t message) const;
   std::int32_t peer_of(std::int32_t message, std::int32_t rank) const;
-  std::int32_t next_send_of(std::int32_t rank) const;
+  std::int32_t next_of(std::int32_t rank, FlatOp op) const;
+  std::int32_t next_or_last_receive_of(std::int32_t rank) const;
   ExecutionError overdue_at(std::int32_t rank) const;
   std::string action_at(std::int32_t position) const;
   std::string standing_text(std::int32_t rank) const;

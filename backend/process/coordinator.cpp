@@ -413,7 +413,7 @@ class Coordinator::Session {
           "; turned away {} without the job's secret: do all ranks have the same user and PENSTOCK_SECRET?",
           format_count(strangers, "connection"));
     }
-    fail({.rank = missing.front(), .action = "the start", .message = std::move(message)});
+    fail_at_start(missing.front(), std::move(message));
   }
 
   std::optional<std::string> how_ended(std::int32_t rank) const {
@@ -457,12 +457,25 @@ class Coordinator::Session {
 
   void fail_at(std::int32_t rank, const std::string& what) {
     if (error_) return;
-    if (phase_ != Phase::running || rank < 0 || rank >= flat_.rank_count) {
+    if (rank < 0 || rank >= flat_.rank_count) {
       fail({.rank = rank, .action = "the start", .message = fmt::format("rank {}: {}", rank, what)});
-      return;
+    } else if (phase_ != Phase::running) {
+      const std::string who = is_alone() ? "" : fmt::format("; rank {} waits for it there", other_than(rank));
+      fail_at_start(rank, fmt::format("rank {}: the start: {}{}", rank, what, who));
+    } else {
+      fail(watchdog_.failure_of(rank, what));
     }
-    fail(watchdog_.failure_of(rank, what));
   }
+
+  /// All ranks set off together, so that each waits for the one that does not come; the lowest is named.
+  void fail_at_start(std::int32_t rank, std::string message) {
+    fail({.rank = rank,
+          .action = "the start",
+          .peer = is_alone() ? -1 : other_than(rank),
+          .message = std::move(message)});
+  }
+  bool is_alone() const { return flat_.rank_count == 1; }
+  static std::int32_t other_than(std::int32_t rank) { return rank == 0 ? 1 : 0; }
 
   void fail(ExecutionError error) {
     if (!error_) error_ = std::move(error);

@@ -233,11 +233,12 @@ std::string words_of_zero_after(const ControlMessage& said) {
 
 TEST(ProcessAttacks, APlaceFarBehindTheProgramsEndFailsTheRunAndNotTheCoordinator) {
   EXPECT_EQ(words_of_zero_after(Report{.position = 2'000'000'000}),
-            "rank 1: its process has closed the connection");
+            "rank 1: the start: its process has closed the connection; rank 0 waits for it there");
 }
 
 TEST(ProcessAttacks, APlaceInAnotherRanksListIsRefused) {
-  EXPECT_EQ(words_of_zero_after(Report{.position = 0}), "rank 1: it reported a place of another rank's list");
+  EXPECT_EQ(words_of_zero_after(Report{.position = 0}),
+            "rank 1: the start: it reported a place of another rank's list; rank 0 waits for it there");
 }
 
 // --- where strangers cannot come at all ---------------------------------------------------------------
