@@ -1,6 +1,7 @@
 // penstock runs: training steps that were measured on real machines, beside what is predicted for them.
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,11 +21,16 @@
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/product_table.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/load_fitted.hpp"
 #include "sim/measured/fit_iterations.hpp"
 #include "sim/measured/measured_iterations.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
+#include "topology/device_types.hpp"
 
 namespace penstock {
 namespace {
@@ -34,6 +40,7 @@ struct RunsFlags {
   std::string runs;
   std::string fit;
   std::string costs;
+  std::vector<std::string> products;  // DEVICE=FILE
 };
 
 const std::vector<std::string_view> kRunsFiles = {".json", ".csv", ".html", ".txt"};
@@ -44,13 +51,41 @@ struct JudgedRuns {
   RunsReport report;
 };
 
+/// The built-in tables of devices, some of them with products that were measured on the very machine.
+tl::expected<KernelsOf, Failure> kernels_of(const std::vector<std::string>& products) {
+  std::map<std::string, std::shared_ptr<const KernelTables>> own;
+  for (const std::string& one : products) {
+    const std::size_t end = one.find('=');
+    const DeviceType* device = find_device_type(one.substr(0, end));
+    if (end == std::string::npos || device == nullptr) {
+      return bad_input(
+          fmt::format("--products {}: expected DEVICE=FILE with a device of {}, as in b200-sxm=products.csv",
+                      one, device_type_names()));
+    }
+    const std::string file = one.substr(end + 1);
+    const auto text = read_text_file(file, file);
+    if (!text) return bad_input(text.error());
+    auto table = ProductTable::parse(*text);
+    if (!table) return bad_input(fmt::format("{}:{}", file, table.error()));
+    auto tables = std::make_shared<KernelTables>(*built_in_kernels(*device));
+    tables->set_products(*std::move(table));
+    own[device->name] = std::move(tables);
+  }
+  return [own = std::move(own)](const DeviceType& device) {
+    const auto found = own.find(device.name);
+    return found == own.end() ? built_in_kernels(device) : found->second;
+  };
+}
+
 tl::expected<JudgedRuns, Failure> by_devices(const RunsFlags& flags) {
-  auto runs = read_measured_runs(flags.runs);
+  const auto kernels = kernels_of(flags.products);
+  if (!kernels) return tl::unexpected(kernels.error());
+  auto runs = read_measured_runs(flags.runs, *kernels);
   if (!runs) return bad_input(runs.error());
   std::optional<MeasuredRuns> fitted_on;
   const bool is_other = !flags.fit.empty() && flags.fit != flags.runs;
   if (is_other) {
-    auto read = read_measured_runs(flags.fit);
+    auto read = read_measured_runs(flags.fit, *kernels);
     if (!read) return bad_input(read.error());
     fitted_on = *std::move(read);
   }
@@ -64,6 +99,8 @@ tl::expected<JudgedRuns, Failure> by_devices(const RunsFlags& flags) {
 /// Iterations of one machine, by costs that `penstock fit` made.
 tl::expected<JudgedRuns, Failure> by_costs(const RunsFlags& flags) {
   if (!flags.fit.empty()) return bad_input("runs: expected either --fit or --costs, got both");
+  if (!flags.products.empty())
+    return bad_input("runs: --costs has nothing to do with devices: leave --products out");
   const auto iterations = read_iterations(flags.runs);
   if (!iterations) return bad_input(iterations.error());
   auto costs = load_iteration_costs(flags.costs, flags.costs);
@@ -110,11 +147,17 @@ Command runs_command(CLI::App& root) {
          "--costs", flags->costs,
          "what `penstock fit` made; RUNS then has the columns that it takes, and nothing of devices is asked")
       .type_name("FILE");
+  app.add_option("--products", flags->products,
+                 "matrix products as a machine of this device ran them in training, in place of the device's "
+                 "tables and sustained rate where a shape is there; may be repeated")
+      .type_name("DEVICE=FILE");
   add_output_flags(app, flags->output, ".json .csv .html .txt");
   app.footer(
       "Examples:\n"
       "  penstock runs scenarios/library/runs/training_steps.csv\n"
       "  penstock runs scenarios/library/runs/training_steps.csv -o runs.html\n"
+      "  penstock runs scenarios/library/runs/training_steps.csv \\\n"
+      "    --products b200-sxm=scenarios/library/kernels/products_B200.csv\n"
       "  penstock runs new.csv --fit scenarios/library/runs/training_steps.csv -o predicted.csv");
   return {app, [flags] { return predict(*flags); }};
 }

@@ -10,11 +10,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/product_table.hpp"
 #include "scenarios/pricing/term_writer.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "topology/size_arithmetic.hpp"
@@ -73,12 +75,30 @@ double exchange_seconds(const TermWriter& terms, double rows) {
          static_cast<double>(work.device.link_latency_ns) * 1e-9;
 }
 
+/// The experts' products as the machine's own table has them, if it does.
+bool add_own_products(TermWriter& terms, double groups, double rows) {
+  const Workload& work = terms.work();
+  if (work.precision != GemmPrecision::bf16) return false;
+  const double hidden = as_double(work.model.hidden);
+  const double inner = as_double(work.model.experts->inner);
+  const double first = (work.model.gated ? 2 : 1) * inner;
+  auto fc1 = terms.own_products("experts fc1", groups, {.m = rows, .n = first, .k = hidden});
+  auto fc2 = terms.own_products("experts fc2", groups, {.m = rows, .n = hidden, .k = inner});
+  if (!fc1 || !fc2) return false;
+  terms.add(*std::move(fc1));
+  terms.add(*std::move(fc2));
+  return true;
+}
+
 void add_grouped_products(TermWriter& terms, double rows) {
   const Workload& work = terms.work();
   const Experts& experts = *work.model.experts;
   const double local = as_double(experts.count) / work.parallel.expert;
   const double projections = work.model.gated ? 3 : 2;
   const double parameters = local * projections * as_double(work.model.hidden * experts.inner);
+  // A device sends each expert a whole number of rows.
+  const double sent_rows = std::ceil(rows / as_double(experts.count));
+  if (add_own_products(terms, local, sent_rows * work.parallel.expert)) return;
   const double rows_per_expert = rows / local;
   const double padding = std::ceil(rows_per_expert / kRowsPadding) * kRowsPadding / rows_per_expert;
   const double operations = 2 * rows * projections * as_double(work.model.hidden * experts.inner) * padding;

@@ -11,10 +11,12 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/log_grid.hpp"
+#include "scenarios/pricing/product_table.hpp"
 
 namespace penstock {
 
@@ -22,14 +24,6 @@ namespace penstock {
 enum class GemmPrecision : std::uint8_t { bf16, fp8, fp4 };
 inline constexpr std::size_t kGemmPrecisionCount = 3;
 std::string_view to_text(GemmPrecision precision);  ///< "bf16", "fp8", "fp4"
-
-/// Y[m, n] = X[m, k] W[k, n].
-struct GemmShape {
-  double m = 1;
-  double n = 1;
-  double k = 1;
-  double flops() const { return 2 * m * n * k; }
-};
 
 /// Causal attention of `batch` sequences.
 struct AttentionShape {
@@ -57,6 +51,8 @@ class KernelTables {
   /// Lines "op_name,nccl_dtype,num_gpus,message_size,latency" among others, by their header: elements of the
   /// whole tensor and milliseconds; those of half count.
   tl::expected<void, std::string> read_collectives(std::string_view text);
+  /// A machine's own products (ProductTable::parse), which come before all others where their shape is there.
+  void set_products(ProductTable products) { products_ = std::move(products); }
   /// The compact model's constants {"GPU/dtype": [e, kk, s, bw, t0, tail, q]} of one GPU.
   void set_gemm_model(GemmPrecision precision, const GemmConstants& constants);
 
@@ -72,6 +68,7 @@ class KernelTables {
   std::optional<double> collective_seconds(GroupOperation operation, std::int32_t devices,
                                            double bytes) const;
 
+  const ProductTable& products() const { return products_; }
   bool has_gemms(GemmPrecision precision) const { return !gemms_[index_of(precision)].empty(); }
 
  private:
@@ -86,6 +83,7 @@ class KernelTables {
   const AttentionGrid* nearest_attention(const AttentionShape& shape) const;
 
   std::array<LogGrid<3>, kGemmPrecisionCount> gemms_;  // operations a second
+  ProductTable products_;
   std::array<std::optional<GemmConstants>, kGemmPrecisionCount> models_;
   std::vector<AttentionGrid> attention_;
   std::array<std::map<std::int32_t, std::map<double, double>>, kGroupOperationCount>

@@ -2,18 +2,23 @@
 // added to the sum over microbatches in the product's own last step: reading and writing that sum costs 0.4
 // of its bytes, as the rest hides behind the product. 8 and 4 bit values are cast by kernels that run half
 // beside others forward, and write two copies backward.
+//
+// A machine's own table has the three products as training runs them, additions and all: no factor then.
 
 #include "scenarios/pricing/term_writer.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/product_table.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "topology/unit_factors.hpp"
 
@@ -35,7 +40,7 @@ double TermWriter::memory_seconds(double bytes) const {
   return bytes / (work_.device.memory_efficiency * work_.device.memory_bytes_per_second);
 }
 
-double TermWriter::gemm_seconds(GemmPrecision precision, const GemmShape& shape) const {
+double TermWriter::burst_seconds(GemmPrecision precision, const GemmShape& shape) const {
   const DeviceRates rates = rates_of(work_.device, precision);
   const auto measured = kernels_.gemm_seconds(precision, shape, rates);
   return measured.value_or(shape.flops() / (kPlainEfficiency * rates.flops_per_second));
@@ -43,13 +48,21 @@ double TermWriter::gemm_seconds(GemmPrecision precision, const GemmShape& shape)
 
 void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecision precision) {
   if (shape.flops() <= 0) return;
+  if (precision == GemmPrecision::bf16) {
+    if (auto own = own_products(name, 1, shape)) {
+      add(*std::move(own));
+      return;
+    }
+  }
   const auto [m, n, k] = shape;
-  const double factor = sustained_factor(work_);
+  const auto seconds = [&](Product product) {
+    return sustained_factor(work_) * burst_seconds(precision, shape_of(product, shape));
+  };
   add({.name = std::string(name),
        .kind = TermKind::gemm,
-       .forward = factor * gemm_seconds(precision, shape),
-       .backward_input = factor * gemm_seconds(precision, {.m = m, .n = k, .k = n}),
-       .backward_weight = factor * gemm_seconds(precision, {.m = n, .n = k, .k = m})});
+       .forward = seconds(Product::forward),
+       .backward_input = seconds(Product::input_gradient),
+       .backward_weight = seconds(Product::weight_gradient)});
   if (precision != GemmPrecision::bf16) {
     add({.name = fmt::format("{} cast", name),
          .kind = TermKind::cast,
@@ -57,6 +70,22 @@ void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecisi
          .backward_input = memory_seconds(m * n * kBackwardCastBytes)});
   }
   accumulate(name, n * k);
+}
+
+std::optional<Term> TermWriter::own_products(std::string_view name, double groups,
+                                             const GemmShape& forward) const {
+  const auto seconds = [&](Product product) {
+    return kernels_.products().seconds(product, groups, shape_of(product, forward));
+  };
+  const auto output = seconds(Product::forward);
+  const auto input = seconds(Product::input_gradient);
+  const auto weight = seconds(Product::weight_gradient);
+  if (!output || !input || !weight) return std::nullopt;
+  return Term{.name = std::string(name),
+              .kind = TermKind::gemm,
+              .forward = *output,
+              .backward_input = *input,
+              .backward_weight = *weight};
 }
 
 void TermWriter::accumulate(std::string_view name, double parameters) {

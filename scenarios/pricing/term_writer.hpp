@@ -2,6 +2,7 @@
 // Collects a layer's terms: each call knows what one kind of kernel costs. Used by layer_terms.cpp and
 // feed_forward_terms.cpp.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,10 @@ class TermWriter {
   void collective(std::string_view name, double forward_seconds, double backward_seconds);
   void add(Term term) { terms_.push_back(std::move(term)); }
 
+  /// `groups` products of 16 bits at once as the machine's own table has them; nothing where it has not all
+  /// three.
+  std::optional<Term> own_products(std::string_view name, double groups, const GemmShape& forward) const;
+
   /// Bytes over what elementwise kernels reach.
   double memory_seconds(double bytes) const;
 
@@ -36,7 +41,7 @@ class TermWriter {
   std::vector<Term> take() { return std::move(terms_); }
 
  private:
-  double gemm_seconds(GemmPrecision precision, const GemmShape& shape) const;
+  double burst_seconds(GemmPrecision precision, const GemmShape& shape) const;
 
   const Workload& work_;
   const KernelTables& kernels_;

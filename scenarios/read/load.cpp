@@ -267,7 +267,7 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
   if (document) document = edited(*std::move(document), overrides);
   if (!document) return tl::unexpected(document.error());
   name_file_whole(&*document, std::array<std::string_view, 2>{"model", "huggingface"});
-  for (const std::string_view table : {"gemm", "attention", "collectives"})
+  for (const std::string_view table : {"gemm", "attention", "collectives", "products"})
     name_file_whole(&*document, std::array<std::string_view, 3>{"cluster", "kernels", table});
   return document_to_yaml(*document);
 }

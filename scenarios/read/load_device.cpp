@@ -129,11 +129,11 @@ void read_kernel_table(const MappingReader& reader, Word key, const ReadTable& r
     reader.complain(key, fmt::format("{}:{}", file.name, done.error()));
 }
 
-/// The device's tables, with those of `kernels: {gemm: FILE, attention: FILE, collectives: FILE}` in their
-/// place.
+/// The device's tables, with those of `kernels: {gemm: FILE, attention: FILE, collectives: FILE, products:
+/// FILE}` in their place.
 std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, const DeviceType& type,
                                                  Problem& problem) {
-  static constexpr std::array<Word, 3> kKeys = {"gemm", "attention", "collectives"};
+  static constexpr std::array<Word, 4> kKeys = {"gemm", "attention", "collectives", "products"};
   const Node* node = cluster.find("kernels");
   if (node == nullptr) return built_in_kernels(type);
   const MappingReader reader(*node, "cluster.kernels", kKeys, problem);
@@ -143,6 +143,10 @@ std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, c
   read_kernel_table(reader, "attention", [&](std::string_view text) { return tables->read_attention(text); });
   read_kernel_table(reader, "collectives",
                     [&](std::string_view text) { return tables->read_collectives(text); });
+  read_kernel_table(reader, "products", [&](std::string_view text) {
+    return ProductTable::parse(text).map(
+        [&](ProductTable&& products) { tables->set_products(std::move(products)); });
+  });
   return tables;
 }
 

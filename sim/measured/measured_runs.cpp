@@ -140,7 +140,7 @@ Parallel parallel_of(RowReader& row) {
   return parallel;
 }
 
-DeviceModel model_of(RowReader& row, const DeviceType& device) {
+DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& kernels_of) {
   static constexpr std::array kPrecisions = {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4};
   static constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective,
                                              LayerRecompute::norm, LayerRecompute::activation,
@@ -159,19 +159,20 @@ DeviceModel model_of(RowReader& row, const DeviceType& device) {
   } else {
     row.expected("layer_split", split.error());
   }
-  model.kernels = built_in_kernels(device);
+  model.kernels = kernels_of(device);
   model.devices = row.count("devices");
   model.copies = model.work.parallel.data;
   return model;
 }
 
-tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& architectures) {
+tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& architectures,
+                                              const KernelsOf& kernels_of) {
   const DeviceType* device = find_device_type(row.text("device"));
   if (device == nullptr) row.expected("device", fmt::format("one of {}", device_type_names()));
   if (find_schedule(row.text("schedule")) == nullptr)
     row.expected("schedule", "a schedule's name, as `penstock schedules` lists them");
   if (!row.fault().empty()) return tl::unexpected(row.fault());
-  DeviceModel model = model_of(row, *device);
+  DeviceModel model = model_of(row, *device, kernels_of);
   MeasuredRun run{.id = row.text("id"),
                   .source = row.text("source"),
                   .model = row.text("model"),
@@ -201,24 +202,27 @@ std::string model_name(const std::string& file) {
   return file.substr(begin, file.rfind('.') - begin);
 }
 
-tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file) {
+tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file,
+                                                           const KernelsOf& kernels_of) {
   const auto text = read_text_file(file, file);
   if (!text) return tl::unexpected(text.error());
   const std::filesystem::path directory = std::filesystem::path(file).parent_path();
-  return parse_measured_runs(*text, file, [&](const std::string& model) {
+  const auto text_of = [&](const std::string& model) {
     return read_text_file(directory / model, (directory / model).string());
-  });
+  };
+  return parse_measured_runs(*text, file, text_of, kernels_of);
 }
 
 tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view text, const std::string& file,
-                                                            const TextOfModel& text_of) {
+                                                            const TextOfModel& text_of,
+                                                            const KernelsOf& kernels_of) {
   const auto table = CsvTable::parse(text, kRunColumns);
   if (!table) return tl::unexpected(fmt::format("{}:{}", file, table.error()));
   MeasuredRuns runs{.header = table->header(), .runs = {}};
   Architectures architectures(text_of);
   for (std::size_t i = 0; i < table->row_count(); ++i) {
     RowReader row(*table, i);
-    auto run = run_of(row, architectures);
+    auto run = run_of(row, architectures, kernels_of);
     if (!run) {
       const bool is_of_row = run.error() == row.fault();
       return tl::unexpected(is_of_row ? fmt::format("{}:{}", file, run.error())

@@ -9,18 +9,24 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/product_table.hpp"
 #include "sim/measured/fit_constants.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
 #include "sim/measured/run_prices.hpp"
 #include "sim/runs/simulate.hpp"
 #include "tests/source_path.hpp"
+#include "topology/device_types.hpp"
 
 namespace penstock {
 namespace {
@@ -62,6 +68,23 @@ TEST(MeasuredRuns, DevicesOwnConstantsPredictStepsAndMemory) {
     const bool is_dense = row.id.find("llama") != std::string::npos;
     EXPECT_LT(std::abs(*row.memory_error), is_dense ? 0.004 : 0.008);
   }
+}
+
+// The machine that took the steps also told its products; no constant is out of a step.
+TEST(MeasuredRuns, AMachinesOwnProductsPredictItsSteps) {
+  std::ifstream file(source_path("scenarios/library/kernels/products_B200.csv"));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  auto own = std::make_shared<KernelTables>(*built_in_kernels(*find_device_type("b200-sxm")));
+  own->set_products(ProductTable::parse(text).value());
+  const MeasuredRuns runs =
+      read_measured_runs(source_path("scenarios/library/runs/training_steps.csv"),
+                         [&](const DeviceType& device) {
+                           return device.name == "b200-sxm" ? own : built_in_kernels(device);
+                         })
+          .value();
+  const RunsReport report = predict_runs(runs, nullptr, {}).value();
+  EXPECT_LT(mape_of(report, "simumax b200-sxm llama"), 0.12);
+  EXPECT_LT(mape_of(report, "simumax b200-sxm deepseek"), 0.11);
 }
 
 TEST(MeasuredRuns, FittedConstantsPredictTheirOwnRows) {

@@ -1,5 +1,4 @@
-// The search for a plan against every plan of small models, as `simulate` ranks them, and against what is
-// known of published ones.
+// The search for a plan against what is known of published ones; its moves and its bound.
 
 #include "sim/planning/plan_search.hpp"
 
@@ -7,21 +6,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <random>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include <fmt/format.h>
-
-#include "scenarios/model/model.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
-#include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/scenario_text.hpp"
 #include "schedules/ir/action.hpp"
@@ -30,6 +22,7 @@
 #include "sim/planning/plan_trials.hpp"
 #include "sim/runs/simulate.hpp"
 #include "tests/sim/plan_scenarios.hpp"
+#include "tests/sim/random_model.hpp"
 
 namespace penstock {
 namespace {
@@ -50,74 +43,6 @@ double steady_rate(const Scenario& scenario) {
 }
 
 double rate_of(const SearchedPlan& found) { return steady_rate(found.planned.scenario); }
-
-// --- every plan
-// ---------------------------------------------------------------------------------------------
-
-/// The plan that a choice stands for as somebody would write it down: cuts and replicas, devices in order.
-Scenario written(Scenario scenario, const PlanChoice& choice) {
-  std::int32_t multiple = 1;
-  for (const std::int32_t replicas : choice.replicas) multiple = std::lcm(multiple, replicas);
-  scenario.schedule = "1f1b-rr";
-  scenario.partition = {.rule = Partition::Rule::cuts, .cuts = choice.cuts};
-  scenario.shape = {.stages = static_cast<std::int32_t>(choice.stages()),
-                    .replicas = choice.replicas,
-                    .routing = Routing::global};
-  scenario.batch.microbatches = multiple;
-  return scenario;
-}
-
-double best_rate_of_all(const Scenario& scenario, const PlanSpace& space) {
-  double best = 0;
-  for (const PlanChoice& choice : all_choices(space))
-    best = std::max(best, steady_rate(written(scenario, choice)));
-  return best;
-}
-
-/// Layers of random times and sizes on servers whose links are slow enough to matter.
-std::string random_model(std::mt19937& random, std::int32_t layers, std::int32_t servers, std::int32_t size) {
-  const auto between = [&](std::int32_t least, std::int32_t most) {
-    return std::uniform_int_distribution<std::int32_t>(least, most)(random);
-  };
-  std::string text = "model: {layers: [";
-  for (std::int32_t layer = 0; layer < layers; ++layer) {
-    text += fmt::format("{}{{name: l{}, forward: {} us, backward: {} us, output: {} kB, weights: {} kB}}",
-                        layer == 0 ? "" : ", ", layer, between(100, 4000), between(200, 8000),
-                        between(10, 8000), between(0, 3) == 0 ? 0 : between(10, 30000));
-  }
-  text += fmt::format(
-      "]}}\ncluster: {{preset: two-level, nodes: {}, devices_per_node: {}, intra_bandwidth: {} MB/s, "
-      "inter_bandwidth: {} MB/s}}\n",
-      servers, size, between(2000, 12000), between(500, 3000));
-  return text + "training: {micro_batch_size: 1}\n";
-}
-
-TEST(PlanSearch, IsNoWorseThanAnyPlanOfSmallModels) {
-  std::mt19937 random(20260307);
-  for (int sample = 0; sample < 12; ++sample) {
-    const std::int32_t layers = 2 + sample % 5;
-    const std::int32_t size = 1 + sample % 3;
-    const Scenario scenario = read(random_model(random, layers, 2, size));
-    const double best = best_rate_of_all(scenario, {.layers = layers, .devices = 2 * size});
-    const SearchedPlan found = searched(scenario);
-    EXPECT_TRUE(found.tried_all);
-    EXPECT_GE(rate_of(found), best * (1 - 1e-9)) << "sample " << sample;
-  }
-}
-
-TEST(PlanSearch, FindsWithoutEnumerationWhatEnumerationFinds) {
-  // 10 layers on 6 devices are 5005 plans: too many for the search to try them all.
-  std::mt19937 random(11);
-  const Scenario scenario = read(random_model(random, 10, 2, 3));
-  const SearchedPlan found = searched(scenario);
-  EXPECT_FALSE(found.tried_all);
-  EXPECT_LE(found.simulations, 3000);
-  double best = 0;
-  for (const PlanChoice& choice : all_choices({.layers = 10, .devices = 6})) {
-    if (choice.device_count() == 6) best = std::max(best, steady_rate(written(scenario, choice)));
-  }
-  EXPECT_GE(rate_of(found), best * 0.995);
-}
 
 // --- the space
 // ----------------------------------------------------------------------------------------------

@@ -1,0 +1,53 @@
+#pragma once
+// The products of a layer as one machine ran them in training: by which of the three it is, in long runs, so
+// that no factor between a burst and a training step is needed.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+namespace penstock {
+
+/// Y[m, n] = X[m, k] W[k, n].
+struct GemmShape {
+  double m = 1;
+  double n = 1;
+  double k = 1;
+  double flops() const { return 2 * m * n * k; }
+};
+
+/// The products of a layer's Y = X W.
+enum class Product : std::uint8_t {
+  forward,          // Y = X W
+  input_gradient,   // dX = dY W^T
+  weight_gradient,  // dW = X^T dY, with its addition to the sum over microbatches
+};
+inline constexpr std::size_t kProductCount = 3;
+std::string_view to_text(Product product);  ///< "forward", "input-gradient", "weight-gradient"
+
+/// The shape of one of the three products behind Y[m, n] = X[m, k] W[k, n], as the product that it is itself.
+GemmShape shape_of(Product product, const GemmShape& forward);
+
+class ProductTable {
+ public:
+  /// Lines "product,groups,m,n,k,us" with a header, in 16 bits: `groups` products of the shape at once, m
+  /// their rows each. A shape that stands there twice takes the mean. Error: "LINE: what is wrong".
+  static tl::expected<ProductTable, std::string> parse(std::string_view text);
+
+  /// Seconds of the product of exactly this shape; nothing where it was not measured.
+  std::optional<double> seconds(Product product, double groups, const GemmShape& shape) const;
+
+  bool empty() const { return size() == 0; }
+  std::size_t size() const;
+
+ private:
+  using Key = std::array<double, 4>;  // groups, m, n, k
+  std::array<std::map<Key, double>, kProductCount> seconds_;
+};
+
+}  // namespace penstock
