@@ -1,3 +1,8 @@
+// Where a bound is met, the rank that it speaks of pauses just so long, and in the beginning: before its
+// first I comes back there is nothing that its memory lets it do. A rank that may pause for as long takes the
+// urgent action then, and fills gaps with W afterwards; a little less leaves the pauses of several ranks room
+// beside each other.
+//
 // A cap grows with the ranks that lie behind and needs no fitting; what a rank has of its own is that of the
 // rank in the same part of the pipeline.
 
@@ -67,7 +72,27 @@ OrderRules fitted(OrderRules rules, const Fitting& fitting) {
   return rules;
 }
 
+Ns work_of_busiest(const OrderCosts& costs) {
+  return static_cast<Ns>(fitting_of(costs).microbatch) * costs.microbatches;
+}
+
 }  // namespace
+
+std::vector<OrderRules> rules_aimed_at(Ns bound, const OrderCosts& costs) {
+  const auto pause = static_cast<double>(bound - work_of_busiest(costs));
+  std::vector<OrderRules> starts;
+  if (pause <= 0) return starts;
+  for (const double part : {0.8, 1.0, 0.9, 0.7, 0.5, 1.1}) {
+    for (const bool one_input_a_turn : {false, true}) {
+      OrderRules rules;
+      rules.idle_budget = part * pause;
+      rules.preference = Preference::turn_about;
+      rules.one_input_a_turn = one_input_a_turn;
+      starts.push_back(rules);
+    }
+  }
+  return starts;
+}
 
 std::vector<OrderRules> starting_rules(const OrderCosts& costs) {
   const Fitting fitting = fitting_of(costs);

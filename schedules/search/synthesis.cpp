@@ -46,11 +46,8 @@ class Tournament {
     end_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(effort.budget_seconds));
     add_search();
     actions_of_a_pass_ = searches_.front().actions_of_a_pass();
-    for (const OrderRules& rules : starting_rules(costs)) {
-      if (is_over()) break;
-      searches_.front().try_rules(rules);
-      spent_ = searches_.front().placed_actions();
-    }
+    start_from(rules_aimed_at(bound, costs));
+    start_from(starting_rules(costs));
   }
 
   void run() {
@@ -61,6 +58,14 @@ class Tournament {
 
  private:
   static Ns length_of_search(const RuleSearch& search) { return search.best().length; }
+
+  void start_from(const std::vector<OrderRules>& starts) {
+    for (const OrderRules& rules : starts) {
+      if (is_over()) return;
+      searches_.front().try_rules(rules);
+      spent_ = searches_.front().placed_actions();
+    }
+  }
 
   bool is_over() {
     if (spent_ >= effort_.passes * actions_of_a_pass_ || best().is_optimal()) return true;

@@ -208,6 +208,24 @@ TEST(OrderBound, IsMetWhereAnOrderIsSaidToBeOptimal) {
   EXPECT_EQ(found.length_ns, 16 * (100 + 105 + 75));
 }
 
+// Rank 0 may hold 64 microbatches, and its first I comes back after as much as 64 F and a half of the work of
+// a microbatch: it must pause for that, and need not pause again, however many microbatches follow.
+TEST(Synthesis, PausesOnceWhereTheWayThereAndBackIsALittleLongerThanMemoryLasts) {
+  for (const std::int32_t microbatches : {96, 128, 256}) {
+    OrderCosts costs = even_costs(Lie::one_chunk, 32, microbatches, 0);
+    for (StageCost& stage : costs.stages) {
+      stage.forward_ns = 10'402;
+      stage.backward_input_ns = 10'248;
+      stage.backward_weight_ns = 7'698;
+    }
+    costs.transfer_ns.assign(31, 460);
+    costs.memory_limit.assign(32, 64 * costs.stages.front().kept);
+    const Synthesis found = synthesized_from_nothing(costs, Objective::span, {.passes = 30});
+    EXPECT_TRUE(found.is_optimal()) << microbatches;
+    EXPECT_EQ(found.length_ns, microbatches * 28'348 + 31 * (10'402 + 10'248 + 2 * 460) - 63 * 10'402);
+  }
+}
+
 TEST(Synthesis, IsNeverLongerThanWhatIsKnownAndRunsInMemory) {
   RandomCosts random(21);
   for (int trial = 0; trial < 90; ++trial) {
