@@ -68,6 +68,39 @@ def skip(reason):
     sys.exit(SKIPPED)
 
 
+# Orders that are searched for costs: stages of a first one with an embedding, a last one with a head, measured
+# links, and a memory limit that binds.
+SEARCHED = {
+    "one chunk": ("synthesized", 1, "13 MiB"),
+    "two chunks": ("synthesized", 2, "22 MiB"),
+    "a V": ("zb-v", 2, "30 MiB"),
+}
+SEARCHED_RANKS = 4
+
+
+def searched_scenario(schedule, chunks, limit):
+    stages = SEARCHED_RANKS * chunks
+    times = {
+        "forward": ["2 ms"] + ["1 ms"] * (stages - 2) + ["2500 us"],
+        "backward_input": ["1 ms"] * (stages - 1) + ["2 ms"],
+        "backward_weight": ["1 ms"] + ["800 us"] * (stages - 2) + ["2 ms"],
+    }
+    lines = [f"    {key}: [{', '.join(values)}]" for key, values in times.items()]
+    return "\n".join(
+        [
+            "model:",
+            "  stages:",
+            *lines,
+            "    kept: 4 MiB",
+            "    released_by_input: 2 MiB",
+            "cluster: {preset: uniform, latency: 100 us}",
+            f"schedule: {{name: {schedule}, stages: {SEARCHED_RANKS}, virtual_stages: {chunks}, "
+            f"microbatches: {MICROBATCHES}, memory_limit: {limit}}}",
+            "",
+        ]
+    )
+
+
 def shape_flags(schedule, ranks):
     flags = ["--schedule", schedule["name"], "--pp-size", str(ranks), "--num-microbatches", str(MICROBATCHES)]
     return flags + (["--virtual-stages", "2"] if "virtual_stages" in schedule["options"] else [])
@@ -83,10 +116,21 @@ def stage_count(csv):
 
 
 def write_case(penstock, folder, schedule, ranks, form, found):
-    torch_format, flags, scale = BARE if form == "bare" else FORMS[form]
     name = f"{schedule['name']}, {ranks} ranks, {form}"
+    write_file(penstock, folder, name, shape_flags(schedule, ranks), ranks, form, found)
+
+
+def write_searched(penstock, folder, name, form, found):
+    file = os.path.join(folder, f"{name.replace(' ', '-')}.yaml")
+    with open(file, "w", encoding="ascii") as scenario:
+        scenario.write(searched_scenario(*SEARCHED[name]))
+    write_file(penstock, folder, f"searched, {name}, {form}", [file], SEARCHED_RANKS, form, found)
+
+
+def write_file(penstock, folder, name, what, ranks, form, found):
+    torch_format, flags, scale = BARE if form == "bare" else FORMS[form]
     file = os.path.join(folder, name.replace(", ", "-").replace(" ", "-") + ".csv")
-    made = convert(penstock, [*shape_flags(schedule, ranks), *flags, "-o", file])
+    made = convert(penstock, [*what, *flags, "-o", file])
     if made.returncode != 0:
         found.faults.append(f"{name}: {made.stderr.strip()}")
         return
@@ -117,6 +161,11 @@ def schedules_to_train(penstock, folder, only):
         for ranks in RANKS:
             for form in FORMS:
                 write_case(penstock, folder, schedule, ranks, form, found)
+    for name, (schedule_name, _, _) in SEARCHED.items():
+        if only and schedule_name not in only:
+            continue
+        for form in FORMS:
+            write_searched(penstock, folder, name, form, found)
     for schedule in schedules:
         if schedule["name"] in ("gpipe", "interleaved", "zb-h1"):
             write_case(penstock, folder, schedule, 2, "bare", found)
