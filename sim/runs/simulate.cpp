@@ -261,6 +261,10 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
   if (options.figures == WantedFigures::of_rows) {
     if (auto row = row_prediction(scenario, options)) return *std::move(row);
   }
+  if (options.timeline == TimelineKept::none && options.figures == WantedFigures::all) {
+    if (auto streamed = short_streamed_result(scenario, options))
+      return Prediction{.result = *std::move(streamed), .stream = std::nullopt};
+  }
   const auto experiment = prepare(scenario);
   if (!experiment) {
     return tl::unexpected(
