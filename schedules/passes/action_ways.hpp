@@ -1,6 +1,7 @@
 #pragma once
-// From where actions take activations and gradients, and to where they give them, looked up by their stage and
-// kind. What has been handed over while ranks take turns (turn_state.hpp and others) lies in tables by way.
+// From where actions take activations and gradients, and to where they give them, looked up by their stage
+// and kind. What has been handed over while ranks take turns (turn_state.hpp and others) lies in tables by
+// way.
 
 #include <cstddef>
 #include <cstdint>

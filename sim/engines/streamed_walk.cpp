@@ -316,10 +316,8 @@ class StreamedWalk {
     ++stage.reductions;
     const std::int64_t position = here.position++;
     if constexpr (kWithFigures) {
-      accounts_[index(rank)].reduce({.action = action,
-                                     .start_ns = interval.start_ns,
-                                     .end_ns = interval.end_ns,
-                                     .position = position});
+      accounts_[index(rank)].reduce(
+          {.action = action, .start_ns = interval.start_ns, .end_ns = interval.end_ns, .position = position});
     }
   }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A program timed while its lists are spelled out from loops (action_loops.hpp), with nothing stored. Where its
-// state repeats, it jumps. Held against the other engines by tests/sim/streamed_walk_test.cpp.
+// A program timed while its lists are spelled out from loops (action_loops.hpp), with nothing stored. Where
+// its state repeats, it jumps. Held against the other engines by tests/sim/streamed_walk_test.cpp.
 
 #include <cstdint>
 #include <optional>
@@ -51,8 +51,8 @@ enum class Jumps : std::uint8_t {
 tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
                                               std::span<const ActionLoops> lists, Jumps jumps = Jumps::taken);
 
-/// The period of a synchronous program that is repeated without end, as steady_period(). Empty where none shows
-/// within 64 passes or 2^22 actions that had to be walked. Requires what stream() does.
+/// The period of a synchronous program that is repeated without end, as steady_period(). Empty where none
+/// shows within 64 passes or 2^22 actions that had to be walked. Requires what stream() does.
 std::optional<Period> streamed_period(const Experiment& experiment, std::span<const ActionLoops> lists);
 
 }  // namespace penstock

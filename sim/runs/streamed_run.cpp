@@ -5,8 +5,8 @@
 //   streamed ---|---- streamed without digest ----|---- streamed, or refused ----|
 //   or stored   |     or stored                     |
 //
-// A short run has the digest and the steady rate, too, and does not say how it was timed: a stored one has the
-// same figures.
+// A short run has the digest and the steady rate, too, and does not say how it was timed: a stored one has
+// the same figures.
 
 #include "sim/runs/streamed_run.hpp"
 
@@ -126,14 +126,8 @@ RunFacts facts_of(const Experiment& experiment, const Program& program, const St
           .notes = experiment.notes};
 }
 
-Result result_of_long(const RolledExperiment& rolled, StreamedRun run, bool shares_links) {
-  const Experiment& experiment = rolled.experiment;
-  name_devices(run.ranks, experiment);
-  RunFacts facts = facts_of(experiment, experiment.program, run);
-  facts.engine = "streamed";
-  facts.link_sharing = shares_links ? LinkSharing::left_out : LinkSharing::none;
-  facts.steady_samples_per_second = stream_rate(experiment, run);
-  facts.notes = notes_of(experiment, run, shares_links);
+/// Where the program of `facts` has no lists.
+Result result_without_lists(const RolledExperiment& rolled, StreamedRun run, RunFacts facts) {
   facts.has_digest = false;
   Result result = summarize(std::move(run.ranks), run.makespan_ns, std::move(facts));
   const std::int64_t steps = steps_of_input_stage(rolled);
@@ -142,14 +136,33 @@ Result result_of_long(const RolledExperiment& rolled, StreamedRun run, bool shar
   return result;
 }
 
-/// Of a run whose program can be stored.
-Result result_of_short(RolledExperiment rolled, StreamedRun run, SteadyState steady) {
+Result result_of_long(const RolledExperiment& rolled, StreamedRun run, bool shares_links) {
   const Experiment& experiment = rolled.experiment;
   name_devices(run.ranks, experiment);
-  std::optional<double> rate;
-  if (steady == SteadyState::find) {
-    const auto period = streamed_period(experiment, rolled.lists);
-    if (period && period->period_ns > 0) rate = samples_per_second(*period, experiment.samples_per_microbatch);
+  RunFacts facts = facts_of(experiment, experiment.program, run);
+  facts.engine = "streamed";
+  facts.link_sharing = shares_links ? LinkSharing::left_out : LinkSharing::none;
+  facts.steady_samples_per_second = stream_rate(experiment, run);
+  facts.notes = notes_of(experiment, run, shares_links);
+  return result_without_lists(rolled, std::move(run), std::move(facts));
+}
+
+std::optional<double> repeated_rate(const RolledExperiment& rolled) {
+  const auto period = streamed_period(rolled.experiment, rolled.lists);
+  if (!period || period->period_ns == 0) return std::nullopt;
+  return samples_per_second(*period, rolled.experiment.samples_per_microbatch);
+}
+
+/// Of a run whose program can be stored.
+Result result_of_short(RolledExperiment rolled, StreamedRun run, const SimulateOptions& options) {
+  const Experiment& experiment = rolled.experiment;
+  name_devices(run.ranks, experiment);
+  const std::optional<double> rate =
+      options.steady == SteadyState::find ? repeated_rate(rolled) : std::nullopt;
+  if (options.digest == ProgramDigest::skip) {
+    RunFacts facts = facts_of(experiment, experiment.program, run);
+    facts.steady_samples_per_second = rate;
+    return result_without_lists(rolled, std::move(run), std::move(facts));
   }
   const Program lowered =
       lower(unrolled({.program = experiment.program, .lists = std::move(rolled.lists)})).value();
@@ -211,7 +224,7 @@ std::optional<Result> short_streamed_result(const Scenario& scenario, const Simu
   if (reason_against(*rolled, options) || stages_share_links(rolled->experiment)) return std::nullopt;
   auto run = stream(rolled->experiment, rolled->lists);
   if (!run) return std::nullopt;
-  return result_of_short(*std::move(rolled), *std::move(run), options.steady);
+  return result_of_short(*std::move(rolled), *std::move(run), options);
 }
 
 }  // namespace penstock
