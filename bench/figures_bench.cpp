@@ -95,8 +95,10 @@ void figures_of_program(benchmark::State& state) {
 }
 BENCHMARK(figures_of_program)->Name("figures/1f1b")->Apply(pipeline_sizes);
 
-/// Name, K and M to all figures: made, proven, lowered, priced, run.
-void figures_of_name(benchmark::State& state, const std::string& schedule) {
+/// Name, K and M to all figures: made, priced, run; with a digest also spelled out and lowered.
+void figures_of_name(benchmark::State& state, const std::string& schedule, ProgramDigest digest) {
+  SimulateOptions options = kFigures;
+  options.digest = digest;
   const Scenario scenario =
       parse_scenario(fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}}}\n", schedule,
                                  state.range(0), state.range(1)),
@@ -104,12 +106,24 @@ void figures_of_name(benchmark::State& state, const std::string& schedule) {
           .value();
   const Experiment experiment = prepare(scenario).value();
   ActionClock clock(state);
-  for (auto _ : state) benchmark::DoNotOptimize(simulate_scenario(scenario, kFigures));
+  for (auto _ : state) benchmark::DoNotOptimize(simulate_scenario(scenario, options));
   clock.report(experiment.program);
 }
-BENCHMARK_CAPTURE(figures_of_name, gpipe, "gpipe")->Name("figures/whole/gpipe")->Apply(pipeline_sizes);
-BENCHMARK_CAPTURE(figures_of_name, one_f_one_b, "1f1b")->Name("figures/whole/1f1b")->Apply(pipeline_sizes);
-BENCHMARK_CAPTURE(figures_of_name, zbh1, "zb-h1")->Name("figures/whole/zb-h1")->Apply(pipeline_sizes);
+
+void whole_sizes(benchmark::internal::Benchmark* benchmark) {
+  pipeline_sizes(benchmark);
+  benchmark->Args({16, 1024})->Args({64, 4096});
+}
+
+const bool figures_of_names_are_registered = [] {
+  for (const std::string schedule : {"gpipe", "1f1b", "zb-h1", "interleaved"}) {
+    const auto without = [schedule](auto& state) { figures_of_name(state, schedule, ProgramDigest::skip); };
+    const auto with = [schedule](auto& state) { figures_of_name(state, schedule, ProgramDigest::find); };
+    whole_sizes(benchmark::RegisterBenchmark(fmt::format("figures/whole/{}", schedule).c_str(), without));
+    whole_sizes(benchmark::RegisterBenchmark(fmt::format("figures/digest/{}", schedule).c_str(), with));
+  }
+  return true;
+}();
 
 }  // namespace
 }  // namespace penstock

@@ -20,6 +20,7 @@
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/interruptible_sweep.hpp"
 #include "cli/commands/sweep_summary.hpp"
 #include "cli/extensions.hpp"
 #include "cli/flags.hpp"
@@ -172,10 +173,9 @@ Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& ou
   const bool draw = !output.quiet && stderr_is_terminal();
   ProgressBar bar(draw ? ProgressDisplay::on : ProgressDisplay::off);
   grid.progress = [&bar](std::size_t done, std::size_t total) { bar.show(done, total); };
-  grid.stopped = [&interrupt] { return interrupt.came(); };
   if (kept != nullptr)
     grid.finished = [kept](std::size_t number, const SweepPoint& point) { kept->add(number, point); };
-  return sweep(scenario, grid);
+  return sweep_until(interrupt, scenario, std::move(grid));
 }
 
 // --- shared by processes
@@ -233,6 +233,8 @@ Sweep run_shared_points(const Scenario& scenario, SweepGrid grid, const ProcessG
 // ----------------------------------------------------------------------------------------------
 
 std::string interrupted_message(const SweepFlags& flags, const Sweep& swept) {
+  const bool is_part = !swept.notes.empty() && swept.notes.back().starts_with("interrupted");
+  if (!is_part) return "penstock: interrupted when all points were done";
   const std::string& count = swept.notes.back();
   return flags.resume.empty()
              ? fmt::format("penstock: {}; --resume FILE keeps them for the next time", count)
@@ -280,12 +282,16 @@ tl::expected<PreparedSweep, Failure> prepared_sweep(const SweepFlags& flags, Ans
 
 Outcome finish(const SweepFlags& flags, const Sweep& swept, const SweepProgressFile* kept,
                InterruptNoted& interrupt) {
-  if (auto written = write_sweep(flags, swept); !written) return tl::unexpected(written.error());
+  const auto written = write_sweep(flags, swept);
+  if (interrupt.came()) {
+    if (!written) write_stderr("penstock: " + written.error().message);
+    write_stderr(interrupted_message(flags, swept));
+    interrupt.end_if_it_came();
+  }
+  if (!written) return tl::unexpected(written.error());
   if (kept != nullptr) {
     if (auto state = kept->state(); !state) return bad_input(state.error());
   }
-  if (interrupt.came()) write_stderr(interrupted_message(flags, swept));
-  interrupt.end_if_it_came();
   return ExitCode::ok;
 }
 

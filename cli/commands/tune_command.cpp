@@ -18,6 +18,7 @@
 #include "cli/commands/tune_output.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
@@ -67,12 +68,14 @@ Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   return ExitCode::ok;
 }
 
-tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest request) {
+tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest request,
+                                            const InterruptNoted& interrupt) {
   ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
   TuneOptions options;
   options.top = static_cast<std::size_t>(flags.top);
   options.prune = !flags.exhaustive;
   options.progress = [&](std::size_t done, std::size_t all) { bar.show(done, all); };
+  options.stopped = [&interrupt] { return interrupt.came(); };
   const auto begin = std::chrono::steady_clock::now();
   auto report = tune(request, options);
   if (!report) return bad_input(report.error());
@@ -82,7 +85,7 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
                     .seconds = seconds.count(),
                     .tokens = flags.tokens};
   answer.told = told_apart(answer.report);
-  if (flags.sensitivity) {
+  if (flags.sensitivity && !interrupt.came()) {
     auto rows = sensitivity(answer.request, answer.report.candidates.front());
     if (!rows) return bad_input(rows.error());
     answer.sensitivity = *std::move(rows);
@@ -96,7 +99,8 @@ Outcome run_tune(const TuneFlags& flags) {
   auto request = request_of(flags);
   if (!request) return tl::unexpected(request.error());
   if (flags.list) return list_space(flags, *request);
-  auto answer = answer_of(flags, *std::move(request));
+  InterruptNoted interrupt;
+  auto answer = answer_of(flags, *std::move(request), interrupt);
   if (!answer) return tl::unexpected(answer.error());
   // A launcher that cannot do it costs nobody the answer.
   auto launch = launch_text(flags, *answer);
@@ -109,6 +113,7 @@ Outcome run_tune(const TuneFlags& flags) {
   const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
+  interrupt.end_if_it_came();
   if (!launch) return tl::unexpected(launch.error());
   return ExitCode::ok;
 }

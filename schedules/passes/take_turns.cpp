@@ -55,12 +55,6 @@ void LoopHeads::spell_out_group(Head& head) {
   for (LoopCursor next = head.cursor; head.group.back().overlaps_next;) head.group.push_back(*++next);
 }
 
-HandedOver::HandedOver(const Program& program)
-    : edges_(program),
-      units_(index(program.unit_count())),
-      recompute_(program.recompute),
-      there_(2 * edges_.size() * units_, false) {}
-
 CollectiveCounts::CollectiveCounts(const Placement& placement)
     : placement_(placement), groups_(2 * placement.stages.size()) {}
 

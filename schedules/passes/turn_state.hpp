@@ -13,10 +13,10 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
-#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/action_ways.hpp"
 
 namespace penstock {
 
@@ -134,16 +134,13 @@ class LoopHeads {
 /// Which activations and gradients are on the rank that asks for them: made there, or sent to it.
 class HandedOver {
  public:
-  explicit HandedOver(const Program& program);
+  explicit HandedOver(const Program& program)
+      : ways_(program), units_(index(program.unit_count())), there_(ways_.count() * units_, false) {}
 
   /// The first stage that the action waits for; nothing when it has all that it takes in.
   std::optional<std::int32_t> missing_giver(const Action& action) const {
-    const auto flow = input_of(action.kind, recompute_);
-    if (!flow) return std::nullopt;
-    const bool along = *flow == Flow::activation;
-    for (const std::uint32_t edge : along ? edges_.entering(action.stage) : edges_.leaving(action.stage)) {
-      if (!there_[place_of(edge, *flow, action.microbatch)])
-        return along ? edges_.edges()[edge].from : edges_.edges()[edge].to;
+    for (const ActionWay& way : ways_.taken_by(action)) {
+      if (!there_[place_of(way, action)]) return way.stage;
     }
     return std::nullopt;
   }
@@ -151,27 +148,21 @@ class HandedOver {
   /// Hands what the action makes over to all stages that take it, and names each of these messages.
   template <class See>
   void hand_on(const Action& action, const See& see) {
-    const auto flow = output_of(action.kind);
-    if (!flow) return;
-    const bool along = *flow == Flow::activation;
-    for (const std::uint32_t edge : along ? edges_.leaving(action.stage) : edges_.entering(action.stage)) {
-      there_[place_of(edge, *flow, action.microbatch)] = true;
-      see(StageMessage{.flow = *flow,
-                       .from = action.stage,
-                       .to = along ? edges_.edges()[edge].to : edges_.edges()[edge].from,
-                       .microbatch = action.microbatch});
+    for (const ActionWay& way : ways_.given_by(action)) {
+      there_[place_of(way, action)] = true;
+      see(StageMessage{
+          .flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch});
     }
   }
 
  private:
-  std::size_t place_of(std::uint32_t edge, Flow flow, std::int32_t unit) const {
-    return (2 * std::size_t{edge} + static_cast<std::size_t>(flow)) * units_ + index(unit);
+  std::size_t place_of(const ActionWay& way, const Action& action) const {
+    return way.number * units_ + index(action.microbatch);
   }
 
-  EdgeNumbers edges_;
+  ActionWays ways_;
   std::size_t units_;
-  RecomputeTiming recompute_;
-  std::vector<bool> there_;  // by edge, flow and unit
+  std::vector<bool> there_;  // by way and unit
 };
 
 /// How far the members of each collective have come. A rank stands at a collective when its list says it

@@ -15,6 +15,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/action_ways.hpp"
 
 namespace penstock {
 
@@ -96,50 +97,40 @@ class FlightTable {
 
 class MessagesInFlight {
  public:
-  explicit MessagesInFlight(const Program& program)
-      : edges_(program), recompute_(program.recompute), tables_(2 * edges_.size()) {}
+  explicit MessagesInFlight(const Program& program) : ways_(program), tables_(ways_.count()) {}
 
-  const EdgeNumbers& edges() const { return edges_; }
+  const EdgeNumbers& edges() const { return ways_.edges(); }
 
   /// As HandedOver.
   std::optional<std::int32_t> missing_giver(const Action& action) const {
-    const auto flow = input_of(action.kind, recompute_);
-    if (!flow) return std::nullopt;
-    const bool along = *flow == Flow::activation;
-    for (const std::uint32_t edge : along ? edges_.entering(action.stage) : edges_.leaving(action.stage)) {
-      if (tables_[place_of(edge, *flow)].find(action.microbatch) == nullptr)
-        return along ? edges_.edges()[edge].from : edges_.edges()[edge].to;
+    for (const ActionWay& way : ways_.taken_by(action)) {
+      if (tables_[way.number].find(action.microbatch) == nullptr) return way.stage;
     }
     return std::nullopt;
   }
   /// As HandedOver; while `see` has a message, latest() is it.
   template <class See>
   void hand_on(const Action& action, const See& see) {
-    const auto flow = output_of(action.kind);
-    if (!flow) return;
-    const bool along = *flow == Flow::activation;
-    for (const std::uint32_t edge : along ? edges_.leaving(action.stage) : edges_.entering(action.stage)) {
-      latest_edge_ = edge;
-      latest_ = &tables_[place_of(edge, *flow)].put({.unit = action.microbatch});
-      see(StageMessage{.flow = *flow,
-                       .from = action.stage,
-                       .to = along ? edges_.edges()[edge].to : edges_.edges()[edge].from,
-                       .microbatch = action.microbatch});
+    for (const ActionWay& way : ways_.given_by(action)) {
+      latest_way_ = way.number;
+      latest_ = &tables_[way.number].put({.unit = action.microbatch});
+      see(StageMessage{
+          .flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch});
     }
   }
 
   MessageInFlight& latest() { return *latest_; }
-  std::uint32_t latest_edge() const { return latest_edge_; }
+  /// Over which edge and in which direction it goes (ActionWay).
+  std::size_t latest_way() const { return latest_way_; }
 
   /// Takes away what the action takes in, and shows it. Requires that nothing of it is missing.
   template <class See>
   void take_in(const Action& action, const See& see) {
-    const auto flow = input_of(action.kind, recompute_);
-    if (!flow) return;
-    const bool along = *flow == Flow::activation;
-    for (const std::uint32_t edge : along ? edges_.entering(action.stage) : edges_.leaving(action.stage))
-      see(tables_[place_of(edge, *flow)].take(action.microbatch));
+    for (const ActionWay& way : ways_.taken_by(action)) see(tables_[way.number].take(action.microbatch));
   }
+
+  /// Forgets what nobody has taken in.
+  void clear() { std::ranges::fill(tables_, FlightTable()); }
 
   template <class State>
   void show(State& state) {
@@ -148,15 +139,10 @@ class MessagesInFlight {
   }
 
  private:
-  static std::size_t place_of(std::uint32_t edge, Flow flow) {
-    return 2 * std::size_t{edge} + static_cast<std::size_t>(flow);
-  }
-
-  EdgeNumbers edges_;
-  RecomputeTiming recompute_;
-  std::vector<FlightTable> tables_;  // by edge and flow
+  ActionWays ways_;
+  std::vector<FlightTable> tables_;  // by way
   MessageInFlight* latest_ = nullptr;
-  std::uint32_t latest_edge_ = 0;
+  std::size_t latest_way_ = 0;
 };
 
 }  // namespace penstock

@@ -41,6 +41,7 @@
 #include "sim/engines/messages_in_flight.hpp"
 #include "sim/engines/rank_account.hpp"
 #include "sim/engines/repeat.hpp"
+#include "sim/engines/steady_state.hpp"
 #include "sim/engines/stream_state.hpp"
 #include "sim/engines/streamable.hpp"
 #include "sim/engines/transfer_ways.hpp"
@@ -52,11 +53,16 @@ namespace {
 constexpr Ns kNever = std::numeric_limits<Ns>::max();
 constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
 
+/// What is followed beside clocks, queues and messages.
+enum class Followed : std::uint8_t { figures, clocks_alone };
+
+template <Followed kFollowed>
 class StreamedWalk {
  public:
   StreamedWalk(const Experiment& experiment, std::span<const ActionLoops> lists, Jumps jumps)
       : experiment_(experiment),
         program_(experiment.program),
+        lists_(lists),
         heads_(lists),
         in_flight_(program_),
         ways_(experiment, in_flight_.edges()),
@@ -66,21 +72,49 @@ class StreamedWalk {
         held_stages_(program_, heads_),
         jumps_(jumps) {
     for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) price(stage);
-    find_senders();
-    open_accounts(lists);
+    if constexpr (kWithFigures) {
+      find_senders();
+      open_accounts();
+    }
   }
 
   tl::expected<StreamedRun, std::string> run() && {
-    TurnsTaken taken = TurnTaking(program_, heads_, in_flight_, *this).run();
-    if (!taken.finished || !taken.stuck.empty()) return tl::unexpected(std::move(taken.stuck));
+    if (auto passed = pass(); !passed) return tl::unexpected(std::move(passed.error()));
     return std::move(*this).figures();
+  }
+
+  /// Passes from the clocks and queues that the one before has left, until one leaves them as an earlier one
+  /// has, but for a common amount.
+  std::optional<Period> period() && {
+    std::vector<KeptState> left;
+    std::vector<Ns> clocks;
+    while (std::ssize(left) < kMostPasses && (left.size() < 2 || actions() - jumped_ <= kMostWalked)) {
+      if (!left.empty()) begin_again();
+      if (!pass()) return std::nullopt;
+      KeepState state;
+      show(state);
+      for (std::size_t back = 1; back <= left.size(); ++back) {
+        const StateShift shift{.time_ns = clock_ns(0) - clocks[clocks.size() - back]};
+        CompareState earlier(left[left.size() - back], shift);
+        show(earlier);
+        if (earlier.alike()) {
+          return Period{.period_ns = shift.time_ns,
+                        .microbatches = static_cast<std::int64_t>(back) * program_.microbatches};
+        }
+      }
+      left.push_back(std::move(state).kept());
+      clocks.push_back(clock_ns(0));
+    }
+    return std::nullopt;
   }
 
   // --- what the turns tell ----------------------------------------------------------------------------
 
   void compute(std::int32_t rank, std::span<const Action> group) {
     RankState& here = ranks_[index(rank)];
-    if (accounts_[index(rank)].held().is_full()) settle(rank);
+    if constexpr (kWithFigures) {
+      if (accounts_[index(rank)].held().is_full()) settle(rank);
+    }
     take_in(rank, group);
     Ns start = here.clock_ns;
     for (const Interval& interval : awaited_) start = std::max(start, interval.end_ns);
@@ -92,11 +126,12 @@ class StreamedWalk {
     here.clock_ns = start + duration;
     here.busy_ns += duration;
     if (!here.first_ns) here.first_ns = start;
-    account(rank, group, start);
+    here.actions += std::ssize(group);
+    if constexpr (kWithFigures) account(rank, group, start);
   }
 
   void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
-    TransferWay& way = ways_.way_of(message, in_flight_.latest_edge(), from_rank, to_rank);
+    TransferWay& way = ways_.way_of(message, in_flight_.latest_way(), from_rank, to_rank);
     const Ns produced = ranks_[index(from_rank)].clock_ns;
     const Ns start = ways_.start(way, produced);
     const Ns arrival = start + way.hold_ns + way.latency_ns;
@@ -109,7 +144,7 @@ class StreamedWalk {
                            .bytes = way.bytes};
     const std::int64_t sent_at = ranks_[index(from_rank)].position++;
     const std::int64_t received_at = ranks_[index(to_rank)].position++;
-    if (way.bytes == 0) return;
+    if (!kWithFigures || way.bytes == 0) return;
     accounts_[index(from_rank)].send(send_of(message), way.bytes, produced, arrival, sent_at);
     accounts_[index(to_rank)].receive(recv_of(message), way.bytes, start, received_at);
   }
@@ -158,6 +193,7 @@ class StreamedWalk {
     });
   }
   void settle_all() {
+    if constexpr (!kWithFigures) return;
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) settle(rank);
   }
 
@@ -167,7 +203,7 @@ class StreamedWalk {
     ways_.show(state, [&](std::int32_t rank) { return clock_ns(rank); });
     for (std::size_t rank = 0; rank < ranks_.size() && state.goes_on(); ++rank) {
       RankState& here = ranks_[rank];
-      accounts_[rank].show(state, here.clock_ns);
+      if constexpr (kWithFigures) accounts_[rank].show(state, here.clock_ns);
       show_unless_past(state, here.collectives_ns, here.clock_ns);
     }
     held_stages_.for_each([&](std::int32_t /*stage*/, HeldStage& held) {
@@ -187,6 +223,27 @@ class StreamedWalk {
   }
 
  private:
+  static constexpr bool kWithFigures = kFollowed == Followed::figures;
+  static constexpr std::int64_t kMostPasses = 64;
+  static constexpr std::int64_t kMostWalked = 1 << 22;  // actions, where two passes do not tell
+
+  // --- passes -----------------------------------------------------------------------------------------
+
+  tl::expected<void, std::string> pass() {
+    TurnsTaken taken = TurnTaking(program_, heads_, in_flight_, *this).run();
+    if (!taken.finished || !taken.stuck.empty()) return tl::unexpected(std::move(taken.stuck));
+    return {};
+  }
+
+  void begin_again() {
+    heads_ = LoopHeads(lists_);
+    in_flight_.clear();
+    repeat_ = {};
+    if (!program_.barrier) return;
+    const Ns latest = std::ranges::max(ranks_, {}, &RankState::clock_ns).clock_ns;
+    for (RankState& rank : ranks_) rank.clock_ns = latest;
+  }
+
   // --- set up -----------------------------------------------------------------------------------------
 
   void price(std::int32_t stage) {
@@ -213,9 +270,9 @@ class StreamedWalk {
     }
   }
 
-  void open_accounts(std::span<const ActionLoops> lists) {
+  void open_accounts() {
     const std::vector<std::vector<std::int32_t>> stages = stages_by_rank(program_.placement, ranks_.size());
-    const std::vector<TellingOrder> orders = telling_orders(experiment_, lists);
+    const std::vector<TellingOrder> orders = telling_orders(experiment_, lists_);
     accounts_.reserve(stages.size());
     for (std::size_t rank = 0; rank < stages.size(); ++rank)
       accounts_.emplace_back(stages[rank], experiment_.costs, orders[rank]);
@@ -249,7 +306,6 @@ class StreamedWalk {
           accounts_[index(rank)].received(placed, taken.message.bytes, taken.message.start_ns);
       }
     }
-    here.actions += std::ssize(group);
   }
 
   void join(std::int32_t rank, const Action& action, const Interval& interval) {
@@ -258,10 +314,11 @@ class StreamedWalk {
     HeldStage& stage = held_stages_.at(action.stage, rank);
     stage.reduction = interval;
     ++stage.reductions;
-    accounts_[index(rank)].reduce({.action = action,
-                                   .start_ns = interval.start_ns,
-                                   .end_ns = interval.end_ns,
-                                   .position = here.position++});
+    const std::int64_t position = here.position++;
+    if constexpr (kWithFigures) {
+      accounts_[index(rank)].reduce(
+          {.action = action, .start_ns = interval.start_ns, .end_ns = interval.end_ns, .position = position});
+    }
   }
 
   // --- what is held -----------------------------------------------------------------------------------
@@ -346,6 +403,7 @@ class StreamedWalk {
 
   const Experiment& experiment_;
   const Program& program_;
+  std::span<const ActionLoops> lists_;
   LoopHeads heads_;
   MessagesInFlight in_flight_;
   TransferWays ways_;
@@ -368,7 +426,11 @@ class StreamedWalk {
 
 tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
                                               std::span<const ActionLoops> lists, Jumps jumps) {
-  return StreamedWalk(experiment, lists, jumps).run();
+  return StreamedWalk<Followed::figures>(experiment, lists, jumps).run();
+}
+
+std::optional<Period> streamed_period(const Experiment& experiment, std::span<const ActionLoops> lists) {
+  return StreamedWalk<Followed::clocks_alone>(experiment, lists, Jumps::taken).period();
 }
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 #pragma once
-// A program too long to be stored, timed while its lists are spelled out from loops (action_loops.hpp). Where
+// A program timed while its lists are spelled out from loops (action_loops.hpp), with nothing stored. Where
 // its state repeats, it jumps. Held against the other engines by tests/sim/streamed_walk_test.cpp.
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
+#include "sim/engines/steady_state.hpp"
 
 namespace penstock {
 
@@ -49,5 +50,9 @@ enum class Jumps : std::uint8_t {
 /// have none.
 tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
                                               std::span<const ActionLoops> lists, Jumps jumps = Jumps::taken);
+
+/// The period of a synchronous program that is repeated without end, as steady_period(). Empty where none
+/// shows within 64 passes or 2^22 actions that had to be walked. Requires what stream() does.
+std::optional<Period> streamed_period(const Experiment& experiment, std::span<const ActionLoops> lists);
 
 }  // namespace penstock

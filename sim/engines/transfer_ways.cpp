@@ -30,8 +30,9 @@ std::size_t TransferWays::queue_at(std::int32_t rank, std::size_t number, std::i
   return entry->second;
 }
 
-TransferWay TransferWays::new_way(const StageMessage& message, std::uint32_t edge, std::int32_t from_rank,
+TransferWay TransferWays::new_way(const StageMessage& message, std::size_t number, std::int32_t from_rank,
                                   std::int32_t to_rank) {
+  const auto edge = static_cast<std::uint32_t>(number / 2);
   const ChannelModel model = experiment_.channels.model;
   const MessageEnd leaves{.peer_rank = to_rank, .sends = true, .flow = message.flow, .edge = edge};
   const MessageEnd enters{.peer_rank = from_rank, .sends = false, .flow = message.flow, .edge = edge};

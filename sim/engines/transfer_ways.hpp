@@ -36,17 +36,18 @@ class TransferWays {
   /// Both must outlive the ways.
   TransferWays(const Experiment& experiment, const EdgeNumbers& edges);
 
-  TransferWay& way_of(const StageMessage& message, std::uint32_t edge, std::int32_t from_rank,
+  /// `number` is that of the message's edge and direction (schedules/passes/action_ways.hpp).
+  TransferWay& way_of(const StageMessage& message, std::size_t number, std::int32_t from_rank,
                       std::int32_t to_rank) {
-    EdgeWays& ways = ways_[2 * std::size_t{edge} + static_cast<std::size_t>(message.flow)];
+    EdgeWays& ways = ways_[number];
     const auto leads = [&](const TransferWay& way) {
       return way.from_rank == from_rank && way.to_rank == to_rank;
     };
     if (leads(ways.first)) return ways.first;
-    if (ways.first.from_rank == kNoRank) return ways.first = new_way(message, edge, from_rank, to_rank);
+    if (ways.first.from_rank == kNoRank) return ways.first = new_way(message, number, from_rank, to_rank);
     const auto known = std::ranges::find_if(ways.others, leads);
     if (known != ways.others.end()) return *known;
-    return ways.others.emplace_back(new_way(message, edge, from_rank, to_rank));
+    return ways.others.emplace_back(new_way(message, number, from_rank, to_rank));
   }
 
   /// When a message that is there at `ready_ns` starts: behind what is before it in its queues.
@@ -94,7 +95,7 @@ class TransferWays {
     std::vector<std::int32_t> senders;  // of what passes it
   };
 
-  TransferWay new_way(const StageMessage& message, std::uint32_t edge, std::int32_t from_rank,
+  TransferWay new_way(const StageMessage& message, std::size_t number, std::int32_t from_rank,
                       std::int32_t to_rank);
   std::size_t queue_at(std::int32_t rank, std::size_t number, std::int32_t sender);
 

@@ -24,10 +24,10 @@
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
-#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/action_ways.hpp"
 #include "schedules/passes/take_turns.hpp"
 #include "schedules/passes/turn_state.hpp"
 #include "sim/engines/evaluate.hpp"
@@ -40,32 +40,24 @@
 namespace penstock {
 namespace {
 
-/// What has been handed over (as HandedOver), and where its arrival is. What an action takes and gives is
-/// looked up by its stage and kind.
+/// What has been handed over (as HandedOver), and where its arrival is.
 class HandedRegisters {
  public:
-  explicit HandedRegisters(const Program& program) : units_(index(program.unit_count())) {
-    const EdgeNumbers edges(program);
-    there_.assign(2 * edges.size() * units_, kNowhere);
-    needs_.reserve(program.placement.stages.size() * kKindCount);
-    for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-      for (std::size_t kind = 0; kind < kKindCount; ++kind)
-        add_needs(edges, stage, static_cast<ActionKind>(kind), program.recompute);
-    }
-  }
+  explicit HandedRegisters(const Program& program)
+      : ways_(program), units_(index(program.unit_count())), there_(ways_.count() * units_, kNowhere) {}
 
   std::optional<std::int32_t> missing_giver(const Action& action) const {
-    for (const Way& way : taken_by(action)) {
-      if (there_[way.base + index(action.microbatch)] == kNowhere) return way.stage;
+    for (const ActionWay& way : ways_.taken_by(action)) {
+      if (there_[place_of(way, action)] == kNowhere) return way.stage;
     }
     return std::nullopt;
   }
 
   template <class See>
   void hand_on(const Action& action, const See& see) {
-    for (const Way& way : given_by(action)) {
-      newest_way_ = &way;
-      newest_ = way.base + index(action.microbatch);
+    for (const ActionWay& way : ways_.given_by(action)) {
+      newest_way_ = way.number;
+      newest_ = place_of(way, action);
       there_[newest_] = kOnRank;
       see(StageMessage{
           .flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch});
@@ -77,15 +69,15 @@ class HandedRegisters {
     there_[newest_] = arrival;
     ++under_way_;
   }
-  /// Over which edge and in which direction it goes, as a number below way_count().
-  std::size_t newest_way() const { return newest_way_->number; }
-  std::size_t way_count() const { return units_ == 0 ? 0 : there_.size() / units_; }
+  /// Over which edge and in which direction it goes (ActionWay), below way_count().
+  std::size_t newest_way() const { return newest_way_; }
+  std::size_t way_count() const { return ways_.count(); }
 
   /// Names the registers of what the action takes in from other ranks, which are asked for once.
   template <class Use>
   void take_in(const Action& action, const Use& use) {
-    for (const Way& way : taken_by(action)) {
-      Register& there = there_[way.base + index(action.microbatch)];
+    for (const ActionWay& way : ways_.taken_by(action)) {
+      Register& there = there_[place_of(way, action)];
       if (there >= kOnRank) continue;
       --under_way_;
       use(std::exchange(there, kOnRank));
@@ -102,62 +94,16 @@ class HandedRegisters {
  private:
   static constexpr Register kNowhere = kNoRegister;
   static constexpr Register kOnRank = kNoRegister - 1;
-  static constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
 
-  /// An edge in one direction, seen from the stage at one end.
-  struct Way {
-    std::size_t base = 0;  ///< its first unit's place in `there_`
-    std::size_t number = 0;
-    std::int32_t stage = 0;  ///< at the other end
-    Flow flow = Flow::activation;
-  };
-  /// Of the actions of a stage and kind: from where to where in `ways_`.
-  struct Needs {
-    std::uint32_t taken = 0;
-    std::uint32_t given = 0;  ///< and the end of what is taken
-    std::uint32_t end = 0;
-  };
-
-  void add_needs(const EdgeNumbers& edges, std::int32_t stage, ActionKind kind, RecomputeTiming recompute) {
-    Needs needs{.taken = static_cast<std::uint32_t>(ways_.size())};
-    if (const auto flow = input_of(kind, recompute))
-      add_ways(edges, *flow == Flow::activation ? edges.entering(stage) : edges.leaving(stage), stage, *flow);
-    needs.given = static_cast<std::uint32_t>(ways_.size());
-    if (const auto flow = output_of(kind))
-      add_ways(edges, *flow == Flow::activation ? edges.leaving(stage) : edges.entering(stage), stage, *flow);
-    needs.end = static_cast<std::uint32_t>(ways_.size());
-    needs_.push_back(needs);
-  }
-  void add_ways(const EdgeNumbers& edges, std::span<const std::uint32_t> numbers, std::int32_t stage,
-                Flow flow) {
-    for (const std::uint32_t edge : numbers) {
-      const StageEdge& ends = edges.edges()[edge];
-      const std::size_t number = 2 * std::size_t{edge} + static_cast<std::size_t>(flow);
-      ways_.push_back({.base = number * units_,
-                       .number = number,
-                       .stage = ends.from == stage ? ends.to : ends.from,
-                       .flow = flow});
-    }
+  std::size_t place_of(const ActionWay& way, const Action& action) const {
+    return way.number * units_ + index(action.microbatch);
   }
 
-  const Needs& needs_of(const Action& action) const {
-    return needs_[index(action.stage) * kKindCount + static_cast<std::size_t>(action.kind)];
-  }
-  std::span<const Way> taken_by(const Action& action) const {
-    const Needs& needs = needs_of(action);
-    return {ways_.data() + needs.taken, ways_.data() + needs.given};
-  }
-  std::span<const Way> given_by(const Action& action) const {
-    const Needs& needs = needs_of(action);
-    return {ways_.data() + needs.given, ways_.data() + needs.end};
-  }
-
+  ActionWays ways_;
   std::size_t units_;
-  std::vector<Needs> needs_;  // by stage and kind
-  std::vector<Way> ways_;
-  std::vector<Register> there_;  // by edge, flow and unit
+  std::vector<Register> there_;  // by way and unit
   std::size_t newest_ = 0;
-  const Way* newest_way_ = nullptr;
+  std::size_t newest_way_ = 0;
   std::int64_t under_way_ = 0;
 };
 

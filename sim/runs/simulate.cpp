@@ -163,6 +163,7 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
   const Ns makespan_ns = last_end(run->times);
   Readings found = readings_of(*run, experiment, options);
   const bool wants_rate = options.steady == SteadyState::find;
+  const bool has_digest = options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
   const LinkSharing sharing = link_sharing(experiment, options.engine, engine);
   Result result = summarize(std::move(found.ranks), makespan_ns,
                             {.program = experiment.program,
@@ -179,7 +180,7 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
                              .memories = std::move(found.memories),
                              .links = std::move(found.links),
                              .notes = notes_of(experiment, options, sharing, makespan_ns),
-                             .has_digest = options.figures == WantedFigures::all});
+                             .has_digest = has_digest});
   if (options.timeline == TimelineKept::all) {
     result.timeline = {
         .rank_count = run->flat.rank_count, .makespan_ns = makespan_ns, .spans = std::move(found.spans)};
@@ -260,6 +261,10 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
   }
   if (options.figures == WantedFigures::of_rows) {
     if (auto row = row_prediction(scenario, options)) return *std::move(row);
+  }
+  if (options.timeline == TimelineKept::none && options.figures == WantedFigures::all) {
+    if (auto streamed = short_streamed_result(scenario, options))
+      return Prediction{.result = *std::move(streamed), .stream = std::nullopt};
   }
   const auto experiment = prepare(scenario);
   if (!experiment) {

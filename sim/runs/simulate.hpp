@@ -21,6 +21,9 @@ namespace penstock {
 
 enum class SteadyState : std::uint8_t { find, skip };
 
+/// Whether the result names its program by a digest, for which all lists have to be spelled out.
+enum class ProgramDigest : std::uint8_t { find, skip };
+
 /// Whether a note says how sure the makespan is where links are shared (sharing_band.hpp): two more runs.
 enum class SharingBand : std::uint8_t { skip, find };
 
@@ -39,6 +42,7 @@ struct SimulateOptions {
   Engine engine = Engine::automatic;
   MemoryOptions memory;
   SteadyState steady = SteadyState::find;
+  ProgramDigest digest = ProgramDigest::find;
   SharingBand band = SharingBand::skip;
   TimelineKept timeline = TimelineKept::all;  ///< `none` with WantedFigures::of_rows
   WantedFigures figures = WantedFigures::all;

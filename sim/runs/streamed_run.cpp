@@ -1,8 +1,12 @@
 // What a stored run reads from its spans, a streamed one gathers on its way (streamed_walk.cpp); here names
 // of devices, traffic over links and the headline figures are put around that.
 //
-//   2^24 compute actions        2^29                          2^40
-//   ---- stored ----|---- streamed, or else stored ----|---- streamed, or refused ----|
+//          2^24 compute actions                     2^29                            2^40
+//   streamed ---|---- streamed without digest ----|---- streamed, or refused ----|
+//   or stored   |     or stored                     |
+//
+// A short run has the digest and the steady rate, too, and does not say how it was timed: a stored one has
+// the same figures.
 
 #include "sim/runs/streamed_run.hpp"
 
@@ -28,6 +32,7 @@
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/engines/streamable.hpp"
@@ -107,27 +112,63 @@ std::vector<std::string> notes_of(const Experiment& experiment, const StreamedRu
   return notes;
 }
 
-Result result_of(const RolledExperiment& rolled, StreamedRun run, bool shares_links) {
-  const Experiment& experiment = rolled.experiment;
-  name_devices(run.ranks, experiment);
-  RunFacts facts{.program = experiment.program,
-                 .costs = experiment.costs,
-                 .samples_per_microbatch = experiment.samples_per_microbatch,
-                 .kind = ResultKind::predicted,
-                 .scenario = experiment.name,
-                 .engine = "streamed",
-                 .channels = experiment.channels,
-                 .link_sharing = shares_links ? LinkSharing::left_out : LinkSharing::none,
-                 .steady_samples_per_second = stream_rate(experiment, run),
-                 .price_per_device_hour = experiment.price_per_device_hour,
-                 .links = link_traffic(run, experiment.cluster),
-                 .notes = notes_of(experiment, run, shares_links),
-                 .has_digest = false};
+/// What runs of any length have in common. `program` is the experiment's.
+RunFacts facts_of(const Experiment& experiment, const Program& program, const StreamedRun& run) {
+  return {.program = program,
+          .costs = experiment.costs,
+          .samples_per_microbatch = experiment.samples_per_microbatch,
+          .kind = ResultKind::predicted,
+          .scenario = experiment.name,
+          .engine = std::string(to_text(Engine::critical_path)),
+          .channels = experiment.channels,
+          .price_per_device_hour = experiment.price_per_device_hour,
+          .links = link_traffic(run, experiment.cluster),
+          .notes = experiment.notes};
+}
+
+/// Where the program of `facts` has no lists.
+Result result_without_lists(const RolledExperiment& rolled, StreamedRun run, RunFacts facts) {
+  facts.has_digest = false;
   Result result = summarize(std::move(run.ranks), run.makespan_ns, std::move(facts));
   const std::int64_t steps = steps_of_input_stage(rolled);
   if (steps > 0)
     result.throughput.samples_per_update = result.throughput.samples / static_cast<double>(steps);
   return result;
+}
+
+Result result_of_long(const RolledExperiment& rolled, StreamedRun run, bool shares_links) {
+  const Experiment& experiment = rolled.experiment;
+  name_devices(run.ranks, experiment);
+  RunFacts facts = facts_of(experiment, experiment.program, run);
+  facts.engine = "streamed";
+  facts.link_sharing = shares_links ? LinkSharing::left_out : LinkSharing::none;
+  facts.steady_samples_per_second = stream_rate(experiment, run);
+  facts.notes = notes_of(experiment, run, shares_links);
+  return result_without_lists(rolled, std::move(run), std::move(facts));
+}
+
+std::optional<double> repeated_rate(const RolledExperiment& rolled) {
+  const auto period = streamed_period(rolled.experiment, rolled.lists);
+  if (!period || period->period_ns == 0) return std::nullopt;
+  return samples_per_second(*period, rolled.experiment.samples_per_microbatch);
+}
+
+/// Of a run whose program can be stored.
+Result result_of_short(RolledExperiment rolled, StreamedRun run, const SimulateOptions& options) {
+  const Experiment& experiment = rolled.experiment;
+  name_devices(run.ranks, experiment);
+  const std::optional<double> rate =
+      options.steady == SteadyState::find ? repeated_rate(rolled) : std::nullopt;
+  if (options.digest == ProgramDigest::skip) {
+    RunFacts facts = facts_of(experiment, experiment.program, run);
+    facts.steady_samples_per_second = rate;
+    return result_without_lists(rolled, std::move(run), std::move(facts));
+  }
+  const Program lowered =
+      lower(unrolled({.program = experiment.program, .lists = std::move(rolled.lists)})).value();
+  RunFacts facts = facts_of(experiment, lowered, run);
+  facts.steady_samples_per_second = rate;
+  return summarize(std::move(run.ranks), run.makespan_ns, std::move(facts));
 }
 
 /// Why a run cannot be streamed; nothing where it can.
@@ -172,7 +213,18 @@ std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenari
   if (shares_links && options.engine == Engine::automatic && can_be_stored) return std::nullopt;
   auto run = stream(rolled->experiment, rolled->lists);
   if (!run) return refusal(run.error());
-  return result_of(*rolled, *std::move(run), shares_links);
+  return result_of_long(*rolled, *std::move(run), shares_links);
+}
+
+std::optional<Result> short_streamed_result(const Scenario& scenario, const SimulateOptions& options) {
+  const bool is_generated = compute_actions(scenario) > 0;
+  if (!is_generated || options.memory.samples) return std::nullopt;
+  auto rolled = prepare_rolled(scenario);
+  if (!rolled || rolled->experiment.program.update == UpdateRule::microbatch) return std::nullopt;
+  if (reason_against(*rolled, options) || stages_share_links(rolled->experiment)) return std::nullopt;
+  auto run = stream(rolled->experiment, rolled->lists);
+  if (!run) return std::nullopt;
+  return result_of_short(*std::move(rolled), *std::move(run), options);
 }
 
 }  // namespace penstock

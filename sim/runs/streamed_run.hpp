@@ -1,5 +1,6 @@
 #pragma once
-// The result of a program that is too long to be stored. Used by simulate.cpp.
+// The result of a program that nobody wants to see the spans of, or that is too long to be stored. Used by
+// simulate.cpp.
 
 #include <optional>
 #include <string>
@@ -24,5 +25,9 @@ std::optional<std::string> timeline_refusal(const Scenario& scenario);
 /// neither can.
 std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenario& scenario,
                                                                    const SimulateOptions& options);
+
+/// predict() of a scenario that is not long, by the same walk: the result of a stored run to the last figure,
+/// but for its timeline. Nothing where a stored run is needed, or has to say what is wrong.
+std::optional<Result> short_streamed_result(const Scenario& scenario, const SimulateOptions& options);
 
 }  // namespace penstock

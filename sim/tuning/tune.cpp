@@ -85,11 +85,14 @@ class TuneSearch {
   }
 
  private:
+  bool is_stopped() const { return options_.stopped && options_.stopped(); }
+
   // Prices and bounds of all.
 
   tl::expected<void, std::string> find_bounds(const std::vector<Configuration>& space) {
     candidates_.reserve(space.size());
     for (const Configuration& configuration : space) {
+      if (is_stopped()) return {};
       const auto outline = programs_.outline(configuration);
       if (!outline) return tl::unexpected(outline.error());
       const PricedConfiguration priced = prices_.of(configuration, (*outline)->rank_of_stage);
@@ -123,8 +126,11 @@ class TuneSearch {
         }
       }
       if (auto timed = time(round); !timed) return timed;
+      if (is_stopped()) return {};  // some of the round are not timed
       if (auto measured = measure(round, known); !measured) return measured;
-      if (options_.progress) options_.progress(next, candidates_.size());
+      if (is_stopped()) return {};
+      settled_ = next;
+      if (options_.progress) options_.progress(settled_, candidates_.size());
     }
     return {};
   }
@@ -142,7 +148,8 @@ class TuneSearch {
     return groups;
   }
 
-  /// Calls `use(program, numbers, prices)` for the configurations of each program, on all cores.
+  /// Calls `use(program, numbers, prices)` for the configurations of each program, on all cores; for no
+  /// further one once the search is stopped.
   template <typename Use>
   tl::expected<void, std::string> for_each_program(const std::vector<std::size_t>& numbers, const Use& use) {
     const auto groups = by_program(numbers);
@@ -153,6 +160,7 @@ class TuneSearch {
     }
     std::vector<std::string> errors(groups.size());
     tbb::parallel_for(std::size_t{0}, groups.size(), [&](std::size_t g) {
+      if (is_stopped()) return;
       const auto program = programs_.program(candidates_[groups[g].front()].configuration);
       if (!program) {
         errors[g] = program.error();
@@ -182,14 +190,14 @@ class TuneSearch {
       known.note_time(number, candidates_[number].values, time_of(candidates_[number]));
     std::vector<std::size_t> left = round;
     std::ranges::stable_sort(left, {}, [&](std::size_t number) { return worth_at_least(number); });
-    for (std::size_t next = 0; next < left.size();) {
+    for (std::size_t next = 0; next < left.size() && !is_stopped();) {
       std::vector<std::size_t> wanted;
       for (; next < left.size() && wanted.size() < kMeasuredAtOnce; ++next) {
         const Candidate& candidate = candidates_[left[next]];
         if (!options_.prune || known.may_matter(candidate.values, worth_at_least(left[next])))
           wanted.push_back(left[next]);
       }
-      if (auto measured = measure_all(wanted); !measured) return measured;
+      if (auto measured = measure_all(wanted); !measured || is_stopped()) return measured;
       for (const std::size_t number : wanted) {
         const Candidate& candidate = candidates_[number];
         known.note(number, candidate.values, {.time = time_of(candidate), .bytes = *candidate.peak_bytes});
@@ -228,6 +236,7 @@ class TuneSearch {
   tl::expected<TuneReport, std::string> reported(const KnownWorth& known) {
     if (auto peaks = measure_fastest(known); !peaks) return tl::unexpected(peaks.error());
     std::vector<std::size_t> listed = listed_numbers(known);
+    if (listed.empty()) return tl::unexpected(std::string("interrupted before anything was settled"));
     if (auto refined = refine(listed); !refined) return tl::unexpected(refined.error());
     report_.space = candidates_.size();
     std::map<std::size_t, std::size_t> place;
@@ -237,6 +246,10 @@ class TuneSearch {
     }
     if (auto experiment = prepare(scenario_of(request_, report_.candidates.front().configuration)))
       report_.notes = std::move(experiment->notes);
+    if (is_stopped()) {
+      report_.notes.push_back(
+          fmt::format("interrupted: {} of {} configurations are settled", settled_, candidates_.size()));
+    }
     for (const std::size_t number : front_of(listed)) report_.front.push_back(place.at(number));
     add_choices(known, place);
     return std::move(report_);
@@ -297,7 +310,7 @@ class TuneSearch {
       return is_better(candidates_[a], candidates_[b]);
     };
     refined_.assign(candidates_.size(), false);
-    for (;;) {
+    while (!is_stopped()) {
       std::ranges::sort(listed, before);
       const auto first = std::ranges::find_if(
           listed.begin(),
@@ -307,6 +320,8 @@ class TuneSearch {
         return {};
       if (auto refined = refine_one(*first); !refined) return refined;
     }
+    std::ranges::sort(listed, before);
+    return {};
   }
 
   bool is_constructed(std::size_t number) const {
@@ -356,7 +371,8 @@ class TuneSearch {
       ChoiceCost cost{.choice = kChoices[choice.first], .value = value.second, .best = {}, .faster = {}};
       if (best.fitting) cost.best = place.at(*best.fitting);
       const bool is_other = best.fastest && best.fastest != best.fitting;
-      if (is_other && *candidates_[*best.fastest].peak_bytes > capacity_)
+      // Nobody has measured it where the search was stopped.
+      if (is_other && candidates_[*best.fastest].peak_bytes.value_or(0) > capacity_)
         cost.faster = place.at(*best.fastest);
       report_.choices.push_back(std::move(cost));
     }
@@ -370,6 +386,7 @@ class TuneSearch {
   Bytes capacity_ = std::numeric_limits<Bytes>::max();
   std::vector<Candidate> candidates_;
   std::vector<bool> refined_;
+  std::size_t settled_ = 0;  // of the candidates, the first so many
   TuneReport report_;
 };
 

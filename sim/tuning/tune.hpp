@@ -58,9 +58,13 @@ struct TuneOptions {
   std::size_t refined = 10;  ///< of the first, how many schedules search their order for the true costs
   bool prune = true;         ///< otherwise every configuration is timed; the answer is the same
   TuneProgress progress{};
+  /// True: settle no further configuration, and report what is known; asked from any thread.
+  std::function<bool()> stopped{};
 };
 
-/// Errors: those of tuning_space(); channels with eager messages, whose programs depend on sizes.
+/// A search that was stopped reports the best of what it had settled, and a note says so. Errors: those of
+/// tuning_space(); channels with eager messages, whose programs depend on sizes; stopped before anything was
+/// settled.
 tl::expected<TuneReport, std::string> tune(const TuneRequest& request, const TuneOptions& options);
 
 }  // namespace penstock

@@ -2,13 +2,22 @@
 
 #include "sim/runs/streamed_run.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "report/result/result.hpp"
 #include "scenarios/read/load.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -45,12 +54,76 @@ TEST(StreamedRun, GivesTheSteadyRateOfAStream) {
   EXPECT_EQ(result->ranks[0].weight_versions, 64);
 }
 
-TEST(StreamedRun, LeavesShortPassesToTheEngines) {
-  const Scenario scenario = parsed("schedule: {name: 1f1b, stages: 4, microbatches: 16}");
-  EXPECT_FALSE(is_long(scenario));
-  const auto result = simulate_scenario(scenario, kFigures);
-  ASSERT_TRUE(result);
-  EXPECT_EQ(result->engine, "critical-path");
+/// What a stored run says, which only a wanted timeline makes sure of, without the timeline.
+Result stored_result(const Scenario& scenario) {
+  Result result = simulate_scenario(scenario, {.memory = {.samples = false}}).value();
+  result.timeline = {};
+  return result;
+}
+
+std::string scenario_text(const ScheduleInfo& schedule, std::mt19937& draw) {
+  const auto below = [&](std::uint32_t bound) { return static_cast<int>(draw() % bound); };
+  const int stages = 1 + below(6);
+  std::string text = fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}", schedule.name, stages,
+                                 stages * (1 + below(12)) + (below(3) == 0 ? below(5) : 0));
+  const bool takes_chunks = std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
+  const int chunks = takes_chunks ? 1 + below(2) : 1;
+  if (takes_chunks) text += fmt::format(", virtual_stages: {}", chunks);
+  if (below(3) == 0) text += ", data_parallel: 2";
+  text += "}\n";
+  if (below(2) == 0)
+    text += fmt::format("cluster: {{bandwidth: 1 GB/s, latency: {} us}}\n", below(2) * (1 + below(900)));
+  if (below(2) == 0 || below(2) == 0) {
+    text += fmt::format(
+        "model: {{stages: {{forward: {} us, backward_input: {} us, backward_weight: {} us, activation: {} "
+        "KiB, "
+        "weights: 3 MiB, step: {} us}}}}\n",
+        1 + below(5), 1 + below(5), 1 + below(5), below(2) * below(5), below(3));
+  }
+  return text;
+}
+
+// To the last figure, the digest and the steady rate among them.
+TEST(StreamedRun, SaysOfShortRunsWhatAStoredRunSays) {
+  std::map<std::string_view, int> streamed;
+  int with_rate = 0;
+  for (std::uint32_t seed = 1; seed <= 800; ++seed) {
+    std::mt19937 draw(seed);
+    const ScheduleInfo& schedule = schedule_table()[seed % schedule_table().size()];
+    const std::string text = scenario_text(schedule, draw);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ":\n" << text);
+    const auto scenario = parse_scenario(text, "short.yaml", ".");
+    ASSERT_TRUE(scenario) << scenario.error();
+    SimulateOptions figures = kFigures;
+    figures.steady = SteadyState::find;
+    const std::optional<Result> result = short_streamed_result(*scenario, figures);
+    if (!result) continue;
+    const Result stored = stored_result(*scenario);
+    EXPECT_FALSE(result->program.digest.empty());
+    EXPECT_EQ(result->throughput, stored.throughput);
+    ASSERT_TRUE(*result == stored);
+    figures.digest = ProgramDigest::skip;
+    Result unnamed = short_streamed_result(*scenario, figures).value();
+    EXPECT_EQ(std::exchange(unnamed.program.digest, stored.program.digest), "");
+    ASSERT_TRUE(unnamed == stored);
+    ++streamed[schedule.name];
+    with_rate += result->throughput.steady_samples_per_second ? 1 : 0;
+  }
+  EXPECT_GE(streamed.size(), 12U);
+  EXPECT_GE(with_rate, 300);
+}
+
+TEST(StreamedRun, LeavesToStoredRunsWhatOnlyTheyKnow) {
+  const auto is_streamed = [](const std::string& text, const SimulateOptions& options) {
+    return short_streamed_result(parsed(text), options).has_value();
+  };
+  const std::string plain = "schedule: {name: 1f1b, stages: 4, microbatches: 16}";
+  EXPECT_FALSE(is_long(parsed(plain)));
+  EXPECT_TRUE(is_streamed(plain, kFigures));
+  EXPECT_FALSE(is_streamed(plain, {.engine = Engine::event, .memory = {.samples = false}}));
+  EXPECT_FALSE(is_streamed(plain, {.memory = {.samples = true}}));  // a curve is drawn from spans
+  EXPECT_FALSE(is_streamed("schedule: {name: 1f1b, stages: 4, microbatches: 16, blocking: true}", kFigures));
+  EXPECT_FALSE(is_streamed("schedule: {name: 1f1b-rr, stages: 4, microbatches: 16}", kFigures));
 }
 
 TEST(StreamedRun, SaysWhyALongPassIsRefused) {
