@@ -38,6 +38,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/endless_stream.hpp"
+#include "sim/runs/memory_need.hpp"
 #include "sim/runs/row_run.hpp"
 #include "sim/runs/sharing_band.hpp"
 #include "sim/runs/streamed_run.hpp"
@@ -261,6 +262,8 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
   if (options.figures == WantedFigures::of_rows) {
     if (auto row = row_prediction(scenario, options)) return *std::move(row);
   }
+  if (auto refusal = memory_refusal(scenario, options))
+    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
   const auto experiment = prepare(scenario);
   if (!experiment) {
     return tl::unexpected(
