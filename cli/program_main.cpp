@@ -11,9 +11,7 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
-#include <fstream>
 #include <new>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,28 +20,18 @@
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "sim/runs/memory_need.hpp"
 
 namespace penstock {
 namespace {
 
-/// MemAvailable of /proc/meminfo in bytes; 0 where there is no such file.
-rlim_t available_bytes() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  rlim_t kibibytes = 0;
-  for (std::string rest; meminfo >> key >> kibibytes && std::getline(meminfo, rest);) {
-    if (key == "MemAvailable:") return kibibytes * 1024;
-  }
-  return 0;
-}
-
 /// Sanitizers reserve more addresses than there is memory and keep their own bounds.
 void bound_memory_by_the_machine() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  const rlim_t available = available_bytes();
+  const auto available = available_memory();
   rlimit bound{};
-  if (available == 0 || getrlimit(RLIMIT_AS, &bound) != 0) return;
-  bound.rlim_cur = std::min(bound.rlim_cur, available / 4 * 3);
+  if (!available || getrlimit(RLIMIT_AS, &bound) != 0) return;
+  bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*available / 4 * 3));
   static_cast<void>(setrlimit(RLIMIT_AS, &bound));  // without it a huge shape only fails less politely
 #endif
 }

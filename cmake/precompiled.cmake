@@ -7,6 +7,12 @@
 # A compiler cache sees through precompiled headers only with this.
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 
+# Without optimization fmt's headers ask GCC for some of it and give it back; from a precompiled header __OPTIMIZE__ stays
+# defined, and the intrinsics that Eigen uses do not compile then.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND (NOT CMAKE_BUILD_TYPE OR CMAKE_BUILD_TYPE STREQUAL "Debug"))
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
+endif()
+
 # A set NAME of HEADERS, for `target_precompile_headers(TARGET REUSE_FROM NAME)`. The compiler refuses a set that was
 # made with other flags: OPTIONS and the definitions that come with DEPENDS are those of the set's users.
 function(penstock_precompiled_set name)

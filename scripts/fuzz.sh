@@ -13,7 +13,7 @@ build=build/fuzz
 cmake --build --preset fuzz --target penstock_fuzzer
 mkdir -p "$build/findings"
 if (($# == 0)); then
-  mapfile -t targets < <(PENSTOCK_FUZZ_TARGET=? "$build/bin/penstock_fuzzer" /dev/null 2>&1 | sed 1,/must/d)
+  mapfile -t targets < <(PENSTOCK_FUZZ_TARGET=? "$build/bin/penstock_fuzzer" 2>&1 | sed 1,/must/d)
 else
   targets=("$@")
 fi
@@ -22,6 +22,10 @@ declare -A seeds=(
   [program]=tests/schedules/must_fail [csv]=tests/schedules/must_fail [scenario]="scenarios/library tests/scenarios/must_fail"
   [model]=scenarios/library/models [runs]=scenarios/library/runs [profile]=tests/scenarios/must_fail/parts
 )
+if ((${#targets[@]} == 0)); then
+  echo "scripts/fuzz.sh: the fuzzer names no target" >&2
+  exit 1
+fi
 findings=0
 for target in "${targets[@]}"; do
   corpus=$build/corpus/$target

@@ -61,6 +61,13 @@ install_check() {
     "$prefix/bin/penstock" --version
 }
 
+# A part of the sanitizers' checks that is built in few seconds, on what reads bytes of others. CONTRIBUTING.md says how
+# all of them are run on all tests.
+sanitized_readers() {
+  { [[ -f build/asan-part/build.ninja ]] || cmake --preset asan-part >/dev/null; } &&
+    cmake --build --preset asan-part --target fuzz_tests && build/asan-part/bin/fuzz_tests
+}
+
 # Counts what CTest's report says: passed are those that neither failed nor were skipped.
 count_tests() {
   local suite total failures skipped
@@ -99,4 +106,5 @@ run_tests all-but-timing --label-exclude timing
 # Measured times on a machine that others use, too: the best of three runs counts.
 run_tests timing --label-regex timing --repeat until-pass:3
 check "install and use" install_check
+check "readers under sanitizers" sanitized_readers
 finish

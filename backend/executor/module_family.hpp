@@ -2,6 +2,7 @@
 // What the ranks of a run compute with, and what they can tell about it afterwards: the seam through which
 // occupy modules and mathematics on CPUs and GPUs enter the ways to execute (measured_run.hpp).
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -46,6 +47,8 @@ class ModuleFamily {
   virtual StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const = 0;
   /// Null where all payloads are null. Lives as long as the family.
   virtual const PayloadCodec* codec() const { return nullptr; }
+  /// Of one payload, as the codec encodes it; 0 without a codec. Computes one microbatch.
+  virtual std::size_t most_payload_bytes() const { return 0; }
   /// By stage of the experiment's program; empty where its modules store nothing. Computes one microbatch.
   virtual std::vector<StageBytes> bytes_of_stages() const { return {}; }
   /// Of the rank's modules after a run.

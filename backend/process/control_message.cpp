@@ -181,8 +181,8 @@ class MessageReader {
   void read(RankAccount& account) {
     const std::size_t losses = from_.count(sizes_.positions_of_rank, sizeof(std::int32_t) + sizeof(double));
     for (std::size_t i = 0; i < losses; ++i) {
-      const std::int32_t least = account.losses.empty() ? 0 : account.losses.rbegin()->first + 1;
-      const auto microbatch = from_.number<std::int32_t>(least, std::numeric_limits<std::int32_t>::max() - 1);
+      const auto microbatch = from_.number<std::int32_t>(0, std::numeric_limits<std::int32_t>::max());
+      if (!account.losses.empty() && microbatch <= account.losses.rbegin()->first) from_.fail();
       account.losses[microbatch] = from_.number<double>();
     }
     if (from_.number<std::uint8_t>(0, 1) == 0) return;

@@ -2,28 +2,18 @@
 // Brings the workers of a process run together, starts each run at one moment, watches over them, and puts
 // their times together. Private to process_execution.cpp.
 
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
 #include "backend/executor/executor.hpp"
 #include "backend/executor/module_family.hpp"
+#include "backend/process/fault_judge.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/rank_sockets.hpp"
 
 namespace penstock {
-
-/// What the parent of the ranks' processes knows of them. Both are empty where somebody else is their parent.
-struct RankProcesses {
-  /// How a rank's process ended; nothing while it runs.
-  std::function<std::optional<std::string>(std::int32_t rank)> how_ended{};
-  /// It lives, and has been suspended.
-  std::function<bool(std::int32_t rank)> is_suspended{};
-};
 
 class Coordinator {
  public:

@@ -54,8 +54,9 @@ struct ProcessExecution {
   std::function<StageModules(std::int32_t rank, const Clock& clock)> modules;
   LinkPace pace{};
   const PayloadCodec* codec = nullptr;  ///< may be null where all payloads are null
-  /// Of one payload, as the codec encodes it; a longer one ends its connection.
-  std::size_t most_payload_bytes = std::size_t{1} << 30;
+  /// Of one payload, as the codec encodes it; one that is longer, and does not fit in a chunk, ends its
+  /// connection.
+  std::size_t most_payload_bytes = 0;
   double time_scale = 1;  ///< > 0, as of SteadyClock
   std::int32_t runs = 1;  ///< of the whole program, one after the other
   /// A run has failed when a compute action takes longer, when no worker gets on for so long, or when a

@@ -37,6 +37,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_with(
       .modules = [&](std::int32_t rank, const Clock& clock) { return run.family.modules(rank, clock); },
       .pace = run.pace,
       .codec = run.family.codec(),
+      .most_payload_bytes = run.family.most_payload_bytes(),
       .time_scale = run.options.time_scale,
       .runs = run.runs(),
       .deadline = std::max<std::chrono::nanoseconds>(run.deadline, kShortestDeadline),

@@ -4,6 +4,7 @@
 
 #include "backend/torch/network_family.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -72,17 +73,28 @@ class NetworkFamily : public ModuleFamily {
 
   const PayloadCodec* codec() const override { return &codec_; }
 
+  /// What goes forward comes back with the same sizes; collectives carry weights, or as much of gradients.
+  std::size_t most_payload_bytes() const override {
+    std::size_t most = 0;
+    for (const StageDefinition& definition : definitions_)
+      most = std::max(most, TensorCodec::most_bytes_of(definition.weights));
+    go_forward(new_stages(), [&](std::size_t, const Payload* sent) {
+      if (sent == nullptr) return;
+      most = std::max(most, TensorCodec::most_bytes_of(dynamic_cast<const TensorPayload&>(**sent).tensors));
+    });
+    return most;
+  }
+
   /// One microbatch through all stages, forward and back in two halves.
   std::vector<StageBytes> bytes_of_stages() const override {
-    std::vector<std::unique_ptr<StageModule>> stages;
-    for (std::int32_t stage = 0; const StageDefinition& definition : definitions_) {
-      stages.push_back(std::make_unique<TorchStage>(
-          definition, training_, TorchStage::Place{.rank = 0, .stage = stage, .shard = {}}));
-      ++stage;
-    }
+    const Stages stages = new_stages();
     std::vector<StageBytes> bytes(stages.size());
     bytes.front().input = storage_bytes({.tensors = {input_}});
-    go_forward(stages, bytes);
+    go_forward(stages, [&](std::size_t stage, const Payload* sent) {
+      if (sent != nullptr) bytes[stage].activation = bytes_of(*sent);
+      bytes[stage].kept = bytes_of(*stages[stage], MemoryCategory::activations);
+      bytes[stage].weights = bytes_of(*stages[stage], MemoryCategory::weights);
+    });
     go_back(stages, bytes);
     return bytes;
   }
@@ -99,8 +111,21 @@ class NetworkFamily : public ModuleFamily {
   }
 
  private:
-  void go_forward(const std::vector<std::unique_ptr<StageModule>>& stages,
-                  std::vector<StageBytes>& bytes) const {
+  using Stages = std::vector<std::unique_ptr<StageModule>>;
+
+  Stages new_stages() const {
+    Stages stages;
+    for (std::int32_t stage = 0; const StageDefinition& definition : definitions_) {
+      stages.push_back(std::make_unique<TorchStage>(
+          definition, training_, TorchStage::Place{.rank = 0, .stage = stage, .shard = {}}));
+      ++stage;
+    }
+    return stages;
+  }
+
+  /// `after` is called with each stage, and what it sends; the last one sends nothing.
+  template <class After>
+  void go_forward(const Stages& stages, After after) const {
     const std::stop_token stop;
     std::vector<Payload> travelling;
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
@@ -108,14 +133,11 @@ class NetworkFamily : public ModuleFamily {
       const std::size_t outputs = stage + 1 < stages.size() ? 1 : 0;
       travelling = stages[stage]->forward(
           {.action = action, .group = {&action, 1}, .outputs = outputs, .stop = stop}, std::move(travelling));
-      if (outputs > 0) bytes[stage].activation = bytes_of(travelling.front());
-      bytes[stage].kept = bytes_of(*stages[stage], MemoryCategory::activations);
-      bytes[stage].weights = bytes_of(*stages[stage], MemoryCategory::weights);
+      after(stage, outputs > 0 ? &travelling.front() : nullptr);
     }
   }
 
-  void go_back(const std::vector<std::unique_ptr<StageModule>>& stages,
-               std::vector<StageBytes>& bytes) const {
+  void go_back(const Stages& stages, std::vector<StageBytes>& bytes) const {
     const std::stop_token stop;
     std::vector<Payload> travelling;
     for (std::size_t stage = stages.size(); stage-- > 0;) {

@@ -3,6 +3,7 @@
 
 #include "backend/torch/tensor_codec.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -22,6 +23,17 @@
 namespace penstock::nn {
 
 using nlohmann::json;
+
+std::size_t TensorCodec::most_bytes_of(const Tensors& tensors) {
+  constexpr std::size_t kNumber = 9;  // or a length: a byte that says what it is, and eight
+  std::size_t most = kNumber;
+  for (const at::Tensor& tensor : tensors) {
+    const auto numbers =
+        static_cast<std::size_t>(tensor.dim()) + 4;  // lengths: item, sizes, elements; its type
+    most += numbers * kNumber + tensor.nbytes();
+  }
+  return most;
+}
 
 std::vector<std::uint8_t> TensorCodec::encode(const PayloadContent& content) const {
   json list = json::array();

@@ -38,6 +38,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/endless_stream.hpp"
+#include "sim/runs/memory_need.hpp"
 #include "sim/runs/row_run.hpp"
 #include "sim/runs/sharing_band.hpp"
 #include "sim/runs/streamed_run.hpp"
@@ -266,6 +267,8 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
     if (auto streamed = short_streamed_result(scenario, options))
       return Prediction{.result = *std::move(streamed), .stream = std::nullopt};
   }
+  if (auto refusal = memory_refusal(scenario, options))
+    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
   const auto experiment = prepare(scenario);
   if (!experiment) {
     return tl::unexpected(

@@ -161,6 +161,18 @@ TEST(StageBytes, OfATwoStageMlpAreThoseOfItsFormula) {
   EXPECT_EQ(bytes[1].weights, 120);
 }
 
+TEST(NetworkFamily, PayloadsOfManyChunksTravelAndNoLongerOnes) {
+  // Two replicas exchange the gradients of a Linear(300, 300), 361200 bytes.
+  const auto experiment =
+      experiment_of("mlp: {layers: 1, width: 300}", "name: data-parallel, stages: 2, microbatches: 2");
+  ASSERT_TRUE(experiment) << experiment.error().message;
+  const auto family = family_of(*experiment);
+  EXPECT_GE(family->most_payload_bytes(), 361'200);
+  EXPECT_LE(family->most_payload_bytes(), 2 * 361'200 + 1000);
+  const auto ran = run_on_processes(*experiment, free_links, {.warmup = 0, .repeats = 1}, *family, {});
+  EXPECT_TRUE(ran) << ran.error().message;
+}
+
 TEST(NetworkFamily, SaysWhatDoesNotFitTheProgram) {
   const auto error_of = [](const std::string& network, const std::string& rest) {
     const auto scenario = parse_scenario("model: {network: " + network + rest +

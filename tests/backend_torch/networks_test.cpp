@@ -139,6 +139,16 @@ TEST(TensorCodec, BringsBackTypesSizesAndBits) {
   EXPECT_ANY_THROW(codec.decode(std::vector<std::uint8_t>{1, 2, 3}));
 }
 
+TEST(TensorCodec, KnowsHowLongAMessageCanBe) {
+  for (const Tensors& tensors :
+       {Tensors{}, Tensors{at::zeros({}, at::kFloat)}, Tensors{at::zeros({300, 7, 1, 2})},
+        Tensors{at::zeros({70'000}, at::kDouble), at::zeros({0, 5})}}) {
+    const std::size_t encoded = TensorCodec().encode(TensorPayload(tensors)).size();
+    EXPECT_LE(encoded, TensorCodec::most_bytes_of(tensors));
+    EXPECT_GE(encoded + 150, TensorCodec::most_bytes_of(tensors));
+  }
+}
+
 TEST(Profile, HasTheLayersOfTheNetworkWithTheirBytes) {
   const auto graph = profile_network(
       {.name = "branch-net", .sizes = {{"blocks", 1}, {"width", 3}, {"image", 5}}, .place = ""},

@@ -131,6 +131,7 @@ std::string difference_in_processes(const Program& program, const std::vector<St
        .modules = [&](std::int32_t rank,
                       const Clock&) { return torch_modules(program, definitions, watched, rank); },
        .codec = &codec,
+       .most_payload_bytes = std::size_t{1} << 20,
        .deadline = std::chrono::seconds(60),
        .finished =
            [&](std::int32_t rank, const StageModules& modules) {

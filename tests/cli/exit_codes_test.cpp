@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "cli/extensions.hpp"
@@ -83,6 +84,16 @@ TEST_F(ExitCodes, TwoIsBadInput) {
   expect(ExitCode::bad_input, "penstock simulate --schedule 1f1b --pp-size 0 --num-microbatches 4");
   expect(ExitCode::bad_input, kRun + "--time-scale nan");
   expect(ExitCode::bad_input, kRun + "-o missing/folder.json");
+}
+
+TEST_F(ExitCodes, AShapeThatMemoryCannotHoldIsBadInputBeforeItIsStored) {
+  const std::string command =
+      "ulimit -v 1500000; penstock simulate --schedule 1f1b --pp-size 64 --num-microbatches 100000 --engine "
+      "event";
+  expect(ExitCode::bad_input, command);
+  EXPECT_THAT(outcome(command),
+              testing::MatchesRegex("! penstock: 1.28e\\+07 compute actions take at least 10.49 GiB of "
+                                    "memory, and .* within reach: take fewer .*"));
 }
 
 TEST_F(ExitCodes, ANumberInJsonThatNoDoubleHoldsIsBadInput) {

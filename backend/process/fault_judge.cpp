@@ -1,0 +1,164 @@
+// In this order: a connection that has closed, a silence, and then what the phase is about: who has not come,
+// which action takes too long, who does not make ready. The first failure is the run's, so that the order
+// decides who is named where one failure causes others: who dies falls silent as well, and whoever waits for
+// it is late.
+
+#include "backend/process/fault_judge.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backend/executor/executor.hpp"
+#include "backend/executor/progress.hpp"
+#include "backend/executor/watchdog.hpp"
+#include "backend/process/attendance.hpp"
+#include "backend/process/process_execution.hpp"
+#include "backend/process/worker.hpp"
+#include "report/print/units.hpp"
+
+namespace penstock {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kUntilReaped(50);
+constexpr std::chrono::seconds kShortestPatience(1);
+
+double in_seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string rank_list(const std::vector<std::int32_t>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+/// All ranks set off together, so that each waits for the one that does not come; the lowest is named.
+std::int32_t other_than(std::int32_t rank) { return rank == 0 ? 1 : 0; }
+
+}  // namespace
+
+FaultJudge::FaultJudge(const ProcessExecution& execution, RankProcesses processes,
+                       std::span<const Progress> progress, const Attendance& attendance)
+    : execution_(execution),
+      processes_(std::move(processes)),
+      attendance_(attendance),
+      watchdog_(execution.flat, progress, execution.deadline) {}
+
+void FaultJudge::lose(std::int32_t rank) {
+  if (lost_) return;
+  lost_ = rank;
+  lost_at_ = steady_clock::now();
+}
+
+/// Processes that were forked here need no time to be started.
+nanoseconds FaultJudge::patience_of(Phase phase) const {
+  if (phase != Phase::joining || !processes_.how_ended) return execution_.patience;
+  return std::min<nanoseconds>(execution_.patience,
+                               std::max<nanoseconds>(execution_.deadline, kShortestPatience));
+}
+
+std::optional<ExecutionError> FaultJudge::judge(const Wait& wait) const {
+  switch (pause_of(wait.took, execution_.deadline)) {
+    case Pause::as_usual:
+      return fault_in(wait);
+    case Pause::too_long_to_judge:
+      return std::nullopt;
+    case Pause::suspended:
+      return suspended_for(wait.took);
+  }
+  return std::nullopt;
+}
+
+std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
+  if (lost_) {
+    // One report later the others say that they wait for it.
+    if (steady_clock::now() - lost_at_ <= report_period(execution_.deadline) * 3 / 2) return std::nullopt;
+    return failure_of(*lost_, end_of(*lost_), wait.phase);
+  }
+  if (const auto silent = attendance_.silent_since(host_now_ns() - execution_.deadline.count()))
+    return failure_of(*silent, silence_of(*silent), wait.phase);
+  if (wait.phase == Phase::joining) return missing_in(wait);
+  if (wait.phase == Phase::running) return watchdog_.overdue(attendance_.oldest_report_ns());
+  if (steady_clock::now() <= wait.until) return std::nullopt;
+  const std::vector<std::int32_t> missing = attendance_.missing();
+  return failure_of(missing.front(),
+                    fmt::format("waited {:g} s for {} to make ready for run {}",
+                                in_seconds(execution_.patience), rank_list(missing), wait.run),
+                    wait.phase);
+}
+
+std::optional<ExecutionError> FaultJudge::missing_in(const Wait& wait) const {
+  const std::vector<std::int32_t> missing = attendance_.missing();
+  for (const std::int32_t rank : missing) {
+    if (const auto how = how_ended(rank)) return failure_of(rank, *how, wait.phase);
+  }
+  if (missing.empty() || steady_clock::now() <= wait.until) return std::nullopt;
+  return failure_at_start(missing.front(), waited_for(missing, wait));
+}
+
+std::string FaultJudge::waited_for(const std::vector<std::int32_t>& missing, const Wait& wait) const {
+  std::string message =
+      fmt::format("waited {:g} s for {}", in_seconds(patience_of(wait.phase)), rank_list(missing));
+  if (std::ranges::any_of(missing, [this](std::int32_t rank) { return is_suspended(rank); }))
+    message += ", suspended by a signal";
+  if (wait.strangers > 0) {
+    message += fmt::format(
+        "; turned away {} without the job's secret: do all ranks have the same user and PENSTOCK_SECRET?",
+        format_count(wait.strangers, "connection"));
+  }
+  return message;
+}
+
+ExecutionError FaultJudge::failure_of(std::int32_t rank, const std::string& what, Phase phase) const {
+  if (rank < 0 || rank >= execution_.flat.rank_count)
+    return {.rank = rank, .action = "the start", .message = fmt::format("rank {}: {}", rank, what)};
+  if (phase == Phase::running) return watchdog_.failure_of(rank, what);
+  const std::string who = is_alone() ? "" : fmt::format("; rank {} waits for it there", other_than(rank));
+  return failure_at_start(rank, fmt::format("rank {}: the start: {}{}", rank, what, who));
+}
+
+ExecutionError FaultJudge::failure_at_start(std::int32_t rank, std::string message) const {
+  return {.rank = rank,
+          .action = "the start",
+          .peer = is_alone() ? -1 : other_than(rank),
+          .message = std::move(message)};
+}
+
+std::string FaultJudge::silence_of(std::int32_t rank) const {
+  return fmt::format(
+      "{} for {:g} s",
+      is_suspended(rank) ? "its process is suspended and gave no sign of life" : "gave no sign of life",
+      in_seconds(execution_.deadline));
+}
+
+/// The connection closes before the parent can be told how.
+std::string FaultJudge::end_of(std::int32_t rank) const {
+  const auto until = steady_clock::now() + kUntilReaped;
+  auto how = how_ended(rank);
+  while (!how && steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    how = how_ended(rank);
+  }
+  return how.value_or("its process has closed the connection");
+}
+
+std::optional<std::string> FaultJudge::how_ended(std::int32_t rank) const {
+  return processes_.how_ended ? processes_.how_ended(rank) : std::nullopt;
+}
+
+bool FaultJudge::is_suspended(std::int32_t rank) const {
+  return processes_.is_suspended && processes_.is_suspended(rank);
+}
+
+bool FaultJudge::is_alone() const { return execution_.flat.rank_count == 1; }
+
+}  // namespace penstock

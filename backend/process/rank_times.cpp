@@ -1,0 +1,72 @@
+// A rank's positions are one stretch of the program's, its messages are spread:
+//
+//   positions   |  rank 0  |  rank 1  | ..        messages   0 . . 1 . 1 0 . ..
+//
+// What comes from another process is held against the program before it is used as an index or a time.
+
+#include "backend/process/rank_times.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "backend/executor/transport.hpp"
+#include "backend/process/control_message.hpp"
+#include "backend/process/socket_transport.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/program_times.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+
+namespace penstock {
+namespace {
+
+/// None ends before it starts. Requires lists of one length.
+bool in_order(const std::vector<Ns>& starts, const std::vector<Ns>& ends) {
+  return std::ranges::equal(starts, ends, std::ranges::less_equal{});
+}
+
+}  // namespace
+
+Done done_of(const FlatProgram& flat, std::int32_t rank, std::int32_t run, const ProgramTimes& times,
+             const std::vector<MessageTime>& messages) {
+  const std::int32_t begin = flat.rank_begin[index(rank)];
+  const std::int32_t end = flat.rank_begin[index(rank) + 1];
+  Done done{.run = run,
+            .start = {times.start.begin() + begin, times.start.begin() + end},
+            .end = {times.end.begin() + begin, times.end.begin() + end},
+            .message_start = {},
+            .message_end = {},
+            .account = {}};
+  for (const MessageTime& time : messages) {
+    done.message_start.push_back(time.start_ns);
+    done.message_end.push_back(time.end_ns);
+  }
+  return done;
+}
+
+tl::expected<void, std::string> put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank,
+                                          const Done& done) {
+  const std::int32_t begin = flat.rank_begin[index(rank)];
+  const std::size_t positions = index(flat.rank_begin[index(rank) + 1] - begin);
+  const std::vector<std::int32_t> messages = messages_of(flat, rank);
+  if (done.start.size() != positions || done.end.size() != positions ||
+      done.message_start.size() != messages.size() || done.message_end.size() != messages.size())
+    return tl::unexpected(std::string("it sent times of another program"));
+  if (!in_order(done.start, done.end) || !in_order(done.message_start, done.message_end))
+    return tl::unexpected(std::string("it sent an end that comes before its start"));
+  std::ranges::copy(done.start, times.start.begin() + begin);
+  std::ranges::copy(done.end, times.end.begin() + begin);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    times.message_start[index(messages[i])] = done.message_start[i];
+    times.message_end[index(messages[i])] = done.message_end[i];
+  }
+  return {};
+}
+
+}  // namespace penstock

@@ -1,0 +1,185 @@
+//   TCP, once, both ways:   magic number | nonce                     40 bytes, whoever it is
+//   frame:                  chunk .. chunk                           64 KiB each, but for the last
+//   chunk:                  length, is it the last | body | proof    no proof on a socket pair
+//
+// A length is believed only up to a chunk, and a chunk only with its proof: whoever else connects (a scanner,
+// another job's rank, an attacker) can make this process hold one chunk for a moment, and is then gone.
+
+#include "backend/process/socket_connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+
+#include "backend/process/message_proof.hpp"
+#include "backend/process/socket_loop.hpp"
+
+namespace penstock {
+namespace {
+
+namespace asio = boost::asio;
+
+template <typename Value>
+std::span<const std::uint8_t> bytes_of(const Value& value) {
+  return {reinterpret_cast<const std::uint8_t*>(&value), sizeof(Value)};
+}
+
+}  // namespace
+
+SocketConnection::SocketConnection(ConnectionId id, Socket socket, std::optional<Side> side,
+                                   const Owner& owner)
+    : id_(id), socket_(std::move(socket)), side_(side), owner_(owner), proven_(side != Side::listener) {
+  // Messages are small and timed: Nagle's algorithm would hold them back for more to come. Without, all
+  // works.
+  Error ignored;
+  if (side_) tolerate(socket_.set_option(asio::ip::tcp::no_delay(true), ignored));
+}
+
+void SocketConnection::begin() { must_prove() ? open() : read_header(); }
+
+void SocketConnection::close() {
+  closed_ = true;
+  Error ignored;
+  tolerate(socket_.close(ignored));
+}
+
+/// A handler that keeps the connection, and so its buffers, alive.
+std::function<void(const SocketConnection::Error&, std::size_t)> SocketConnection::unless_closed(
+    std::function<void(const Error&)> handler) {
+  return [self = shared_from_this(), handler = std::move(handler)](const Error& error, std::size_t) {
+    if (!self->closed_) handler(error);
+  };
+}
+
+// --- who is there -----------------------------------------------------------------------------------
+
+void SocketConnection::open() {
+  own_.nonce = new_nonce();
+  asio::async_write(socket_, asio::buffer(&own_, sizeof(Opening)), unless_closed([this](const Error& error) {
+                      error ? owner_.lost(id_, Closing::by_peer) : read_opening();
+                    }));
+}
+
+void SocketConnection::read_opening() {
+  asio::async_read(socket_, asio::buffer(&others_, sizeof(Opening)),
+                   unless_closed([this](const Error& error) {
+                     if (error || others_.magic != Opening::kMagic) {
+                       owner_.lost(id_, error ? Closing::by_peer : Closing::no_proof);
+                       return;
+                     }
+                     agree();
+                     read_header();
+                     if (!outgoing_.empty()) write_next();
+                   }));
+}
+
+void SocketConnection::agree() {
+  const bool listens = side_ == Side::listener;
+  const auto proof_of = [&](Side sender) {
+    return std::make_unique<MessageProof>(
+        owner_.secret, MessageProof::Session{.of_listener = listens ? own_.nonce : others_.nonce,
+                                             .of_caller = listens ? others_.nonce : own_.nonce,
+                                             .sender = sender});
+  };
+  sent_proof_ = proof_of(*side_);
+  received_proof_ = proof_of(listens ? Side::caller : Side::listener);
+}
+
+// --- reading ----------------------------------------------------------------------------------------
+
+void SocketConnection::read_header() {
+  asio::async_read(socket_, asio::buffer(&header_, sizeof(ChunkHeader)),
+                   unless_closed([this](const Error& error) {
+                     error ? owner_.lost(id_, Closing::by_peer) : read_chunk();
+                   }));
+}
+
+void SocketConnection::read_chunk() {
+  const auto [length, is_last] = header_;
+  if (length > kChunkBytes || is_last > 1 || (is_last == 0 && length != kChunkBytes)) {
+    owner_.lost(id_, Closing::not_a_frame);
+    return;
+  }
+  chunk_.resize(length);
+  const std::array<asio::mutable_buffer, 2> buffers = {
+      asio::buffer(chunk_), asio::buffer(proof_.data(), must_prove() ? proof_.size() : 0)};
+  asio::async_read(socket_, buffers, unless_closed([this](const Error& error) {
+                     error ? owner_.lost(id_, Closing::by_peer) : take_chunk();
+                   }));
+}
+
+void SocketConnection::take_chunk() {
+  if (!is_from_a_friend()) {
+    owner_.lost(id_, Closing::no_proof);
+    return;
+  }
+  append_chunk();
+  const bool is_last = header_.is_last == 1;
+  if (!is_last && frame_.size() >= owner_.most_bytes(id_, frame_)) {
+    owner_.lost(id_, Closing::not_a_frame);
+    return;
+  }
+  if (is_last) owner_.received(id_, std::exchange(frame_, {}));
+  if (!closed_) read_header();
+}
+
+bool SocketConnection::is_from_a_friend() {
+  if (!must_prove()) return true;
+  if (!same(received_proof_->next(bytes_of(header_), chunk_), proof_)) return false;
+  proven_ = true;
+  return true;
+}
+
+void SocketConnection::append_chunk() {
+  if (frame_.empty()) {
+    frame_ = std::exchange(chunk_, {});
+  } else {
+    frame_.insert(frame_.end(), chunk_.begin(), chunk_.end());
+  }
+}
+
+// --- writing ----------------------------------------------------------------------------------------
+
+void SocketConnection::send(Frame frame) {
+  outgoing_.push_back(std::move(frame));
+  const bool may_write = !must_prove() || sent_proof_;
+  // One write at a time: two on one socket could be interleaved.
+  if (outgoing_.size() == 1 && may_write) write_next();
+}
+
+void SocketConnection::write_next() {
+  const Frame& frame = outgoing_.front();
+  const std::size_t length = std::min(kChunkBytes, frame.size() - written_);
+  const std::span<const std::uint8_t> body(frame.data() + written_, length);
+  written_ += length;
+  sent_header_ = {.length = static_cast<std::uint32_t>(length),
+                  .is_last = written_ == frame.size() ? 1U : 0U};
+  if (must_prove()) sent_chunk_proof_ = sent_proof_->next(bytes_of(sent_header_), body);
+  const std::array<asio::const_buffer, 3> buffers = {
+      asio::buffer(&sent_header_, sizeof(ChunkHeader)), asio::buffer(body.data(), body.size()),
+      asio::buffer(sent_chunk_proof_.data(), must_prove() ? sizeof(Proof) : 0)};
+  asio::async_write(socket_, buffers, unless_closed([this](const Error& error) {
+                      if (!error) has_written();  // else the reader will see that it has closed
+                    }));
+}
+
+void SocketConnection::has_written() {
+  if (sent_header_.is_last == 1) {
+    outgoing_.pop_front();
+    written_ = 0;
+  }
+  if (!outgoing_.empty()) write_next();
+}
+
+}  // namespace penstock

@@ -1,0 +1,269 @@
+// The thread that moves frames hands over what it hears:
+//
+//   coordinator --- Welcome, Prepare, Go, End ---> kept until the rank's thread asks for it
+//               --- Verdict ---------------------> ends whatever that thread waits for
+//   peer        --- frame -----------------------> the transport of the run that is under way
+
+#include "backend/process/worker_connections.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/executor/executor.hpp"
+#include "backend/executor/progress.hpp"
+#include "backend/executor/transport.hpp"
+#include "backend/executor/watchdog.hpp"
+#include "backend/process/control_message.hpp"
+#include "backend/process/data_frame.hpp"
+#include "backend/process/job_secret.hpp"
+#include "backend/process/process_execution.hpp"
+#include "backend/process/rank_sockets.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "backend/process/socket_transport.hpp"
+#include "backend/process/worker.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+
+namespace penstock {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+WorkerConnections::WorkerConnections(const ProcessExecution& execution, std::int32_t rank,
+                                     std::span<const Progress> progress)
+    : execution_(execution),
+      sizes_(execution.flat),
+      rank_(rank),
+      progress_(progress[index(rank)]),
+      watchdog_(execution.flat, progress, execution.deadline),
+      peers_(peers_of_ranks(execution.flat)[index(rank)]),
+      loop_({.received = [this](ConnectionId from, const Frame& frame) { received(from, frame); },
+             .closed = [this](ConnectionId connection, Closing why) { closed(connection, why); },
+             .most_bytes =
+                 [this](ConnectionId from, const Frame& begun) {
+                   return from == coordinator_ ? most_bytes_of(begun, sizes_) : most_data_bytes();
+                 }}) {}
+
+std::size_t WorkerConnections::most_data_bytes() const {
+  return sizeof(DataHeader) + (execution_.codec == nullptr ? 0 : execution_.most_payload_bytes);
+}
+
+// --- coming together --------------------------------------------------------------------------------
+
+void WorkerConnections::adopt(RankEnds ends) {
+  coordinator_ = loop_.adopt(ends.coordinator.release());
+  for (auto& [peer, end] : ends.peers) {
+    links_[peer] = loop_.adopt(end.release());
+    peer_of_link_[links_[peer]] = peer;
+  }
+}
+
+tl::expected<Endpoint, ExecutionError> WorkerConnections::reach(const ProcessPlace& place) {
+  auto coordinator = loop_.connect(place.coordinator, steady_clock::now() + execution_.patience);
+  if (!coordinator) return tl::unexpected(unreachable(coordinator.error()));
+  coordinator_ = *coordinator;
+  // Not before somebody listens there, who has left the secret by then.
+  const auto secret = place.secret.empty() ? left_secret(place.coordinator.port) : place.secret;
+  if (!secret) return tl::unexpected(without_secret(place.coordinator, secret.error()));
+  loop_.prove_with(*secret);
+  auto data = loop_.bind({.address = loop_.local_address(coordinator_), .port = 0});
+  if (!data) return tl::unexpected(unreachable(data.error()));
+  if (const auto listens = loop_.listen(); !listens) return tl::unexpected(unreachable(listens.error()));
+  return *std::move(data);
+}
+
+void WorkerConnections::meet_peers(const Welcome& welcome) {
+  for (const std::int32_t peer : peers_) {
+    if (peer > rank_ || links_.contains(peer)) continue;
+    const auto link = loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience);
+    if (!link) throw std::runtime_error(fmt::format("no connection to rank {}: {}", peer, link.error()));
+    loop_.send(*link, encoded(Greeting{rank_}));
+    const std::scoped_lock lock(mutex_);
+    links_[peer] = *link;
+    peer_of_link_[*link] = peer;
+  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return verdict_ || links_.size() == peers_.size(); });
+  if (verdict_) throw Stopped{};
+}
+
+ExecutionError WorkerConnections::error_at_start(const std::string& what) const {
+  return {.rank = rank_, .action = "the start", .message = fmt::format("rank {}: {}", rank_, what)};
+}
+
+ExecutionError WorkerConnections::unreachable(const std::string& why) const {
+  return error_at_start(fmt::format("waited {:g} s for the coordinator: {}",
+                                    std::chrono::duration<double>(execution_.patience).count(), why));
+}
+
+ExecutionError WorkerConnections::without_secret(const Endpoint& coordinator, const std::string& why) const {
+  return error_at_start(fmt::format(
+      "who listens on {} has left no secret for this job's ranks: {}; start all ranks on one host as one "
+      "user, or give them the same PENSTOCK_SECRET",
+      to_text(coordinator), why));
+}
+
+// --- the coordinator's word -------------------------------------------------------------------------
+
+template <typename Word>
+Word WorkerConnections::awaited(std::optional<Word>& word) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return verdict_ || word; });
+  if (verdict_) throw Stopped{};
+  return *std::exchange(word, std::nullopt);
+}
+
+Welcome WorkerConnections::welcome() { return awaited(welcome_); }
+Go WorkerConnections::go() { return awaited(go_); }
+
+std::optional<std::int32_t> WorkerConnections::next_run() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return verdict_ || prepare_ || end_; });
+  if (verdict_) throw Stopped{};
+  if (!prepare_) return std::nullopt;
+  return std::exchange(prepare_, std::nullopt)->run;
+}
+
+void WorkerConnections::give_up(const std::string& what) {
+  say(Failed{report(), what});
+  std::unique_lock lock(mutex_);
+  const bool judged = changed_.wait_for(lock, execution_.deadline, [this] { return verdict_.has_value(); });
+  if (!judged) verdict_ = watchdog_.failure_of(rank_, what);
+}
+
+ExecutionError WorkerConnections::verdict() const {
+  const std::scoped_lock lock(mutex_);
+  return *verdict_;
+}
+
+void WorkerConnections::attach(RankTransport* transport) {
+  const std::scoped_lock lock(mutex_);
+  transport_ = transport;
+  if (transport != nullptr && verdict_) transport->transport->stop();
+}
+
+// --- both threads -----------------------------------------------------------------------------------
+
+Report WorkerConnections::report() const {
+  const Ns now = host_now_ns();
+  Report report{.position = progress_.position, .waits_for = progress_.waits_for, .at_ns = now};
+  report.since_ns = progress_.since_ns;  // read last, as Progress wants it
+  return report;
+}
+
+/// The run has failed: this rank ends.
+void WorkerConnections::stop(const ExecutionError& error) {
+  const std::scoped_lock lock(mutex_);
+  if (!verdict_) verdict_ = error;
+  stop_.request_stop();
+  if (transport_ != nullptr) transport_->transport->stop();
+  changed_.notify_all();
+}
+
+// --- the thread that moves frames -------------------------------------------------------------------
+
+std::jthread WorkerConnections::start_moving() {
+  heard_ns_ = host_now_ns();
+  return std::jthread([this](const std::stop_token& stop) { move_frames(stop); });
+}
+
+void WorkerConnections::move_frames(const std::stop_token& stopped) {
+  try {
+    move_frames_until(stopped);
+  } catch (const std::exception& error) {
+    stop(watchdog_.failure_of(rank_, error.what()));
+  }
+}
+
+void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
+  const std::stop_callback wake(stopped, [this] { loop_.interrupt(); });
+  const nanoseconds period = report_period(execution_.deadline);
+  auto next = steady_clock::now();
+  while (!stopped.stop_requested()) {
+    const auto now = steady_clock::now();
+    // This process was suspended: it could hear nobody, and the coordinator judges.
+    if (now - next > execution_.deadline) heard_ns_ = host_now_ns();
+    if (now >= next) {
+      next = now + period;
+      tick();
+    }
+    loop_.run_until(next);
+  }
+}
+
+void WorkerConnections::tick() {
+  say(report());
+  if (host_now_ns() - heard_ns_ <= execution_.deadline.count()) return;
+  stop(watchdog_.failure_of(rank_, fmt::format("the coordinator gave no sign of life for {:g} s",
+                                               std::chrono::duration<double>(execution_.deadline).count())));
+}
+
+/// False when it is not from a peer's transport.
+bool WorkerConnections::deliver(ConnectionId from, const Frame& frame) {
+  const std::scoped_lock lock(mutex_);
+  const auto link = peer_of_link_.find(from);
+  if (link == peer_of_link_.end()) return false;
+  if (transport_ != nullptr && transport_->receive) transport_->receive(link->second, frame);
+  return true;
+}
+
+void WorkerConnections::received(ConnectionId from, const Frame& frame) {
+  if (deliver(from, frame)) return;
+  const auto message = decoded(frame, sizes_);
+  if (from != coordinator_) {
+    const auto* greeting = message ? std::get_if<Greeting>(&*message) : nullptr;
+    greeting == nullptr ? loop_.close(from) : greet(from, *greeting);
+    return;
+  }
+  heard_ns_ = host_now_ns();
+  has_heard_ = true;
+  if (message) std::visit([this](const auto& told) { hear(told); }, *message);
+}
+
+void WorkerConnections::greet(ConnectionId from, const Greeting& greeting) {
+  const std::scoped_lock lock(mutex_);
+  if (links_.contains(greeting.rank) || !std::ranges::binary_search(peers_, greeting.rank)) {
+    loop_.close(from);
+  } else {
+    links_[greeting.rank] = from;
+    peer_of_link_[from] = greeting.rank;
+    changed_.notify_all();
+  }
+}
+
+template <typename Word>
+void WorkerConnections::keep(std::optional<Word>& slot, const Word& word) {
+  const std::scoped_lock lock(mutex_);
+  slot = word;
+  changed_.notify_all();
+}
+
+/// A peer that has gone is for the coordinator to judge.
+void WorkerConnections::closed(ConnectionId connection, Closing why) {
+  if (connection != coordinator_) return;
+  if (why == Closing::by_peer && has_heard_) {
+    stop(watchdog_.failure_of(rank_, "the coordinator has gone"));
+  } else {
+    stop(error_at_start(
+        "the coordinator turned this process away, or is no coordinator: do all ranks have the same user and "
+        "PENSTOCK_SECRET?"));
+  }
+}
+
+}  // namespace penstock
