@@ -4,6 +4,9 @@
 //   Ready   ->  Go        for each run
 //   Done    ->            its times; then Prepare for the next run, or End
 //
+// Where ranks have other hosts, their clocks are compared with the one here before each of these arrows: by
+// ClockQuestion and ClockAnswer, to and fro. What they say of moments is put onto the clock here.
+//
 // All along, workers report where they stand, and whoever ends or falls silent is the failure of the run.
 
 #include "backend/process/coordinator.hpp"
@@ -32,6 +35,7 @@
 #include "backend/executor/progress.hpp"
 #include "backend/executor/recorder.hpp"
 #include "backend/executor/watchdog.hpp"
+#include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/job_secret.hpp"
 #include "backend/process/process_execution.hpp"
@@ -79,6 +83,7 @@ class Coordinator::Session {
         progress_(index(flat_.rank_count)),
         watchdog_(flat_, progress_, execution.deadline),
         peers_(index(flat_.rank_count)),
+        clocks_(flat_.rank_count),
         loop_({.received = [this](ConnectionId from, const Frame& frame) { received(from, frame); },
                .closed = [this](ConnectionId connection, Closing) { closed(connection); },
                .most_bytes = [this](ConnectionId,
@@ -91,7 +96,8 @@ class Coordinator::Session {
   tl::expected<ProcessPlace, std::string> listen(const ProcessPlace& place) {
     auto bound = loop_.bind(place.coordinator);
     if (!bound) return tl::unexpected(bound.error() + "; give all ranks another address or port");
-    ProcessPlace meeting = {.rank = place.rank, .coordinator = *std::move(bound), .secret = place.secret};
+    ProcessPlace meeting = {
+        .rank = place.rank, .coordinator = *std::move(bound), .secret = place.secret, .host = place.host};
     if (meeting.secret.empty()) {
       // Before anybody can connect: whoever can finds this job's secret, not an earlier one's.
       meeting.secret = new_secret();
@@ -110,17 +116,22 @@ class Coordinator::Session {
     gather(Phase::joining);
     secret_file_.reset();  // nobody else is to come
     if (!error_) compare();
-    if (!error_) broadcast(welcome());
+    compare_clocks();
+    if (!error_) welcome();
     for (run_ = 0; run_ < execution_.runs && !error_; ++run_) {
       times_ = empty_times(flat_);
       accounts_.assign(peers_.size(), {});
       broadcast(Prepare{run_});
       gather(Phase::preparing);
+      compare_clocks();
       if (!error_) start();
       gather(Phase::running);
+      compare_clocks();
       if (error_) break;
+      put_times_together();
       runs.push_back({.timeline = recorded_timeline(flat_, execution_.program.placement, times_),
-                      .accounts = std::exchange(accounts_, {})});
+                      .accounts = std::exchange(accounts_, {}),
+                      .clock_error_ns = clocks_.error_ns()});
     }
     end();
     if (error_) return tl::unexpected(*std::move(error_));
@@ -128,13 +139,14 @@ class Coordinator::Session {
   }
 
  private:
-  enum class Phase : std::uint8_t { joining, preparing, running, ended };
+  enum class Phase : std::uint8_t { joining, comparing, preparing, running, ended };
 
   struct Peer {
     std::optional<ConnectionId> connection;
     Hello hello;
     Ns heard_ns = 0;       // host time of the last sign of life
     Ns reported_ns = 0;    // host time that its progress is of
+    Done done{};           // of the run
     bool arrived = false;  // what the phase waits for
     bool gone = false;
   };
@@ -144,7 +156,8 @@ class Coordinator::Session {
   void gather(Phase phase) {
     if (error_) return;
     phase_ = phase;
-    for (Peer& peer : peers_) peer.arrived = false;
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
+      peers_[index(rank)].arrived = phase == Phase::comparing && !clocks_.is_elsewhere(rank);
     const auto until = steady_clock::now() + patience_of(phase);
     const nanoseconds period = report_period(execution_.deadline);
     while (!error_ && !everybody_has_arrived()) {
@@ -171,22 +184,53 @@ class Coordinator::Session {
     if (everybody_has_arrived()) loop_.interrupt();
   }
 
-  Welcome welcome() const {
-    Welcome welcome{.peers = {}, .origin_ns = host_now_ns()};
+  /// A series of questions to all ranks with another clock.
+  void compare_clocks() {
+    if (error_ || !clocks_.some_elsewhere()) return;
+    clocks_.begin_series();
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      if (clocks_.is_elsewhere(rank)) ask_for_time(rank);
+    }
+    gather(Phase::comparing);
+  }
+
+  void ask_for_time(std::int32_t rank) {
+    const Ns now = host_now_ns();
+    clocks_.ask(rank, now);
+    tell(rank, ClockQuestion{.sent_ns = now});
+  }
+
+  void hear(std::int32_t rank, const ClockAnswer& answer) {
+    const Ns now = host_now_ns();
+    if (clocks_.answered(rank, {.sent_ns = answer.sent_ns, .there_ns = answer.shown_ns, .back_ns = now})) {
+      arrive(rank);
+    } else if (phase_ == Phase::comparing && !peers_[index(rank)].arrived) {
+      ask_for_time(rank);
+    }
+  }
+
+  void welcome() {
+    const Ns origin = host_now_ns();
+    clocks_.begin_times(origin, execution_.time_scale);
+    Welcome welcome;
     for (const Peer& peer : peers_) welcome.peers.push_back(peer.hello.data);
-    return welcome;
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      welcome.origin_ns = clocks_.there(rank, origin);
+      tell(rank, welcome);
+    }
   }
 
   void start() {
-    start_ns_ = host_now_ns() + nanoseconds(kUntilStart).count();
+    // To another host a word takes about as long as half a round trip.
+    start_ns_ = host_now_ns() + nanoseconds(kUntilStart).count() + 2 * clocks_.error_ns().value_or(0);
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       Progress& progress = progress_[index(rank)];
       progress.since_ns = start_ns_;
       progress.position = kNone;
       progress.waits_for = kNone;
       peers_[index(rank)].reported_ns = start_ns_;
+      tell(rank, Go{run_, clocks_.there(rank, start_ns_)});
     }
-    broadcast(Go{run_, start_ns_});
   }
 
   /// Lets everybody go who still answers.
@@ -211,10 +255,11 @@ class Coordinator::Session {
   }
 
   void broadcast(const ControlMessage& message) {
-    const Frame frame = encoded(message);
-    for (const Peer& peer : peers_) {
-      if (peer.connection && !peer.gone) loop_.send(*peer.connection, frame);
-    }
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) tell(rank, message);
+  }
+  void tell(std::int32_t rank, const ControlMessage& message) {
+    const Peer& peer = peers_[index(rank)];
+    if (peer.connection && !peer.gone) loop_.send(*peer.connection, encoded(message));
   }
 
   // --- what workers say ---------------------------------------------------------------------------
@@ -269,7 +314,7 @@ class Coordinator::Session {
     loop_.send(from, encoded(Verdict{*error_}));
   }
 
-  /// All must run the same program, on one host.
+  /// All must run the same program. Rank 0's host is this one.
   void compare() {
     for (const Peer& peer : peers_) {
       const Hello& first = peers_.front().hello;
@@ -282,13 +327,7 @@ class Coordinator::Session {
                                      "ranks with the same program and flags",
                                      other.rank, first.rank, other.digest, first.digest)});
       } else if (other.boot_id != first.boot_id) {
-        fail({.rank = other.rank,
-              .action = "the start",
-              .peer = first.rank,
-              .message =
-                  fmt::format("rank {} runs on another host than rank {} (boot ids {} and {}): the "
-                              "clocks of several hosts are not aligned yet; start all ranks on one host",
-                              other.rank, first.rank, other.boot_id, first.boot_id)});
+        clocks_.set_elsewhere(other.rank);
       }
     }
   }
@@ -305,10 +344,10 @@ class Coordinator::Session {
       return;
     }
     Progress& progress = progress_[index(rank)];
-    progress.since_ns = std::max(report.since_ns, start_ns_);
+    progress.since_ns = std::max(clocks_.here(rank, report.since_ns), start_ns_);
     progress.position = report.position;
     progress.waits_for = report.waits_for;
-    peers_[index(rank)].reported_ns = report.at_ns;
+    peers_[index(rank)].reported_ns = clocks_.here(rank, report.at_ns);
   }
 
   void hear(std::int32_t rank, const Ready& ready) {
@@ -317,9 +356,8 @@ class Coordinator::Session {
 
   void hear(std::int32_t rank, const Done& done) {
     if (phase_ != Phase::running || done.run != run_) return;
-    const auto begin = flat_.rank_begin[index(rank)];
     const std::vector<std::int32_t> messages = messages_of(flat_, rank);
-    const std::size_t positions = index(flat_.rank_begin[index(rank) + 1] - begin);
+    const std::size_t positions = index(flat_.rank_begin[index(rank) + 1] - flat_.rank_begin[index(rank)]);
     if (done.start.size() != positions || done.end.size() != positions ||
         done.message_start.size() != messages.size() || done.message_end.size() != messages.size()) {
       fail_at(rank, "it sent times of another program");
@@ -329,14 +367,25 @@ class Coordinator::Session {
       fail_at(rank, "it sent an end that comes before its start");
       return;
     }
-    std::ranges::copy(done.start, times_.start.begin() + begin);
-    std::ranges::copy(done.end, times_.end.begin() + begin);
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-      times_.message_start[index(messages[i])] = done.message_start[i];
-      times_.message_end[index(messages[i])] = done.message_end[i];
-    }
+    peers_[index(rank)].done = done;
     accounts_[index(rank)] = done.account;
     arrive(rank);
+  }
+
+  void put_times_together() {
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      Done& done = peers_[index(rank)].done;
+      for (std::vector<Ns>* times : {&done.start, &done.end, &done.message_start, &done.message_end})
+        clocks_.align(rank, *times);
+      const auto begin = flat_.rank_begin[index(rank)];
+      std::ranges::copy(done.start, times_.start.begin() + begin);
+      std::ranges::copy(done.end, times_.end.begin() + begin);
+      const std::vector<std::int32_t> messages = messages_of(flat_, rank);
+      for (std::size_t i = 0; i < messages.size(); ++i) {
+        times_.message_start[index(messages[i])] = done.message_start[i];
+        times_.message_end[index(messages[i])] = done.message_end[i];
+      }
+    }
   }
 
   void hear(std::int32_t rank, const Failed& failed) {
@@ -390,8 +439,10 @@ class Coordinator::Session {
       if (auto late = watchdog_.overdue(oldest_report_ns())) fail(*std::move(late));
     } else if (steady_clock::now() > until) {
       const std::vector<std::int32_t> missing = not_arrived();
-      fail_at(missing.front(), fmt::format("waited {:g} s for {} to make ready for run {}",
-                                           in_seconds(execution_.patience), rank_list(missing), run_));
+      const std::string what = phase_ == Phase::comparing ? std::string("say what the clock shows there")
+                                                          : fmt::format("make ready for run {}", run_);
+      fail_at(missing.front(), fmt::format("waited {:g} s for {} to {}", in_seconds(execution_.patience),
+                                           rank_list(missing), what));
     }
   }
 
@@ -490,6 +541,7 @@ class Coordinator::Session {
   std::vector<Progress> progress_;
   Watchdog watchdog_;
   std::vector<Peer> peers_;  // by rank
+  RankClocks clocks_;
   std::map<ConnectionId, std::int32_t> ranks_;
   std::set<ConnectionId> refused_;
   std::optional<std::int32_t> lost_;  // the first whose connection has closed

@@ -39,6 +39,7 @@
 #include "backend/executor/rank_worker.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/executor/watchdog.hpp"
+#include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/data_frame.hpp"
 #include "backend/process/job_secret.hpp"
@@ -60,11 +61,12 @@ using std::chrono::steady_clock;
 
 class Worker {
  public:
-  Worker(const ProcessExecution& execution, std::int32_t rank)
+  Worker(const ProcessExecution& execution, std::int32_t rank, HostClock host)
       : execution_(execution),
         flat_(execution.flat),
         sizes_(flat_),
         rank_(rank),
+        host_(std::move(host)),
         digest_(digest(execution.program)),
         progress_(index(flat_.rank_count)),
         watchdog_(flat_, progress_, execution.deadline),
@@ -147,15 +149,26 @@ class Worker {
     say(Hello{.rank = rank_,
               .process_id = getpid(),
               .digest = digest_,
-              .boot_id = data.port == 0 ? "" : boot_id(),  // forked ranks are where their parent is
+              .boot_id = own_boot_id(data),
               .data = data});
+  }
+
+  /// Forked ranks are where their parent is.
+  std::string own_boot_id(const Endpoint& data) const {
+    if (data.port == 0) return "";
+    return host_.boot_id.empty() ? boot_id() : host_.boot_id;
+  }
+
+  /// On this machine's clock.
+  steady_clock::time_point steady_moment(Ns of_host_ns) const {
+    return steady_clock::time_point(nanoseconds(host_.steady_at(of_host_ns)));
   }
 
   /// Of each pair the higher rank connects to the lower one.
   void meet_peers() {
     const Welcome welcome = awaited(welcome_);
-    clock_ = std::make_unique<SteadyClock>(execution_.time_scale,
-                                           steady_clock::time_point(nanoseconds(welcome.origin_ns)));
+    clock_ =
+        std::make_unique<SteadyClock>(execution_.time_scale / host_.rate, steady_moment(welcome.origin_ns));
     for (const std::int32_t peer : peers_) {
       if (peer > rank_ || links_.contains(peer)) continue;
       const auto link =
@@ -210,7 +223,7 @@ class Worker {
     stand_at_start();
     say(Ready{number});
     const Go go = awaited(go_);
-    std::this_thread::sleep_until(steady_clock::time_point(nanoseconds(go.start_ns)));
+    std::this_thread::sleep_until(steady_moment(go.start_ns));
     stand_at_start();
     ProgramTimes times = empty_times(flat_);
     std::vector<ComputeQueue*> queues;
@@ -275,9 +288,10 @@ class Worker {
 
   Report report() const {
     const Progress& progress = progress_[index(rank_)];
-    const Ns now = host_now_ns();
+    const Ns now = host_.shown_at(host_now_ns());
     Report report{.position = progress.position, .waits_for = progress.waits_for, .at_ns = now};
-    report.since_ns = progress.since_ns;  // read last, as Progress wants it
+    // Read last, as Progress wants it. 0: it has not stood anywhere yet.
+    report.since_ns = std::max<Ns>(0, host_.shown_at(progress.since_ns));
     return report;
   }
 
@@ -362,6 +376,9 @@ class Worker {
   void hear(Go&& go) { keep(go_, go); }
   void hear(Verdict&& verdict) { stop(verdict.error); }
   void hear(End&& end) { keep(end_, end); }
+  void hear(ClockQuestion&& question) {
+    say(ClockAnswer{.sent_ns = question.sent_ns, .shown_ns = host_.shown_at(host_now_ns())});
+  }
   template <typename Other>
   void hear(Other&&) {}
 
@@ -407,6 +424,7 @@ class Worker {
   const FlatProgram& flat_;
   ProgramSizes sizes_;
   std::int32_t rank_;
+  HostClock host_;
   std::string digest_;              // made before anybody waits for it
   std::vector<Progress> progress_;  // by rank; only this rank's is written
   Watchdog watchdog_;
@@ -435,13 +453,13 @@ class Worker {
 
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, const ProcessPlace& place) {
   wake_this_thread_promptly();
-  return Worker(execution, place.rank).run(place);
+  return Worker(execution, place.rank, place.host).run(place);
 }
 
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, std::int32_t rank,
                                               RankEnds ends) {
   wake_this_thread_promptly();
-  return Worker(execution, rank).run(std::move(ends));
+  return Worker(execution, rank, {}).run(std::move(ends));
 }
 
 std::string boot_id() {
