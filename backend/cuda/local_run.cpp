@@ -71,7 +71,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& ru
         .message = "the cluster's links cannot be emulated: the workers' partitions leave no SMs for them; "
                    "take a cluster with free links, or fewer ranks"});
   }
-  CudaLinks links(run.flat, workers);
+  CudaLinks links(run.flat, workers, run.experiment.costs);
   std::vector<ExecutedRun> runs;
   for (std::int32_t i = 0; i < run.runs(); ++i) {
     auto executed = once(run, workers, links, codec);

@@ -37,6 +37,7 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/transports.hpp"
 
@@ -60,12 +61,14 @@ ChannelOptions local_channels() { return find_transport("cuda-streams")->channel
 
 // --- what lasts -------------------------------------------------------------------------------------------
 
-CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers) : slots_(link_slots(flat)) {
+CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const CostTable& costs)
+    : slots_(link_slots(flat)) {
   std::map<LinkSlots::Edge, std::size_t> largest;
   for (const FlatMessage& message : flat.messages) {
     if (message.recv == kNone) {
       const std::int32_t first = flat.rank_of(message.first);
       if (!collectives_.contains(first)) collectives_.emplace(first, workers.link_stream(first));
+      if (flat.ops[index(message.first)] == FlatOp::collective) make_bounces(flat, message, workers, costs);
       continue;
     }
     std::size_t& bytes = largest[{message.from_rank, message.to_rank}];
@@ -81,6 +84,28 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers) : slot
     }
     links_.emplace(edge, std::move(link));
   }
+}
+
+void CudaLinks::make_bounces(const FlatProgram& flat, const FlatMessage& collective,
+                             const CudaWorkers& workers, const CostTable& costs) {
+  std::map<std::int32_t, std::int32_t> devices;  // by member
+  for (std::int32_t m = collective.first; m != kNone; m = flat.next_member[index(m)]) {
+    const std::int32_t rank = flat.rank_of(m);
+    devices[rank] = workers.place(rank).stream.device;
+  }
+  const auto bytes = static_cast<std::size_t>(collective_bytes(costs, flat.actions[index(collective.first)]));
+  for (const auto& [rank, device] : devices) {
+    const auto elsewhere = [here = device](const auto& member) { return member.second != here; };
+    if (!std::ranges::any_of(devices, elsewhere)) continue;
+    DeviceBuffer& bounce = bounces_[rank];
+    if (bounce.bytes() < bytes) bounce = DeviceBuffer(device, bytes);
+  }
+}
+
+DeviceBuffer& CudaLinks::bounce_of(std::int32_t rank, std::size_t bytes) {
+  DeviceBuffer& bounce = bounces_.at(rank);
+  if (bounce.bytes() < bytes) bounce = DeviceBuffer(bounce.device(), bytes);
+  return bounce;
 }
 
 CudaLinks::Slot& CudaLinks::slot_of(const FlatMessage& message, std::int32_t id, std::size_t bytes) {
@@ -291,16 +316,17 @@ std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std
   return contributions;
 }
 
-/// A copy on the device of rank `to`, where it lies on another.
+/// A copy on the device of rank `to`, where it lies on another. The stream of `to` copies one after the
+/// other, so that all come by the same memory.
 SharedPayload CudaLocalTransport::brought_here(const SharedPayload& contribution, std::int32_t from,
                                                std::int32_t to) {
   const StreamView& stream = compute(to);
   if (contribution == nullptr || compute(from).device == stream.device) return contribution;
   const DeviceLayout layout = parts_.codec->layout_of(*contribution);
-  brought_.emplace_back(stream.device, layout.bytes);
+  const DeviceBuffer& bounce = parts_.links.bounce_of(to, layout.bytes);
   use_device(stream.device);
-  parts_.codec->pack(*contribution, brought_.back().data(), stream);
-  return parts_.codec->unpack(layout, brought_.back().data(), stream);
+  parts_.codec->pack(*contribution, bounce.data(), stream);
+  return parts_.codec->unpack(layout, bounce.data(), stream);
 }
 
 // --- waiting ----------------------------------------------------------------------------------------------

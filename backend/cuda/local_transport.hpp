@@ -25,6 +25,7 @@
 #include "backend/executor/transport.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
 
 namespace penstock {
 
@@ -38,8 +39,8 @@ class CudaLinks {
     CudaEvent consumed;  ///< the receiver's last use of it
   };
 
-  /// `workers` must outlive it.
-  CudaLinks(const FlatProgram& flat, const CudaWorkers& workers);
+  /// `workers` must outlive it. What messages and contributions to collectives take is by `costs`.
+  CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const CostTable& costs);
 
   const StreamView& stream(std::int32_t from_rank, std::int32_t to_rank) const {
     return links_.at({from_rank, to_rank}).stream.view();
@@ -51,6 +52,9 @@ class CudaLinks {
   Slot& slot_of(const FlatMessage& message, std::int32_t id, std::size_t bytes);
   /// Zeros to send where only bytes are moved.
   DeviceBuffer& source_of(const FlatMessage& message);
+  /// On the rank's device, of at least that many bytes: where what a member on another device gives arrives,
+  /// one after the other on the rank's compute stream.
+  DeviceBuffer& bounce_of(std::int32_t rank, std::size_t bytes);
 
  private:
   struct Link {
@@ -58,9 +62,13 @@ class CudaLinks {
     DeviceBuffer source;
     std::vector<Slot> slots;
   };
+  void make_bounces(const FlatProgram& flat, const FlatMessage& collective, const CudaWorkers& workers,
+                    const CostTable& costs);
+
   LinkSlots slots_;
   std::map<LinkSlots::Edge, Link> links_;
   std::map<std::int32_t, CudaStream> collectives_;
+  std::map<std::int32_t, DeviceBuffer> bounces_;  // by rank; none where all members share its device
 };
 
 /// All references must outlive the transport.
@@ -147,7 +155,6 @@ class CudaLocalTransport : public Transport {
   std::vector<State> states_;                   // by message
   std::vector<std::deque<std::int32_t>> sent_;  // by rank: whose payloads are still held
   std::vector<std::int32_t> last_collective_;   // by rank: given to a stream
-  std::vector<DeviceBuffer> brought_;           // copies of contributions on other devices
 
   std::mutex mutex_;
   std::condition_variable changed_;

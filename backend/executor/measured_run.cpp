@@ -87,6 +87,16 @@ std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions
   return notes;
 }
 
+/// Nothing where all ranks have the clock of one host.
+std::optional<std::string> clock_note(const ExecutedRun& run) {
+  if (!run.clock_error_ns) return std::nullopt;
+  return fmt::format(
+      "the ranks run on several hosts: their clocks are aligned by round trips before and after each run, "
+      "and "
+      "times of two ranks are right to {}",
+      format_duration(*run.clock_error_ns));
+}
+
 ExecutedRun median_of(std::vector<ExecutedRun> timed) {
   const auto middle = timed.begin() + (static_cast<std::ptrdiff_t>(timed.size()) - 1) / 2;
   std::ranges::nth_element(timed, middle, {},
@@ -116,17 +126,21 @@ std::optional<std::string> loss_note(const std::vector<RankAccount>& accounts) {
 
 Result result_of(ExecutedRun run, const Experiment& experiment, const Runner& runner,
                  std::vector<std::string> notes) {
-  return summarize(std::move(run.timeline), {.program = experiment.program,
-                                             .costs = experiment.costs,
-                                             .samples_per_microbatch = experiment.samples_per_microbatch,
-                                             .kind = ResultKind::measured,
-                                             .scenario = experiment.name,
-                                             .engine = std::string(runner.engine),
-                                             .channels = runner.channels,
-                                             .price_per_device_hour = experiment.price_per_device_hour,
-                                             .devices = rank_devices(experiment),
-                                             .memories = memories_of(run.accounts),
-                                             .notes = std::move(notes)});
+  const std::optional<Ns> clock_error_ns = run.clock_error_ns;
+  Result result =
+      summarize(std::move(run.timeline), {.program = experiment.program,
+                                          .costs = experiment.costs,
+                                          .samples_per_microbatch = experiment.samples_per_microbatch,
+                                          .kind = ResultKind::measured,
+                                          .scenario = experiment.name,
+                                          .engine = std::string(runner.engine),
+                                          .channels = runner.channels,
+                                          .price_per_device_hour = experiment.price_per_device_hour,
+                                          .devices = rank_devices(experiment),
+                                          .memories = memories_of(run.accounts),
+                                          .notes = std::move(notes)});
+  result.clock_error_ns = clock_error_ns;
+  return result;
 }
 
 }  // namespace
@@ -157,6 +171,7 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
   ExecutedRun median = median_of(*std::move(runs));
   std::vector<std::string> notes = notes_of(experiment, options, family, runner);
   if (auto note = loss_note(median.accounts)) notes.push_back(*std::move(note));
+  if (auto note = clock_note(median)) notes.push_back(*std::move(note));
   return result_of(std::move(median), experiment, runner, std::move(notes));
 }
 

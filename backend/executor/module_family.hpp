@@ -30,6 +30,8 @@ struct RankAccount {
 struct ExecutedRun {
   Timeline timeline;
   std::vector<RankAccount> accounts;  ///< by rank; empty where nobody asked
+  /// Of ranks on several hosts: how far apart the clocks of two may have been, at most.
+  std::optional<Ns> clock_error_ns{};
 };
 
 /// Makes modules. Functions are called in each rank's process where there are several; failures are

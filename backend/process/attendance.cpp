@@ -1,5 +1,4 @@
-// A rank is whoever has greeted with it first. Ranks are compared with rank 0, whose program and host are the
-// run's.
+// A rank is whoever has greeted with it first. Ranks are compared with rank 0, whose program is the run's.
 
 #include "backend/process/attendance.hpp"
 
@@ -68,12 +67,6 @@ std::optional<ExecutionError> Attendance::difference() const {
                       fmt::format("rank {} has another program than rank {}: digests {} and {}; start all "
                                   "ranks with the same program and flags",
                                   other.rank, first.rank, other.digest, first.digest));
-    }
-    if (other.boot_id != first.boot_id) {
-      return error_of(other,
-                      fmt::format("rank {} runs on another host than rank {} (boot ids {} and {}): the "
-                                  "clocks of several hosts are not aligned yet; start all ranks on one host",
-                                  other.rank, first.rank, other.boot_id, first.boot_id));
     }
   }
   return std::nullopt;

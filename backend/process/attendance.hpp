@@ -15,7 +15,7 @@
 namespace penstock {
 
 /// What the coordinator waits for, from every rank.
-enum class Phase : std::uint8_t { joining, preparing, running, ended };
+enum class Phase : std::uint8_t { joining, comparing, preparing, running, ended };
 
 /// One rank's worker.
 struct Peer {
@@ -39,7 +39,7 @@ class Attendance {
 
   /// Why the process cannot take part; nothing: it is one of the peers, and has arrived.
   std::optional<std::string> join(ConnectionId from, const Hello& hello);
-  /// Whether all that have come run the same program on one host.
+  /// Whether all that have come run the same program.
   std::optional<ExecutionError> difference() const;
 
   Peer& at(std::int32_t rank) { return peers_[static_cast<std::size_t>(rank)]; }

@@ -116,6 +116,13 @@ void write(ByteWriter& to, const Verdict& verdict) {
 
 void write(ByteWriter&, const End&) {}
 
+void write(ByteWriter& to, const ClockQuestion& question) { to.number(question.sent_ns); }
+
+void write(ByteWriter& to, const ClockAnswer& answer) {
+  to.number(answer.sent_ns);
+  to.number(answer.shown_ns);
+}
+
 // --- reading: fields in the order in which they are written -------------------------------------------
 
 class MessageReader {
@@ -219,6 +226,11 @@ class MessageReader {
     verdict.error.message = from_.text(kMostSentence);
   }
   void read(End&) {}
+  void read(ClockQuestion& question) { question.sent_ns = moment(); }
+  void read(ClockAnswer& answer) {
+    answer.sent_ns = moment();
+    answer.shown_ns = moment();
+  }
 
   ByteReader from_;
   const ProgramSizes& sizes_;

@@ -62,13 +62,13 @@ struct Greeting {
 /// Everybody has come.
 struct Welcome {
   std::vector<Endpoint> peers;  ///< by rank
-  Ns origin_ns = 0;             ///< host time from which all clocks of the runs count
+  Ns origin_ns = 0;             ///< time of the worker's host from which all clocks of the runs count
 };
 /// Make ready for that run.
 struct Prepare {
   std::int32_t run = 0;
 };
-/// Start at that moment of the host's steady clock.
+/// Start at that moment of the worker's host.
 struct Go {
   std::int32_t run = 0;
   Ns start_ns = 0;
@@ -81,9 +81,18 @@ struct Verdict {
 };
 /// All runs have ended well.
 struct End {};
+/// What does your host's clock show? Sent at that moment of the coordinator's.
+struct ClockQuestion {
+  Ns sent_ns = 0;
+};
+/// From a worker, at once: to the question of that moment, what it shows.
+struct ClockAnswer {
+  Ns sent_ns = 0;
+  Ns shown_ns = 0;
+};
 
-using ControlMessage =
-    std::variant<Hello, Report, Ready, Done, Failed, Greeting, Welcome, Prepare, Go, Alive, Verdict, End>;
+using ControlMessage = std::variant<Hello, Report, Ready, Done, Failed, Greeting, Welcome, Prepare, Go, Alive,
+                                    Verdict, End, ClockQuestion, ClockAnswer>;
 
 /// How much of everything one program can give cause to say.
 struct ProgramSizes {

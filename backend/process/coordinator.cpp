@@ -4,6 +4,9 @@
 //   Ready   ->  Go        for each run
 //   Done    ->            its times; then Prepare for the next run, or End
 //
+// Where ranks have other hosts, their clocks are compared with the one here before each of these arrows: by
+// ClockQuestion and ClockAnswer, to and fro. What they say of moments is put onto the clock here.
+//
 // All along, workers report where they stand, and whoever ends or falls silent is the failure of the run
 // (fault_judge.cpp).
 
@@ -28,6 +31,7 @@
 #include "backend/executor/recorder.hpp"
 #include "backend/executor/watchdog.hpp"
 #include "backend/process/attendance.hpp"
+#include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/fault_judge.hpp"
 #include "backend/process/job_secret.hpp"
@@ -61,6 +65,7 @@ class Coordinator::Session {
         progress_(index(flat_.rank_count)),
         attendance_(flat_.rank_count),
         judge_(execution, std::move(processes), progress_, attendance_),
+        clocks_(flat_.rank_count),
         loop_({.received = [this](ConnectionId from, const Frame& frame) { received(from, frame); },
                .closed = [this](ConnectionId connection, Closing) { closed(connection); },
                .most_bytes = [this](ConnectionId,
@@ -73,7 +78,8 @@ class Coordinator::Session {
   tl::expected<ProcessPlace, std::string> listen(const ProcessPlace& place) {
     auto bound = loop_.bind(place.coordinator);
     if (!bound) return tl::unexpected(bound.error() + "; give all ranks another address or port");
-    ProcessPlace meeting = {.rank = place.rank, .coordinator = *std::move(bound), .secret = place.secret};
+    ProcessPlace meeting = {
+        .rank = place.rank, .coordinator = *std::move(bound), .secret = place.secret, .host = place.host};
     if (meeting.secret.empty()) {
       // Before anybody can connect: whoever can finds this job's secret, not an earlier one's.
       meeting.secret = new_secret();
@@ -92,17 +98,20 @@ class Coordinator::Session {
     gather(Phase::joining);
     secret_file_.reset();  // nobody else is to come
     if (!error_) error_ = attendance_.difference();
-    if (!error_) broadcast(welcome());
+    find_other_hosts();
+    compare_clocks();
+    if (!error_) welcome();
     for (run_ = 0; run_ < execution_.runs && !error_; ++run_) {
       times_ = empty_times(flat_);
-      accounts_.assign(index(flat_.rank_count), {});
+      done_.assign(index(flat_.rank_count), {});
       broadcast(Prepare{run_});
       gather(Phase::preparing);
+      compare_clocks();
       if (!error_) start();
       gather(Phase::running);
+      compare_clocks();
       if (error_) break;
-      runs.push_back({.timeline = recorded_timeline(flat_, execution_.program.placement, times_),
-                      .accounts = std::exchange(accounts_, {})});
+      runs.push_back(executed());
     }
     end();
     if (error_) return tl::unexpected(*std::move(error_));
@@ -116,6 +125,8 @@ class Coordinator::Session {
     if (error_) return;
     phase_ = phase;
     attendance_.await_all();
+    for (std::int32_t rank = 0; phase == Phase::comparing && rank < flat_.rank_count; ++rank)
+      if (!clocks_.is_elsewhere(rank)) attendance_.arrive(rank);
     const auto until = steady_clock::now() + judge_.patience_of(phase);
     const nanoseconds period = report_period(execution_.deadline);
     while (!error_ && !attendance_.is_complete()) {
@@ -136,22 +147,60 @@ class Coordinator::Session {
     if (attendance_.is_complete()) loop_.interrupt();
   }
 
-  Welcome welcome() const {
-    Welcome welcome{.peers = {}, .origin_ns = host_now_ns()};
+  /// Rank 0's host is this one.
+  void find_other_hosts() {
+    const std::string& here = attendance_.at(0).hello.boot_id;
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
+      if (attendance_.at(rank).hello.boot_id != here) clocks_.set_elsewhere(rank);
+  }
+
+  /// A series of questions to all ranks with another clock.
+  void compare_clocks() {
+    if (error_ || !clocks_.some_elsewhere()) return;
+    clocks_.begin_series();
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      if (clocks_.is_elsewhere(rank)) ask_for_time(rank);
+    }
+    gather(Phase::comparing);
+  }
+
+  void ask_for_time(std::int32_t rank) {
+    const Ns now = host_now_ns();
+    clocks_.ask(rank, now);
+    tell(rank, ClockQuestion{.sent_ns = now});
+  }
+
+  void hear(std::int32_t rank, const ClockAnswer& answer) {
+    const Ns now = host_now_ns();
+    if (clocks_.answered(rank, {.sent_ns = answer.sent_ns, .there_ns = answer.shown_ns, .back_ns = now})) {
+      arrive(rank);
+    } else if (phase_ == Phase::comparing && !attendance_.at(rank).arrived) {
+      ask_for_time(rank);
+    }
+  }
+
+  void welcome() {
+    const Ns origin = host_now_ns();
+    clocks_.begin_times(origin, execution_.time_scale);
+    Welcome welcome;
     for (const Peer& peer : attendance_.peers()) welcome.peers.push_back(peer.hello.data);
-    return welcome;
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      welcome.origin_ns = clocks_.there(rank, origin);
+      tell(rank, welcome);
+    }
   }
 
   void start() {
-    start_ns_ = host_now_ns() + nanoseconds(kUntilStart).count();
+    // To another host a word takes about as long as half a round trip.
+    start_ns_ = host_now_ns() + nanoseconds(kUntilStart).count() + 2 * clocks_.error_ns().value_or(0);
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       Progress& progress = progress_[index(rank)];
       progress.since_ns = start_ns_;
       progress.position = kNone;
       progress.waits_for = kNone;
       attendance_.at(rank).reported_ns = start_ns_;
+      tell(rank, Go{run_, clocks_.there(rank, start_ns_)});
     }
-    broadcast(Go{run_, start_ns_});
   }
 
   /// Lets everybody go who still answers.
@@ -174,10 +223,11 @@ class Coordinator::Session {
   }
 
   void broadcast(const ControlMessage& message) {
-    const Frame frame = encoded(message);
-    for (const Peer& peer : attendance_.peers()) {
-      if (peer.connection && !peer.gone) loop_.send(*peer.connection, frame);
-    }
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) tell(rank, message);
+  }
+  void tell(std::int32_t rank, const ControlMessage& message) {
+    const Peer& peer = attendance_.at(rank);
+    if (peer.connection && !peer.gone) loop_.send(*peer.connection, encoded(message));
   }
 
   // --- what workers say ---------------------------------------------------------------------------
@@ -233,10 +283,10 @@ class Coordinator::Session {
       return;
     }
     Progress& progress = progress_[index(rank)];
-    progress.since_ns = std::max(report.since_ns, start_ns_);
+    progress.since_ns = std::max(clocks_.here(rank, report.since_ns), start_ns_);
     progress.position = report.position;
     progress.waits_for = report.waits_for;
-    attendance_.at(rank).reported_ns = report.at_ns;
+    attendance_.at(rank).reported_ns = clocks_.here(rank, report.at_ns);
   }
 
   void hear(std::int32_t rank, const Ready& ready) {
@@ -245,12 +295,27 @@ class Coordinator::Session {
 
   void hear(std::int32_t rank, const Done& done) {
     if (phase_ != Phase::running || done.run != run_) return;
-    if (const auto taken = put_among(times_, flat_, rank, done); !taken) {
-      fail_at(rank, taken.error());
+    if (const auto fault = fault_of(flat_, rank, done)) {
+      fail_at(rank, *fault);
       return;
     }
-    accounts_[index(rank)] = done.account;
+    done_[index(rank)] = done;
     arrive(rank);
+  }
+
+  /// What all ranks have done, by the clock here.
+  ExecutedRun executed() {
+    ExecutedRun run;
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      Done& done = done_[index(rank)];
+      for (std::vector<Ns>* times : {&done.start, &done.end, &done.message_start, &done.message_end})
+        clocks_.align(rank, *times);
+      put_among(times_, flat_, rank, done);
+      run.accounts.push_back(done.account);
+    }
+    run.timeline = recorded_timeline(flat_, execution_.program.placement, times_);
+    run.clock_error_ns = clocks_.error_ns();
+    return run;
   }
 
   void hear(std::int32_t rank, const Failed& failed) {
@@ -282,12 +347,13 @@ class Coordinator::Session {
   std::vector<Progress> progress_;
   Attendance attendance_;
   FaultJudge judge_;
+  RankClocks clocks_;
   std::set<ConnectionId> refused_;
   Phase phase_ = Phase::joining;
   std::int32_t run_ = 0;
   Ns start_ns_ = 0;
   ProgramTimes times_;
-  std::vector<RankAccount> accounts_;  // by rank
+  std::vector<Done> done_;  // by rank, of the run
   std::optional<ExecutionError> error_;
   SocketLoop loop_;
 };

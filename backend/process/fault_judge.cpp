@@ -90,10 +90,12 @@ std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
   if (wait.phase == Phase::running) return watchdog_.overdue(attendance_.oldest_report_ns());
   if (steady_clock::now() <= wait.until) return std::nullopt;
   const std::vector<std::int32_t> missing = attendance_.missing();
-  return failure_of(missing.front(),
-                    fmt::format("waited {:g} s for {} to make ready for run {}",
-                                in_seconds(execution_.patience), rank_list(missing), wait.run),
-                    wait.phase);
+  const std::string what = wait.phase == Phase::comparing ? "say what the clock shows there"
+                                                          : fmt::format("make ready for run {}", wait.run);
+  return failure_of(
+      missing.front(),
+      fmt::format("waited {:g} s for {} to {}", in_seconds(execution_.patience), rank_list(missing), what),
+      wait.phase);
 }
 
 std::optional<ExecutionError> FaultJudge::missing_in(const Wait& wait) const {

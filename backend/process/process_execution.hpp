@@ -18,6 +18,7 @@
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
+#include "backend/process/clock_alignment.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/program.hpp"
@@ -85,6 +86,7 @@ struct ProcessPlace {
   /// That all processes of the job know; empty: rank 0 makes one and leaves it to this user's processes on
   /// this host (job_secret.hpp).
   std::string secret{};
+  HostClock host{};  ///< rank 0's is this machine's
 };
 /// Takes part as one rank. Rank 0 returns the runs, the others return none.
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const ProcessExecution& execution,

@@ -10,10 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
-
-#include <tl/expected.hpp>
 
 #include "backend/executor/transport.hpp"
 #include "backend/process/control_message.hpp"
@@ -50,23 +49,26 @@ Done done_of(const FlatProgram& flat, std::int32_t rank, std::int32_t run, const
   return done;
 }
 
-tl::expected<void, std::string> put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank,
-                                          const Done& done) {
-  const std::int32_t begin = flat.rank_begin[index(rank)];
-  const std::size_t positions = index(flat.rank_begin[index(rank) + 1] - begin);
-  const std::vector<std::int32_t> messages = messages_of(flat, rank);
+std::optional<std::string> fault_of(const FlatProgram& flat, std::int32_t rank, const Done& done) {
+  const std::size_t positions = index(flat.rank_begin[index(rank) + 1] - flat.rank_begin[index(rank)]);
+  const std::size_t messages = messages_of(flat, rank).size();
   if (done.start.size() != positions || done.end.size() != positions ||
-      done.message_start.size() != messages.size() || done.message_end.size() != messages.size())
-    return tl::unexpected(std::string("it sent times of another program"));
+      done.message_start.size() != messages || done.message_end.size() != messages)
+    return "it sent times of another program";
   if (!in_order(done.start, done.end) || !in_order(done.message_start, done.message_end))
-    return tl::unexpected(std::string("it sent an end that comes before its start"));
+    return "it sent an end that comes before its start";
+  return std::nullopt;
+}
+
+void put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank, const Done& done) {
+  const std::int32_t begin = flat.rank_begin[index(rank)];
   std::ranges::copy(done.start, times.start.begin() + begin);
   std::ranges::copy(done.end, times.end.begin() + begin);
+  const std::vector<std::int32_t> messages = messages_of(flat, rank);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     times.message_start[index(messages[i])] = done.message_start[i];
     times.message_end[index(messages[i])] = done.message_end[i];
   }
-  return {};
 }
 
 }  // namespace penstock

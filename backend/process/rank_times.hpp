@@ -3,8 +3,8 @@
 // worker.cpp and coordinator.cpp.
 
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
 #include "backend/executor/transport.hpp"
@@ -18,8 +18,9 @@ namespace penstock {
 Done done_of(const FlatProgram& flat, std::int32_t rank, std::int32_t run, const ProgramTimes& times,
              const std::vector<MessageTime>& messages);
 
-/// Error: why these are no times of the rank; `times` is as before.
-tl::expected<void, std::string> put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank,
-                                          const Done& done);
+/// Why these are no times of the rank, if they are none.
+std::optional<std::string> fault_of(const FlatProgram& flat, std::int32_t rank, const Done& done);
+/// Requires that they are.
+void put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank, const Done& done);
 
 }  // namespace penstock

@@ -29,6 +29,7 @@
 #include "backend/executor/rank_worker.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/executor/watchdog.hpp"
+#include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/rank_sockets.hpp"
@@ -49,12 +50,13 @@ using std::chrono::steady_clock;
 
 class Worker {
  public:
-  Worker(const ProcessExecution& execution, std::int32_t rank)
+  Worker(const ProcessExecution& execution, std::int32_t rank, HostClock host)
       : execution_(execution),
         rank_(rank),
+        host_(std::move(host)),
         digest_(digest(execution.program)),
         progress_(index(execution.flat.rank_count)),
-        connections_(execution, rank, progress_) {}
+        connections_(execution, rank, progress_, host_) {}
 
   tl::expected<void, ExecutionError> run(RankEnds ends) {
     connections_.adopt(std::move(ends));
@@ -73,8 +75,8 @@ class Worker {
     const std::jthread moving = connections_.start_moving();
     try {
       const Welcome welcome = connections_.welcome();
-      clock_ = std::make_unique<SteadyClock>(execution_.time_scale,
-                                             steady_clock::time_point(nanoseconds(welcome.origin_ns)));
+      clock_ =
+          std::make_unique<SteadyClock>(execution_.time_scale / host_.rate, steady_moment(welcome.origin_ns));
       connections_.meet_peers(welcome);
       const MakeRankTransport make = transport_maker();
       while (const auto number = connections_.next_run()) run_once(*number, make);
@@ -91,12 +93,22 @@ class Worker {
   }
 
   void join(const Endpoint& data) {
-    connections_.say(
-        Hello{.rank = rank_,
-              .process_id = getpid(),
-              .digest = digest_,
-              .boot_id = data.port == 0 ? "" : boot_id(),  // forked ranks are where their parent is
-              .data = data});
+    connections_.say(Hello{.rank = rank_,
+                           .process_id = getpid(),
+                           .digest = digest_,
+                           .boot_id = own_boot_id(data),
+                           .data = data});
+  }
+
+  /// Forked ranks are where their parent is.
+  std::string own_boot_id(const Endpoint& data) const {
+    if (data.port == 0) return "";
+    return host_.boot_id.empty() ? boot_id() : host_.boot_id;
+  }
+
+  /// On this machine's clock.
+  steady_clock::time_point steady_moment(Ns of_host_ns) const {
+    return steady_clock::time_point(nanoseconds(host_.steady_at(of_host_ns)));
   }
 
   MakeRankTransport transport_maker() {
@@ -130,7 +142,7 @@ class Worker {
     stand_at_start();
     connections_.say(Ready{number});
     const Go go = connections_.go();
-    std::this_thread::sleep_until(steady_clock::time_point(nanoseconds(go.start_ns)));
+    std::this_thread::sleep_until(steady_moment(go.start_ns));
     stand_at_start();
     ProgramTimes times = empty_times(execution_.flat);
     std::vector<ComputeQueue*> queues;
@@ -157,6 +169,7 @@ class Worker {
 
   const ProcessExecution& execution_;
   std::int32_t rank_;
+  HostClock host_;
   std::string digest_;              // made before anybody waits for it
   std::vector<Progress> progress_;  // by rank; only this rank's is written
   std::unique_ptr<SteadyClock> clock_;
@@ -167,13 +180,13 @@ class Worker {
 
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, const ProcessPlace& place) {
   wake_this_thread_promptly();
-  return Worker(execution, place.rank).run(place);
+  return Worker(execution, place.rank, place.host).run(place);
 }
 
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, std::int32_t rank,
                                               RankEnds ends) {
   wake_this_thread_promptly();
-  return Worker(execution, rank).run(std::move(ends));
+  return Worker(execution, rank, {}).run(std::move(ends));
 }
 
 std::string boot_id() {

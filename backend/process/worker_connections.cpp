@@ -29,6 +29,7 @@
 #include "backend/executor/progress.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/executor/watchdog.hpp"
+#include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/data_frame.hpp"
 #include "backend/process/job_secret.hpp"
@@ -46,11 +47,12 @@ using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 WorkerConnections::WorkerConnections(const ProcessExecution& execution, std::int32_t rank,
-                                     std::span<const Progress> progress)
+                                     std::span<const Progress> progress, const HostClock& host)
     : execution_(execution),
       sizes_(execution.flat),
       rank_(rank),
       progress_(progress[index(rank)]),
+      host_(host),
       watchdog_(execution.flat, progress, execution.deadline),
       peers_(peers_of_ranks(execution.flat)[index(rank)]),
       loop_({.received = [this](ConnectionId from, const Frame& frame) { received(from, frame); },
@@ -161,9 +163,10 @@ void WorkerConnections::attach(RankTransport* transport) {
 // --- both threads -----------------------------------------------------------------------------------
 
 Report WorkerConnections::report() const {
-  const Ns now = host_now_ns();
+  const Ns now = host_.shown_at(host_now_ns());
   Report report{.position = progress_.position, .waits_for = progress_.waits_for, .at_ns = now};
-  report.since_ns = progress_.since_ns;  // read last, as Progress wants it
+  // Read last, as Progress wants it. 0: it has not stood anywhere yet.
+  report.since_ns = std::max<Ns>(0, host_.shown_at(progress_.since_ns));
   return report;
 }
 
@@ -245,6 +248,10 @@ void WorkerConnections::greet(ConnectionId from, const Greeting& greeting) {
     peer_of_link_[from] = greeting.rank;
     changed_.notify_all();
   }
+}
+
+void WorkerConnections::hear(const ClockQuestion& question) {
+  say(ClockAnswer{.sent_ns = question.sent_ns, .shown_ns = host_.shown_at(host_now_ns())});
 }
 
 template <typename Word>

@@ -20,6 +20,7 @@
 #include "backend/executor/executor.hpp"
 #include "backend/executor/progress.hpp"
 #include "backend/executor/watchdog.hpp"
+#include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/rank_sockets.hpp"
@@ -30,8 +31,10 @@ namespace penstock {
 
 class WorkerConnections {
  public:
-  /// `execution` and `progress`, one a rank of which the rank's own is reported, must outlive it.
-  WorkerConnections(const ProcessExecution& execution, std::int32_t rank, std::span<const Progress> progress);
+  /// `execution` and `progress`, one a rank of which the rank's own is reported, and `host`, by whose
+  /// clock it is, must outlive it.
+  WorkerConnections(const ProcessExecution& execution, std::int32_t rank, std::span<const Progress> progress,
+                    const HostClock& host);
   WorkerConnections(const WorkerConnections&) = delete;
   WorkerConnections& operator=(const WorkerConnections&) = delete;
   ~WorkerConnections() = default;
@@ -98,6 +101,7 @@ class WorkerConnections {
   void hear(const Go& go) { keep(go_, go); }
   void hear(const Verdict& verdict) { stop(verdict.error); }
   void hear(const End& end) { keep(end_, end); }
+  void hear(const ClockQuestion& question);
   template <typename Other>
   void hear(const Other&) {}
   template <typename Word>
@@ -107,6 +111,7 @@ class WorkerConnections {
   ProgramSizes sizes_;
   std::int32_t rank_;
   const Progress& progress_;  // the rank's own
+  const HostClock& host_;
   Watchdog watchdog_;
   std::vector<std::int32_t> peers_;
   ConnectionId coordinator_ = 0;

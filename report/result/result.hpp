@@ -149,6 +149,8 @@ struct Result {
   TransferReport transfers;
   LinkSharing link_sharing = LinkSharing::none;
   Ns makespan_ns = 0;
+  /// Measured on several hosts: how far apart the clocks of two ranks may have been, at most.
+  std::optional<Ns> clock_error_ns{};
   ProgramReport program;
   std::optional<ModelReport> model{};
   BubbleReport bubble;

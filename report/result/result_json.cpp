@@ -160,6 +160,7 @@ std::string result_to_json(const Result& result, const ResultJsonOptions& option
   if (result.transfers.capacity > 0) document["capacity"] = result.transfers.capacity;
   if (result.transfers.eager_bytes > 0) document["eager_bytes"] = result.transfers.eager_bytes;
   if (result.link_sharing != LinkSharing::none) document["link_sharing"] = to_text(result.link_sharing);
+  if (result.clock_error_ns) document["clock_error_ns"] = *result.clock_error_ns;
   document["ranks"] = Json::array();
   for (const RankReport& rank : result.ranks) document["ranks"].push_back(rank_json(rank, options));
   document["links"] = Json::array();

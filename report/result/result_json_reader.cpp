@@ -313,6 +313,7 @@ Result read_result(const ObjectReader& document) {
                       .capacity = document.count_or_null("capacity").value_or(0),
                       .eager_bytes = document.count_or_null("eager_bytes").value_or(0)};
   result.link_sharing = read_link_sharing(document);
+  result.clock_error_ns = document.count_or_null("clock_error_ns");
   result.makespan_ns = document.count("makespan_ns");
   result.program = read_program(document.object("program"));
   const ObjectReader bubble = document.object("bubble");

@@ -229,6 +229,7 @@ tl::expected<Experiment, PrepareError> priced(const Scenario& scenario, const Re
                                               Program program, const std::string& file) {
   auto costs = cost_table(scenario.model, resolved.cut, resolved.pricing, program);
   if (!costs) return bad_input(file, costs.error());
+  costs->launch = scenario.launch;
   if (scenario.clones_versions) {
     if (const auto cloned = clone_versions(*costs, program); !cloned) return bad_input(file, cloned.error());
   }
@@ -330,7 +331,9 @@ tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, cons
   const auto cut =
       cut_model(scenario.model, scenario.partition, scenario.shape.stages, scenario.shape.buckets);
   if (!cut) return tl::unexpected(cut.error());
-  return cost_table(scenario.model, *cut, pricing_of(scenario, *batch), program);
+  auto costs = cost_table(scenario.model, *cut, pricing_of(scenario, *batch), program);
+  if (costs) costs->launch = scenario.launch;
+  return costs;
 }
 
 tl::expected<RolledExperiment, PrepareError> prepare_rolled(const Scenario& stated) {

@@ -2,6 +2,7 @@
 //
 //   end <= iterations x sum over stages of (units x (F + B + I + W + R) + updates x STEP + reductions)
 //          + iterations x sum over edges of units x both transfers
+//          + launches by hosts of all these
 //
 // with transfers at the rate of the slowest link. While that stays below 2^62 ns (146 years), no time wraps.
 
@@ -64,6 +65,13 @@ double transfer_ns(Bytes bytes, const Cluster& cluster) {
   return rate == kUnlimitedBandwidth ? 0 : static_cast<double>(bytes) / rate / kSecondsPerNanosecond;
 }
 
+/// Replicas count one by one.
+std::size_t placed_stages(const Program& program) {
+  std::size_t count = 0;
+  for (const auto& stage : program.placement.stages) count += stage.ranks.size();
+  return count;
+}
+
 }  // namespace
 
 std::optional<std::string> time_fault(const Program& program, const CostTable& costs,
@@ -93,6 +101,9 @@ std::optional<std::string> time_fault(const Program& program, const CostTable& c
               [] { return std::string("a message there and back"); });
     }
   });
+  const double launches = units * (static_cast<double>(5 * costs.stages.size() + 4 * costs.edges.size())) +
+                          updates * 3.0 * static_cast<double>(placed_stages(program));
+  sum.add(static_cast<double>(costs.launch.overhead_ns), launches, [] { return std::string("a launch"); });
   if (sum.sum_ns() < kMostNanoseconds) return std::nullopt;
   return fmt::format(
       "one thing after the other, the run would take {:.3g} s, and 64 bits of nanoseconds end at 146 years: "

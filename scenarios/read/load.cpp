@@ -31,6 +31,7 @@
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
@@ -41,6 +42,7 @@ namespace {
 struct Parts {
   ModelPart model;
   ClusterSpec cluster;
+  LaunchCost launch;
   ParallelPart parallel;
   SchedulePart schedule;
   Partition partition;
@@ -58,7 +60,7 @@ auto read_part(const MappingReader& reader, std::string_view key, Problem& probl
 }
 
 Parts read_parts(const Node& document, Problem& problem) {
-  static constexpr std::array<std::string_view, 6> kKeys = {"model",    "cluster",   "parallel",
+  static constexpr std::array<std::string_view, 7> kKeys = {"model",    "cluster",   "host",    "parallel",
                                                             "schedule", "partition", "training"};
   const MappingReader reader(document, "", kKeys, problem);
   Parts parts;
@@ -70,6 +72,7 @@ Parts read_parts(const Node& document, Problem& problem) {
       return read_model(node, parts.cluster, own);
     });
   }
+  parts.launch = read_part(reader, "host", problem, read_host);
   parts.parallel = read_part(reader, "parallel", problem, read_parallel);
   parts.schedule = read_part(reader, "schedule", problem, read_schedule);
   parts.partition = read_part(reader, "partition", problem, [&](const Node& node, Problem& own) {
@@ -154,6 +157,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.precision = parts.training.precision.value_or(parts.model.precision);
   scenario.clones_versions = parts.training.clones_versions.value_or(false);
   scenario.failures = parts.training.failures;
+  scenario.launch = parts.launch;
   scenario.cluster = std::move(parts.cluster);
   // What the cluster calls a device is a rank's group of them.
   scenario.cluster.devices_per_rank = parts.model.devices_per_rank;

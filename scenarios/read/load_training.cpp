@@ -1,5 +1,6 @@
-// `training:` and `partition:`, the two short parts. Sizes that follow from each other (micro batch, global
-// batch, microbatches) are kept as stated here, and reconciled in prepare/ when flags have been applied, too.
+// `training:`, `partition:` and `host:`, the short parts. Sizes that follow from each other (micro batch,
+// global batch, microbatches) are kept as stated here, and reconciled in prepare/ when flags have been
+// applied, too.
 
 #include <algorithm>
 #include <array>
@@ -26,6 +27,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/nearest_name.hpp"
 
 namespace penstock {
@@ -210,6 +212,15 @@ TrainingPart read_training(const Node& node, Problem& problem) {
           .expert_layer_ns = reader.duration("expert_layer"),
           .host_layer_ns = reader.duration("host_layer"),
           .failures = read_failures(reader, problem)};
+}
+
+LaunchCost read_host(const Node& node, Problem& problem) {
+  static constexpr std::array<Word, 2> kKeys = {"launch_overhead", "launch_ahead"};
+  const MappingReader reader(node, "host", kKeys, problem);
+  if (problem.found()) return {};
+  constexpr Range kAhead{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
+  return {.overhead_ns = reader.duration("launch_overhead").value_or(0),
+          .most_ahead = static_cast<std::int32_t>(reader.integer("launch_ahead", kAhead).value_or(0))};
 }
 
 Partition read_partition(const Node& node, const Model& model, Problem& problem) {

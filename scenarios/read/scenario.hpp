@@ -13,6 +13,7 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 
@@ -47,6 +48,7 @@ struct Scenario {
   Model model;
   std::optional<NetworkSpec> network;
   ClusterSpec cluster;             ///< default: free links, one unlimited device a rank
+  LaunchCost launch;               ///< of the hosts; default: free
   std::string schedule = "gpipe";  ///< a name of the table; unused when `program` is set; empty: not given
   Shape shape;                     ///< shape.microbatches follows from `batch` when it is prepared
   std::optional<Program> program;  ///< the schedule was given as a program file

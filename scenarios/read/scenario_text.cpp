@@ -190,6 +190,13 @@ std::string failures_text(const FailureRates& failures) {
   return text + "}";
 }
 
+std::string host_text(const LaunchCost& launch) {
+  if (launch.is_free()) return "";
+  std::string text = fmt::format("host: {{launch_overhead: {}", duration_text(launch.overhead_ns));
+  if (launch.most_ahead > 0) text += fmt::format(", launch_ahead: {}", launch.most_ahead);
+  return text + "}\n";
+}
+
 /// "    forward: [1 ms, 2 ms]\n"; nothing where the figure is not given.
 template <typename Value, typename ToText>
 std::string figure_line(std::string_view key, const PerStage<Value>& figure, ToText to_text) {
@@ -279,7 +286,7 @@ tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario
   auto cluster = cluster_to_yaml(scenario.cluster);
   if (!cluster) return cluster;
   std::string text = comment_to_yaml(comment) + model_text(*graph, scenario);
-  text += *cluster + schedule_text(scenario);
+  text += *cluster + host_text(scenario.launch) + schedule_text(scenario);
   if (!scenario.partition.cuts.empty())
     text += fmt::format("partition: [{}]\n", fmt::join(scenario.partition.cuts, ", "));
   return text + fmt::format("training: {{micro_batch_size: {}, optimizer: {}{}{}{}}}\n",

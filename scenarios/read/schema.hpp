@@ -19,6 +19,7 @@
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 
@@ -43,6 +44,9 @@ ClusterSpec read_cluster(const Node& node, Problem& problem);
 ClusterSpec read_device_cluster(const Node& node, Problem& problem);
 /// `price: 2.5`, of a device for an hour; of load_cluster.cpp.
 std::optional<double> read_price(const MappingReader& reader);
+
+/// `host:` of load_training.cpp.
+LaunchCost read_host(const Node& node, Problem& problem);
 
 /// `parallel:` of load_device.cpp.
 struct ParallelPart {

@@ -149,6 +149,7 @@ struct Nobody {
   void raise(std::int32_t /*message*/, const Cause& /*cause*/, bool /*last*/) {}
   void start(std::int32_t /*message*/) {}
   void wait(std::int32_t /*rank*/, std::int32_t /*message*/) {}
+  void launch(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 };
 
 }  // namespace

@@ -76,6 +76,8 @@ class Flattener {
         units_(program.unit_count()),
         numbers_(index(units_) * index(iterations_)) {
     flat_.rank_count = program.rank_count();
+    flat_.has_launches = !costs.launch.is_free();
+    flat_.most_ahead = costs.launch.most_ahead;
   }
 
   FlatProgram run() {

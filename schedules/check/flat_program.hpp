@@ -58,6 +58,9 @@ struct FlatProgram {
   std::vector<std::int32_t> next_collective;
   /// Of compute positions: the first message that a capacity frees. Empty without a capacity.
   std::vector<std::int32_t> released_by_consumer;
+  /// Hosts launch what stands in the lists, and how many compute actions ahead (0: any number).
+  bool has_launches = false;
+  std::int32_t most_ahead = 0;
 
   std::int32_t position_count() const { return static_cast<std::int32_t>(ops.size()); }
   /// The position behind the group of compute actions that starts at a compute position.

@@ -3,11 +3,17 @@
 //
 //   start = max(causes)      released = start + hold      end = released + latency
 //
+// With launches a rank has a second clock, its host's, which no device waits for unless it is the later one:
+//
+//   host  |L0|L1|L2|L3|            most_ahead = 2: L2, a compute action, waits for the end of the one two
+//   before rank     |F0------|F1------|
+//
 // Times are maxima over what each action waited for, so the order of the walk does not change them.
 
 #include "schedules/check/rendezvous_walk.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -25,17 +31,52 @@
 namespace penstock {
 namespace {
 
+/// When the hosts have launched what they have come to.
+class HostClocks {
+ public:
+  HostClocks(const FlatProgram& flat, Ns launch)
+      : launch_(launch), most_ahead_(index(flat.most_ahead)), hosts_(index(flat.rank_count)) {}
+
+  Ns of(std::int32_t rank) const { return hosts_[index(rank)].clock; }
+
+  void launch(std::int32_t rank, bool computes) {
+    Host& host = hosts_[index(rank)];
+    if (computes && most_ahead_ > 0 && host.ends.size() >= most_ahead_)
+      host.clock = std::max(host.clock, host.ends[host.ends.size() - most_ahead_]);
+    host.clock += launch_;
+  }
+
+  void computed(std::int32_t rank, Ns end) {
+    if (most_ahead_ > 0) hosts_[index(rank)].ends.push_back(end);
+  }
+
+ private:
+  struct Host {
+    Ns clock = 0;
+    std::vector<Ns> ends;  // of the compute actions of its rank
+  };
+  Ns launch_;
+  std::size_t most_ahead_;
+  std::vector<Host> hosts_;
+};
+
 class TimeKeeper {
  public:
   TimeKeeper(const FlatProgram& flat, const WalkDurations& durations)
-      : flat_(flat), durations_(durations), times_(empty_times(flat)), clock_(index(flat.rank_count), 0) {}
+      : flat_(flat),
+        durations_(durations),
+        times_(empty_times(flat)),
+        clock_(index(flat.rank_count), 0),
+        hosts_(flat, durations.launch) {}
 
   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> inputs) {
     Ns& clock = clock_[index(rank)];
     for (const std::int32_t message : inputs) clock = std::max(clock, times_.message_end[index(message)]);
+    if (flat_.has_launches) clock = std::max(clock, hosts_.of(rank));
     times_.start[index(position)] = clock;
     clock += at(durations_.compute, position);
     times_.end[index(position)] = clock;
+    if (flat_.has_launches) hosts_.computed(rank, clock);
   }
 
   void pass(std::int32_t rank, std::int32_t position) {
@@ -47,6 +88,7 @@ class TimeKeeper {
   void raise(std::int32_t message, const Cause& cause, bool /*last*/) {
     Ns& start = times_.message_start[index(message)];
     start = std::max(start, time_of(cause));
+    if (cause.launched) start = std::max(start, hosts_.of(cause.rank));
   }
 
   void start(std::int32_t message) {
@@ -56,6 +98,10 @@ class TimeKeeper {
   void wait(std::int32_t rank, std::int32_t message) {
     Ns& clock = clock_[index(rank)];
     clock = std::max(clock, times_.message_end[index(message)]);
+  }
+
+  void launch(std::int32_t rank, std::int32_t position) {
+    hosts_.launch(rank, flat_.ops[index(position)] == FlatOp::compute);
   }
 
   ProgramTimes times() && { return std::move(times_); }
@@ -87,6 +133,7 @@ class TimeKeeper {
   const WalkDurations& durations_;
   ProgramTimes times_;
   std::vector<Ns> clock_;  // by rank: end of what program order has passed
+  HostClocks hosts_;
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ struct WalkDurations {
   std::vector<Ns> compute;  ///< by position; of a group at its first leaf
   std::vector<Ns> hold;     ///< by message: how long it occupies its channel
   std::vector<Ns> latency;  ///< by message: added after that, holds nothing
+  Ns launch = 0;            ///< of each action by its rank's host, where the program has launches
 };
 
 /// Walks `flat` to its end and says when everything happened, or where nothing can move any more.
@@ -30,6 +31,8 @@ struct WalkDurations {
 /// ends; it holds both queues for `hold` and has arrived `latency` later. A collective starts when its
 /// last member has reached it in program order, and holds the members' collective queues. With
 /// `blocking`, program order also waits for each transfer, which starts when both ranks have reached it.
+/// Where the program has launches, nothing starts before the hosts of its ranks have launched it: one action
+/// after the other in list order, a compute action no earlier than the one `most_ahead` before it has ended.
 tl::expected<ProgramTimes, WalkState> walk(const FlatProgram& flat, const WalkDurations& durations,
                                            const ChannelOptions& channels);
 

@@ -42,6 +42,7 @@ struct Cause {
   CauseKind kind = CauseKind::listed;
   std::int32_t rank = kNone;
   std::int32_t which = kNone;
+  bool launched = false;  // the host of `rank` has come to it, too; what it launched last
 };
 
 /// Where a walk that hangs stands for ever. channel_check.cpp reads the cycle from it.
@@ -64,6 +65,9 @@ struct WalkState {
 ///       Nothing keeps it any more. In the order of their last causes, before anything follows from it.
 ///   void wait(std::int32_t rank, std::int32_t message);
 ///       Program order of the rank goes on when the message has ended.
+///   void launch(std::int32_t rank, std::int32_t position);
+///       The rank's host launches a group of compute actions, a SEND, RECV or collective, in list order;
+///       where the program has launches. Told right before the position's compute() or raise().
 template <class Sink>
 class ListWalk {
  public:
@@ -149,7 +153,8 @@ class ListWalk {
       case FlatOp::recv:
         return reach_recv(rank, position);
       case FlatOp::collective:
-        raise(flat_.message[index(position)], {.kind = CauseKind::clock, .rank = rank});
+        launch(rank, position);
+        raise(flat_.message[index(position)], launched({.kind = CauseKind::clock, .rank = rank}));
         return kNone;
       case FlatOp::barrier:
         return reach_barrier(rank, position);
@@ -164,6 +169,7 @@ class ListWalk {
       if (!started(message)) return message;
       inputs_.push_back(message);
     }
+    launch(rank, position);
     sink_.compute(rank, position, inputs_);
     if (!flat_.released_by_consumer.empty()) free_capacity(rank, position);
     const std::int32_t end = flat_.group_end(position);
@@ -180,13 +186,14 @@ class ListWalk {
   std::int32_t reach_send(std::int32_t rank, std::int32_t position) {
     const std::int32_t message = flat_.message[index(position)];
     if (stands_at_[index(rank)] != message) {
+      launch(rank, position);
       const std::int32_t producer = flat_.messages[index(message)].producer;
       if (blocking_) {
-        raise(message, {.kind = CauseKind::clock, .rank = rank});
+        raise(message, launched({.kind = CauseKind::clock, .rank = rank}));
       } else if (producer == kNone) {
-        raise(message, {});
+        raise(message, launched({.rank = rank}));
       } else {
-        raise(message, {.kind = CauseKind::producer, .rank = rank, .which = producer});
+        raise(message, launched({.kind = CauseKind::producer, .rank = rank, .which = producer}));
       }
     }
     return blocking_ ? wait_for(rank, message) : kNone;
@@ -196,8 +203,9 @@ class ListWalk {
     const std::int32_t message = flat_.message[index(position)];
     const bool first_time = stands_at_[index(rank)] != message;
     const bool waits_its_turn = !some_eager_ || !flat_.messages[index(message)].eager;
+    if (first_time) launch(rank, position);
     if (first_time && waits_its_turn) {
-      raise(message, blocking_ ? Cause{.kind = CauseKind::clock, .rank = rank} : Cause{});
+      raise(message, launched({.kind = blocking_ ? CauseKind::clock : CauseKind::listed, .rank = rank}));
     }
     return blocking_ ? wait_for(rank, message) : kNone;
   }
@@ -212,6 +220,14 @@ class ListWalk {
     if (!started(message)) return message;
     sink_.wait(rank, message);
     return kNone;
+  }
+
+  void launch(std::int32_t rank, std::int32_t position) {
+    if (flat_.has_launches) sink_.launch(rank, position);
+  }
+  Cause launched(Cause cause) const {
+    cause.launched = flat_.has_launches;
+    return cause;
   }
 
   void raise(std::int32_t message, const Cause& cause) {

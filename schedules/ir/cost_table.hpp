@@ -56,6 +56,17 @@ struct MicrobatchCost {
   friend bool operator==(const MicrobatchCost&, const MicrobatchCost&) = default;
 };
 
+/// What it takes the host of a rank to give its device one action after the other.
+struct LaunchCost {
+  Ns overhead_ns = 0;           ///< of each group of compute actions, SEND, RECV and collective; >= 0
+  std::int32_t most_ahead = 0;  ///< compute actions given that have not ended, at most; 0: no bound
+
+  /// Devices find everything given to them beforehand.
+  bool is_free() const { return overhead_ns == 0 && most_ahead == 0; }
+
+  friend bool operator==(const LaunchCost&, const LaunchCost&) = default;
+};
+
 /// The costs of a program's stages and edges.
 struct CostTable {
   std::vector<StageCost> stages;  ///< one a stage of the program, of the mean microbatch
@@ -64,6 +75,7 @@ struct CostTable {
   /// size() divides the program's M, so that iterations are alike.
   std::vector<MicrobatchCost> microbatches{};
   std::int32_t slices = 1;  ///< of a microbatch, each with the same share of its costs
+  LaunchCost launch{};      ///< on every rank
 
   bool microbatches_differ() const { return !microbatches.empty(); }
   /// Of the action's stage in its microbatch; the mean where it has none.

@@ -11,6 +11,10 @@
 // messages under way are reused as soon as nobody asks for them any more; hence the first cause must assign.
 // A message that a compute action produces, and that waits for nothing else, rides on that action's
 // instruction.
+//
+// A host that launches is a clock beside its rank's, raised by an instruction a launch. What is launched
+// takes it for one more cause. Where hosts run no more than n compute actions ahead, the ends of the last n
+// are copied into registers that take turns.
 
 #include "sim/engines/compile.hpp"
 
@@ -52,6 +56,7 @@ class TapeWriter {
     tape_.last = trash_ + 1;
     find_ways(channels.model, groups);
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) scan(rank);
+    for (std::int32_t rank = 0; flat.has_launches && rank < flat.rank_count; ++rank) make_host(rank);
     // An instruction for each position that takes time, and a few where messages wait for more.
     const auto timed = static_cast<std::size_t>(std::ranges::count_if(
         flat.ops, [](FlatOp op) { return op == FlatOp::compute || op == FlatOp::collective; }));
@@ -62,18 +67,27 @@ class TapeWriter {
   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> inputs) {
     const auto clock = static_cast<Register>(rank);
     for (std::size_t i = 1; i < inputs.size(); ++i) raise_register(clock, arrival(inputs[i]));
+    if (flat_.has_launches) raise_register(clock, hosts_[index(rank)].clock);
     write(clock, inputs.empty() ? clock : arrival(inputs[0]), duration_at(position), {.position = position});
     for (const std::int32_t message : inputs) used(message);
     newest_[index(rank)] = position;
     computed_last_ = code_.size();
-    if (late_sends_.empty()) return;
-    const auto late = late_sends_.find(position);
-    if (late != late_sends_.end()) code_.send_along(late->second.copy = new_register());
+    if (!late_sends_.empty()) copy_for_late_sends(position);
+    if (flat_.has_launches) keep_end(rank);
+  }
+
+  void launch(std::int32_t rank, std::int32_t position) {
+    const Host& host = hosts_[index(rank)];
+    const bool computes = flat_.ops[index(position)] == FlatOp::compute;
+    const bool stands = computes && !host.ends.empty() && host.computed >= host.ends.size();
+    const Register until = stands ? host.ends[host.computed % host.ends.size()] : host.clock;
+    write(host.clock, until, classes_.launch(), {});
   }
 
   void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 
   void raise(std::int32_t id, const Cause& cause, bool last) {
+    if (cause.launched) gather(id, hosts_[index(cause.rank)].clock);
     const Source source = source_of(id, cause);
     const bool carried = source.at == kNoRegister || (last && cause.kind != CauseKind::release);
     if (!carried) gather(id, source.at);
@@ -125,6 +139,12 @@ class TapeWriter {
     Register copy = kNoRegister;
   };
 
+  struct Host {
+    Register clock = kNoRegister;
+    std::vector<Register> ends{};  ///< of its rank's last compute actions; none where it may run ahead of all
+    std::size_t computed = 0;      ///< compute actions of its rank so far
+  };
+
   // --- what the lists ask for ---------------------------------------------------------------------
 
   /// Ways are numbered as messages meet them; each is the link class of its number.
@@ -164,6 +184,15 @@ class TapeWriter {
         if (producer != kNone && producer != newest) ++late_sends_[producer].count;
       }
     }
+  }
+
+  void make_host(std::int32_t rank) {
+    Host& host = hosts_.emplace_back(Host{.clock = new_register()});
+    const auto first = flat_.ops.begin() + flat_.rank_begin[index(rank)];
+    const auto end = flat_.ops.begin() + flat_.rank_begin[index(rank) + 1];
+    const auto all = static_cast<std::int64_t>(std::count(first, end, FlatOp::compute));
+    if (flat_.most_ahead == 0 || all <= flat_.most_ahead) return;
+    for (std::int32_t i = 0; i < flat_.most_ahead; ++i) host.ends.push_back(new_register());
   }
 
   /// True where the clock of a rank, or the next collective there, asks for the arrival of the position's
@@ -253,6 +282,19 @@ class TapeWriter {
     }
     gathered = new_register();
     copy(source, gathered);
+  }
+
+  /// Right behind the instruction of the compute action at `position`.
+  void copy_for_late_sends(std::int32_t position) {
+    const auto late = late_sends_.find(position);
+    if (late != late_sends_.end()) code_.send_along(late->second.copy = new_register());
+  }
+
+  /// For the launch of the compute action that may not be given before this one has ended.
+  void keep_end(std::int32_t rank) {
+    Host& host = hosts_[index(rank)];
+    if (!host.ends.empty()) copy(static_cast<Register>(rank), host.ends[host.computed % host.ends.size()]);
+    ++host.computed;
   }
 
   /// Rides on the instruction that has just set the source, where that carries nothing yet.
@@ -346,6 +388,7 @@ class TapeWriter {
   std::size_t next_start_ = 0;
   std::size_t computed_last_ = 0;  // instructions up to the last one that ran a compute action; 0: none
   std::vector<Register> free_;
+  std::vector<Host> hosts_;  // by rank; none without launches
   Tape tape_;
   TapeClasses classes_;
   TapeCode code_;

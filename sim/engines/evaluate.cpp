@@ -28,6 +28,7 @@ namespace penstock {
 namespace {
 
 Ns class_duration_ns(const DurationClass& of, const Experiment& experiment, CollectiveRings& rings) {
+  if (of.launches) return experiment.costs.launch.overhead_ns;
   if (of.actions.empty()) return 0;
   if (is_collective(of.actions.front().kind)) return rings.of(of.actions.front()).cost.duration_ns;
   return group_duration_ns(experiment.costs, of.actions);

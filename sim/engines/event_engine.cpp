@@ -31,12 +31,12 @@
 namespace penstock {
 namespace {
 
-/// The end of a rank's compute action, or the arrival of a message. Equal times are served in the order in
-/// which the events were made.
+/// The end of a rank's compute action, the arrival of a message, or what a rank's host has launched. Equal
+/// times are served in the order in which the events were made.
 struct Event {
   Ns time_ns = 0;
   std::uint32_t sequence = 0;  // a program has fewer than 2^32 ends and arrivals
-  std::int32_t subject = 0;    // a rank, or ~message
+  std::int32_t subject = 0;    // a rank, ~message, or the number of ranks + a host's rank
 
   bool operator>(const Event& other) const {
     return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
@@ -52,12 +52,16 @@ class EventSimulator {
         state_(event_state(flat, durations, blocking_, network_)),
         cursor_(state_.rank_begin.begin(), state_.rank_begin.end() - 1),
         stands_at_(index(flat.rank_count), kNone),
-        rings_(experiment) {}
+        rings_(experiment),
+        launch_ns_(durations.launch) {
+    if (flat.has_launches) post_launches();
+  }
 
   /// The times; nothing when the program hangs.
   std::optional<ProgramTimes> run() {
     if (!blocking_) post_transfers();
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) advance(rank);
+    for (std::int32_t rank = 0; flat_.has_launches && rank < flat_.rank_count; ++rank) go_on(rank);
     while (take_next()) {
     }
     if (!std::ranges::equal(cursor_, std::span(state_.rank_begin).subspan(1))) return std::nullopt;
@@ -92,7 +96,9 @@ class EventSimulator {
     events_.pop();
     ask_early();
     now_ = event.time_ns;
-    if (event.subject >= 0) {
+    if (event.subject >= flat_.rank_count) {
+      launch(event.subject - flat_.rank_count);
+    } else if (event.subject >= 0) {
       end_compute(event.subject);
     } else {
       arrive(~event.subject);
@@ -102,12 +108,75 @@ class EventSimulator {
 
   /// Fetches what the next event will touch: by now others have taken their turns, and it has left the cache.
   void ask_early() const {
-    if (events_.empty() || events_.top().subject < 0) return;
+    if (events_.empty() || events_.top().subject < 0 || events_.top().subject >= flat_.rank_count) return;
     __builtin_prefetch(&state_.steps[index(cursor_[index(events_.top().subject)])]);
   }
 
   void schedule_end(Ns time, std::int32_t rank) { events_.push({time, sequence_++, rank}); }
   void schedule_arrival(Ns time, std::int32_t message) { events_.push({time, sequence_++, ~message}); }
+
+  // --- hosts --------------------------------------------------------------------------------------
+
+  /// What waits for launches does so beside all else.
+  void post_launches() {
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      const std::int32_t begin = flat_.rank_begin[index(rank)];
+      hosts_.push_back({.at = begin});
+      for (std::int32_t p = begin; p < flat_.rank_begin[index(rank) + 1]; ++p) {
+        if (launch_lets_start(p)) ++message(flat_.message[index(p)]).missing;
+      }
+    }
+  }
+
+  /// True where the message of a position waits for its launch: not at the receiver's end of an eager one.
+  bool launch_lets_start(std::int32_t position) const {
+    switch (flat_.ops[index(position)]) {
+      case FlatOp::send:
+      case FlatOp::collective:
+        return true;
+      case FlatOp::recv:
+        return !flat_.messages[index(flat_.message[index(position)])].eager;
+      case FlatOp::compute:
+      case FlatOp::leaf:
+      case FlatOp::reshard:
+      case FlatOp::barrier:
+        break;
+    }
+    return false;
+  }
+
+  /// The host launches what is next in its list, as soon as it may.
+  void go_on(std::int32_t rank) {
+    Host& host = hosts_[index(rank)];
+    const auto is_launched = [](FlatOp op) {
+      return op != FlatOp::leaf && op != FlatOp::reshard && op != FlatOp::barrier;
+    };
+    const std::int32_t end = flat_.rank_begin[index(rank) + 1];
+    while (host.at < end && !is_launched(flat_.ops[index(host.at)])) ++host.at;
+    if (host.at == end) return;
+    const bool computes = flat_.ops[index(host.at)] == FlatOp::compute;
+    host.stands = computes && flat_.most_ahead > 0 && host.launched - host.ended >= flat_.most_ahead;
+    if (!host.stands) events_.push({now_ + launch_ns_, sequence_++, flat_.rank_count + rank});
+  }
+
+  void launch(std::int32_t rank) {
+    Host& host = hosts_[index(rank)];
+    const std::int32_t position = host.at++;
+    if (launch_lets_start(position)) settle(flat_.message[index(position)]);
+    if (flat_.ops[index(position)] == FlatOp::compute) {
+      ++host.launched;
+      if (std::exchange(host.is_awaited, false)) advance(rank);
+    }
+    go_on(rank);
+  }
+
+  /// The rank has come to a compute action: false, and it stands, until that has been launched.
+  bool is_launched(std::int32_t rank) {
+    if (!flat_.has_launches) return true;
+    Host& host = hosts_[index(rank)];
+    host.is_awaited = host.launched == host.ended;
+    return !host.is_awaited;
+  }
 
   // --- ranks --------------------------------------------------------------------------------------
 
@@ -122,6 +191,8 @@ class EventSimulator {
   }
 
   void begin_compute(std::int32_t rank, EventStep& step) {
+    stands_at_[index(rank)] = kNone;
+    if (!is_launched(rank)) return;
     Ns start = now_;
     std::int32_t next = step.more_waits;
     for (std::int32_t id = step.message; id != kNone;) {
@@ -159,6 +230,10 @@ class EventSimulator {
     if (!flat_.released_by_consumer.empty()) {
       std::int32_t id = flat_.released_by_consumer[index(step.position)];
       for (; id != kNone; id = flat_.messages[index(id)].next_of_capacity) settle(id);
+    }
+    if (flat_.has_launches) {
+      ++hosts_[index(rank)].ended;
+      if (hosts_[index(rank)].stands) go_on(rank);
     }
     advance(rank);
   }
@@ -253,6 +328,15 @@ class EventSimulator {
   std::vector<std::int32_t> cursor_;     // by rank: the step that it has come to, or that is being computed
   std::vector<std::int32_t> stands_at_;  // by rank: the message that it waits for
   CollectiveRings rings_;
+  struct Host {
+    std::int32_t at = 0;        // the position that it launches next
+    std::int32_t launched = 0;  // compute actions of its rank
+    std::int32_t ended = 0;     // of these
+    bool stands = false;        // it is as far ahead as it may be
+    bool is_awaited = false;    // its rank waits for the launch of a compute action
+  };
+  std::vector<Host> hosts_;  // by rank; none without launches
+  Ns launch_ns_;
 };
 
 }  // namespace

@@ -78,6 +78,7 @@ std::size_t action_count(const Program& program) {
 /// True where the tape of one pass says all that matters to the next one.
 bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pass) {
   const bool has_collectives = !one_pass.next_member.empty();
+  if (one_pass.has_launches) return false;
   return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
 }
 

@@ -90,6 +90,7 @@ std::optional<std::string> not_streamed(const Experiment& experiment, std::span<
   if (channels.capacity > 0) return "channels of a capacity";
   if (channels.eager_bytes > 0) return "eager messages";
   if (channels.launch_order) return "a launch order";
+  if (!experiment.costs.launch.is_free()) return "hosts that launch";
   if (program.sharding > 0) return "sharded stages";
   if (program.iterations > 1) return "iterations of a pass";
   if (experiment.costs.microbatches_differ()) return "microbatches that differ";

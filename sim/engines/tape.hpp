@@ -7,11 +7,12 @@
 //   x = max(v[a], v[b]) + w;   v[a] = x
 //   y = max(x, v[c], v[e]) + hold;   v[c] = v[e] = y;   v[d] = y + latency
 //
-// v are registers: the ranks' clocks, the queues at both ends of the channels, messages under way, and
-// messages that still wait for something. w is looked up by the instruction's duration class; c, e, hold and
-// latency by its link class. An instruction without a second input has b = a, one without a message has c = e
-// = a. Nothing in it is constant, so a tape is a homogeneous max-plus map (Baccelli et al., Synchronization
-// and Linearity, 1992, chapter 3): all clocks moved by t move the answer by t.
+// v are registers: the ranks' clocks, those of their hosts where these launch, the queues at both ends of the
+// channels, messages under way, and messages that still wait for something. w is looked up by the
+// instruction's duration class; c, e, hold and latency by its link class. An instruction without a second
+// input has b = a, one without a message has c = e = a. Nothing in it is constant, so a tape is a homogeneous
+// max-plus map (Baccelli et al., Synchronization and Linearity, 1992, chapter 3): all clocks moved by t move
+// the answer by t.
 
 #include <cstddef>
 #include <cstdint>
@@ -58,10 +59,11 @@ struct MicrobatchGroups {
   friend bool operator==(const MicrobatchGroups&, const MicrobatchGroups&) = default;
 };
 
-/// What an instruction's duration belongs to: a group of compute actions, or a collective. Empty: nothing, 0
-/// ns.
+/// What an instruction's duration belongs to: a group of compute actions, a collective, or a launch by a
+/// host. Neither actions nor a launch: nothing, 0 ns.
 struct DurationClass {
   std::vector<Action> actions;  ///< of their microbatches the groups matter, versions do not
+  bool launches = false;        ///< of one action, any
 };
 
 /// A way from one rank to another: what a transfer of one stage edge in one direction takes there.

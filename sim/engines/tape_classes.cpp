@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -32,7 +33,7 @@ TapeClasses::TapeClasses(const MicrobatchGroups& groups, Tape& tape) : groups_(g
 }
 
 std::uint32_t TapeClasses::new_single(std::uint32_t place, std::span<const Action> group) {
-  return entry(single_, place, kNoClass) = new_duration(group);
+  return entry(single_, place, kNoClass) = new_duration({.actions = {group.begin(), group.end()}});
 }
 
 std::uint32_t TapeClasses::longer_group(std::span<const Action> group) {
@@ -40,12 +41,12 @@ std::uint32_t TapeClasses::longer_group(std::span<const Action> group) {
   std::uint32_t count = 1;
   for (const Action& leaf : group.subspan(1)) leaves = longer_.of({count++, leaves, place_of(leaf)}).number;
   std::uint32_t& known = entry(of_longer_, leaves, kNoClass);
-  if (known == kNoClass) known = new_duration(group);
+  if (known == kNoClass) known = new_duration({.actions = {group.begin(), group.end()}});
   return known;
 }
 
-std::uint32_t TapeClasses::new_duration(std::span<const Action> group) {
-  tape_.durations.push_back({.actions = {group.begin(), group.end()}});
+std::uint32_t TapeClasses::new_duration(DurationClass of) {
+  tape_.durations.push_back(std::move(of));
   return static_cast<std::uint32_t>(tape_.durations.size() - 1);
 }
 

@@ -29,6 +29,12 @@ class TapeClasses {
     return new_single(place, group);
   }
 
+  /// The class of a launch by a host.
+  std::uint32_t launch() {
+    if (launch_ == kNoClass) launch_ = new_duration({.actions = {}, .launches = true});
+    return launch_;
+  }
+
   /// The link class of instructions without a message that raise register `a`.
   std::uint32_t link_of_none(Register a) {
     if (a < unlinked_.size() && unlinked_[a] != kNoClass) return unlinked_[a];
@@ -41,7 +47,7 @@ class TapeClasses {
   std::uint32_t new_link_of_none(Register a);
   std::uint32_t new_single(std::uint32_t place, std::span<const Action> group);
   std::uint32_t longer_group(std::span<const Action> group);
-  std::uint32_t new_duration(std::span<const Action> group);
+  std::uint32_t new_duration(DurationClass of);
 
   static constexpr std::uint32_t kActionKindCount = static_cast<std::uint32_t>(ActionKind::step) + 1;
   std::uint32_t place_of(const Action& action) const {
@@ -54,6 +60,7 @@ class TapeClasses {
   std::vector<std::uint32_t> single_;  // duration class by group of microbatches, stage and kind
   Numbering<3> longer_;                // groups: what the last leaf stands behind, and that leaf
   std::vector<std::uint32_t> of_longer_;
+  std::uint32_t launch_ = kNoClass;
   std::vector<std::uint32_t> unlinked_;  // link class by register
 };
 

@@ -83,7 +83,8 @@ const CollectiveRing& CollectiveRings::of(const Action& action) {
 WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& flat) {
   WalkDurations durations{.compute = compute_durations(experiment, flat),
                           .hold = std::vector<Ns>(flat.messages.size(), 0),
-                          .latency = std::vector<Ns>(flat.messages.size(), 0)};
+                          .latency = std::vector<Ns>(flat.messages.size(), 0),
+                          .launch = experiment.costs.launch.overhead_ns};
   TransferPrices prices(experiment);
   CollectiveRings rings(experiment);
   for (std::size_t id = 0; id < flat.messages.size(); ++id) {

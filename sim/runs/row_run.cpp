@@ -151,7 +151,8 @@ std::optional<tl::expected<Prediction, SimulateError>> row_prediction(const Scen
         SimulateError{experiment.error().message, experiment.error().invalid, std::nullopt});
   }
   const bool has_messages = experiment->program.rank_count() > 1 && is_lowered(experiment->program);
-  if (has_messages || stages_share_links(*experiment)) return std::nullopt;
+  if (has_messages || !experiment->costs.launch.is_free() || stages_share_links(*experiment))
+    return std::nullopt;
   const auto turns =
       compile_turns(experiment->program, experiment->channels, microbatch_groups(experiment->costs));
   if (!turns || turns->has_collectives) return std::nullopt;

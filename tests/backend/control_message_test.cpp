@@ -52,7 +52,9 @@ std::vector<ControlMessage> one_of_each() {
           Go{.run = 3, .start_ns = 9},
           Alive{},
           Verdict{.error = {.rank = -1, .action = "1F2", .peer = 1, .message = "it ended"}},
-          End{}};
+          End{},
+          ClockQuestion{.sent_ns = 10},
+          ClockAnswer{.sent_ns = 10, .shown_ns = 11}};
 }
 
 TEST(ControlMessage, EachComesBackByteForByte) {

@@ -211,23 +211,27 @@ TEST(ProcessAttacks, RanksThatNeverProveThemselvesAreCountedInTheMessage) {
 // --- processes that know the secret -----------------------------------------------------------------
 
 /// Joins as rank 1 of two and then says what a rank would not; what rank 0 ends with.
-std::string words_of_zero_after(const ControlMessage& said) {
+std::string words_of_zero_after(const ControlMessage& said, const std::string& host = boot_id(),
+                                milliseconds stays = milliseconds(300)) {
   const FaultyRun run(one_f_one_b_of(2));
   ProcessPlace place = place_of(0, HeldPort().port());
   place.secret = "known to both ranks here";
   RankProcess zero(run, place, seconds(20));
-  SocketLoop loop({.received = [](ConnectionId, const Frame&) {},
-                   .closed = [](ConnectionId, Closing) {},
-                   .most_bytes = [](ConnectionId, const Frame&) { return kMostControlBytes; }});
-  loop.prove_with(place.secret);
-  const auto to = loop.connect(place.coordinator, steady_clock::now() + seconds(5));
-  EXPECT_TRUE(to);
-  Hello hello = hello_of(1);
-  hello.digest = digest(run.execution(seconds(1)).program);
-  loop.send(*to, encoded(hello));
-  loop.send(*to, encoded(said));
-  const auto until = steady_clock::now() + milliseconds(300);
-  while (steady_clock::now() < until) loop.run_until(steady_clock::now() + milliseconds(10));
+  {
+    SocketLoop loop({.received = [](ConnectionId, const Frame&) {},
+                     .closed = [](ConnectionId, Closing) {},
+                     .most_bytes = [](ConnectionId, const Frame&) { return kMostControlBytes; }});
+    loop.prove_with(place.secret);
+    const auto to = loop.connect(place.coordinator, steady_clock::now() + seconds(5));
+    EXPECT_TRUE(to);
+    Hello hello = hello_of(1);
+    hello.boot_id = host;
+    hello.digest = digest(run.execution(seconds(1)).program);
+    loop.send(*to, encoded(hello));
+    loop.send(*to, encoded(said));
+    const auto until = steady_clock::now() + stays;
+    while (steady_clock::now() < until) loop.run_until(steady_clock::now() + milliseconds(10));
+  }  // and leaves
   return zero.words();
 }
 
@@ -239,6 +243,13 @@ TEST(ProcessAttacks, APlaceFarBehindTheProgramsEndFailsTheRunAndNotTheCoordinato
 TEST(ProcessAttacks, APlaceInAnotherRanksListIsRefused) {
   EXPECT_EQ(words_of_zero_after(Report{.position = 0}),
             "rank 1: the start: it reported a place of another rank's list; rank 0 waits for it there");
+}
+
+TEST(ProcessAttacks, ARankOfAnotherHostThatDoesNotSayItsTimeIsNotWaitedForForEver) {
+  EXPECT_EQ(
+      words_of_zero_after(ClockAnswer{.sent_ns = 7, .shown_ns = 9}, "another host", milliseconds(1'500)),
+      "rank 1: the start: waited 1 s for rank 1 to say what the clock shows there; rank 0 waits for it "
+      "there");
 }
 
 // --- where strangers cannot come at all ---------------------------------------------------------------

@@ -193,6 +193,8 @@ TEST(EventEngine, FollowsTheRulesWhereLinksAreShared) {
     std::mt19937 random(seed);
     Experiment experiment = random_experiment(seed);
     experiment.cluster = random_cluster(random, experiment.program.rank_count());
+    if (seed % 3 == 0)
+      experiment.costs.launch = {.overhead_ns = pick(random, 0, 30), .most_ahead = pick(random, 0, 3)};
     expect_right(experiment);
     if (HasFailure()) FAIL() << "seed " << seed << "\n" << to_text(experiment.program);
   }

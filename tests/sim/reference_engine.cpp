@@ -24,6 +24,7 @@ struct Item {
   std::int32_t iteration = 0;
   std::int32_t group = 0;  // position of the first leaf of its overlapped group
   Action action;
+  Ns launched = 0;  // by the rank's host
   Ns start = 0;
   Ns released = 0;  // transfers: when the channel is free again; others: end
   Ns end = 0;
@@ -74,19 +75,50 @@ class Reference {
 
   /// Recomputes one action's times from those of all others.
   bool update(Item& item) {
+    const Ns before_launched = item.launched;
     const Ns before_start = item.start;
     const Ns before_end = item.end;
+    item.launched = launched(item);
     item.start = start_of(item);
     item.released = item.start + length_of(item);
     item.end = item.released + latency_of(item);
-    return item.start != before_start || item.end != before_end;
+    return item.launched != before_launched || item.start != before_start || item.end != before_end;
+  }
+
+  /// The host launches after what stands before it in the list, and a compute action no earlier than the end
+  /// of the one `most_ahead` before it.
+  Ns launched(const Item& item) const {
+    if (!is_launched(item)) return 0;
+    Ns begin = 0;
+    std::vector<Ns> ends;  // of the compute actions before it
+    for (const Item& other : items_) {
+      if (other.rank != item.rank || other.position >= item.position || !is_launched(other)) continue;
+      begin = std::max(begin, other.launched);
+      if (is_compute(other.action.kind)) ends.push_back(other.end);
+    }
+    const auto most = static_cast<std::size_t>(e_.costs.launch.most_ahead);
+    if (is_compute(item.action.kind) && most > 0 && ends.size() >= most)
+      begin = std::max(begin, ends[ends.size() - most]);
+    return begin + e_.costs.launch.overhead_ns;
+  }
+
+  static bool is_launched(const Item& item) {
+    return item.action.kind != ActionKind::reshard && item.group == item.position;
+  }
+
+  /// Of the group of compute actions that it is in.
+  Ns launched_with_group(const Item& item) const {
+    for (const Item& first : items_) {
+      if (first.rank == item.rank && first.position == item.group) return first.launched;
+    }
+    return 0;
   }
 
   Ns start_of(const Item& item) const {
     if (is_transfer(item.action.kind))
       return start_of_transfer(other_end_or_self(item, true), other_end_or_self(item, false));
     if (is_collective(item.action.kind)) return start_of_collective(item);
-    Ns start = after_program_order(item);
+    Ns start = std::max(after_program_order(item), launched_with_group(item));
     for (const Item& other : items_) {
       if (is_compute(item.action.kind) && leaf_of_group_waits_for(item, other))
         start = std::max(start, other.end);
@@ -152,13 +184,13 @@ class Reference {
   }
 
   Ns start_of_transfer(const Item& send, const Item& recv) const {
-    Ns start = 0;
+    Ns start = send.launched;
     for (const Item& other : items_) {
       if (produces(other, send)) start = std::max(start, other.end);
     }
     const bool eager = transfer_bytes(e_.costs, edges_, send.action) < e_.channels.eager_bytes;
     start = std::max(start, after_queue(send));
-    if (!eager) start = std::max({start, after_queue(recv), after_capacity(recv)});
+    if (!eager) start = std::max({start, recv.launched, after_queue(recv), after_capacity(recv)});
     if (e_.channels.blocking) {
       start = std::max(start, after_program_order(send));
       if (!eager) start = std::max(start, after_program_order(recv));
@@ -241,7 +273,7 @@ class Reference {
     Ns start = 0;
     for (const Item& member : items_) {
       if (!same_collective(member, item)) continue;
-      start = std::max(start, after_program_order(member));
+      start = std::max({start, member.launched, after_program_order(member)});
       for (const Item& other : items_) {
         if (other.rank == member.rank && other.position < member.position &&
             is_collective(other.action.kind)) {

@@ -95,6 +95,7 @@ TEST(StandInDevices, CopiesGoBetweenDevicesAsWell) {
       });
       EXPECT_EQ(verdict.answer, "good") << to_text(verdict);
       EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
+      EXPECT_EQ(verdict.timed_allocations, 0U) << to_text(verdict);
     }
   }
 }

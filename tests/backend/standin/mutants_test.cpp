@@ -50,6 +50,14 @@ const std::vector<Mutant> kMutants = {
     {"launches fail in silence", ""},
     {"an event is made for each record", "made inside the timed part"},
     {"the host waits for each record", "waits inside the timed part"},
+    {"memory is freed while a copy out of it is on its way", "touches freed memory"},
+    {"a message's memory is given back at its send", "race"},
+    {"a stamp is read before its event has passed", "race"},
+};
+
+/// Found over copies.
+const std::vector<Mutant> kMutantsOfCopies = {
+    {"a slot is used again at once", "race"},
 };
 
 /// Found over NCCL.
@@ -102,7 +110,9 @@ TEST(StandInMutants, NothingIsFoundWhereNothingIsBroken) {
 }
 
 TEST(StandInMutants, EachIsFoundOverCopies) {
-  for (const Mutant& mutant : kMutants) {
+  std::vector<Mutant> all = kMutants;
+  all.insert(all.end(), kMutantsOfCopies.begin(), kMutantsOfCopies.end());
+  for (const Mutant& mutant : all) {
     const std::string said = found_by(mutant, false);
     EXPECT_NE(said, "") << mutant.name;
     EXPECT_THAT(said, testing::HasSubstr(mutant.found)) << mutant.name;

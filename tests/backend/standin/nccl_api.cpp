@@ -141,6 +141,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
   if (config == nullptr || config->blocking != 0) world().defect("a communicator that blocks its thread");
   Communicator* made = world().nccl.join(id.internal, size, rank, standin::this_thread->device);
   *handle = reinterpret_cast<ncclComm_t>(made);
+  if (world().has_mutant("communicators never open")) made->settled = [] { return false; };
   return world().nccl.state(*made);
 }
 
@@ -162,7 +163,9 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   Communicator& communicator = of(handle);
   if (const ncclResult_t result = check_use(communicator, "ncclCommFinalize"); result != ncclSuccess)
     return result;
-  communicator.settled = [&communicator] { return communicator.pending == 0; };
+  communicator.settled = [&communicator] {
+    return communicator.pending == 0 && !world().has_mutant("communicators never close");
+  };
   return world().nccl.state(communicator);
 }
 

@@ -314,6 +314,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
                   if (world().memory.already_holds(to, from, bytes)) return;
                   std::memmove(to, from, bytes - (is_short ? 1 : 0));
                 });
+  if (this_thread->timed && world().has_mutant("memory is freed while a copy out of it is on its way"))
+    world().memory.free(from, standin::this_host_thread("cudaFree"), this_thread->clock);
   return cudaSuccess;
 }
 

@@ -36,7 +36,7 @@ struct Setting {
   Fault fault{};
   bool launch_order = true;       ///< NCCL_LAUNCH_ORDER_IMPLICIT=1
   bool past_the_checker = false;  ///< the environment says 0 even so
-  std::string mutant{};           ///< what is broken on purpose, by its name in mutants.hpp
+  std::string mutant{};           ///< what is broken on purpose, by its name in mutants_test.cpp
   double most_seconds = 600;      ///< virtual; a run beyond it hangs
 };
 

@@ -11,6 +11,7 @@
 
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/device_time.hpp"
+#include "backend/cuda/self_test.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/clock.hpp"
 #include "backend/executor/transport.hpp"
@@ -64,6 +65,55 @@ void hold_operations(bool over_nccl, std::uint64_t step) {
 
 TEST(StandInWaits, ARunOverCopiesEndsWhateverDoesNot) { hold_operations(false, 7); }
 TEST(StandInWaits, ARunOverNcclEndsWhateverDoesNot) { hold_operations(true, 7); }
+
+/// How a run over NCCL with the mutant ends; by its deadlines.
+std::string end_over_nccl(const char* mutant) {
+  const Experiment experiment = small();
+  const Verdict verdict =
+      controlled({.seed = 5, .devices = experiment.program.rank_count(), .mutant = mutant}, [&] {
+        const GpuRun done = run_over_nccl(experiment, traced(experiment), 1);
+        return done.error.empty() ? std::string("good") : done.error;
+      });
+  EXPECT_EQ(verdict.death, "") << to_text(verdict);
+  EXPECT_LT(verdict.seconds, kMostSeconds) << to_text(verdict);
+  return verdict.answer;
+}
+
+TEST(StandInWaits, CommunicatorsThatNeverOpenAreTooLate) {
+  EXPECT_THAT(end_over_nccl("communicators never open"),
+              testing::HasSubstr("ncclCommInitRankConfig did not end within"));
+}
+
+// By the call's own deadline or the action's, whichever is first.
+TEST(StandInWaits, CommunicatorsThatNeverConnectAreTooLate) {
+  EXPECT_THAT(end_over_nccl("communicators stay in progress"),
+              testing::ContainsRegex("did not end within|still running after 10 s; rank [01] needs its"));
+}
+
+// The run has been measured by then: they are aborted, and it is good.
+TEST(StandInWaits, CommunicatorsThatNeverCloseAreAborted) {
+  EXPECT_EQ(end_over_nccl("communicators never close"), "good");
+}
+
+TEST(StandInWaits, ASelfTestEndsWhateverDoesNot) {
+  const auto test = [](const Fault& fault) {
+    return controlled({.seed = 5, .devices = 2, .fault = fault}, [] {
+      try {
+        const auto done = self_test();
+        return done ? std::string(done->all_right() ? "right" : "wrong") : done.error();
+      } catch (const std::exception& error) {
+        return std::string(error.what());
+      }
+    });
+  };
+  const std::uint64_t operations = test({}).operations;
+  ASSERT_GT(operations, 20U);
+  for (std::uint64_t n = 1; n < operations; n += operations / 4) {
+    const Verdict verdict = test({.kind = Fault::Kind::never_ends, .n = n});
+    EXPECT_THAT(verdict.answer, testing::HasSubstr("did not end it within")) << n << ": " << to_text(verdict);
+    EXPECT_LT(verdict.seconds, kMostSeconds) << n;
+  }
+}
 
 /// What it throws: where the first operation of the device never ends, and somebody stops it after a second
 /// or nobody does.

@@ -76,7 +76,7 @@ TorchRun run_on_gpu(const Program& program) {
   const FlatProgram flat =
       flatten(program, free_costs(program), {.channels = local_channels(), .iterations = program.iterations});
   const SteadyClock clock;
-  CudaLinks links(flat, *workers);
+  CudaLinks links(flat, *workers, free_costs(program));
   const DeviceTensorCodec codec;
   const auto definitions = even_stages(shape_for(program), program.stage_count(),
                                        {.seed = 11, .device = at::Device(at::kCUDA, 0)});

@@ -1,0 +1,233 @@
+// Clocks of several hosts: what round trips say of them, and whole runs by ranks whose clocks are set apart
+// and run too fast or too slow.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/executor/link_pace.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/occupy_module.hpp"
+#include "backend/executor/watchdog.hpp"
+#include "backend/process/clock_alignment.hpp"
+#include "backend/process/process_execution.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_json.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "sim/engines/engines.hpp"
+#include "tests/backend/process_fixture.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Ns kSecond = 1'000'000'000;
+
+TEST(ClockAlignment, AnAnswerIsTakenToBeOfTheMiddleOfItsTrip) {
+  const ClockReading reading = reading_of({.sent_ns = 100, .there_ns = 5'000, .back_ns = 141});
+  EXPECT_EQ(reading.here_ns, 121);
+  EXPECT_EQ(reading.there_ns, 5'000);
+  EXPECT_EQ(reading.error_ns, 21) << "half of 41, not less";
+}
+
+TEST(ClockAlignment, BetweenTwoReadingsAClockGainsEvenly) {
+  const AlignedClock clock{.before = {.here_ns = 1'000, .there_ns = 50'000, .error_ns = 3},
+                           .after = {.here_ns = 2'000, .there_ns = 51'100, .error_ns = 8}};
+  EXPECT_EQ(clock.here(50'000), 1'000);
+  EXPECT_EQ(clock.here(50'550), 1'500);
+  EXPECT_EQ(clock.here(51'100), 2'000);
+  EXPECT_EQ(clock.error_ns(), 8);
+}
+
+TEST(ClockAlignment, AHostsClockIsShownAndReadBack) {
+  const HostClock own;
+  EXPECT_EQ(own.shown_at(123'456'789'012'345), 123'456'789'012'345) << "to the nanosecond";
+  const HostClock other{.boot_id = "b", .offset_ns = 7 * kSecond, .rate = 1.001};
+  EXPECT_EQ(other.shown_at(1'000), 7 * kSecond + 1'001);
+  EXPECT_NEAR(static_cast<double>(other.steady_at(other.shown_at(40'000 * kSecond))), 40'000.0 * kSecond, 2);
+}
+
+TEST(ClockAlignment, OnlyTheAnswerToTheOpenQuestionCounts) {
+  RankClocks clocks(2);
+  EXPECT_FALSE(clocks.some_elsewhere());
+  EXPECT_EQ(clocks.error_ns(), std::nullopt);
+  clocks.set_elsewhere(1);
+  clocks.begin_series();
+  clocks.ask(1, 100);
+  EXPECT_FALSE(clocks.answered(1, {.sent_ns = 99, .there_ns = 10, .back_ns = 101}));
+  EXPECT_FALSE(clocks.answered(1, {.sent_ns = 100, .there_ns = 5'000, .back_ns = 200}));
+  EXPECT_FALSE(clocks.answered(1, {.sent_ns = 100, .there_ns = 9'000, .back_ns = 102})) << "a second answer";
+  EXPECT_EQ(clocks.error_ns(), 50);
+  EXPECT_EQ(clocks.there(1, 150), 5'000);
+  EXPECT_EQ(clocks.there(0, 150), 150);
+}
+
+/// Asks all ranks until each has answered often enough; the trips take up to 100 us, unevenly either way.
+void compare(RankClocks& clocks, const std::vector<HostClock>& hosts, Ns& now, std::mt19937& random) {
+  std::uniform_int_distribution<Ns> way(1'000, 50'000);
+  clocks.begin_series();
+  for (std::int32_t rank = 1; rank < std::ssize(hosts); ++rank) {
+    for (bool done = false; !done;) {
+      RoundTrip trip{.sent_ns = now};
+      clocks.ask(rank, now);
+      now += way(random);
+      trip.there_ns = hosts[index(rank)].shown_at(now);
+      now += way(random);
+      trip.back_ns = now;
+      done = clocks.answered(rank, trip);
+    }
+  }
+}
+
+// Whatever part of a trip either way takes, and however clocks drift.
+TEST(ClockAlignment, NoTimeIsFurtherOffThanTheErrorThatIsStated) {
+  for (std::uint32_t seed = 1; seed <= 500; ++seed) {
+    std::mt19937 random(seed);
+    std::uniform_int_distribution<Ns> offset(-1'000 * kSecond, 1'000 * kSecond);
+    std::uniform_real_distribution<double> drift(-2e-4, 2e-4);
+    std::vector<HostClock> hosts(4);
+    RankClocks clocks(4);
+    for (std::int32_t rank = 1; rank < 4; ++rank) {
+      hosts[index(rank)] = {.boot_id = "b", .offset_ns = offset(random), .rate = 1 + drift(random)};
+      clocks.set_elsewhere(rank);
+    }
+    Ns now = 5'000 * kSecond;
+    const Ns scale = seed % 3 == 0 ? 4 : 1;
+    compare(clocks, hosts, now, random);
+    const Ns origin = now;
+    clocks.begin_times(origin, static_cast<double>(scale));
+    std::vector<Ns> told;  // what each rank counts from, by its own clock
+    for (std::int32_t rank = 0; rank < 4; ++rank) told.push_back(clocks.there(rank, origin));
+    compare(clocks, hosts, now, random);
+    std::vector<Ns> moments;
+    for (int i = 0; i < 20; ++i) {
+      now += std::uniform_int_distribution<Ns>(0, kSecond)(random);
+      moments.push_back(now);
+    }
+    compare(clocks, hosts, now, random);
+    for (std::int32_t rank = 0; rank < 4; ++rank) {
+      std::vector<Ns> times;
+      for (const Ns moment : moments)
+        times.push_back((hosts[index(rank)].shown_at(moment) - told[index(rank)]) / scale);
+      clocks.align(rank, times);
+      for (std::size_t i = 0; i < times.size(); ++i)
+        ASSERT_LE(std::abs(scale * times[i] - (moments[i] - origin)), *clocks.error_ns() + 2 * scale) << seed;
+    }
+  }
+}
+
+// --- runs --------------------------------------------------------------------------------------------------
+
+constexpr Ns kAction = 4'000'000;
+
+/// Three ranks of 1F1B; rank 0, in this process, has this machine's clock.
+tl::expected<std::vector<ExecutedRun>, ExecutionError> run_on(const std::vector<HostClock>& hosts) {
+  const FaultyRun run(one_f_one_b_of(static_cast<std::int32_t>(hosts.size())), kAction);
+  const std::uint16_t port = HeldPort().port();
+  const auto place = [&](std::int32_t rank) {
+    ProcessPlace made = place_of(rank, port);
+    made.secret = "a secret of 16 characters";
+    made.host = hosts[index(rank)];
+    return made;
+  };
+  const milliseconds deadline(5'000);
+  std::vector<std::unique_ptr<RankProcess>> others;
+  for (std::int32_t rank = 1; rank < std::ssize(hosts); ++rank)
+    others.push_back(std::make_unique<RankProcess>(run, place(rank), deadline));
+  auto runs = execute_as_rank(run.execution(deadline), place(0));
+  for (const auto& other : others) EXPECT_EQ(other->words(), "ended well");
+  return runs;
+}
+
+std::vector<Span> spans_of(const Timeline& timeline, std::int32_t rank) {
+  std::vector<Span> spans;
+  std::ranges::copy_if(timeline.spans, std::back_inserter(spans), [rank](const Span& span) {
+    return span.rank == rank && is_compute(span.action.kind) && span.action.kind != ActionKind::step;
+  });
+  return spans;
+}
+
+TEST(ClockAlignment, RanksOfOneHostHaveNoError) {
+  const auto runs = run_on({{}, {}});
+  ASSERT_TRUE(runs) << runs.error().message;
+  EXPECT_EQ(runs->front().clock_error_ns, std::nullopt);
+}
+
+// An hour ahead, and behind by half of what the clock shows.
+TEST(ClockAlignment, RanksWhoseClocksAreFarApartAreMeasuredOnOne) {
+  const auto runs = run_on({{},
+                            {.boot_id = "ahead", .offset_ns = 3'600 * kSecond},
+                            {.boot_id = "behind", .offset_ns = -host_now_ns() / 2}});
+  ASSERT_TRUE(runs) << runs.error().message;
+  const ExecutedRun& run = runs->front();
+  ASSERT_TRUE(run.clock_error_ns);
+  EXPECT_GT(*run.clock_error_ns, 0);
+  EXPECT_LT(*run.clock_error_ns, 100'000'000);
+  EXPECT_LT(run.timeline.makespan_ns, 60 * kSecond);
+  for (const Span& later : run.timeline.spans) {
+    if (later.action.kind != ActionKind::forward || later.action.stage == 0) continue;
+    for (const Span& before : run.timeline.spans) {
+      const bool feeds = before.action.kind == ActionKind::forward &&
+                         before.action.stage + 1 == later.action.stage &&
+                         before.action.microbatch == later.action.microbatch;
+      if (feeds) {
+        EXPECT_GE(later.start_ns, before.end_ns - *run.clock_error_ns) << to_text(later.action);
+      }
+    }
+  }
+}
+
+// What rank 1 holds for 4 ms by a clock that is a quarter too fast has taken 3.2 ms.
+TEST(ClockAlignment, AClockThatRunsTooFastIsSlowedDown) {
+  const auto runs = run_on({{}, {.boot_id = "fast", .offset_ns = kSecond, .rate = 1.25}});
+  ASSERT_TRUE(runs) << runs.error().message;
+  const auto shortest = [&](std::int32_t rank) {
+    return std::ranges::min(spans_of(runs->front().timeline, rank), {},
+                            [](const Span& span) { return span.end_ns - span.start_ns; });
+  };
+  const Span own = shortest(0);
+  const Span fast = shortest(1);
+  EXPECT_GE(own.end_ns - own.start_ns, kAction);
+  EXPECT_GE(fast.end_ns - fast.start_ns, kAction * 3 / 4);
+  EXPECT_LT(fast.end_ns - fast.start_ns, kAction * 19 / 20) << "most of its actions are a little late";
+}
+
+TEST(ClockAlignment, TheErrorIsPartOfTheResultAndSaidInItsNotes) {
+  const Experiment experiment = uniform_experiment("1f1b", {.stages = 2, .microbatches = 2}, {});
+  const OccupyFamily family(experiment, {});
+  const Timeline timeline = *critical_path(experiment);
+  const auto result =
+      measure(experiment, [](const FlatProgram&) { return LinkPace{}; }, {}, family,
+              {.engine = "cpu-process",
+               .transport = "sockets",
+               .channels = {},
+               .execute = [&](const PreparedRun& run) {
+                 const ExecutedRun executed{.timeline = timeline, .accounts = {}, .clock_error_ns = 41'000};
+                 return std::vector<ExecutedRun>(index(run.runs()), executed);
+               }});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ((*result)->clock_error_ns, 41'000);
+  EXPECT_THAT(
+      (*result)->notes,
+      testing::Contains("the ranks run on several hosts: their clocks are aligned by round trips before "
+                        "and after each run, and times of two ranks are right to 41.000 us"));
+  EXPECT_EQ(result_from_json(result_to_json(**result), "r.json")->clock_error_ns, 41'000);
+}
+
+}  // namespace
+}  // namespace penstock
