@@ -3,9 +3,9 @@
 // all times, every later pair does (Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992,
 // chapter 3); that constant over the microbatches between them is the period.
 //
-// The tape of one pass is A: run from the clocks that the pass before has left, it gives the next one, and what
-// passes leave is enough to compare. Where more than clocks and queues lasts from pass to pass, or links are
-// shared, the program is laid out with all its repetitions. A single long pass is compared microbatch by
+// The tape of one pass is A: run from the clocks that the pass before has left, it gives the next one, and
+// what passes leave is enough to compare. Where more than clocks and queues lasts from pass to pass, or links
+// are shared, the program is laid out with all its repetitions. A single long pass is compared microbatch by
 // microbatch.
 
 #include "sim/engines/steady_state.hpp"
