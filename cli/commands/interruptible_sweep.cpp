@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "cli/interrupt.hpp"
+#include "report/result/sweep_table.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/runs/sweep.hpp"
 

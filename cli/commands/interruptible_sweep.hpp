@@ -2,6 +2,7 @@
 // A sweep that an interrupt ends at once. Used by sweep_command.cpp.
 
 #include "cli/interrupt.hpp"
+#include "report/result/sweep_table.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/runs/sweep.hpp"
 

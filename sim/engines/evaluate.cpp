@@ -21,6 +21,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/network/message_costs.hpp"
 
@@ -211,14 +212,38 @@ ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgra
   return times;
 }
 
-RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, bool barrier)
-    : tape_(tape), costs_(costs), barrier_(barrier), registers_(fresh_registers(tape)) {}
+RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, const Program& program)
+    : tape_(tape), costs_(costs), barrier_(program.barrier), registers_(fresh_registers(tape)) {
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    if (!program.ranks[rank].empty()) lasting_.push_back(static_cast<Register>(rank));
+  }
+  for (const LinkClass& link : tape.links) {
+    if (link.transfer != LinkClass::kNoTransfer) lasting_.insert(lasting_.end(), {link.c, link.e});
+  }
+}
+
+std::vector<Ns> RepeatedTape::left() const {
+  std::vector<Ns> times;
+  times.reserve(lasting_.size());
+  for (const Register lasting : lasting_) times.push_back(registers_[lasting]);
+  return times;
+}
 
 Ns RepeatedTape::latest_ns() const { return latest(tape_, registers_); }
 
-std::vector<Ns> RepeatedTape::next() {
+void RepeatedTape::begin() {
   const auto clocks = std::span(registers_).first(index(tape_.rank_count));
   if (barrier_ && !clocks.empty()) std::ranges::fill(clocks, std::ranges::max(clocks));
+  has_run_ = true;
+}
+
+void RepeatedTape::pass() {
+  begin();
+  registers_ = run(tape_, costs_, FromClasses{costs_.durations.data()}, kUnseen, std::move(registers_));
+}
+
+std::vector<Ns> RepeatedTape::pass_with_ends() {
+  begin();
   std::vector<Ns> ends(2 * tape_.size() + 1);
   Ns* next = ends.data();  // each time is written, and overwritten where it counts for nothing
   registers_ = run(

@@ -10,6 +10,7 @@
 #include "schedules/check/program_times.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
 #include "sim/engines/tape.hpp"
 
 namespace penstock {
@@ -64,21 +65,29 @@ ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgra
 class RepeatedTape {
  public:
   /// Both must outlive it. Requires that nothing but clocks and queues of channels lasts from one pass
-  /// to the next: neither collectives nor a capacity nor an eager size. With `barrier` all ranks wait for
-  /// each other between passes.
-  RepeatedTape(const Tape& tape, const TapeCosts& costs, bool barrier);
+  /// to the next: neither collectives nor a capacity nor an eager size. With the program's barrier all ranks
+  /// wait for each other between passes.
+  RepeatedTape(const Tape& tape, const TapeCosts& costs, const Program& program);
 
-  /// When the actions of the next pass end, and the messages of it leave their queues; instruction by
-  /// instruction.
-  std::vector<Ns> next();
+  bool has_run() const { return has_run_; }
+  /// Runs the next pass.
+  void pass();
+  /// The same; when its actions end, and its messages leave their queues, instruction by instruction.
+  std::vector<Ns> pass_with_ends();
+  /// All that a further pass starts from: the clocks of ranks, and when queues are free.
+  std::vector<Ns> left() const;
   /// When all passes so far have ended.
   Ns latest_ns() const;
 
  private:
+  void begin();
+
   const Tape& tape_;
   const TapeCosts& costs_;
   bool barrier_;
+  bool has_run_ = false;
   std::vector<Ns> registers_;
+  std::vector<Register> lasting_;  // what left() has
 };
 
 }  // namespace penstock

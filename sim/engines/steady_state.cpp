@@ -3,9 +3,10 @@
 // all times, every later pair does (Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992,
 // chapter 3); that constant over the microbatches between them is the period.
 //
-// The tape of one pass is A: run from the clocks that the pass before has left, it gives the next one. Where
-// more than clocks and queues lasts from pass to pass, or links are shared, the program is laid out with all
-// its repetitions. A single long pass is compared microbatch by microbatch.
+// The tape of one pass is A: run from the clocks that the pass before has left, it gives the next one, and
+// what passes leave is enough to compare. Where more than clocks and queues lasts from pass to pass, or links
+// are shared, the program is laid out with all its repetitions. A single long pass is compared microbatch by
+// microbatch.
 
 #include "sim/engines/steady_state.hpp"
 
@@ -165,8 +166,8 @@ std::optional<Period> period_of_rows(const std::vector<MicrobatchRow>& rows, std
 std::optional<Period> period_of_one_pass(const Experiment& experiment, Engine engine, const EngineRun& run) {
   if (experiment.program.update == UpdateRule::microbatch) return period_of_stream(run, experiment.program);
   if (run.tape && is_repeated_by_tape(experiment, run.flat)) {
-    RepeatedTape passes(run.tape->tape, run.tape->costs, experiment.program.barrier);
-    return period_of_passes(experiment.program, action_count(experiment.program), passes, {});
+    RepeatedTape passes(run.tape->tape, run.tape->costs, experiment.program);
+    return period_of_passes(experiment.program, action_count(experiment.program), passes);
   }
   return period_of_iterations(experiment, engine);
 }
@@ -178,11 +179,14 @@ double samples_per_second(const Period& period, double samples_per_microbatch) {
          static_cast<double>(period.period_ns);
 }
 
-std::optional<Period> period_of_passes(const Program& program, std::size_t actions, RepeatedTape& passes,
-                                       std::vector<StageTimes> rows) {
+std::optional<Period> period_of_passes(const Program& program, std::size_t actions, RepeatedTape& passes) {
+  std::vector<StageTimes> left;
   return period_of_repetitions(program.microbatches, actions, [&](std::int32_t repetitions) {
-    while (rows.size() < index(repetitions)) rows.push_back(passes.next());
-    return std::span<const StageTimes>(rows);
+    while (left.size() < index(repetitions)) {
+      if (!left.empty() || !passes.has_run()) passes.pass();
+      left.push_back(passes.left());
+    }
+    return std::span<const StageTimes>(left);
   });
 }
 

@@ -35,10 +35,9 @@ std::optional<Period> steady_period(const Experiment& experiment, Engine engine)
 /// The same where the experiment has run on the engine already, which spares another run.
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine, const EngineRun& run);
 
-/// The same of a synchronous program of so many actions, SENDs and RECVs among them, by passes of its tape;
-/// `rows` are the ends of those that have been run.
-std::optional<Period> period_of_passes(const Program& program, std::size_t actions, RepeatedTape& passes,
-                                       std::vector<std::vector<Ns>> rows);
+/// The same of a synchronous program of so many actions, SENDs and RECVs among them, by passes of its tape,
+/// of which at most one has been run.
+std::optional<Period> period_of_passes(const Program& program, std::size_t actions, RepeatedTape& passes);
 
 /// The same of an asynchronous stream that ran already as one iteration of `program`.
 std::optional<Period> period_of_stream(const EngineRun& run, const Program& program);

@@ -104,12 +104,9 @@ std::size_t lowered_actions(const Program& program, const TurnTape& turns) {
   return actions;
 }
 
-std::optional<double> steady_rate(const Experiment& experiment, const TurnTape& turns, RepeatedTape& passes,
-                                  std::vector<Ns> first_ends) {
-  std::vector<std::vector<Ns>> rows;
-  rows.push_back(std::move(first_ends));
-  const auto period = period_of_passes(experiment.program, lowered_actions(experiment.program, turns), passes,
-                                       std::move(rows));
+std::optional<double> steady_rate(const Experiment& experiment, const TurnTape& turns, RepeatedTape& passes) {
+  const auto period =
+      period_of_passes(experiment.program, lowered_actions(experiment.program, turns), passes);
   if (!period || period->period_ns == 0) return std::nullopt;
   return samples_per_second(*period, experiment.samples_per_microbatch);
 }
@@ -117,8 +114,8 @@ std::optional<double> steady_rate(const Experiment& experiment, const TurnTape& 
 Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
                          const SimulateOptions& options) {
   const TapeCosts costs = tape_costs(turns.tape, experiment);
-  RepeatedTape passes(turns.tape, costs, experiment.program.barrier);
-  std::vector<Ns> ends = passes.next();
+  RepeatedTape passes(turns.tape, costs, experiment.program);
+  const std::vector<Ns> ends = passes.pass_with_ends();
   const Ns makespan_ns = passes.latest_ns();
   RunFacts facts{.program = experiment.program,
                  .costs = experiment.costs,
@@ -134,7 +131,7 @@ Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
                  .has_digest = false};
   std::vector<RankFigures> ranks = compute_times(turns, costs, ends);
   if (options.steady == SteadyState::find)
-    facts.steady_samples_per_second = steady_rate(experiment, turns, passes, std::move(ends));
+    facts.steady_samples_per_second = steady_rate(experiment, turns, passes);
   Result result = with_model_rates(summarize(std::move(ranks), makespan_ns, std::move(facts)), experiment);
   const std::int32_t copies = experiment.trained ? experiment.trained->copies : 1;
   return {.result = std::move(result), .stream = std::nullopt, .copies = copies};

@@ -24,7 +24,7 @@ Scenario scenario(const std::string& text) {
 
 const SimulateOptions kRow{
     .memory = {.samples = false}, .timeline = TimelineKept::none, .figures = WantedFigures::of_rows};
-const SimulateOptions kRun{.memory = {.samples = false}, .timeline = TimelineKept::none};
+const SimulateOptions kRun{.memory = {.samples = false}};  // from its spans
 
 /// Holds a row against the run of the same scenario; false where it is not timed without lists.
 bool agrees(const Scenario& scenario) {
