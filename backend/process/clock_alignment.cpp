@@ -14,7 +14,6 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"

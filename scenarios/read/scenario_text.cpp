@@ -25,6 +25,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "topology/cluster.hpp"

@@ -429,7 +429,7 @@ TEST(LoadOverride, NamesTheFlagAsThePlace) {
       "--set cluster.latancy: unknown key; did you mean latency? Known: preset, devices, bandwidth, latency, "
       "memory, flops, price");
   EXPECT_EQ(refusal("cluster: uniform", {{"clutser.latency", "4us"}}),
-            "--set clutser.latency: clutser: unknown key; did you mean cluster? Known: model, cluster, "
+            "--set clutser.latency: clutser: unknown key; did you mean cluster? Known: model, cluster, host, "
             "parallel, schedule, "
             "partition, training");
   EXPECT_EQ(refusal("cluster: uniform", {{"training.iterations", "none"}}),
