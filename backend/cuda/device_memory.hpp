@@ -56,4 +56,8 @@ class PinnedMoments {
   std::uint64_t* moments_ = nullptr;
 };
 
+/// Of moments that are starts and ends by number: where they lie.
+inline std::size_t start_slot(std::int32_t number) { return 2 * static_cast<std::size_t>(number); }
+inline std::size_t end_slot(std::int32_t number) { return start_slot(number) + 1; }
+
 }  // namespace penstock

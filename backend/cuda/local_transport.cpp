@@ -44,11 +44,6 @@
 namespace penstock {
 namespace {
 
-std::size_t start_slot(std::int32_t message) { return 2 * index(message); }
-std::size_t end_slot(std::int32_t message) { return 2 * index(message) + 1; }
-
-constexpr std::chrono::seconds kUntilEnded(30);
-
 Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
 
 std::uint64_t on_device(Ns time, double scale) {
@@ -155,7 +150,7 @@ void CudaLocalTransport::prepare(std::int32_t message) {
 }
 
 CudaLocalTransport::~CudaLocalTransport() {
-  const auto until = std::chrono::steady_clock::now() + kUntilEnded;
+  const auto until = std::chrono::steady_clock::now() + kUntilGivenUp;
   const auto limits = [&] {
     return WaitLimits{.stopped = {}, .deadline = until - std::chrono::steady_clock::now()};
   };

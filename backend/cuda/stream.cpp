@@ -22,7 +22,6 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(2);
-constexpr std::chrono::seconds kUntilEnded(30);
 
 std::atomic<bool> given_up = false;
 
@@ -59,7 +58,7 @@ void end_or_give_up(const StreamView& stream) {
   if (devices_are_given_up()) return;
   try {
     use_device(stream.device);
-    wait_for(stream, {.stopped = {}, .deadline = kUntilEnded});
+    wait_for(stream, {.stopped = {}, .deadline = kUntilGivenUp});
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the run has said why
   }
 }

@@ -84,8 +84,11 @@ void watch(const CudaEvent& event, const WaitLimits& limits);
 /// As wait_for(), for all that `stream` has been given so far.
 void wait_for(const StreamView& stream, const WaitLimits& limits);
 
-/// Waits until all that the stream has been given has ended or failed, 30 s at the most. For the end of a run
-/// that has failed: throws nothing.
+/// How long what a device was given may take to end once a run has ended or failed.
+inline constexpr std::chrono::seconds kUntilGivenUp(30);
+
+/// Waits until all that the stream has been given has ended or failed, kUntilGivenUp at the most. For the end
+/// of a run that has failed: throws nothing.
 void end_or_give_up(const StreamView& stream);
 
 /// A wait has ended before what it waited for: no memory that kernels may still use is freed by this process

@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
@@ -40,9 +41,6 @@ std::vector<CudaEvent> new_events(std::int32_t device, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) events.emplace_back(device);
   return events;
 }
-
-std::size_t start_slot(std::int32_t number) { return 2 * index(number); }
-std::size_t end_slot(std::int32_t number) { return 2 * index(number) + 1; }
 
 }  // namespace
 

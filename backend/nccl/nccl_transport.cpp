@@ -41,9 +41,6 @@
 namespace penstock {
 namespace {
 
-std::size_t start_slot(std::int32_t message) { return 2 * index(message); }
-std::size_t end_slot(std::int32_t message) { return 2 * index(message) + 1; }
-
 struct NumberType {
   ncclDataType_t type = ncclInt8;
   std::size_t bytes = 1;

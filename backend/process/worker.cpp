@@ -39,6 +39,7 @@
 #include "backend/process/worker_connections.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/program_times.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/digest.hpp"
 #include "schedules/ir/index.hpp"
 

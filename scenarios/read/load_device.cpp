@@ -26,6 +26,7 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/product_table.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"

@@ -15,6 +15,7 @@
 #include <limits>
 #include <vector>
 
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/search/order_rules.hpp"

@@ -23,7 +23,6 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/csv_table.hpp"
-#include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"

@@ -23,6 +23,7 @@
 #include "schedules/ir/action.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/runs/streamed_run.hpp"
 
 namespace penstock {
 namespace {
@@ -31,7 +32,6 @@ constexpr double kStoredBytes = 280;
 constexpr double kEventBytes = 600;
 constexpr double kTimelineBytes = 400;
 constexpr double kAnyMachinesBytes = 1 << 26;
-constexpr double kMostGenerated = 1LL << 40;  // what is longer is refused as a shape
 
 /// Of this process, from the first number of /proc/self/statm.
 std::optional<Bytes> addresses_in_use() {

@@ -46,7 +46,6 @@ namespace {
 constexpr double kMostStored = 1 << 24;  // without a need
 constexpr double kMostOnTimeline = 1 << 27;
 constexpr double kMostNumbered = 1 << 29;  // by any engine that stores them
-constexpr double kMostGenerated = 1LL << 40;
 
 std::vector<LinkTraffic> link_traffic(const StreamedRun& run, const Cluster& cluster) {
   std::map<LinkNumber, Bytes> bytes_of_link;

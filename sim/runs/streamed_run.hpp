@@ -11,6 +11,9 @@
 
 namespace penstock {
 
+/// Compute actions: what is longer is refused as a shape.
+inline constexpr double kMostGenerated = 1LL << 40;
+
 /// True where a run without a timeline is better streamed than stored: beyond 2^24 compute actions, which
 /// take about 10 GB stored.
 bool is_long(const Scenario& scenario);
