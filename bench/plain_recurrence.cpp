@@ -27,7 +27,7 @@ namespace {
 
 using Matrix = std::vector<std::vector<LevelPlan>>;
 
-constexpr LevelPlan kNone = {.period_ns = std::numeric_limits<double>::infinity(), .ring_bytes = 0};
+constexpr LevelPlan kNoPlan = {.period_ns = std::numeric_limits<double>::infinity(), .ring_bytes = 0};
 
 bool is_better(const LevelPlan& a, const LevelPlan& b) {
   return a.period_ns < b.period_ns || (a.period_ns == b.period_ns && a.ring_bytes < b.ring_bytes);
@@ -59,7 +59,8 @@ class Recurrence {
   /// A(i, j, all components) of the level, by j.
   std::vector<LevelPlan> plans_from(std::size_t i, const BandwidthLevel& level) const {
     const bool straight = options_.form == PlanForm::straight;
-    Matrix a(static_cast<std::size_t>(level.components) + 1, std::vector<LevelPlan>(downsets_.size(), kNone));
+    Matrix a(static_cast<std::size_t>(level.components) + 1,
+             std::vector<LevelPlan>(downsets_.size(), kNoPlan));
     for (std::size_t m = 1; m < a.size(); ++m) {
       for (std::size_t j = i + 1; j < downsets_.size(); ++j) {
         if (m == 1 || !straight) a[m][j] = stage(i, j, m, level, d_);
@@ -79,7 +80,7 @@ class Recurrence {
   }
 
  private:
-  Matrix none() const { return {downsets_.size(), std::vector<LevelPlan>(downsets_.size(), kNone)}; }
+  Matrix none() const { return {downsets_.size(), std::vector<LevelPlan>(downsets_.size(), kNoPlan)}; }
 
   double weights(std::size_t i, std::size_t j) const {
     return static_cast<double>(downsets_[j].weights - downsets_[i].weights);
@@ -101,7 +102,7 @@ class Recurrence {
                                       2 * (replicas - 1) * t.ring_bytes / (b * replicas * replicas)),
                 .ring_bytes = t.ring_bytes / replicas};
     }
-    return kNone;
+    return kNoPlan;
   }
 
   double cuts_ns(std::size_t k, std::size_t j, std::size_t r, const BandwidthLevel& level) const {

@@ -1,6 +1,6 @@
 #pragma once
 // What one rank holds while it is followed in order of its list, and the peaks of that: the rule of
-// report/timeline/holdings.hpp for a walk that stores nothing. Used by rank_account.hpp.
+// report/timeline/holdings.hpp for a walk that stores nothing. Used by rank_ledger.hpp.
 
 #include <algorithm>
 #include <array>

@@ -92,7 +92,7 @@ class HeldStages {
   std::vector<std::vector<HeldStage>> stages_;  // by stage and replica
 };
 
-/// The F of a rank behind the actions that run now, for RankAccount: versions do not fall from one of a stage
+/// The F of a rank behind the actions that run now, for RankLedger: versions do not fall from one of a stage
 /// to the next.
 struct LaterForwards {
   const Program& program;

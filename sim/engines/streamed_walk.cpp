@@ -39,7 +39,7 @@
 #include "sim/engines/held_amounts.hpp"
 #include "sim/engines/kept_state.hpp"
 #include "sim/engines/messages_in_flight.hpp"
-#include "sim/engines/rank_account.hpp"
+#include "sim/engines/rank_ledger.hpp"
 #include "sim/engines/repeat.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/engines/stream_state.hpp"
@@ -359,7 +359,7 @@ class StreamedWalk {
 
   RankReport report(std::int32_t rank, Ns makespan_ns) {
     const RankState& here = ranks_[index(rank)];
-    RankAccount& account = accounts_[index(rank)];
+    RankLedger& account = accounts_[index(rank)];
     account.held().settle(kNever);
     return {.rank = rank,
             .device = {},
@@ -410,7 +410,7 @@ class StreamedWalk {
   CollectiveRings rings_;
   std::vector<std::array<Ns, kKindCount>> durations_;  // by stage and kind
   std::vector<RankState> ranks_;
-  std::vector<RankAccount> accounts_;  // by rank
+  std::vector<RankLedger> accounts_;  // by rank
   HeldStages held_stages_;
   Gathering gathering_;
   Ns last_end_ns_ = 0;             // of messages and collectives

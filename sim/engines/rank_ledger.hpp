@@ -60,10 +60,10 @@ class LiveVersions {
   std::deque<std::int32_t> open_{0};  // by version, from the oldest to the newest
 };
 
-class RankAccount {
+class RankLedger {
  public:
   /// Of a rank that holds these stages. The costs must outlive the account.
-  RankAccount(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order);
+  RankLedger(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order);
 
   /// `later` knows the F that follow in the rank's list, behind the actions that run now:
   ///   next_has(stage, version)   whether the next one of a stage runs with that version

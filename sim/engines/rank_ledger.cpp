@@ -8,7 +8,7 @@
 // When something was charged matters only for what is released at that very instant, so only what was charged
 // at the latest instant is remembered.
 
-#include "sim/engines/rank_account.hpp"
+#include "sim/engines/rank_ledger.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +31,7 @@ void LiveVersions::drop(std::int32_t version) {
   }
 }
 
-RankAccount::RankAccount(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order)
+RankLedger::RankLedger(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order)
     : costs_(costs), order_(order), held_(kLive + 1 + stages.size(), order) {
   for (const std::int32_t stage : stages) {
     const StageCost& cost = costs.stages[static_cast<std::size_t>(stage)];
@@ -44,23 +44,23 @@ RankAccount::RankAccount(const std::vector<std::int32_t>& stages, const CostTabl
   }
 }
 
-RankAccount::StageAccount& RankAccount::account_of(std::int32_t stage) {
+RankLedger::StageAccount& RankLedger::account_of(std::int32_t stage) {
   return *std::ranges::find(stages_, stage, &StageAccount::stage);
 }
 
-Charged RankAccount::charged(const Fresh& what, Ns now_ns) const {
+Charged RankLedger::charged(const Fresh& what, Ns now_ns) const {
   const bool is_fresh = now_ns == instant_ns_ && std::ranges::find(fresh_, what) != fresh_.end();
   return is_fresh ? Charged::at_this_instant : Charged::earlier;
 }
 
-void RankAccount::note_fresh(const Fresh& what, Ns now_ns) {
+void RankLedger::note_fresh(const Fresh& what, Ns now_ns) {
   if (order_ == TellingOrder::in_order) return;
   if (now_ns != instant_ns_) fresh_.clear();
   instant_ns_ = now_ns;
   fresh_.push_back(what);
 }
 
-void RankAccount::start(StageAccount& stage, const PlacedAction& placed) {
+void RankLedger::start(StageAccount& stage, const PlacedAction& placed) {
   const Action& action = placed.action;
   held_.charge(kind_of(MemoryCategory::transient), cost(action).transient, placed.start_ns, placed.position,
                action);
@@ -68,12 +68,12 @@ void RankAccount::start(StageAccount& stage, const PlacedAction& placed) {
   if (makes_weight_gradient(action.kind)) open_gradients(stage, placed);
 }
 
-void RankAccount::release_transient(const PlacedAction& placed) {
+void RankLedger::release_transient(const PlacedAction& placed) {
   held_.release_own(kind_of(MemoryCategory::transient), cost(placed.action).transient, placed.end_ns,
                     placed.position, charged_at(placed.start_ns, placed.end_ns));
 }
 
-void RankAccount::forward(const PlacedAction& placed) {
+void RankLedger::forward(const PlacedAction& placed) {
   const Action& action = placed.action;
   held_.charge(kind_of(MemoryCategory::activations), cost(action).kept, placed.start_ns, placed.position,
                action);
@@ -81,7 +81,7 @@ void RankAccount::forward(const PlacedAction& placed) {
   note_fresh({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.start_ns);
 }
 
-void RankAccount::release_activations(const PlacedAction& placed) {
+void RankLedger::release_activations(const PlacedAction& placed) {
   const Action& action = placed.action;
   const Charged since =
       charged({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.end_ns);
@@ -90,7 +90,7 @@ void RankAccount::release_activations(const PlacedAction& placed) {
   if (makes_weight_gradient(action.kind)) held_.release(kLive, 1, placed.end_ns, placed.position, since);
 }
 
-void RankAccount::open_gradients(StageAccount& stage, const PlacedAction& placed) {
+void RankLedger::open_gradients(StageAccount& stage, const PlacedAction& placed) {
   if (stage.gradients_held) return;
   stage.gradients_held = true;
   stage.gradients_since_ns = placed.start_ns;
@@ -98,14 +98,14 @@ void RankAccount::open_gradients(StageAccount& stage, const PlacedAction& placed
                placed.position, placed.action);
 }
 
-void RankAccount::close_gradients(StageAccount& stage, const PlacedAction& placed) {
+void RankLedger::close_gradients(StageAccount& stage, const PlacedAction& placed) {
   if (!stage.gradients_held) return;
   stage.gradients_held = false;
   held_.release(kind_of(MemoryCategory::gradients), cost(placed.action).gradients, placed.end_ns,
                 placed.position, charged_at(stage.gradients_since_ns, placed.end_ns));
 }
 
-void RankAccount::drop_old_version(StageAccount& stage, const PlacedAction& placed) {
+void RankLedger::drop_old_version(StageAccount& stage, const PlacedAction& placed) {
   const std::int32_t version = placed.action.weight_version;
   // Replaced and made at one instant only where STEPs follow one another at no time.
   const Charged replaced =
@@ -119,7 +119,7 @@ void RankAccount::drop_old_version(StageAccount& stage, const PlacedAction& plac
   stage.versions.drop(version);
 }
 
-void RankAccount::replace_version(StageAccount& stage, const PlacedAction& placed, bool is_used_later) {
+void RankLedger::replace_version(StageAccount& stage, const PlacedAction& placed, bool is_used_later) {
   const std::int32_t version = stage.versions.newest();
   const std::size_t old_versions = kind_of(MemoryCategory::weight_versions);
   const Fresh made{.kind = stage.versions_kind, .stage = stage.stage, .number = version};
@@ -136,23 +136,23 @@ void RankAccount::replace_version(StageAccount& stage, const PlacedAction& place
   note_fresh({.kind = stage.versions_kind, .stage = stage.stage, .number = version + 1}, placed.end_ns);
 }
 
-void RankAccount::send(const Action& action, Bytes bytes, Ns produced_ns, Ns arrival_ns,
-                       std::int64_t position) {
+void RankLedger::send(const Action& action, Bytes bytes, Ns produced_ns, Ns arrival_ns,
+                      std::int64_t position) {
   const std::size_t kind = kind_of(MemoryCategory::send_buffers);
   held_.charge(kind, bytes, produced_ns, position, action);
   held_.release_own(kind, bytes, arrival_ns, position, charged_at(produced_ns, arrival_ns));
 }
 
-void RankAccount::receive(const Action& action, Bytes bytes, Ns start_ns, std::int64_t position) {
+void RankLedger::receive(const Action& action, Bytes bytes, Ns start_ns, std::int64_t position) {
   held_.charge(kind_of(MemoryCategory::receive_buffers), bytes, start_ns, position, action);
 }
 
-void RankAccount::received(const PlacedAction& consumer, Bytes bytes, Ns start_ns) {
+void RankLedger::received(const PlacedAction& consumer, Bytes bytes, Ns start_ns) {
   held_.release(kind_of(MemoryCategory::receive_buffers), bytes, consumer.end_ns, consumer.position,
                 charged_at(start_ns, consumer.end_ns));
 }
 
-std::int32_t RankAccount::peak_weight_versions() const {
+std::int32_t RankLedger::peak_weight_versions() const {
   std::int64_t most = 1;
   for (const StageAccount& stage : stages_) most = std::max(most, held_.peak(stage.versions_kind));
   return static_cast<std::int32_t>(most);
