@@ -23,7 +23,6 @@
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/product_table.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load_fitted.hpp"
 #include "sim/measured/fit_iterations.hpp"
@@ -65,10 +64,9 @@ tl::expected<KernelsOf, Failure> kernels_of(const std::vector<std::string>& prod
     const std::string file = one.substr(end + 1);
     const auto text = read_text_file(file, file);
     if (!text) return bad_input(text.error());
-    auto table = ProductTable::parse(*text);
-    if (!table) return bad_input(fmt::format("{}:{}", file, table.error()));
     auto tables = std::make_shared<KernelTables>(*built_in_kernels(*device));
-    tables->set_products(*std::move(table));
+    if (const auto read = tables->read_products(*text); !read)
+      return bad_input(fmt::format("{}:{}", file, read.error()));
     own[device->name] = std::move(tables);
   }
   return [own = std::move(own)](const DeviceType& device) {

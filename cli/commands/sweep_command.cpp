@@ -233,9 +233,8 @@ Sweep run_shared_points(const Scenario& scenario, SweepGrid grid, const ProcessG
 // ----------------------------------------------------------------------------------------------
 
 std::string interrupted_message(const SweepFlags& flags, const Sweep& swept) {
-  const bool is_part = !swept.notes.empty() && swept.notes.back().starts_with("interrupted");
-  if (!is_part) return "penstock: interrupted when all points were done";
-  const std::string& count = swept.notes.back();
+  if (!swept.interruption) return "penstock: interrupted when all points were done";
+  const std::string& count = *swept.interruption;
   return flags.resume.empty()
              ? fmt::format("penstock: {}; --resume FILE keeps them for the next time", count)
              : fmt::format("penstock: {}; the same command goes on from {}", count, flags.resume);

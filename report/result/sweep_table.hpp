@@ -65,6 +65,7 @@ struct Sweep {
   std::string title;
   std::vector<SweepRow> rows;  ///< of an interrupted sweep: those that were done
   std::vector<std::string> notes;
+  std::optional<std::string> interruption{};  ///< how far it came, where it was; among the notes, too
 
   friend bool operator==(const Sweep&, const Sweep&) = default;
 };

@@ -148,6 +148,10 @@ tl::expected<void, std::string> KernelTables::read_attention(std::string_view te
   return {};
 }
 
+tl::expected<void, std::string> KernelTables::read_products(std::string_view text) {
+  return ProductTable::parse(text).map([this](ProductTable&& products) { products_ = std::move(products); });
+}
+
 tl::expected<void, std::string> KernelTables::read_collectives(std::string_view text) {
   static constexpr std::array<std::string_view, 5> kColumns = {"op_name", "nccl_dtype", "num_gpus",
                                                                "message_size", "latency"};

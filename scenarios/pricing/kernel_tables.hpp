@@ -52,7 +52,7 @@ class KernelTables {
   /// whole tensor and milliseconds; those of half count.
   tl::expected<void, std::string> read_collectives(std::string_view text);
   /// A machine's own products (ProductTable::parse), which come before all others where their shape is there.
-  void set_products(ProductTable products) { products_ = std::move(products); }
+  tl::expected<void, std::string> read_products(std::string_view text);
   /// The compact model's constants {"GPU/dtype": [e, kk, s, bw, t0, tail, q]} of one GPU.
   void set_gemm_model(GemmPrecision precision, const GemmConstants& constants);
 

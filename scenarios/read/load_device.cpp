@@ -26,7 +26,6 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
-#include "scenarios/pricing/product_table.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
@@ -144,10 +143,7 @@ std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, c
   read_kernel_table(reader, "attention", [&](std::string_view text) { return tables->read_attention(text); });
   read_kernel_table(reader, "collectives",
                     [&](std::string_view text) { return tables->read_collectives(text); });
-  read_kernel_table(reader, "products", [&](std::string_view text) {
-    return ProductTable::parse(text).map(
-        [&](ProductTable&& products) { tables->set_products(std::move(products)); });
-  });
+  read_kernel_table(reader, "products", [&](std::string_view text) { return tables->read_products(text); });
   return tables;
 }
 

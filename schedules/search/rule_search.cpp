@@ -29,26 +29,14 @@ std::int32_t part_of(const OrderCosts& costs) {
   return std::min(costs.microbatches, enough);
 }
 
-std::vector<Ns> busy_of_ranks(const OrderCosts& costs) {
-  std::vector<Ns> busy(costs.memory_limit.size(), 0);
-  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
-    const StageCost& cost = costs.stages[stage];
-    busy[index(costs.rank_of[stage])] +=
-        costs.microbatches * (cost.forward_ns + cost.backward_input_ns + cost.backward_weight_ns);
-  }
-  return busy;
-}
-
 double units_of(const OrderCosts& costs) {
-  std::vector<double> kept(costs.memory_limit.size(), 0);
-  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
-    kept[index(costs.rank_of[stage])] += static_cast<double>(costs.stages[stage].kept);
-  }
-  const double chunks = static_cast<double>(costs.stages.size()) / static_cast<double>(kept.size());
+  const std::vector<MicrobatchShare> shares = microbatch_shares(costs);
+  const double chunks = static_cast<double>(costs.stages.size()) / static_cast<double>(shares.size());
   double units = 1e6;
-  for (std::size_t rank = 0; rank < kept.size(); ++rank) {
-    if (kept[rank] > 0)
-      units = std::min(units, chunks * static_cast<double>(costs.memory_limit[rank]) / kept[rank]);
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    if (shares[rank].kept == 0) continue;
+    const auto limit = static_cast<double>(costs.memory_limit[rank]);
+    units = std::min(units, chunks * limit / static_cast<double>(shares[rank].kept));
   }
   return units;
 }
@@ -59,7 +47,7 @@ RuleSearch::RuleSearch(const OrderCosts& costs, Objective objective, std::uint64
     : scale_{.ranks = static_cast<std::int32_t>(costs.memory_limit.size()),
              .chunks = static_cast<std::int32_t>(costs.stages.size() / costs.memory_limit.size()),
              .units = units_of(costs)},
-      busiest_(std::ranges::max(busy_of_ranks(costs))),
+      busiest_(busiest_work_ns(costs)),
       bound_(bound),
       draws_(seed),
       whole_(costs, objective, costs.microbatches),

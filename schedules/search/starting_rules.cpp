@@ -40,19 +40,13 @@ struct Fitting {
 Fitting fitting_of(const OrderCosts& costs) {
   Fitting fitting{.ranks = costs.memory_limit.size()};
   fitting.chunks = static_cast<std::int32_t>(costs.stages.size() / fitting.ranks);
-  std::vector<double> kept(fitting.ranks, 0);
-  std::vector<double> work(fitting.ranks, 0);
-  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
-    const StageCost& cost = costs.stages[stage];
-    kept[index(costs.rank_of[stage])] += static_cast<double>(cost.kept);
-    work[index(costs.rank_of[stage])] +=
-        static_cast<double>(cost.forward_ns + cost.backward_input_ns + cost.backward_weight_ns);
-  }
-  fitting.microbatch = std::ranges::max(work);
+  const std::vector<MicrobatchShare> shares = microbatch_shares(costs);
   fitting.limit = std::numeric_limits<double>::max();
   for (std::size_t rank = 0; rank < fitting.ranks; ++rank) {
-    if (kept[rank] == 0) continue;
-    const double microbatches = static_cast<double>(costs.memory_limit[rank]) / kept[rank];
+    fitting.microbatch = std::max(fitting.microbatch, static_cast<double>(shares[rank].work_ns));
+    if (shares[rank].kept == 0) continue;
+    const double microbatches =
+        static_cast<double>(costs.memory_limit[rank]) / static_cast<double>(shares[rank].kept);
     fitting.limit = std::min(fitting.limit, microbatches / static_cast<double>(fitting.ranks));
   }
   return fitting;
@@ -73,14 +67,10 @@ OrderRules fitted(OrderRules rules, const Fitting& fitting) {
   return rules;
 }
 
-Ns work_of_busiest(const OrderCosts& costs) {
-  return static_cast<Ns>(fitting_of(costs).microbatch) * costs.microbatches;
-}
-
 }  // namespace
 
 std::vector<OrderRules> rules_aimed_at(Ns bound, const OrderCosts& costs) {
-  const auto pause = static_cast<double>(bound - work_of_busiest(costs));
+  const auto pause = static_cast<double>(bound - busiest_work_ns(costs));
   std::vector<OrderRules> starts;
   if (pause <= 0) return starts;
   for (const double part : {0.8, 1.0, 0.9, 0.7, 0.5, 1.1}) {

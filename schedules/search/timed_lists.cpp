@@ -109,6 +109,22 @@ tl::expected<OrderCosts, std::string> order_costs(const Shape& shape, const Prog
   return costs;
 }
 
+std::vector<MicrobatchShare> microbatch_shares(const OrderCosts& costs) {
+  std::vector<MicrobatchShare> shares(costs.memory_limit.size());
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const StageCost& cost = costs.stages[stage];
+    MicrobatchShare& share = shares[index(costs.rank_of[stage])];
+    share.work_ns += cost.forward_ns + cost.backward_input_ns + cost.backward_weight_ns;
+    share.kept += cost.kept;
+  }
+  return shares;
+}
+
+Ns busiest_work_ns(const OrderCosts& costs) {
+  return costs.microbatches *
+         std::ranges::max(microbatch_shares(costs), {}, &MicrobatchShare::work_ns).work_ns;
+}
+
 OrderCosts counting_activations(OrderCosts costs, std::vector<Bytes> activations) {
   for (StageCost& cost : costs.stages) {
     cost.kept = 1;

@@ -36,6 +36,16 @@ tl::expected<OrderCosts, std::string> order_costs(const Shape& shape, const Prog
 /// The same with memory counted in activations, all alike and held from F to the end of B or W.
 OrderCosts counting_activations(OrderCosts costs, std::vector<Bytes> activations);
 
+/// What one microbatch is to a rank: its stages' work on it, and what they keep of it.
+struct MicrobatchShare {
+  Ns work_ns = 0;
+  Bytes kept = 0;
+};
+/// By rank.
+std::vector<MicrobatchShare> microbatch_shares(const OrderCosts& costs);
+/// Work on all microbatches of the rank that has most.
+Ns busiest_work_ns(const OrderCosts& costs);
+
 /// The lists of all ranks. Requires one sender a stage edge and microbatches in ascending order for each
 /// kind of action of a stage.
 class TimedLists {

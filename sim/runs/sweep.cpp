@@ -321,8 +321,9 @@ Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   }
   if (const auto note = virtual_stages_note(scenario, swept.rows)) swept.notes.push_back(*note);
   if (swept.rows.size() < points.size()) {
-    swept.notes.push_back(
-        fmt::format("interrupted: {} of {} points are done", swept.rows.size(), points.size()));
+    swept.interruption =
+        fmt::format("interrupted: {} of {} points are done", swept.rows.size(), points.size());
+    swept.notes.push_back(*swept.interruption);
   }
   return swept;
 }

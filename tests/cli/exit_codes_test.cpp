@@ -21,6 +21,7 @@
 #include "cli/outcome.hpp"
 #include "cli/program_main.hpp"
 #include "tests/cli/transcript.hpp"
+#include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 
 namespace penstock {
@@ -30,17 +31,7 @@ namespace fs = std::filesystem;
 
 class ExitCodes : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "penstock-exit-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
-  void write(const std::string& file, const std::string& text) const {
-    std::ofstream(directory_ / file) << text;
-  }
-  std::string outcome(const std::string& command) const { return outcome_of(command, directory_); }
+  std::string outcome(const std::string& command) const { return outcome_of(command, folder_.path()); }
   /// The status that the command ends with, as its transcript shows it.
   void expect(ExitCode code, const std::string& command) const {
     const std::string printed = outcome(command);
@@ -49,7 +40,7 @@ class ExitCodes : public testing::Test {
     EXPECT_EQ(failed ? std::stoi(found[1]) : 0, static_cast<int>(code)) << "$ " << command << "\n" << printed;
   }
 
-  fs::path directory_;
+  ScratchFolder folder_;
 };
 
 const std::string kRun = "penstock run --schedule 1f1b --pp-size 2 --num-microbatches 4 --repeats 1 ";
@@ -73,9 +64,9 @@ TEST_F(ExitCodes, TheReadmeListsThemAllAndNoOther) {
 TEST_F(ExitCodes, ZeroIsOk) { expect(ExitCode::ok, kRun); }
 
 TEST_F(ExitCodes, OneIsACheckThatFailed) {
-  write("hangs.psched",
-        "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
-        "rank 0: 0F0 0F1 0SEND_F0 0SEND_F1\nrank 1: 1RECV_F1 1RECV_F0 1F1 1F0\n");
+  folder_.write("hangs.psched",
+                "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
+                "rank 0: 0F0 0F1 0SEND_F0 0SEND_F1\nrank 1: 1RECV_F1 1RECV_F0 1F1 1F0\n");
   expect(ExitCode::check_failed, "penstock check hangs.psched --channel rank");
 }
 
@@ -97,9 +88,10 @@ TEST_F(ExitCodes, AShapeThatMemoryCannotHoldIsBadInputBeforeItIsStored) {
 }
 
 TEST_F(ExitCodes, ANumberInJsonThatNoDoubleHoldsIsBadInput) {
-  write("huge.json", R"({"schema_version": 1, "makespan_ns": 1e999, "entries": [1e999]})");
-  write("model.json", R"({"model_type": "llama", "hidden_size": 1e999})");
-  write("scenario.json", R"({"model": {"stages": {"forward": 1e999}}, "schedule": {"name": "1f1b"}})");
+  folder_.write("huge.json", R"({"schema_version": 1, "makespan_ns": 1e999, "entries": [1e999]})");
+  folder_.write("model.json", R"({"model_type": "llama", "hidden_size": 1e999})");
+  folder_.write("scenario.json",
+                R"({"model": {"stages": {"forward": 1e999}}, "schedule": {"name": "1f1b"}})");
   expect(ExitCode::bad_input, "penstock compare huge.json huge.json");
   expect(ExitCode::bad_input, "penstock check --baseline huge.json");
   expect(ExitCode::bad_input, "penstock model model.json --sequence 8");

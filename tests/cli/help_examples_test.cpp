@@ -1,7 +1,5 @@
 // The examples that --help shows work as they stand, in the source directory.
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -11,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/transcript.hpp"
+#include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 
 namespace penstock {
@@ -21,16 +20,13 @@ namespace fs = std::filesystem;
 /// A folder in which the ready-made scenarios are found and files may be written.
 class HelpExamples : public testing::TestWithParam<const char*> {
  protected:
-  HelpExamples() : folder_(fs::temp_directory_path() / ("penstock-examples-" + std::to_string(::getpid()))) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    fs::create_directory_symlink(fs::path(source_path()) / "scenarios", folder_ / "scenarios");
+  HelpExamples() {
+    fs::create_directory_symlink(fs::path(source_path()) / "scenarios", folder_.path() / "scenarios");
   }
-  ~HelpExamples() override { fs::remove_all(folder_); }
 
   /// The lines under "Examples:", up to a pipe into another program.
   std::vector<std::string> examples() const {
-    std::istringstream help(outcome_of(std::string("penstock ") + GetParam() + " --help", folder_));
+    std::istringstream help(outcome_of(std::string("penstock ") + GetParam() + " --help", folder_.path()));
     std::vector<std::string> commands;
     bool inside = false;
     for (std::string line; std::getline(help, line);) {
@@ -40,14 +36,15 @@ class HelpExamples : public testing::TestWithParam<const char*> {
     return commands;
   }
 
-  fs::path folder_;
+  ScratchFolder folder_;
 };
 
 TEST_P(HelpExamples, AllWork) {
   const std::vector<std::string> commands = examples();
   EXPECT_FALSE(commands.empty());
   for (const std::string& command : commands) {
-    EXPECT_THAT(outcome_of(command, folder_), testing::Not(testing::HasSubstr("[exit"))) << "$ " << command;
+    EXPECT_THAT(outcome_of(command, folder_.path()), testing::Not(testing::HasSubstr("[exit")))
+        << "$ " << command;
   }
 }
 

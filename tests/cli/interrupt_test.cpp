@@ -18,6 +18,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 
 namespace penstock {
@@ -45,17 +46,11 @@ bool comes_true(const Condition& condition) {
 /// `penstock` with arguments, its output in files of a directory of its own.
 class Interrupted : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "penstock-interrupt-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
   void TearDown() override {
     if (process_ > 0) {
       kill(process_, SIGKILL);
       waitpid(process_, nullptr, 0);
     }
-    fs::remove_all(directory_);
   }
 
   void start(const std::vector<std::string>& arguments) {
@@ -68,7 +63,7 @@ class Interrupted : public testing::Test {
     std::vector<std::string> copies = arguments;
     for (std::string& word : copies) words.push_back(word.data());
     words.push_back(nullptr);
-    if (chdir(directory_.c_str()) != 0) _exit(1);
+    if (chdir(folder_.path().c_str()) != 0) _exit(1);
     dup2(open("out", O_WRONLY | O_CREAT, 0666), STDOUT_FILENO);
     dup2(open("err", O_WRONLY | O_CREAT, 0666), STDERR_FILENO);
     execv(program.c_str(), words.data());
@@ -89,15 +84,15 @@ class Interrupted : public testing::Test {
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   }
 
-  std::string text(const std::string& file) const { return content_of(directory_ / file); }
+  std::string text(const std::string& file) const { return content_of(folder_.path() / file); }
   std::vector<std::string> files() const {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(directory_)) names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(folder_.path())) names.push_back(entry.path().filename());
     std::ranges::sort(names);
     return names;
   }
 
-  fs::path directory_;
+  ScratchFolder folder_;
   pid_t process_ = 0;
 };
 

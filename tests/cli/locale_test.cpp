@@ -19,6 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/command_line.hpp"
+#include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 
 namespace penstock {
@@ -35,16 +36,9 @@ class GermanNumbers : public std::numpunct<char> {
 
 class Locales : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "penstock-locale-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   /// What the command prints in a process that has first done `prepare`.
   std::string said(const std::vector<std::string>& command, const std::function<void()>& prepare) const {
-    const fs::path file = directory_ / "said";
+    const fs::path file = folder_.path() / "said";
     const pid_t child = fork();
     if (child == 0) {
       prepare();
@@ -80,7 +74,7 @@ class Locales : public testing::Test {
     }
   }
 
-  fs::path directory_;
+  ScratchFolder folder_;
 };
 
 TEST_F(Locales, StreamsOfAGermanProgramChangeNothing) {
@@ -88,10 +82,10 @@ TEST_F(Locales, StreamsOfAGermanProgramChangeNothing) {
 }
 
 TEST_F(Locales, CsOwnFunctionsInAGermanProgramChangeNothing) {
-  const std::string made = (directory_ / "de_DE.UTF-8").string();
+  const std::string made = (folder_.path() / "de_DE.UTF-8").string();
   // Not without warnings on every system; whether it can be used is what counts.
   static_cast<void>(std::system(("localedef -i de_DE -f UTF-8 " + made + " > /dev/null 2>&1").c_str()));
-  ASSERT_EQ(setenv("LOCPATH", directory_.c_str(), 1), 0);
+  ASSERT_EQ(setenv("LOCPATH", folder_.path().c_str(), 1), 0);
   const bool there = std::setlocale(LC_ALL, "de_DE.UTF-8") != nullptr;
   std::array<char, 8> half{};
   static_cast<void>(std::snprintf(half.data(), half.size(), "%.1f", 0.5));

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/scratch_folder.hpp"
+
 namespace penstock {
 namespace {
 
@@ -72,10 +74,9 @@ std::string to_text(const std::vector<TranscriptStep>& steps) {
 }
 
 std::string outcome_of(const std::string& command, const fs::path& directory) {
-  const fs::path scratch = fs::temp_directory_path() / ("penstock-transcript-" + std::to_string(::getpid()));
-  fs::create_directories(scratch);
-  const fs::path script = scratch / "command.sh";
-  std::ofstream(script) << command << '\n';
+  const ScratchFolder folder;
+  const fs::path& scratch = folder.path();
+  const fs::path script = folder.write("command.sh", command + '\n');
   const fs::path bin = fs::path(PENSTOCK_EXECUTABLE).parent_path();
   const std::string line = "cd '" + directory.string() + "' && env -i PATH='" + bin.string() +
                            "':/usr/bin:/bin LC_ALL=C.UTF-8 TZ=UTC TMPDIR='" + scratch.string() + "' sh '" +
@@ -85,7 +86,6 @@ std::string outcome_of(const std::string& command, const fs::path& directory) {
   std::string outcome = marked(content_of(scratch / "out"), "") + marked(content_of(scratch / "err"), "! ");
   outcome = replaced(std::move(outcome), scratch.string(), "$TMPDIR");
   if (status != 0) outcome += "[exit " + std::to_string(status) + "]\n";
-  fs::remove_all(scratch);
   return outcome;
 }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/transcript.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace penstock {
 namespace {
@@ -24,21 +25,11 @@ class WholeWay : public testing::Test {
   void SetUp() override {
     if (!fs::exists(fs::path(PENSTOCK_EXECUTABLE).parent_path() / "penstock-torch"))
       GTEST_SKIP() << "no penstock-torch: it was built without LibTorch";
-    std::string name = (fs::temp_directory_path() / "penstock-whole-way-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
   }
-  void TearDown() override {
-    if (!directory_.empty()) fs::remove_all(directory_);
-  }
-
-  void write(const std::string& file, const std::string& text) const {
-    std::ofstream(directory_ / file) << text;
-  }
-  json read(const std::string& file) const { return json::parse(std::ifstream(directory_ / file)); }
+  json read(const std::string& file) const { return json::parse(std::ifstream(folder_.path() / file)); }
   /// What the command prints, errors and exit code included.
   std::string run(const std::string& arguments) const {
-    return outcome_of("penstock " + arguments, directory_);
+    return outcome_of("penstock " + arguments, folder_.path());
   }
   void expect_good(const std::string& arguments) const {
     const std::string outcome = run(arguments);
@@ -49,10 +40,11 @@ class WholeWay : public testing::Test {
   void go(const std::string& network, const std::string& plan_flags) const {
     expect_good("profile " + network +
                 " --size width=4 --size image=12 --micro-batch-size 4 --repeats 5 -o graph.txt");
-    write("scenario.yaml", "model: {profile: graph.txt, batch: 4, network: {" + network +
-                               ": {width: 4, image: 12}}}\n"
-                               "cluster: {preset: uniform, devices: 3, bandwidth: 10 GB/s, latency: 2 us}\n"
-                               "training: {micro_batch_size: 4, optimizer: momentum}\n");
+    folder_.write("scenario.yaml",
+                  "model: {profile: graph.txt, batch: 4, network: {" + network +
+                      ": {width: 4, image: 12}}}\n"
+                      "cluster: {preset: uniform, devices: 3, bandwidth: 10 GB/s, latency: 2 us}\n"
+                      "training: {micro_batch_size: 4, optimizer: momentum}\n");
     expect_good("plan scenario.yaml " + plan_flags + " -o plan.yaml");
     expect_good("simulate plan.yaml --timeline -o predicted.json --quiet");
     expect_good("run plan.yaml --timeline --warmup 1 --repeats 1 -o measured.json --quiet");
@@ -66,7 +58,7 @@ class WholeWay : public testing::Test {
     for (const json& rank : measured["ranks"]) EXPECT_GT(rank["peak_bytes"].get<std::int64_t>(), 0);
   }
 
-  fs::path directory_;
+  ScratchFolder folder_;
 };
 
 TEST_F(WholeWay, OfAConvolutionalNetwork) { go("conv-net", ""); }
@@ -78,9 +70,9 @@ TEST_F(WholeWay, OfABranchingNetworkInAStraightPipeline) {
 
 TEST_F(WholeWay, EndsWhereTheScenarioIsNotOfTheNetwork) {
   expect_good("profile conv-net --size width=4 --size image=12 --repeats 1 -o graph.txt");
-  write("scenario.yaml",
-        "model: {profile: graph.txt, network: {conv-net: {blocks: 3}}, batch: 1}\n"
-        "schedule: {name: gpipe, stages: 1, microbatches: 1}\n");
+  folder_.write("scenario.yaml",
+                "model: {profile: graph.txt, network: {conv-net: {blocks: 3}}, batch: 1}\n"
+                "schedule: {name: gpipe, stages: 1, microbatches: 1}\n");
   EXPECT_EQ(run("run scenario.yaml"),
             "! penstock: scenario.yaml:1:38: model.network: the model has a layer \"Conv2d-6\", the "
             "network conv-net "

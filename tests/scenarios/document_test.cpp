@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <ios>
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "scenarios/read/override.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace penstock {
 namespace {
@@ -108,14 +108,13 @@ TEST(Document, MessagesLeaveOutAPathThatThePlaceNames) {
 }
 
 TEST(TextFile, SaysWhatKeepsItFromBeingRead) {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "penstock_text_file_test";
-  std::filesystem::create_directories(folder);
+  const ScratchFolder scratch;
+  const std::filesystem::path& folder = scratch.path();
   EXPECT_EQ(read_text_file(folder / "nowhere", "nowhere").error(), "nowhere: the file does not exist");
   EXPECT_EQ(read_text_file(folder, "folder").error(), "folder: expected a file, got a directory");
-  std::ofstream(folder / "some", std::ios::binary) << std::string("a\0b\r\n", 5);
+  scratch.write("some", std::string("a\0b\r\n", 5));
   EXPECT_EQ(read_text_file(folder / "some", "some"), std::string("a\0b\r\n", 5));
   EXPECT_EQ(read_text_file("/dev/zero", "zero").error(), "zero: the file is larger than 64 MiB");
-  std::filesystem::remove_all(folder);
 }
 
 Node changed(std::string_view text, const Override& change) {

@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <ios>
 #include <string>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "scenarios/read/huggingface_families.hpp"
 #include "scenarios/read/huggingface_keys.hpp"
 #include "scenarios/read/load_architecture.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace penstock {
 namespace {
@@ -32,13 +31,9 @@ std::string config_with(const std::string& keys) {
 }
 
 tl::expected<ArchitecturePart, std::string> load(const std::string& text, ArchitectureRequest request = {}) {
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / fmt::format("penstock-config-{}.json", ::getpid());
-  std::ofstream(file, std::ios::binary) << text;
-  request.config = file.string();
-  auto part = load_architecture(request);
-  std::filesystem::remove(file);
-  return part;
+  const ScratchFolder folder;
+  request.config = folder.write("config.json", text).string();
+  return load_architecture(request);
 }
 
 Architecture model_of(const std::string& keys) {

@@ -61,7 +61,7 @@ TEST(OwnProducts, TakeNoFactorAndHoldTheirAddition) {
   TermWriter bursts(work, tables);
   bursts.gemm("qkv", kForward);
   EXPECT_EQ(bursts.take().size(), 2);  // the product, and the addition to the sum over microbatches
-  tables.set_products(ProductTable::parse(kTable).value());
+  ASSERT_TRUE(tables.read_products(kTable));
   TermWriter own(work, tables);
   own.gemm("qkv", kForward);
   const std::vector<Term> terms = own.take();

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -14,6 +13,7 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace penstock {
 namespace {
@@ -22,17 +22,11 @@ namespace fs = std::filesystem;
 
 class ProgramFile : public testing::Test {
  protected:
-  ProgramFile() : folder_(fs::temp_directory_path() / ("penstock-programs-" + std::to_string(::getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~ProgramFile() override { fs::remove_all(folder_); }
-
   fs::path written(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return folder_ / name;
+    return folder_.write(name, text);
   }
 
-  fs::path folder_;
+  ScratchFolder folder_;
 };
 
 Program loaded(const fs::path& file, const std::vector<Override>& overrides = {}) {

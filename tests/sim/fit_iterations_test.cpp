@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -20,6 +18,7 @@
 #include "sim/measured/least_squares.hpp"
 #include "sim/measured/measured_iterations.hpp"
 #include "sim/runs/simulate.hpp"
+#include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 
 namespace penstock {
@@ -217,19 +216,11 @@ TEST(FitIterations, ARowWhoseLayersNobodyMeasuredIsNamedAndNotGuessed) {
 
 // --- files ------------------------------------------------------------------------------------------------
 
-std::string written(const std::string& text) {
-  const auto path =
-      std::filesystem::temp_directory_path() /
-      (std::string("penstock_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-  std::ofstream(path, std::ios::binary) << text;
-  return path.string();
-}
-
 /// What is wrong with a file, without its name.
 std::string refusal(const std::string& text) {
-  const std::string file = written(text);
+  const ScratchFolder folder;
+  const std::string file = folder.write("rows.csv", text);
   const auto read = read_iterations(file);
-  std::filesystem::remove(file);
   return read ? "no error" : read.error().substr(file.size() + 1);
 }
 
@@ -264,21 +255,21 @@ TEST(Iterations, NamesOfVTrainAreRead) {
 }
 
 TEST(IterationCosts, WhatIsWrittenIsWhatIsRead) {
-  const std::string file = written(iteration_costs_to_json(hidden_costs()));
+  const ScratchFolder folder;
+  const std::string file = folder.write("costs.json", iteration_costs_to_json(hidden_costs()));
   EXPECT_EQ(load_iteration_costs(file, file).value(), hidden_costs());
-  std::filesystem::remove(file);
 }
 
 // simulate of a scenario that names the file says what the fit said.
 TEST(IterationCosts, AScenarioTakesThem) {
-  const std::string file = written(iteration_costs_to_json(hidden_costs()));
+  const ScratchFolder folder;
+  const std::string file = folder.write("costs.json", iteration_costs_to_json(hidden_costs()));
   const auto scenario = parse_scenario("model: {fitted: " + file +
                                            ", hidden: 64, heads: 4, layers: 8, sequence: 32}\n"
                                            "parallel: {data: 2}\n"
                                            "schedule: {name: 1f1b, stages: 2}\n"
                                            "training: {micro_batch_size: 2, global_batch_size: 16}\n",
                                        "a.yaml", "");
-  std::filesystem::remove(file);
   ASSERT_TRUE(scenario) << scenario.error();
   const Result result = simulate_scenario(*scenario, {}).value();
   // 4 microbatches: the last stage has 4 layers and the head, the first fills and drains around it.

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -19,12 +18,12 @@
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/product_table.hpp"
 #include "sim/measured/fit_constants.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
 #include "sim/measured/run_prices.hpp"
 #include "sim/runs/simulate.hpp"
+#include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 #include "topology/device_types.hpp"
 
@@ -75,7 +74,7 @@ TEST(MeasuredRuns, AMachinesOwnProductsPredictItsSteps) {
   std::ifstream file(source_path("scenarios/library/kernels/products_B200.csv"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   auto own = std::make_shared<KernelTables>(*built_in_kernels(*find_device_type("b200-sxm")));
-  own->set_products(ProductTable::parse(text).value());
+  ASSERT_TRUE(own->read_products(text));
   const MeasuredRuns runs =
       read_measured_runs(source_path("scenarios/library/runs/training_steps.csv"),
                          [&](const DeviceType& device) {
@@ -201,15 +200,16 @@ TEST(RunPrices, AgreeWithTheSimulator) {
 // --- files ------------------------------------------------------------------------------------------------
 
 std::string fault_of(const std::string& row) {
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / "penstock_measured_runs_test.csv";
-  std::ofstream(file)
-      << "id,source,model,device,precision,devices,tensor,stages,virtual_stages,context,"
-         "context_exchange,expert,data,micro_batch_size,microbatches,sequence,layers,layer_split,"
-         "schedule,recompute,tensor_overlap,data_overlap,gradient_bytes,step_seconds,peak_gib\n"
-      << row << "\n";
-  const auto runs = read_measured_runs(file.string());
-  std::filesystem::remove(file);
+  const ScratchFolder folder;
+  const std::string file =
+      folder
+          .write("runs.csv",
+                 "id,source,model,device,precision,devices,tensor,stages,virtual_stages,context,"
+                 "context_exchange,expert,data,micro_batch_size,microbatches,sequence,layers,layer_split,"
+                 "schedule,recompute,tensor_overlap,data_overlap,gradient_bytes,step_seconds,peak_gib\n" +
+                     row + "\n")
+          .string();
+  const auto runs = read_measured_runs(file);
   if (runs) return "no fault";
   const std::string& text = runs.error();
   return text.substr(text.find(".csv") + 4);
