@@ -48,7 +48,7 @@ std::vector<std::int32_t> Layouts::members_of(std::int32_t message) const {
   return ranks;
 }
 
-void Layouts::tell(std::int32_t message, const PayloadContent* content) {
+void Layouts::tell(std::int32_t message, const PayloadContent* content, const WaitLimits& limits) {
   if (codec_ == nullptr) {
     if (content == nullptr) return;
     throw std::logic_error("the modules send tensors, but nothing can pack them");
@@ -58,7 +58,7 @@ void Layouts::tell(std::int32_t message, const PayloadContent* content) {
   const std::string flow = flow_of(message, rank_);
   const auto [known, is_new] = by_flow_.emplace(flow, layout);
   if (is_new) {
-    store_.set("layout/" + flow, layout ? layout->text : kNull);
+    store_.set("layout/" + flow, layout ? layout->text : kNull, limits);
   } else if (known->second != layout) {
     throw std::runtime_error(fmt::format(
         "messages of {} differ in their tensors' types or sizes, which the nccl transport does not do",

@@ -27,7 +27,7 @@ class Layouts {
       : flat_(flat), rank_(rank), store_(store), codec_(codec) {}
 
   /// What this rank sends, or brings to a collective. Throws std::runtime_error when the flow had another.
-  void tell(std::int32_t message, const PayloadContent* content);
+  void tell(std::int32_t message, const PayloadContent* content, const WaitLimits& limits);
   /// Of a transfer: its sender's. Waits until that has been told; throws what Rendezvous::get() throws.
   const AgreedLayout& hear(std::int32_t message, const WaitLimits& limits);
   /// Of a collective, by member in ascending order of ranks; as above.

@@ -149,7 +149,8 @@ void NcclTransport::check_layout(std::int32_t message, const PayloadContent* con
   const AgreedLayout& agreed = state(message).layout;
   const bool is_alike =
       parts_.codec != nullptr && content != nullptr && agreed && parts_.codec->layout_of(*content) == *agreed;
-  if (!is_alike) parts_.session.layouts().tell(message, content);  // throws where it lies otherwise
+  if (is_alike) return;
+  parts_.session.layouts().tell(message, content, parts_.session.limits());  // throws where it lies otherwise
 }
 
 // --- transfers --------------------------------------------------------------------------------------------

@@ -38,11 +38,13 @@ class SilentTransport : public Transport {
   explicit SilentTransport(const RehearsalParts& parts) : parts_(parts) {}
 
   ChannelOptions channels() const override { return nccl_channels(); }
-  void send(std::int32_t message, Payload payload) override { parts_.layouts.tell(message, payload.get()); }
+  void send(std::int32_t message, Payload payload) override {
+    parts_.layouts.tell(message, payload.get(), parts_.limits);
+  }
   void expect(std::int32_t) override {}
   void release(std::int32_t) override {}
   void join(std::int32_t message, std::int32_t, SharedPayload contribution) override {
-    if (!is_barrier(message)) parts_.layouts.tell(message, contribution.get());
+    if (!is_barrier(message)) parts_.layouts.tell(message, contribution.get(), parts_.limits);
   }
   void wait(std::int32_t message, std::int32_t) override {
     if (is_barrier(message)) return;

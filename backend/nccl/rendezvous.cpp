@@ -1,8 +1,16 @@
 // c10d::TCPStore, because torchrun already runs one and ranks can meet there without a second port. Where
 // rank 0 hosts it, it takes over a socket that listens already (listening_socket.hpp).
+//
+// The store ends with the rank that hosts it, and then all others lose it at once:
+//
+//     rank 0   fails --- its store closes --- says why
+//     rank 1             loses the store ...... waits ...... is stopped
+//
+// The first failure that the coordinator hears is what people read, so the host of a lost store speaks first.
 
 #include "backend/nccl/rendezvous.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -23,11 +31,32 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(1);
+constexpr std::chrono::seconds kForItsHostToSpeak(5);
 
 /// In one line: c10's errors carry a backtrace.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
+}
+
+std::string name_of(const RendezvousPlace& place) {
+  return "the store at " + place.address + ":" + std::to_string(place.port);
+}
+
+/// What `call` returns, of a store that may be lost at any time.
+template <typename Call>
+auto of_store(const RendezvousPlace& place, const WaitLimits& limits, const Call& call) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    const auto until = std::chrono::steady_clock::now() +
+                       std::min<std::chrono::nanoseconds>(limits.deadline, kForItsHostToSpeak);
+    while (std::chrono::steady_clock::now() < until) {
+      if (limits.stopped && limits.stopped()) throw Stopped{};
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+    throw std::runtime_error(name_of(place) + " is lost: " + first_line(error));
+  }
 }
 
 }  // namespace
@@ -36,8 +65,7 @@ struct Rendezvous::Store {
   c10d::TCPStore store;
 };
 
-Rendezvous::Rendezvous(const RendezvousPlace& place, std::chrono::milliseconds patience)
-    : prefix_(place.prefix) {
+Rendezvous::Rendezvous(const RendezvousPlace& place, std::chrono::milliseconds patience) : place_(place) {
   c10d::TCPStoreOptions options;
   options.port = place.port;
   options.isServer = place.socket.has_value();
@@ -47,27 +75,30 @@ Rendezvous::Rendezvous(const RendezvousPlace& place, std::chrono::milliseconds p
   try {
     store_ = std::unique_ptr<Store>(new Store{c10d::TCPStore(place.address, options)});
   } catch (const std::exception& error) {
-    throw std::runtime_error("the store at " + place.address + ":" + std::to_string(place.port) +
-                             " cannot be reached: " + first_line(error));
+    throw std::runtime_error(name_of(place) + " cannot be reached: " + first_line(error));
   }
 }
 
 Rendezvous::~Rendezvous() = default;
 
-void Rendezvous::set(const std::string& key, const std::string& value) {
-  store_->store.set(prefix_ + key, std::vector<std::uint8_t>(value.begin(), value.end()));
+void Rendezvous::set(const std::string& key, const std::string& value, const WaitLimits& limits) {
+  of_store(place_, limits, [&] {
+    store_->store.set(place_.prefix + key, std::vector<std::uint8_t>(value.begin(), value.end()));
+  });
 }
 
-std::optional<std::string> Rendezvous::look_up(const std::string& key) {
-  if (!store_->store.check({prefix_ + key})) return std::nullopt;
-  const std::vector<std::uint8_t> value = store_->store.get(prefix_ + key);
-  return std::string(value.begin(), value.end());
+std::optional<std::string> Rendezvous::look_up(const std::string& key, const WaitLimits& limits) {
+  return of_store(place_, limits, [&]() -> std::optional<std::string> {
+    if (!store_->store.check({place_.prefix + key})) return std::nullopt;
+    const std::vector<std::uint8_t> value = store_->store.get(place_.prefix + key);
+    return std::string(value.begin(), value.end());
+  });
 }
 
 std::string Rendezvous::get(const std::string& key, const WaitLimits& limits, const std::string& from_whom) {
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
-    if (auto value = look_up(key)) return *std::move(value);
+    if (auto value = look_up(key, limits)) return *std::move(value);
     if (limits.stopped && limits.stopped()) throw Stopped{};
     if (std::chrono::steady_clock::now() - begin > limits.deadline) {
       std::string what = "nothing came from " + from_whom;

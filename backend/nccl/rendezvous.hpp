@@ -27,9 +27,11 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
   ~Rendezvous();
 
-  void set(const std::string& key, const std::string& value);
+  /// Where the store is lost, all calls wait for a few seconds before they throw std::runtime_error (Stopped,
+  /// where somebody stops them): the rank that hosts the store is then about to say why it ended.
+  void set(const std::string& key, const std::string& value, const WaitLimits& limits = {});
   /// Nothing when nobody has set it yet.
-  std::optional<std::string> look_up(const std::string& key);
+  std::optional<std::string> look_up(const std::string& key, const WaitLimits& limits = {});
   /// Looks until it has been set. Throws Stopped; std::runtime_error, which says `from_whom`, past the
   /// deadline.
   std::string get(const std::string& key, const WaitLimits& limits, const std::string& from_whom);
@@ -37,7 +39,7 @@ class Rendezvous {
  private:
   struct Store;
   std::unique_ptr<Store> store_;
-  std::string prefix_;
+  RendezvousPlace place_;
 };
 
 }  // namespace penstock

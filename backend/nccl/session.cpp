@@ -203,7 +203,7 @@ void NcclSession::open(const CommunicatorPlan& plan, std::size_t number) {
   std::string id;
   if (plan.ranks.front() == parts_.rank) {
     id = new_unique_id();
-    store_.set(key, id);
+    store_.set(key, id, limits());
   } else {
     id = store_.get(key, limits(),
                     fmt::format("rank {} for communicator {}", plan.ranks.front(), to_text(plan)));

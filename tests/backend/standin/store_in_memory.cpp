@@ -23,21 +23,21 @@ std::map<std::string, std::string> values;  // one thread runs at a time; its ed
 struct Rendezvous::Store {};
 
 Rendezvous::Rendezvous(const RendezvousPlace& place, std::chrono::milliseconds)
-    : store_(std::make_unique<Store>()), prefix_(place.prefix) {}
+    : store_(std::make_unique<Store>()), place_(place) {}
 Rendezvous::~Rendezvous() = default;
 
-void Rendezvous::set(const std::string& key, const std::string& value) {
+void Rendezvous::set(const std::string& key, const std::string& value, const WaitLimits&) {
   standin::scheduler->release(&values);
-  values[prefix_ + key] = value;
+  values[place_.prefix + key] = value;
   standin::scheduler->news();
   standin::scheduler->maybe_let_others_run();
 }
 
-std::optional<std::string> Rendezvous::look_up(const std::string& key) {
+std::optional<std::string> Rendezvous::look_up(const std::string& key, const WaitLimits&) {
   standin::scheduler->asks_again(&values);
   standin::scheduler->maybe_let_others_run();
   standin::scheduler->acquire(&values);
-  const auto found = values.find(prefix_ + key);
+  const auto found = values.find(place_.prefix + key);
   if (found != values.end()) return found->second;
   standin::scheduler->told_not_yet(&values);
   return std::nullopt;

@@ -1,13 +1,17 @@
 // The store where ranks meet.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/cuda/stream.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/nccl/listening_socket.hpp"
 #include "backend/nccl/rendezvous.hpp"
@@ -16,6 +20,7 @@ namespace penstock {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::steady_clock;
 
 constexpr milliseconds kPatience(5000);
 
@@ -58,6 +63,44 @@ TEST(Rendezvous, APeerThatNeverComesIsNamed) {
     EXPECT_STREQ(error.what(), "nothing came from rank 2 for communicator 2 -> 0 through the store (id/3)");
   }
   EXPECT_THROW(host.get("id/3", {.stopped = [] { return true; }}, "rank 2"), Stopped);
+}
+
+/// A guest whose host has ended.
+struct Orphan {
+  Orphan() {
+    auto socket = ListeningSocket::open("127.0.0.1", 0).value();
+    const std::uint16_t port = socket.port();
+    const Rendezvous host({.port = port, .socket = socket.release()}, kPatience);
+    guest.emplace(RendezvousPlace{.port = port}, kPatience);
+    name = "the store at 127.0.0.1:" + std::to_string(port);
+  }
+  std::optional<Rendezvous> guest{};
+  std::string name{};
+};
+
+TEST(Rendezvous, WhoLosesTheStoreLetsItsHostSayWhy) {
+  Orphan orphan;
+  const auto begin = steady_clock::now();
+  std::atomic<bool> has_heard_the_host = false;
+  const std::jthread coordinator([&] {
+    std::this_thread::sleep_for(milliseconds(200));
+    has_heard_the_host = true;
+  });
+  const WaitLimits limits{.stopped = [&] { return has_heard_the_host.load(); }, .deadline = kPatience};
+  EXPECT_THROW(orphan.guest->get("id/0", limits, "rank 0"), Stopped);
+  EXPECT_THROW(orphan.guest->set("id/1", "mine", limits), Stopped);
+  EXPECT_GE(steady_clock::now() - begin, milliseconds(200));
+}
+
+TEST(Rendezvous, AStoreThatIsLostIsNamedInOneLineWhereNobodyElseSaysWhy) {
+  Orphan orphan;
+  try {
+    orphan.guest->get("id/0", {.stopped = {}, .deadline = milliseconds(50)}, "rank 0");
+    FAIL() << "came from nowhere";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith(orphan.name + " is lost: "));
+    EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("\n")));
+  }
 }
 
 TEST(Rendezvous, APortInUseIsRefused) {
