@@ -1,16 +1,9 @@
 // c10d::TCPStore, because torchrun already runs one and ranks can meet there without a second port. Where
 // rank 0 hosts it, it takes over a socket that listens already (listening_socket.hpp).
-//
-// The store ends with the rank that hosts it, and then all others lose it at once:
-//
-//     rank 0   fails --- its store closes --- says why
-//     rank 1             loses the store ...... waits ...... is stopped
-//
-// The first failure that the coordinator hears is what people read, so the host of a lost store speaks first.
+// The store ends with the rank that hosts it, and then all others lose it at once (first_word.hpp).
 
 #include "backend/nccl/rendezvous.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -26,12 +19,12 @@
 
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/transport.hpp"
+#include "backend/nccl/first_word.hpp"
 
 namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(1);
-constexpr std::chrono::seconds kForItsHostToSpeak(5);
 
 /// In one line: c10's errors carry a backtrace.
 std::string first_line(const std::exception& error) {
@@ -49,12 +42,7 @@ auto of_store(const RendezvousPlace& place, const WaitLimits& limits, const Call
   try {
     return call();
   } catch (const std::exception& error) {
-    const auto until = std::chrono::steady_clock::now() +
-                       std::min<std::chrono::nanoseconds>(limits.deadline, kForItsHostToSpeak);
-    while (std::chrono::steady_clock::now() < until) {
-      if (limits.stopped && limits.stopped()) throw Stopped{};
-      std::this_thread::sleep_for(kBetweenLooks);
-    }
+    let_others_speak(limits);
     throw std::runtime_error(name_of(place) + " is lost: " + first_line(error));
   }
 }
