@@ -133,7 +133,8 @@ class NcclRun {
                   return hardware(rank).family().account(rank, modules);
                 },
             .transport = [this](std::int32_t rank,
-                                const std::function<bool()>& stopped) { return transports(rank, stopped); }};
+                                const std::function<bool()>& stopped) { return transports(rank, stopped); },
+            .forked = [this] { socket_.reset(); }};
   }
 
   RankHardware& hardware(std::int32_t rank) {
@@ -149,6 +150,7 @@ class NcclRun {
   MakeRankTransport transports(std::int32_t rank, const std::function<bool()>& stopped) {
     RendezvousPlace store = store_;
     if (rank == 0 && socket_) store.socket = socket_->release();
+    socket_.reset();  // as long as one process has it, a store whose host has ended seems to be there
     const StreamView compute = hardware(rank).compute();
     const auto session =
         std::make_shared<NcclSession>(NcclSessionParts{.flat = run_.flat,

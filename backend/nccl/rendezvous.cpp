@@ -25,6 +25,7 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(1);
+constexpr std::chrono::milliseconds kAnAttempt(1000);
 
 /// In one line: c10's errors carry a backtrace.
 std::string first_line(const std::exception& error) {
@@ -53,18 +54,30 @@ struct Rendezvous::Store {
   c10d::TCPStore store;
 };
 
-Rendezvous::Rendezvous(const RendezvousPlace& place, std::chrono::milliseconds patience) : place_(place) {
+Rendezvous::Rendezvous(const RendezvousPlace& place, const WaitLimits& limits) : place_(place) {
+  const auto until = std::chrono::steady_clock::now() + limits.deadline;
+  while (store_ == nullptr) {
+    if (limits.stopped && limits.stopped()) throw Stopped{};
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    // Nobody can stop an attempt. A socket is taken over by the first.
+    const bool is_last = left <= kAnAttempt || place.socket;
+    try {
+      store_ = open_store(is_last ? left : kAnAttempt);
+    } catch (const std::exception& error) {
+      if (is_last) throw std::runtime_error(name_of(place) + " cannot be reached: " + first_line(error));
+    }
+  }
+}
+
+std::unique_ptr<Rendezvous::Store> Rendezvous::open_store(std::chrono::milliseconds patience) const {
   c10d::TCPStoreOptions options;
-  options.port = place.port;
-  options.isServer = place.socket.has_value();
+  options.port = place_.port;
+  options.isServer = place_.socket.has_value();
   options.waitWorkers = false;
   options.timeout = patience;
-  options.masterListenFd = place.socket;
-  try {
-    store_ = std::unique_ptr<Store>(new Store{c10d::TCPStore(place.address, options)});
-  } catch (const std::exception& error) {
-    throw std::runtime_error(name_of(place) + " cannot be reached: " + first_line(error));
-  }
+  options.masterListenFd = place_.socket;
+  return std::unique_ptr<Store>(new Store{c10d::TCPStore(place_.address, options)});
 }
 
 Rendezvous::~Rendezvous() = default;

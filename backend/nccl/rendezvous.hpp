@@ -21,8 +21,8 @@ struct RendezvousPlace {
 
 class Rendezvous {
  public:
-  /// Throws std::runtime_error when the store does not answer within `patience`.
-  Rendezvous(const RendezvousPlace& place, std::chrono::milliseconds patience);
+  /// Throws Stopped; std::runtime_error when the store does not answer within the deadline.
+  Rendezvous(const RendezvousPlace& place, const WaitLimits& limits);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
   ~Rendezvous();
@@ -38,6 +38,8 @@ class Rendezvous {
 
  private:
   struct Store;
+  std::unique_ptr<Store> open_store(std::chrono::milliseconds patience) const;
+
   std::unique_ptr<Store> store_;
   RendezvousPlace place_;
 };

@@ -108,9 +108,7 @@ struct NcclSession::Aborting {
 };
 
 NcclSession::NcclSession(const NcclSessionParts& parts)
-    : parts_(parts),
-      store_(parts.store, std::chrono::duration_cast<std::chrono::milliseconds>(parts.deadline)),
-      layouts_(parts.flat, parts.rank, store_, parts.codec) {
+    : parts_(parts), store_(parts.store, limits()), layouts_(parts.flat, parts.rank, store_, parts.codec) {
   try {
     open_all();
   } catch (...) {

@@ -47,6 +47,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     if (!started) return failed(started.error());
     sockets.close_ends_of(rank);
   }
+  if (execution.forked) execution.forked();
   Coordinator coordinator(execution,
                           {.how_ended = [&](std::int32_t rank) { return children.how_ended(rank); },
                            .is_suspended = [&](std::int32_t rank) { return children.is_suspended(rank); }});

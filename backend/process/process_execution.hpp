@@ -71,6 +71,8 @@ struct ProcessExecution {
   /// What moves messages; empty: sockets. Called once in each rank's process, when the ranks have met; what
   /// it throws is the run's failure. It should look at `stopped` when it waits, and throw Stopped.
   std::function<MakeRankTransport(std::int32_t rank, const std::function<bool()>& stopped)> transport{};
+  /// May be empty. Called by who forks the ranks, when all have been: what it holds for them can be closed.
+  std::function<void()> forked{};
 };
 
 /// Forks a process for each rank and runs the program in them. When a process fails, ends

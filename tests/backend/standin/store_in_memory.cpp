@@ -22,7 +22,7 @@ std::map<std::string, std::string> values;  // one thread runs at a time; its ed
 
 struct Rendezvous::Store {};
 
-Rendezvous::Rendezvous(const RendezvousPlace& place, std::chrono::milliseconds)
+Rendezvous::Rendezvous(const RendezvousPlace& place, const WaitLimits&)
     : store_(std::make_unique<Store>()), place_(place) {}
 Rendezvous::~Rendezvous() = default;
 

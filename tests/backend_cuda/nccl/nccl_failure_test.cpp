@@ -64,8 +64,9 @@ TEST(NcclFailure, EveryRankEndsWithAnErrorThatNamesRankAndPeer) {
   const Experiment experiment = uniform_experiment("1f1b", {.stages = 3, .microbatches = 4}, {});
   const FlatProgram flat = flatten(experiment.program, experiment.costs,
                                    {.channels = {}, .iterations = experiment.program.iterations});
-  auto socket = ListeningSocket::open("127.0.0.1", 0);
-  ASSERT_TRUE(socket) << socket.error();
+  auto opened = ListeningSocket::open("127.0.0.1", 0);
+  ASSERT_TRUE(opened) << opened.error();
+  std::optional<ListeningSocket> socket = *std::move(opened);
   const OccupyFamily family(experiment, {});
   const auto begin = steady_clock::now();
   const auto runs = execute_in_processes(
@@ -78,6 +79,7 @@ TEST(NcclFailure, EveryRankEndsWithAnErrorThatNamesRankAndPeer) {
          prepare_nccl_environment("127.0.0.1");
          RendezvousPlace store{.port = socket->port()};
          if (rank == 0) store.socket = socket->release();
+         socket.reset();
          const NcclSession session({.flat = flat,
                                     .costs = experiment.costs,
                                     .rank = rank,
@@ -86,7 +88,8 @@ TEST(NcclFailure, EveryRankEndsWithAnErrorThatNamesRankAndPeer) {
                                     .stopped = stopped,
                                     .deadline = seconds(10)});
          return {};
-       }});
+       },
+       .forked = [&] { socket.reset(); }});
   ASSERT_FALSE(runs);
   EXPECT_THAT(runs.error().message, testing::HasSubstr("communicator 0 -> 1 (rank "));
   EXPECT_THAT(runs.error().message, testing::HasSubstr("ncclCommInitRankConfig"));

@@ -23,29 +23,30 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kPatience(5000);
+const WaitLimits kLimits{.stopped = {}, .deadline = kPatience};
 
 TEST(Rendezvous, WhatOneRankSetsAnotherGets) {
   auto socket = ListeningSocket::open("127.0.0.1", 0);
   ASSERT_TRUE(socket) << socket.error();
   ASSERT_GT(socket->port(), 0);
   const std::uint16_t port = socket->port();
-  Rendezvous host({.port = port, .socket = socket->release()}, kPatience);
-  Rendezvous guest({.port = port}, kPatience);
+  Rendezvous host({.port = port, .socket = socket->release()}, kLimits);
+  Rendezvous guest({.port = port}, kLimits);
   EXPECT_EQ(guest.look_up("id/0"), std::nullopt);
   const std::string bytes("\0\x01\xff later", 9);
   std::jthread late([&] {
     std::this_thread::sleep_for(milliseconds(50));
     host.set("id/0", bytes);
   });
-  EXPECT_EQ(guest.get("id/0", {.stopped = {}, .deadline = kPatience}, "rank 0"), bytes);
+  EXPECT_EQ(guest.get("id/0", kLimits, "rank 0"), bytes);
 }
 
 TEST(Rendezvous, PrefixesKeepUsersOfOneStoreApart) {
   auto socket = ListeningSocket::open("127.0.0.1", 0);
   ASSERT_TRUE(socket) << socket.error();
   const std::uint16_t port = socket->port();
-  Rendezvous host({.port = port, .prefix = "penstock/0/", .socket = socket->release()}, kPatience);
-  Rendezvous restarted({.port = port, .prefix = "penstock/1/"}, kPatience);
+  Rendezvous host({.port = port, .prefix = "penstock/0/", .socket = socket->release()}, kLimits);
+  Rendezvous restarted({.port = port, .prefix = "penstock/1/"}, kLimits);
   host.set("id/0", "old");
   EXPECT_EQ(host.look_up("id/0"), "old");
   EXPECT_EQ(restarted.look_up("id/0"), std::nullopt);
@@ -55,7 +56,7 @@ TEST(Rendezvous, APeerThatNeverComesIsNamed) {
   auto socket = ListeningSocket::open("127.0.0.1", 0);
   ASSERT_TRUE(socket) << socket.error();
   const std::uint16_t port = socket->port();
-  Rendezvous host({.port = port, .socket = socket->release()}, kPatience);
+  Rendezvous host({.port = port, .socket = socket->release()}, kLimits);
   try {
     host.get("id/3", {.stopped = {}, .deadline = milliseconds(50)}, "rank 2 for communicator 2 -> 0");
     FAIL() << "came from nowhere";
@@ -70,8 +71,8 @@ struct Orphan {
   Orphan() {
     auto socket = ListeningSocket::open("127.0.0.1", 0).value();
     const std::uint16_t port = socket.port();
-    const Rendezvous host({.port = port, .socket = socket.release()}, kPatience);
-    guest.emplace(RendezvousPlace{.port = port}, kPatience);
+    const Rendezvous host({.port = port, .socket = socket.release()}, kLimits);
+    guest.emplace(RendezvousPlace{.port = port}, kLimits);
     name = "the store at 127.0.0.1:" + std::to_string(port);
   }
   std::optional<Rendezvous> guest{};
@@ -113,6 +114,19 @@ TEST(Rendezvous, APortInUseIsRefused) {
   EXPECT_FALSE(ListeningSocket::open("no.such.host.invalid", 0));
 }
 
+TEST(Rendezvous, AnAttemptToReachAStoreCanBeStopped) {
+  std::uint16_t port = 0;
+  {
+    const auto closed = ListeningSocket::open("127.0.0.1", 0);
+    ASSERT_TRUE(closed) << closed.error();
+    port = closed->port();
+  }
+  const auto begin = steady_clock::now();
+  const WaitLimits limits{.stopped = [&] { return steady_clock::now() - begin > milliseconds(100); },
+                          .deadline = std::chrono::minutes(10)};
+  EXPECT_THROW(Rendezvous({.port = port}, limits), Stopped);
+}
+
 TEST(Rendezvous, AStoreThatIsNotThereIsNamed) {
   std::uint16_t port = 0;
   {
@@ -121,7 +135,7 @@ TEST(Rendezvous, AStoreThatIsNotThereIsNamed) {
     port = closed->port();
   }
   try {
-    const Rendezvous nowhere({.port = port}, milliseconds(300));
+    const Rendezvous nowhere({.port = port}, {.stopped = {}, .deadline = milliseconds(300)});
     FAIL() << "connected to nothing";
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), testing::StartsWith("the store at 127.0.0.1:" + std::to_string(port) +
