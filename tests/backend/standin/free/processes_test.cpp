@@ -2,6 +2,8 @@
 // modules, whose every message, sum and gathered weight is compared.
 
 #include <chrono>
+#include <cstddef>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct Case {
   std::string name;  // of the test
   std::string schedule;
   Shape shape;
+  friend void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 };
 
 std::vector<Case> cases() {
