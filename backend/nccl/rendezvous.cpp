@@ -99,7 +99,7 @@ std::optional<std::string> Rendezvous::look_up(const std::string& key, const Wai
         found->emplace(value.begin(), value.end());
       },
       place_, limits);
-  return *std::move(found);
+  return *found;
 }
 
 std::string Rendezvous::get(const std::string& key, const WaitLimits& limits, const std::string& from_whom) {

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -147,6 +148,12 @@ class RankProcess {
   std::array<int, 2> ends_{};
   pid_t process_ = 0;
 };
+
+/// How many runs with a random fault: PENSTOCK_KILLS=1000 for a long one.
+inline std::uint32_t kills_or(std::uint32_t usual) {
+  const char* given = std::getenv("PENSTOCK_KILLS");
+  return given == nullptr ? usual : static_cast<std::uint32_t>(std::stoul(given));
+}
 
 /// A loopback port that this holds.
 class HeldPort {

@@ -19,6 +19,7 @@
 #include "schedules/ir/shape.hpp"
 #include "tests/backend/process_fixture.hpp"
 #include "tests/backend/standin/free/calls.hpp"
+#include "tests/backend/standin/free/random_mishap.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"
 #include "tests/backend/standin/traced_modules.hpp"
 
@@ -26,7 +27,6 @@ namespace penstock {
 namespace {
 
 using standin::Mishap;
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::ContainsRegex;
@@ -34,8 +34,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr std::int32_t kRanks = 3;
-constexpr seconds kLong(30);  // no rank is silent for so long
-constexpr milliseconds kShort(1000);
+constexpr Ns kForward = 2'000'000;
 constexpr seconds kMostAfterIt(15);  // all that is not the deadline
 
 /// One moment in the life of a rank.
@@ -55,15 +54,18 @@ std::vector<Moment> moments() {
           {"InTheMiddle", "ncclSend", 5}};
 }
 
-/// What comes of 1F1B with a mishap.
-std::string error_with(const Mishap& mishap, std::chrono::nanoseconds deadline) {
-  const Experiment experiment = traced_experiment("1f1b", {.stages = kRanks, .microbatches = 6}, 2'000'000);
+Experiment one_f_one_b() {
+  return traced_experiment("1f1b", {.stages = kRanks, .microbatches = 6}, kForward);
+}
+
+/// What comes of a run with a mishap.
+std::string error_with(const Experiment& experiment, const Mishap& mishap) {
   standin::set_mishap(mishap);
   const std::ptrdiff_t files_before = open_files();
   const auto begin = steady_clock::now();
-  const GpuRun run = run_over_nccl(experiment, traced(experiment), 1, deadline);
+  const GpuRun run = run_over_nccl(experiment, traced(experiment), 1, deadline_with(mishap));
   standin::set_mishap({});
-  EXPECT_LT(steady_clock::now() - begin, 2 * deadline + kMostAfterIt);
+  EXPECT_LT(steady_clock::now() - begin, 2 * deadline_with(mishap) + kMostAfterIt);
   EXPECT_FALSE(has_children());
   EXPECT_EQ(open_files(), files_before);
   return run.error;
@@ -77,7 +79,7 @@ TEST_P(StandInLostRanks, WhoIsKilledIsNamed) {
     for (int rank = 0; rank < kRanks; ++rank) {
       const Mishap mishap{Mishap::Kind::killed, rank, GetParam().call, GetParam().nth};
       EXPECT_THAT(
-          error_with(mishap, kLong),
+          error_with(one_f_one_b(), mishap),
           ContainsRegex(fmt::format("^rank {}: .*: its process was killed by signal 9 \\(Killed\\); rank "
                                     "[0-2] (waits for it|needs its)",
                                     rank)))
@@ -90,7 +92,7 @@ TEST_P(StandInLostRanks, WhoIsKilledIsNamed) {
 TEST_P(StandInLostRanks, WhoIsStoppedIsNamed) {
   const int rank = static_cast<int>(GetParam().name.size()) % kRanks;
   EXPECT_THAT(
-      error_with({Mishap::Kind::stopped, rank, GetParam().call, GetParam().nth}, kShort),
+      error_with(one_f_one_b(), {Mishap::Kind::stopped, rank, GetParam().call, GetParam().nth}),
       ContainsRegex(fmt::format("^rank {}: .*: its process is suspended and gave no sign of life for 1 s; "
                                 "rank [0-2] (waits for it|needs its)",
                                 rank)));
@@ -98,7 +100,8 @@ TEST_P(StandInLostRanks, WhoIsStoppedIsNamed) {
 
 TEST_P(StandInLostRanks, WhatFailsIsNamedAndNotWhatOthersSeeOfIt) {
   for (int rank = 0; rank < kRanks; ++rank) {
-    const std::string error = error_with({Mishap::Kind::fails, rank, GetParam().call, GetParam().nth}, kLong);
+    const std::string error =
+        error_with(one_f_one_b(), {Mishap::Kind::fails, rank, GetParam().call, GetParam().nth});
     EXPECT_THAT(error, StartsWith(fmt::format("rank {}: ", rank)));
     EXPECT_THAT(error, HasSubstr(GetParam().call + ": "));
     EXPECT_THAT(error,
@@ -109,31 +112,26 @@ TEST_P(StandInLostRanks, WhatFailsIsNamedAndNotWhatOthersSeeOfIt) {
 INSTANTIATE_TEST_SUITE_P(Moments, StandInLostRanks, testing::ValuesIn(moments()),
                          [](const auto& one) { return one.param.name; });
 
-/// PENSTOCK_KILLS=1000 for a long one.
-std::uint32_t kills() {
-  const char* given = std::getenv("PENSTOCK_KILLS");
-  return given == nullptr ? 20 : static_cast<std::uint32_t>(std::stoul(given));
-}
-
-TEST(StandInRandomMishaps, AreNamed) {
-  constexpr int kMostCalls = 400;  // of a rank, about
+TEST(StandInRandomMishaps, OfForkedRanksAreNamed) {
+  const std::vector<Experiment> experiments = {
+      one_f_one_b(),
+      traced_experiment("gpipe", {.stages = 2, .microbatches = 4, .data_parallel = 2}, kForward),
+      traced_experiment("1f1b", {.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = 3},
+                        kForward)};
+  const std::uint32_t kills = kills_or(20);
   std::mt19937 random(11);
   std::uint32_t failures = 0;
-  for (std::uint32_t seed = 0; seed < kills(); ++seed) {
-    const auto kind =
-        std::vector{Mishap::Kind::killed, Mishap::Kind::stopped, Mishap::Kind::fails}[random() % 3];
-    const Mishap mishap{kind, static_cast<int>(random() % kRanks), "",
-                        static_cast<int>(1 + random() % kMostCalls)};
-    SCOPED_TRACE(fmt::format("seed {}: kind {} befalls rank {} at call {}", seed, static_cast<int>(kind),
-                             mishap.device, mishap.nth));
-    const std::string error =
-        error_with(mishap, kind == Mishap::Kind::stopped ? kShort : milliseconds(kLong));
+  for (std::uint32_t seed = 0; seed < kills; ++seed) {
+    const Experiment& experiment = experiments[seed % experiments.size()];
+    const Mishap mishap = random_mishap(random, experiment.program.rank_count());
+    SCOPED_TRACE(fmt::format("seed {}: {}", seed, to_text(mishap)));
+    const std::string error = error_with(experiment, mishap);
     if (error.empty()) continue;  // it had ended before, or nobody needs what failed
     ++failures;
     EXPECT_THAT(error, StartsWith(fmt::format("rank {}: ", mishap.device)));
   }
-  std::cout << "  " << failures << " of " << kills() << " runs were hit\n";
-  EXPECT_GE(failures, kills() / 2);
+  std::cout << "  " << failures << " of " << kills << " runs were hit\n";
+  EXPECT_GE(failures, kills / 2);
 }
 
 }  // namespace

@@ -54,6 +54,12 @@ TEST_P(StandInProcesses, TrainAsTheyMust) {
             0.98 * static_cast<double>(makespan_ns(experiment)));
 }
 
+/// More than a socket takes at once.
+TEST(StandInProcesses, SendMessagesOfMebibytes) {
+  const Experiment experiment = gpu_experiment("1f1b", 2, 4, Bytes{8} << 20);
+  EXPECT_EQ(run_over_nccl(experiment, occupying(experiment), 1, kDeadline).error, "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Schedules, StandInProcesses, testing::ValuesIn(cases()),
                          [](const auto& one) { return one.param.name; });
 
