@@ -113,11 +113,13 @@ class RankProcess {
     _exit(write(ends_[1], words.data(), words.size()) < 0 ? 1 : 0);
   }
   /// Takes part in a run as one rank: its error message, or "ended well".
-  RankProcess(const FaultyRun& run, const ProcessPlace& place, std::chrono::milliseconds deadline)
+  RankProcess(const ProcessExecution& execution, const ProcessPlace& place)
       : RankProcess([&] {
-          const auto ended = execute_as_rank(run.execution(deadline), place);
+          const auto ended = execute_as_rank(execution, place);
           return ended ? "ended well" : ended.error().message;
         }) {}
+  RankProcess(const FaultyRun& run, const ProcessPlace& place, std::chrono::milliseconds deadline)
+      : RankProcess(run.execution(deadline), place) {}
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
   ~RankProcess() {
