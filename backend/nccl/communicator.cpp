@@ -22,6 +22,7 @@
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/nccl/communicator_plan.hpp"
+#include "backend/nccl/first_word.hpp"
 
 namespace penstock {
 namespace {
@@ -74,7 +75,7 @@ std::string new_unique_id() {
 
 Communicator::Communicator(CommunicatorPlan plan, std::int32_t rank, const std::string& unique_id,
                            const WaitLimits& limits)
-    : plan_(std::move(plan)), rank_(rank), own_number_(number_of(rank)) {
+    : plan_(std::move(plan)), rank_(rank), own_number_(number_of(rank)), limits_(limits) {
   ncclUniqueId id{};
   if (unique_id.size() != sizeof(id.internal)) throw std::logic_error("not a unique id of NCCL");
   std::memcpy(id.internal, unique_id.data(), unique_id.size());
@@ -132,7 +133,9 @@ void Communicator::close(const WaitLimits& limits) {
   if (result != ncclSuccess) fail(result, "ncclCommDestroy");
 }
 
+/// Whose peer is gone is not who failed.
 void Communicator::fail(ncclResult_t result, std::string_view call) const {
+  if (result == ncclRemoteError) let_others_speak(limits_);
   throw NcclError(fmt::format("{}: {}", name(), in_words(result, call, handle_)), result);
 }
 

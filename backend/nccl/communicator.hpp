@@ -49,7 +49,8 @@ class Communicator {
 
   /// Waits until a call that returned `result` has been taken. Throws as the constructor does.
   void settle(ncclResult_t result, std::string_view call, const WaitLimits& limits) const;
-  /// Throws NcclError when something that was taken has failed since.
+  /// Throws NcclError when something that was taken has failed since; where its peer is gone, after some
+  /// seconds, or Stopped when somebody has said why.
   void check() const;
   /// Ends what is in flight here; the peers' ends are theirs to abort. Nothing can be sent any more.
   void abort();
@@ -63,6 +64,7 @@ class Communicator {
   CommunicatorPlan plan_;
   std::int32_t rank_;
   int own_number_;
+  WaitLimits limits_;  // of its opening
   ncclComm_t handle_ = nullptr;
 };
 

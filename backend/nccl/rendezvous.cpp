@@ -1,19 +1,15 @@
 // c10d::TCPStore, because torchrun already runs one and ranks can meet there without a second port. Where
 // rank 0 hosts it, it takes over a socket that listens already (listening_socket.hpp).
-//
-// The store ends with the rank that hosts it, and then all others lose it at once:
-//
-//     rank 0   fails --- its store closes --- says why
-//     rank 1             loses the store ...... waits ...... is stopped
-//
-// The first failure that the coordinator hears is what people read, so the host of a lost store speaks first.
+// The store ends with the rank that hosts it, and then all others lose it at once (first_word.hpp). It
+// answers nobody while that rank's process is suspended, and c10d's calls know no deadline then
+// (blocking_calls.hpp).
 
 #include "backend/nccl/rendezvous.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -22,17 +18,20 @@
 #include <utility>
 #include <vector>
 
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/transport.hpp"
+#include "backend/nccl/blocking_calls.hpp"
+#include "backend/nccl/first_word.hpp"
 
 namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(1);
-constexpr std::chrono::seconds kForItsHostToSpeak(5);
-constexpr std::chrono::milliseconds kAnAttempt(1000);
+constexpr int kFatal = 3;  // c10 logs no less: what it says, with a backtrace, it throws as well
+constexpr std::chrono::seconds kForItsOwnWords(1);  // past the deadline
 
 /// In one line: c10's errors carry a backtrace.
 std::string first_line(const std::exception& error) {
@@ -44,68 +43,63 @@ std::string name_of(const RendezvousPlace& place) {
   return "the store at " + place.address + ":" + std::to_string(place.port);
 }
 
-/// What `call` returns, of a store that may be lost at any time.
-template <typename Call>
-auto of_store(const RendezvousPlace& place, const WaitLimits& limits, const Call& call) {
-  try {
-    return call();
-  } catch (const std::exception& error) {
-    const auto until = std::chrono::steady_clock::now() +
-                       std::min<std::chrono::nanoseconds>(limits.deadline, kForItsHostToSpeak);
-    while (std::chrono::steady_clock::now() < until) {
-      if (limits.stopped && limits.stopped()) throw Stopped{};
-      std::this_thread::sleep_for(kBetweenLooks);
-    }
-    throw std::runtime_error(name_of(place) + " is lost: " + first_line(error));
-  }
-}
-
 }  // namespace
 
+/// A call that does not return keeps the store.
 struct Rendezvous::Store {
-  c10d::TCPStore store;
-};
+  using Opened = std::unique_ptr<c10d::TCPStore>;
 
-Rendezvous::Rendezvous(const RendezvousPlace& place, const WaitLimits& limits) : place_(place) {
-  const auto until = std::chrono::steady_clock::now() + limits.deadline;
-  while (store_ == nullptr) {
-    if (limits.stopped && limits.stopped()) throw Stopped{};
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    // Nobody can stop an attempt. A socket is taken over by the first.
-    const bool is_last = left <= kAnAttempt || place.socket;
+  /// Of a store that may be lost, or fall silent, at any time.
+  void ask(std::function<void(c10d::TCPStore&)> question, const RendezvousPlace& place,
+           const WaitLimits& limits) {
     try {
-      store_ = open_store(is_last ? left : kAnAttempt);
+      calls.make([opened = opened, question = std::move(question)] { question(**opened); }, limits);
     } catch (const std::exception& error) {
-      if (is_last) throw std::runtime_error(name_of(place) + " cannot be reached: " + first_line(error));
+      let_others_speak(limits);
+      throw std::runtime_error(name_of(place) + " is lost: " + first_line(error));
     }
   }
-}
 
-std::unique_ptr<Rendezvous::Store> Rendezvous::open_store(std::chrono::milliseconds patience) const {
+  std::shared_ptr<Opened> opened = std::make_shared<Opened>();
+  BlockingCalls calls;
+};
+
+Rendezvous::Rendezvous(const RendezvousPlace& place, const WaitLimits& limits)
+    : store_(std::make_unique<Store>()), place_(place) {
+  FLAGS_caffe2_log_level = kFatal;
   c10d::TCPStoreOptions options;
-  options.port = place_.port;
-  options.isServer = place_.socket.has_value();
+  options.port = place.port;
+  options.isServer = place.socket.has_value();
   options.waitWorkers = false;
-  options.timeout = patience;
-  options.masterListenFd = place_.socket;
-  return std::unique_ptr<Store>(new Store{c10d::TCPStore(place_.address, options)});
+  options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(limits.deadline);
+  options.masterListenFd = place.socket;
+  try {
+    store_->calls.make([opened = store_->opened, address = place.address,
+                        options] { *opened = std::make_unique<c10d::TCPStore>(address, options); },
+                       {.stopped = limits.stopped, .deadline = limits.deadline + kForItsOwnWords});
+  } catch (const std::exception& error) {
+    throw std::runtime_error(name_of(place) + " cannot be reached: " + first_line(error));
+  }
 }
 
 Rendezvous::~Rendezvous() = default;
 
 void Rendezvous::set(const std::string& key, const std::string& value, const WaitLimits& limits) {
-  of_store(place_, limits, [&] {
-    store_->store.set(place_.prefix + key, std::vector<std::uint8_t>(value.begin(), value.end()));
-  });
+  store_->ask([key = place_.prefix + key, bytes = std::vector<std::uint8_t>(value.begin(), value.end())](
+                  c10d::TCPStore& store) { store.set(key, bytes); },
+              place_, limits);
 }
 
 std::optional<std::string> Rendezvous::look_up(const std::string& key, const WaitLimits& limits) {
-  return of_store(place_, limits, [&]() -> std::optional<std::string> {
-    if (!store_->store.check({place_.prefix + key})) return std::nullopt;
-    const std::vector<std::uint8_t> value = store_->store.get(place_.prefix + key);
-    return std::string(value.begin(), value.end());
-  });
+  const auto found = std::make_shared<std::optional<std::string>>();
+  store_->ask(
+      [key = place_.prefix + key, found](c10d::TCPStore& store) {
+        if (!store.check({key})) return;
+        const std::vector<std::uint8_t> value = store.get(key);
+        found->emplace(value.begin(), value.end());
+      },
+      place_, limits);
+  return *found;
 }
 
 std::string Rendezvous::get(const std::string& key, const WaitLimits& limits, const std::string& from_whom) {

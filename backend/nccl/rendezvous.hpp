@@ -1,7 +1,6 @@
 #pragma once
 // Where the ranks of a run tell each other what they need before they can use NCCL: a c10d::TCPStore.
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -38,8 +37,6 @@ class Rendezvous {
 
  private:
   struct Store;
-  std::unique_ptr<Store> open_store(std::chrono::milliseconds patience) const;
-
   std::unique_ptr<Store> store_;
   RendezvousPlace place_;
 };

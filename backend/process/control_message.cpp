@@ -95,10 +95,12 @@ void write(ByteWriter& to, const Greeting& greeting) { to.number(greeting.rank);
 void write(ByteWriter& to, const Welcome& welcome) {
   to.number(static_cast<std::uint32_t>(welcome.peers.size()));
   for (const Endpoint& peer : welcome.peers) write(to, peer);
-  to.number(welcome.origin_ns);
 }
 
-void write(ByteWriter& to, const Prepare& prepare) { to.number(prepare.run); }
+void write(ByteWriter& to, const Prepare& prepare) {
+  to.number(prepare.run);
+  to.number(prepare.origin_ns);
+}
 
 void write(ByteWriter& to, const Go& go) {
   to.number(go.run);
@@ -211,9 +213,11 @@ class MessageReader {
     welcome.peers.resize(from_.count(index(sizes_.ranks), sizeof(std::uint32_t) + sizeof(std::uint16_t)));
     for (Endpoint& peer : welcome.peers) read(peer);
     if (welcome.peers.size() != index(sizes_.ranks)) from_.fail();
-    welcome.origin_ns = moment();
   }
-  void read(Prepare& prepare) { prepare.run = any(); }
+  void read(Prepare& prepare) {
+    prepare.run = any();
+    prepare.origin_ns = moment();
+  }
   void read(Go& go) {
     go.run = any();
     go.start_ns = moment();

@@ -62,11 +62,11 @@ struct Greeting {
 /// Everybody has come.
 struct Welcome {
   std::vector<Endpoint> peers;  ///< by rank
-  Ns origin_ns = 0;             ///< time of the worker's host from which all clocks of the runs count
 };
 /// Make ready for that run.
 struct Prepare {
   std::int32_t run = 0;
+  Ns origin_ns = 0;  ///< time of the worker's host from which all clocks of the run count
 };
 /// Start at that moment of the worker's host.
 struct Go {

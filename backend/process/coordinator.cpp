@@ -104,7 +104,7 @@ class Coordinator::Session {
     for (run_ = 0; run_ < execution_.runs && !error_; ++run_) {
       times_ = empty_times(flat_);
       done_.assign(index(flat_.rank_count), {});
-      broadcast(Prepare{run_});
+      prepare();
       gather(Phase::preparing);
       compare_clocks();
       if (!error_) start();
@@ -180,14 +180,17 @@ class Coordinator::Session {
   }
 
   void welcome() {
-    const Ns origin = host_now_ns();
-    clocks_.begin_times(origin, execution_.time_scale);
     Welcome welcome;
     for (const Peer& peer : attendance_.peers()) welcome.peers.push_back(peer.hello.data);
-    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-      welcome.origin_ns = clocks_.there(rank, origin);
-      tell(rank, welcome);
-    }
+    broadcast(welcome);
+  }
+
+  /// All count the run's times from one moment, by what their clocks showed last.
+  void prepare() {
+    const Ns origin = host_now_ns();
+    clocks_.begin_times(origin, execution_.time_scale);
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
+      tell(rank, Prepare{run_, clocks_.there(rank, origin)});
   }
 
   void start() {

@@ -75,12 +75,9 @@ class Worker {
     join(data);  // before anything is reported
     const std::jthread moving = connections_.start_moving();
     try {
-      const Welcome welcome = connections_.welcome();
-      clock_ =
-          std::make_unique<SteadyClock>(execution_.time_scale / host_.rate, steady_moment(welcome.origin_ns));
-      connections_.meet_peers(welcome);
+      connections_.meet_peers(connections_.welcome());
       const MakeRankTransport make = transport_maker();
-      while (const auto number = connections_.next_run()) run_once(*number, make);
+      while (const auto next = connections_.next_run()) run_once(*next, make);
       return {};
     } catch (const Stopped&) {  // NOLINT(bugprone-empty-catch): the verdict says why
     } catch (const std::bad_alloc&) {
@@ -133,15 +130,16 @@ class Worker {
         .receive = [&transport](std::int32_t peer, const Frame& frame) { transport.receive(peer, frame); }};
   }
 
-  void run_once(std::int32_t number, const MakeRankTransport& make) {
-    StageModules modules = execution_.modules(rank_, *clock_);
+  void run_once(const Prepare& next, const MakeRankTransport& make) {
+    const SteadyClock clock(execution_.time_scale / host_.rate, steady_moment(next.origin_ns));
+    StageModules modules = execution_.modules(rank_, clock);
     RankTransport transport =
-        make({.run = number, .clock = *clock_, .send = [this](std::int32_t peer, Frame frame) {
+        make({.run = next.run, .clock = clock, .send = [this](std::int32_t peer, Frame frame) {
                 connections_.send(peer, std::move(frame));
               }});
     const WorkerConnections::Attached attached(connections_, transport);
     stand_at_start();
-    connections_.say(Ready{number});
+    connections_.say(Ready{next.run});
     const Go go = connections_.go();
     std::this_thread::sleep_until(steady_moment(go.start_ns));
     stand_at_start();
@@ -152,11 +150,11 @@ class Worker {
                 .flat = execution_.flat,
                 .modules = modules,
                 .transport = *transport.transport,
-                .clock = *clock_,
+                .clock = clock,
                 .queues = queues},
                rank_, times, progress_[index(rank_)])
         .run(connections_.stopped());
-    Done done = done_of(execution_.flat, rank_, number, times, transport.own_times());
+    Done done = done_of(execution_.flat, rank_, next.run, times, transport.own_times());
     if (execution_.finished) done.account = execution_.finished(rank_, modules);
     connections_.say(done);
   }
@@ -173,7 +171,6 @@ class Worker {
   HostClock host_;
   std::string digest_;              // made before anybody waits for it
   std::vector<Progress> progress_;  // by rank; only this rank's is written
-  std::unique_ptr<SteadyClock> clock_;
   WorkerConnections connections_;
 };
 

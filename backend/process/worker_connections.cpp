@@ -134,12 +134,12 @@ Word WorkerConnections::awaited(std::optional<Word>& word) {
 Welcome WorkerConnections::welcome() { return awaited(welcome_); }
 Go WorkerConnections::go() { return awaited(go_); }
 
-std::optional<std::int32_t> WorkerConnections::next_run() {
+std::optional<Prepare> WorkerConnections::next_run() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return verdict_ || prepare_ || end_; });
   if (verdict_) throw Stopped{};
   if (!prepare_) return std::nullopt;
-  return std::exchange(prepare_, std::nullopt)->run;
+  return std::exchange(prepare_, std::nullopt);
 }
 
 void WorkerConnections::give_up(const std::string& what) {

@@ -52,7 +52,7 @@ class WorkerConnections {
   Welcome welcome();
   Go go();
   /// Nothing when all is done.
-  std::optional<std::int32_t> next_run();
+  std::optional<Prepare> next_run();
   /// Of each pair the higher rank connects to the lower one. Returns when all have. Throws std::runtime_error
   /// where nobody answers.
   void meet_peers(const Welcome& welcome);

@@ -135,9 +135,9 @@ TEST(ClockAlignment, NoTimeIsFurtherOffThanTheErrorThatIsStated) {
 
 constexpr Ns kAction = 4'000'000;
 
-/// Three ranks of 1F1B; rank 0, in this process, has this machine's clock.
-tl::expected<std::vector<ExecutedRun>, ExecutionError> run_on(const std::vector<HostClock>& hosts) {
-  const FaultyRun run(one_f_one_b_of(static_cast<std::int32_t>(hosts.size())), kAction);
+/// A rank a host; rank 0, in this process, has this machine's clock.
+tl::expected<std::vector<ExecutedRun>, ExecutionError> run_on(const std::vector<HostClock>& hosts,
+                                                              const ProcessExecution& execution) {
   const std::uint16_t port = HeldPort().port();
   const auto place = [&](std::int32_t rank) {
     ProcessPlace made = place_of(rank, port);
@@ -145,13 +145,20 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> run_on(const std::vector<
     made.host = hosts[index(rank)];
     return made;
   };
-  const milliseconds deadline(5'000);
   std::vector<std::unique_ptr<RankProcess>> others;
   for (std::int32_t rank = 1; rank < std::ssize(hosts); ++rank)
-    others.push_back(std::make_unique<RankProcess>(run, place(rank), deadline));
-  auto runs = execute_as_rank(run.execution(deadline), place(0));
+    others.push_back(std::make_unique<RankProcess>(execution, place(rank)));
+  auto runs = execute_as_rank(execution, place(0));
   for (const auto& other : others) EXPECT_EQ(other->words(), "ended well");
   return runs;
+}
+
+constexpr milliseconds kDeadline(5'000);
+
+/// The same of 1F1B.
+tl::expected<std::vector<ExecutedRun>, ExecutionError> run_on(const std::vector<HostClock>& hosts) {
+  const FaultyRun run(one_f_one_b_of(static_cast<std::int32_t>(hosts.size())), kAction);
+  return run_on(hosts, run.execution(kDeadline));
 }
 
 std::vector<Span> spans_of(const Timeline& timeline, std::int32_t rank) {
@@ -205,6 +212,23 @@ TEST(ClockAlignment, AClockThatRunsTooFastIsSlowedDown) {
   EXPECT_GE(own.end_ns - own.start_ns, kAction);
   EXPECT_GE(fast.end_ns - fast.start_ns, kAction * 3 / 4);
   EXPECT_LT(fast.end_ns - fast.start_ns, kAction * 19 / 20) << "most of its actions are a little late";
+}
+
+// A clock that gains 20 ms a second is aligned anew for each run: aligned once, it would be 50 ms ahead in
+// the last, where a message would arrive after half its time.
+TEST(ClockAlignment, EmulatedLinksTakeTheirTimeInEveryRunThoughAClockDrifts) {
+  constexpr Ns kLatency = 100'000'000;
+  const FaultyRun run(*generate("1f1b", {.stages = 2, .microbatches = 2}), kAction);
+  ProcessExecution execution = run.execution(kDeadline);
+  execution.runs = 12;
+  execution.pace.latency.assign(execution.flat.messages.size(), kLatency);
+  const auto runs = run_on({{}, {.boot_id = "gains", .offset_ns = kSecond, .rate = 1.02}}, execution);
+  ASSERT_TRUE(runs) << runs.error().message;
+  for (const ExecutedRun& each : *runs) {
+    const Ns sent = spans_of(each.timeline, 0).front().end_ns;
+    const Ns arrived = spans_of(each.timeline, 1).front().start_ns;
+    EXPECT_GE(arrived - sent, kLatency * 2 / 3 - *each.clock_error_ns);
+  }
 }
 
 TEST(ClockAlignment, TheErrorIsPartOfTheResultAndSaidInItsNotes) {

@@ -333,16 +333,11 @@ pid_t start_hunter(std::uint32_t seed) {
   _exit(0);
 }
 
-/// PENSTOCK_KILLS=1000 for a long one.
-std::uint32_t kills() {
-  const char* given = std::getenv("PENSTOCK_KILLS");
-  return given == nullptr ? 150 : static_cast<std::uint32_t>(std::stoul(given));
-}
-
 TEST(ProcessFaults, SignalsAtRandomMomentsLeaveNothingBehindAndAreNamed) {
+  const std::uint32_t kills = kills_or(150);
   std::mt19937 random(7);
   std::uint32_t failures = 0;
-  for (std::uint32_t seed = 0; seed < kills(); ++seed) {
+  for (std::uint32_t seed = 0; seed < kills; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const auto stages = static_cast<std::int32_t>(2 + random() % 3);
     FaultyRun run(one_f_one_b_of(stages), 2'000'000);
@@ -359,8 +354,8 @@ TEST(ProcessFaults, SignalsAtRandomMomentsLeaveNothingBehindAndAreNamed) {
     EXPECT_THAT(error.message, testing::ContainsRegex("signal|suspended|no sign of life")) << error.message;
     EXPECT_GE(error.peer, 0) << error.message;
   }
-  std::cout << "  " << failures << " of " << kills() << " runs were hit\n";
-  EXPECT_GE(failures, kills() / 2);
+  std::cout << "  " << failures << " of " << kills << " runs were hit\n";
+  EXPECT_GE(failures, kills / 2);
 }
 
 }  // namespace

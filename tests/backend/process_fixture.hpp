@@ -12,10 +12,12 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -99,17 +101,25 @@ inline Program one_f_one_b_of(std::int32_t stages) {
   return *generate("1f1b", {.stages = stages, .microbatches = 8});
 }
 
-/// A process of the test that takes part in a run as one rank, and what it ends with.
+/// A process of the test, and what it ends with.
 class RankProcess {
  public:
-  RankProcess(const FaultyRun& run, const ProcessPlace& place, std::chrono::milliseconds deadline) {
+  /// `work` returns its words.
+  explicit RankProcess(const std::function<std::string()>& work) {
     EXPECT_EQ(pipe(ends_.data()), 0);
     process_ = fork();
     if (process_ != 0) return;
-    const auto ended = execute_as_rank(run.execution(deadline), place);
-    const std::string words = ended ? "ended well" : ended.error().message;
+    const std::string words = work();
     _exit(write(ends_[1], words.data(), words.size()) < 0 ? 1 : 0);
   }
+  /// Takes part in a run as one rank: its error message, or "ended well".
+  RankProcess(const ProcessExecution& execution, const ProcessPlace& place)
+      : RankProcess([&] {
+          const auto ended = execute_as_rank(execution, place);
+          return ended ? "ended well" : ended.error().message;
+        }) {}
+  RankProcess(const FaultyRun& run, const ProcessPlace& place, std::chrono::milliseconds deadline)
+      : RankProcess(run.execution(deadline), place) {}
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
   ~RankProcess() {
@@ -118,7 +128,6 @@ class RankProcess {
     for (const int end : ends_) close(end);
   }
 
-  /// Its error message, or "ended well".
   std::string words() {
     waitpid(process_, nullptr, 0);
     std::array<char, 4096> buffer{};
@@ -126,11 +135,27 @@ class RankProcess {
     const auto got = read(ends_[0], buffer.data(), buffer.size());
     return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
   }
+  bool has_ended_within(std::chrono::milliseconds limit) const {
+    const auto until = std::chrono::steady_clock::now() + limit;
+    while (std::chrono::steady_clock::now() < until) {
+      siginfo_t state{};  // looks without reaping
+      waitid(P_PID, static_cast<id_t>(process_), &state, WEXITED | WNOHANG | WNOWAIT);
+      if (state.si_pid == process_) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
 
  private:
   std::array<int, 2> ends_{};
   pid_t process_ = 0;
 };
+
+/// How many runs with a random fault: PENSTOCK_KILLS=1000 for a long one.
+inline std::uint32_t kills_or(std::uint32_t usual) {
+  const char* given = std::getenv("PENSTOCK_KILLS");
+  return given == nullptr ? usual : static_cast<std::uint32_t>(std::stoul(given));
+}
 
 /// A loopback port that this holds.
 class HeldPort {

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# cpu-process over two hosts, which are namespaces of this one: each has its own network, joined by a cable (a veth
-# pair), and the second one's clock is an hour ahead and counts from another boot.
+# A backend of processes over two hosts, which are namespaces of this one: each has its own network, joined by a cable
+# (a veth pair), and the second one's clock is an hour ahead and counts from another boot.
 #
-#   two_hosts.sh PENSTOCK
+#   two_hosts.sh PENSTOCK BACKEND
 #
 # Ends with 77 where namespaces are not permitted.
 set -euo pipefail
 
 penstock=$1
+backend=$2
 apart=3600  # seconds
 mine=10.77.31.1
 other=10.77.31.2
@@ -19,14 +20,14 @@ if [ -z "${PENSTOCK_IN_NAMESPACE:-}" ]; then
   unshare "${as_root[@]}" --net --mount --time --fork --monotonic 1 true 2>/dev/null ||
     { echo "skipped: namespaces are not permitted here"; exit 77; }
   export PENSTOCK_IN_NAMESPACE=1
-  exec unshare "${as_root[@]}" --net --mount --pid --fork --kill-child --mount-proc bash "$0" "$penstock"
+  exec unshare "${as_root[@]}" --net --mount --pid --fork --kill-child --mount-proc bash "$0" "$penstock" "$backend"
 fi
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export PENSTOCK_SECRET=of-two-hosts-in-namespaces
-export WORLD_SIZE=2 MASTER_ADDR=$mine MASTER_PORT=29517
-run=("$penstock" run --schedule 1f1b --pp-size 2 --num-microbatches 4 --backend cpu-process --time-scale 4)
+export WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=$mine MASTER_PORT=29517
+run=("$penstock" run --schedule 1f1b --pp-size 2 --num-microbatches 4 --backend "$backend" --time-scale 4)
 
 ip link set lo up
 ip link add cable type veth peer name far_end

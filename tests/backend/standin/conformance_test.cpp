@@ -25,7 +25,7 @@ namespace {
 using standin::controlled;
 using standin::Verdict;
 
-constexpr Bytes kMessage = 64;  // what traced modules send
+constexpr Bytes kMessage = kTracedMessage;
 
 std::uint64_t seed_count(std::uint64_t usual) {
   const char* asked = std::getenv("PENSTOCK_STANDIN_SEEDS");
@@ -40,12 +40,8 @@ struct Case {
 };
 
 Case case_of(const std::string& schedule, const Shape& shape) {
-  Case made{.name = fmt::format("{} K={} M={}", schedule, shape.stages, shape.microbatches),
-            .experiment =
-                uniform_experiment(schedule, shape, {.forward_ns = 5'000'000, .backward_ns = 10'000'000})};
-  for (StageCost& stage : made.experiment.costs.stages) stage.gradients = stage.weights = kMessage;
-  for (EdgeCost& edge : made.experiment.costs.edges) edge = {.activation = kMessage, .gradient = kMessage};
-  return made;
+  return {.name = fmt::format("{} K={} M={}", schedule, shape.stages, shape.microbatches),
+          .experiment = traced_experiment(schedule, shape, 5'000'000)};
 }
 
 Verdict run(const Case& one, Over over, std::uint64_t seed) {

@@ -1,171 +1,83 @@
 // What nvcc's host code calls to launch a kernel, and the host's form of each kernel: the lines of
-// kernel_bodies.hpp with a clock of their own, from which an operation's time follows. The name of a kernel
-// carries a hash of its file, so that base name and parameter list are compared; one without a host form ends
-// the run.
+// kernel_bodies.hpp. The name of a kernel carries a hash of its file, so that base name and parameter list
+// are compared; one without a host form ends the run.
 
-#include <cuda_runtime_api.h>
+#include "tests/backend/standin/kernel_launch.hpp"
+
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "backend/cuda/kernel_bodies.hpp"
-#include "tests/backend/standin/runtime_call.hpp"
-#include "tests/backend/standin/world.hpp"
 
 namespace standin {
 namespace {
 
 namespace bodies = penstock::kernel_bodies;
 
-constexpr std::uint64_t kReading = 400;  // ns that a look at the clock takes
-constexpr Ns kShortest = 1'000;          // a kernel that does nothing
-constexpr double kNsPerByte = 0.004;
+constexpr std::size_t kMoment = sizeof(std::uint64_t);
 
-/// A kernel's thread on the host. %globaltimer has an offset and a drift of its own on each device.
-class Here {
- public:
-  Here(int device, std::uint32_t sm, unsigned block) : sm_(sm), block_(block) {
-    const auto time = static_cast<std::uint64_t>(world().scheduler.now());
-    const auto which = static_cast<std::uint64_t>(device) + 1;
-    begin_ = time_ =
-        1'700'000'000'000'000'000ULL + which * 5'000'000'123ULL + time + time * which * 2 / 1'000'000;
-  }
-  std::uint64_t now() { return time_ += kReading; }
-  void nap(unsigned ns) { time_ += ns; }
-  std::uint32_t sm() const { return sm_; }
-  unsigned block() const { return block_; }
-  unsigned thread() const { return 0; }
-  std::int64_t first() const { return 0; }
-  std::int64_t step() const { return 1; }
-  Ns taken() const { return static_cast<Ns>(time_ - begin_); }
+std::vector<Access> nothing(const Launch&) { return {}; }
 
- private:
-  std::uint64_t begin_ = 0;
-  std::uint64_t time_ = 0;
-  std::uint32_t sm_;
-  unsigned block_;
-};
+void stamp(Here& here, const Launch& launch) { bodies::stamp(here, launch.argument<std::uint64_t*>(0)); }
+std::vector<Access> moment_of(const Launch& launch) { return {{launch.argument<void*>(0), kMoment, true}}; }
 
-/// A launch: its arguments as nvcc passes them, copied.
-struct Call {
-  Stream* stream;
-  unsigned blocks;
-  std::vector<std::uint64_t> arguments;
+void hold(Here& here, const Launch& launch) { bodies::hold(here, launch.argument<std::uint64_t>(0)); }
 
-  template <typename Type>
-  Type argument(std::size_t i) const {
-    Type value;
-    std::memcpy(&value, &arguments[i], sizeof(value));
-    return value;
-  }
-  Here here(unsigned block = 0) const {
-    return {stream->device, static_cast<std::uint32_t>(stream->sms[block % stream->sms.size()]), block};
-  }
-};
-
-struct HostKernel {
-  std::vector<std::size_t> sizes;  // of the arguments
-  std::function<std::vector<Access>(const Call&)> accesses;
-  std::function<Ns(const Call&)> run;
-};
-
-Ns stamp(const Call& call) {
-  Here here = call.here();
-  bodies::stamp(here, call.argument<std::uint64_t*>(0));
-  return here.taken();
+void hold_since(Here& here, const Launch& launch) {
+  bodies::hold_since(here, launch.argument<const std::uint64_t*>(0), launch.argument<std::uint64_t>(1),
+                     launch.argument<std::uint64_t*>(2));
+}
+std::vector<Access> both_moments(const Launch& launch) {
+  return {{launch.argument<void*>(0), kMoment, false}, {launch.argument<void*>(2), kMoment, true}};
 }
 
-Ns hold(const Call& call) {
-  Here here = call.here();
-  bodies::hold(here, call.argument<std::uint64_t>(0));
-  return here.taken();
+void sm_numbers(Here& here, const Launch& launch) {
+  bodies::sm_numbers(here, launch.argument<std::uint32_t*>(0));
+}
+std::vector<Access> number_of_each_block(const Launch& launch) {
+  return {{launch.argument<void*>(0), launch.blocks * sizeof(std::uint32_t), true}};
 }
 
-Ns hold_since(const Call& call) {
-  Here here = call.here();
-  const bool holds = !world().has_mutant("links take no time");
-  bodies::hold_since(here, call.argument<const std::uint64_t*>(0),
-                     holds ? call.argument<std::uint64_t>(1) : 0, call.argument<std::uint64_t*>(2));
-  return here.taken();
+void count_up(Here& here, const Launch& launch) {
+  bodies::count_up(here, launch.argument<double*>(0), launch.argument<std::int64_t>(1),
+                   launch.argument<double>(2));
+}
+std::vector<Access> all_numbers(const Launch& launch) {
+  const auto bytes = static_cast<std::size_t>(launch.argument<std::int64_t>(1)) * sizeof(double);
+  return {{launch.argument<void*>(0), bytes, true}};
 }
 
-Ns sm_numbers(const Call& call) {
-  Ns longest = 0;
-  for (unsigned block = 0; block < call.blocks; ++block) {
-    Here here = call.here(block);
-    bodies::sm_numbers(here, call.argument<std::uint32_t*>(0));
-    longest = std::max(longest, here.taken());
-  }
-  return longest;
+void copy(Here& here, const Launch& launch) {
+  bodies::copy(here, launch.argument<const uint4*>(0), launch.argument<uint4*>(1),
+               launch.argument<std::int64_t>(2));
+}
+std::vector<Access> both_sides(const Launch& launch) {
+  const auto bytes = static_cast<std::size_t>(launch.argument<std::int64_t>(2)) * sizeof(uint4);
+  return {{launch.argument<void*>(0), bytes, false}, {launch.argument<void*>(1), bytes, true}};
 }
 
-Ns count_up(const Call& call) {
-  Here here = call.here();
-  const auto count = call.argument<std::int64_t>(1);
-  bodies::count_up(here, call.argument<double*>(0), count, call.argument<double>(2));
-  return static_cast<Ns>(8 * static_cast<double>(count) * kNsPerByte);
-}
-
-Ns copy(const Call& call) {
-  Here here = call.here();
-  const auto words = call.argument<std::int64_t>(2);
-  const auto* from = call.argument<const uint4*>(0);
-  auto* to = call.argument<uint4*>(1);
-  if (!world().memory.already_holds(to, from, static_cast<std::size_t>(words) * sizeof(uint4))) {
-    bodies::copy(here, from, to, words);
-  }
-  return static_cast<Ns>(32 * static_cast<double>(words) * kNsPerByte);
-}
-
-/// By base name and parameters: what a kernel's arguments are, which bytes it touches, and what it does.
-const std::map<std::string, HostKernel>& host_kernels() {
-  constexpr std::size_t kMoment = sizeof(std::uint64_t);
-  static const std::map<std::string, HostKernel> kernels = {
-      {"stamp(unsigned long volatile*)",
-       {{8},
-        [](const Call& call) { return std::vector<Access>{{call.argument<void*>(0), kMoment, true}}; },
-        stamp}},
-      {"hold(unsigned long)", {{8}, [](const Call&) { return std::vector<Access>{}; }, hold}},
+const HostKernel* host_kernel(const std::string& name) {
+  static const std::array<HostKernel, 6> kernels = {{
+      {"stamp(unsigned long volatile*)", {8}, moment_of, stamp},
+      {"hold(unsigned long)", {8}, nothing, hold},
       {"hold_since(unsigned long const volatile*, unsigned long, unsigned long volatile*)",
-       {{8, 8, 8},
-        [](const Call& call) {
-          return std::vector<Access>{{call.argument<void*>(0), kMoment, false},
-                                     {call.argument<void*>(2), kMoment, true}};
-        },
-        hold_since}},
-      {"sm_numbers(unsigned int*)",
-       {{8},
-        [](const Call& call) {
-          return std::vector<Access>{{call.argument<void*>(0), call.blocks * sizeof(std::uint32_t), true}};
-        },
-        sm_numbers}},
-      {"count_up(double*, long, double)",
-       {{8, 8, 8},
-        [](const Call& call) {
-          const auto bytes = static_cast<std::size_t>(call.argument<std::int64_t>(1)) * sizeof(double);
-          return std::vector<Access>{{call.argument<void*>(0), bytes, true}};
-        },
-        count_up}},
-      {"copy(uint4 const*, uint4*, long)",
-       {{8, 8, 8},
-        [](const Call& call) {
-          const auto bytes = static_cast<std::size_t>(call.argument<std::int64_t>(2)) * sizeof(uint4);
-          return std::vector<Access>{{call.argument<void*>(0), bytes, false},
-                                     {call.argument<void*>(1), bytes, true}};
-        },
-        copy}},
-  };
-  return kernels;
+       {8, 8, 8},
+       both_moments,
+       hold_since},
+      {"sm_numbers(unsigned int*)", {8}, number_of_each_block, sm_numbers},
+      {"count_up(double*, long, double)", {8, 8, 8}, all_numbers, count_up},
+      {"copy(uint4 const*, uint4*, long)", {8, 8, 8}, both_sides, copy},
+  }};
+  const auto* found =
+      std::ranges::find_if(kernels, [&](const HostKernel& kernel) { return kernel.name == name; });
+  return found == kernels.end() ? nullptr : found;
 }
 
 struct Registered {
@@ -197,6 +109,12 @@ struct Configuration {
 thread_local Configuration configuration;
 
 }  // namespace
+
+std::uint64_t device_moment(int device, std::uint64_t host_ns) {
+  const auto which = static_cast<std::uint64_t>(device) + 1;
+  return 1'700'000'000'000'000'000ULL + which * 5'000'000'123ULL + host_ns + host_ns * which * 2 / 1'000'000;
+}
+
 }  // namespace standin
 
 using namespace standin;
@@ -212,10 +130,8 @@ void __cudaUnregisterFatBinary(void**) {}
 
 void __cudaRegisterFunction(void**, const char* host_function, char*, const char* name, int, uint3*, uint3*,
                             dim3*, dim3*, int*) {
-  Registered entry{.name = base_name_of(name)};
-  const auto found = host_kernels().find(entry.name);
-  if (found != host_kernels().end()) entry.kernel = &found->second;
-  registered()[host_function] = entry;
+  const std::string base_name = base_name_of(name);
+  registered()[host_function] = {.name = base_name, .kernel = host_kernel(base_name)};
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, CUstream_st* stream) {
@@ -238,26 +154,15 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host_function) {
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3, void** arguments, std::size_t,
                                cudaStream_t stream) {
-  if (const cudaError_t error = enter("cudaLaunchKernel"); error != cudaSuccess) return error;
   const Registered& entry = registered().at(kernel);
-  if (entry.kernel == nullptr) world().hang(("no host form of kernel " + entry.name).c_str());
-  if (world().has_mutant("launches fail in silence") && world().scheduler.random(50) == 0) return cudaSuccess;
-  Stream& on = *stream_of(stream);
-  if (on.device != this_thread->device) {
-    world().defect("a kernel launched on a stream of a device that is not current");
-    return failed(cudaErrorInvalidResourceHandle);
+  if (entry.kernel == nullptr) no_host_form(entry.name);
+  Launch given{.kernel = entry.kernel,
+               .blocks = grid.x,
+               .arguments = std::vector<std::uint64_t>(entry.kernel->sizes.size())};
+  for (std::size_t i = 0; i < given.arguments.size(); ++i) {
+    std::memcpy(&given.arguments[i], arguments[i], entry.kernel->sizes[i]);
   }
-  Call call{
-      .stream = &on, .blocks = grid.x, .arguments = std::vector<std::uint64_t>(entry.kernel->sizes.size())};
-  for (std::size_t i = 0; i < call.arguments.size(); ++i) {
-    std::memcpy(&call.arguments[i], arguments[i], entry.kernel->sizes[i]);
-  }
-  auto operation = std::make_unique<Operation>();
-  operation->name = entry.name.c_str();
-  operation->accesses = entry.kernel->accesses(call);
-  operation->run = [run = &entry.kernel->run, call] { return std::max(kShortest, (*run)(call)); };
-  world().devices.give(on, std::move(operation));
-  return cudaSuccess;
+  return launch(given, stream);
 }
 
 }  // extern "C"

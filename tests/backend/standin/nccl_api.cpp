@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/backend/standin/device_facts.hpp"
 #include "tests/backend/standin/world.hpp"
 
 namespace {
@@ -154,9 +155,6 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
   if (*state == ncclInProgress) world().scheduler.told_not_yet(handle);
   return ncclSuccess;
 }
-
-const char* ncclGetErrorString(ncclResult_t) { return "said the stand-in"; }
-const char* ncclGetLastError(ncclComm_t) { return ""; }
 
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   if (const ncclResult_t result = enter("ncclCommFinalize"); result != ncclSuccess) return result;

@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/backend/standin/device_facts.hpp"
 #include "tests/backend/standin/world.hpp"
 
 namespace standin {
@@ -28,25 +29,13 @@ constexpr std::size_t kMiddle = std::size_t{512} << 10;
 
 int class_of(std::size_t bytes) { return bytes <= kSmall ? 0 : bytes <= kMiddle ? 1 : 2; }
 
-template <typename Number>
-void add_to(std::byte* sum, const void* addend, std::size_t count) {
-  auto* numbers = reinterpret_cast<Number*>(sum);
-  const auto* others = static_cast<const Number*>(addend);
-  for (std::size_t i = 0; i < count; ++i) numbers[i] += others[i];
-}
-
 /// The sum of all members' contributions.
 std::vector<std::byte> sum_of(const Meeting& meeting, std::size_t count, ncclDataType_t type) {
   std::vector<std::byte> sum(count * bytes_of(type));
   for (const auto& part : meeting.parts) {
-    if (type == ncclFloat64) {
-      add_to<double>(sum.data(), part->from, count);
-    } else if (type == ncclFloat32) {
-      add_to<float>(sum.data(), part->from, count);
-    } else {
-      world().defect(fmt::format("{} of a type that the stand-in cannot add", part->name));
-      break;
-    }
+    if (add_to(sum.data(), static_cast<const std::byte*>(part->from), count, type)) continue;
+    world().defect(fmt::format("{} of a type that the stand-in cannot add", part->name));
+    break;
   }
   return sum;
 }
@@ -102,24 +91,6 @@ void carry_out_gather(const Part& part, const Meeting& meeting) {
 bool launch_order_is_on() { return world().setting.launch_order; }
 
 }  // namespace
-
-std::size_t bytes_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclFloat64:
-    case ncclInt64:
-    case ncclUint64:
-      return 8;
-    case ncclFloat32:
-    case ncclInt32:
-    case ncclUint32:
-      return 4;
-    case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
-    default:
-      return 1;
-  }
-}
 
 bool Meeting::all_started() const {
   return std::ranges::all_of(parts, [](const auto& part) { return part != nullptr && part->started; });

@@ -97,6 +97,4 @@ class NcclModel {
   std::uint64_t ids_ = 0;
 };
 
-std::size_t bytes_of(ncclDataType_t type);
-
 }  // namespace standin

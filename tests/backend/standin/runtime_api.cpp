@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/backend/standin/device_facts.hpp"
 #include "tests/backend/standin/runtime_call.hpp"
 #include "tests/backend/standin/world.hpp"
 
@@ -60,7 +61,6 @@ namespace {
 
 constexpr Ns kCopyStarts = 1'500;
 constexpr double kNsPerByte = 0.005;
-constexpr std::size_t kMemory = std::size_t{80} << 30;
 
 int device_count() { return world().setting.devices; }
 
@@ -144,11 +144,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* facts, int device) {
   if (const cudaError_t error = enter("cudaGetDeviceProperties"); error != cudaSuccess) return error;
   if (device < 0 || device >= standin::device_count()) return failed(cudaErrorInvalidDevice);
-  *facts = {};
-  std::strcpy(facts->name, "stand-in");
-  facts->multiProcessorCount = static_cast<int>(world().all_sms().size());
-  facts->major = world().setting.capability;
-  facts->totalGlobalMem = standin::kMemory;
+  *facts = standin::properties_of(world().setting.sms, world().setting.capability);
   return cudaSuccess;
 }
 
@@ -348,24 +344,5 @@ cudaError_t cudaGetLastError() {
   this_thread->last_error = cudaSuccess;
   return error;
 }
-
-const char* cudaGetErrorName(cudaError_t error) {
-  switch (error) {
-    case cudaErrorNotReady:
-      return "cudaErrorNotReady";
-    case cudaErrorInitializationError:
-      return "cudaErrorInitializationError";
-    case cudaErrorNoDevice:
-      return "cudaErrorNoDevice";
-    case cudaErrorIllegalAddress:
-      return "cudaErrorIllegalAddress";
-    case cudaErrorLaunchFailure:
-      return "cudaErrorLaunchFailure";
-    default:
-      return "cudaErrorUnknown";
-  }
-}
-
-const char* cudaGetErrorString(cudaError_t) { return "said the stand-in"; }
 
 }  // extern "C"

@@ -31,13 +31,15 @@
 #include "schedules/ir/mixed_bits.hpp"
 #include "schedules/ir/needs.hpp"
 #include "tests/backend/program_facts.hpp"
-#include "tests/backend/standin/world.hpp"
+#include "tests/backend/standin/device_facts.hpp"
+#include "tests/sim/experiments.hpp"
 
 namespace penstock {
 namespace {
 
 constexpr std::int64_t kNumbers = 8;
 constexpr std::size_t kBytes = kNumbers * sizeof(double);
+static_assert(kBytes == kTracedMessage);
 
 /// Memory of one stream, as LibTorch's allocator keeps it: what is given back is used again behind the
 /// stream's work.
@@ -82,7 +84,7 @@ class NumbersCodec : public DeviceCodec {
   void pack(const PayloadContent& content, void* to, const StreamView& stream) const override {
     const auto& numbers = dynamic_cast<const Numbers&>(content);
     copy(numbers.data(), to, stream);
-    if (standin::world().has_mutant("a message's memory is given back at its send"))
+    if (standin::breaks_on_purpose("a message's memory is given back at its send"))
       numbers.pool.give_back(std::move(numbers.buffer));
   }
   Payload unpack(const DeviceLayout&, const void* from, const StreamView& stream) const override {
@@ -320,6 +322,14 @@ class OwningCodec : public NumbersCodec {
 };
 
 }  // namespace
+
+Experiment traced_experiment(const std::string& schedule, const Shape& shape, Ns forward_ns) {
+  Experiment made =
+      uniform_experiment(schedule, shape, {.forward_ns = forward_ns, .backward_ns = 2 * forward_ns});
+  for (StageCost& stage : made.costs.stages) stage.gradients = stage.weights = kTracedMessage;
+  for (EdgeCost& edge : made.costs.edges) edge = {.activation = kTracedMessage, .gradient = kTracedMessage};
+  return made;
+}
 
 MakeCudaModules traced(const Experiment& experiment) {
   return [&experiment](const std::vector<std::optional<CudaPlace>>& places) {

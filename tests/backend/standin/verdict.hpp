@@ -9,10 +9,6 @@
 
 namespace standin {
 
-/// What every run says first: nothing here is a measurement of a GPU.
-inline constexpr const char* kFirstLine =
-    "stand-in: a model of CUDA and NCCL for tests; its times are stated, no GPU's";
-
 /// The n-th call or operation goes wrong; n = 0: none.
 struct Fault {
   enum class Kind : std::uint8_t {

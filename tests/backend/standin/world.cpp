@@ -17,6 +17,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/backend/standin/device_facts.hpp"
+
 extern "C" void __gcov_dump() __attribute__((weak));
 
 namespace standin {
@@ -162,6 +164,8 @@ std::vector<int> World::all_sms() const {
   std::iota(sms.begin(), sms.end(), 0);
   return sms;
 }
+
+bool breaks_on_purpose(const char* mechanism) { return world().has_mutant(mechanism); }
 
 void begin_child() {
   world().is_forked = world().is_started;

@@ -1,7 +1,11 @@
 // The store where ranks meet.
 
+#include <sys/wait.h>
+#include <unistd.h>
 #include <atomic>
+
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -102,6 +106,44 @@ TEST(Rendezvous, AStoreThatIsLostIsNamedInOneLineWhereNobodyElseSaysWhy) {
     EXPECT_THAT(error.what(), testing::StartsWith(orphan.name + " is lost: "));
     EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("\n")));
   }
+}
+
+/// A process that hosts a store and is suspended once it does.
+class SuspendedHost {
+ public:
+  explicit SuspendedHost(ListeningSocket& socket) : process_(fork()) {
+    if (process_ != 0) return;
+    const Rendezvous host({.port = socket.port(), .socket = socket.release()}, kLimits);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  SuspendedHost(const SuspendedHost&) = delete;
+  SuspendedHost& operator=(const SuspendedHost&) = delete;
+  ~SuspendedHost() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  void wait_until_suspended() const {
+    int status = 0;
+    waitpid(process_, &status, WUNTRACED);
+    EXPECT_TRUE(WIFSTOPPED(status));
+  }
+
+ private:
+  pid_t process_;
+};
+
+TEST(Rendezvous, AStoreWhoseHostIsSuspendedHoldsNobodyBeyondStopAndDeadline) {
+  auto socket = ListeningSocket::open("127.0.0.1", 0);
+  ASSERT_TRUE(socket) << socket.error();
+  const std::uint16_t port = socket->port();
+  const SuspendedHost host(*socket);
+  host.wait_until_suspended();
+  const auto begin = steady_clock::now();
+  EXPECT_THROW(
+      Rendezvous({.port = port}, {.stopped = [&] { return steady_clock::now() - begin > milliseconds(50); }}),
+      Stopped);
+  EXPECT_THROW(Rendezvous({.port = port}, {.stopped = {}, .deadline = milliseconds(50)}), std::runtime_error);
 }
 
 TEST(Rendezvous, APortInUseIsRefused) {

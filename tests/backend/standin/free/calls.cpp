@@ -1,0 +1,53 @@
+// Ranks are processes here, so that a mishap is the process's own: it kills or stops itself at its n-th call,
+// wherever that is. Forked ranks have what was set before the fork.
+
+#include "tests/backend/standin/free/calls.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/backend/standin/device_facts.hpp"
+
+namespace standin {
+namespace {
+
+constexpr int kUsualDevices = 8;
+
+const bool first_line_said = std::fprintf(stderr, "%s\n", kFirstLine) > 0;
+
+Mishap set;
+std::atomic<int> counted = 0;
+
+thread_local int device_of_thread = 0;
+
+}  // namespace
+
+void set_mishap(const Mishap& mishap) {
+  set = mishap;
+  counted = 0;
+}
+
+bool begin_call(const char* name) {
+  if (set.kind == Mishap::Kind::none || set.device != device_of_thread) return false;
+  if (!set.call.empty() && set.call != name) return false;
+  if (++counted != set.nth) return false;
+  if (set.kind == Mishap::Kind::fails) return true;
+  kill(getpid(), set.kind == Mishap::Kind::killed ? SIGKILL : SIGSTOP);
+  return false;
+}
+
+int current_device() { return device_of_thread; }
+void make_current(int device) { device_of_thread = device; }
+
+int device_count() {
+  const char* asked = std::getenv("PENSTOCK_STANDIN_DEVICES");
+  return asked == nullptr ? kUsualDevices : std::atoi(asked);
+}
+
+bool breaks_on_purpose(const char*) { return false; }
+
+}  // namespace standin

@@ -1,0 +1,177 @@
+// Ranks that a launcher started, told by its environment variables who they are: here children of the test,
+// each with a meeting over TCP, LibTorch's store on the port behind it, and connections by the loopback
+// interface.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/nccl/listening_socket.hpp"
+#include "backend/nccl/nccl_run.hpp"
+#include "backend/nccl/rendezvous.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "tests/backend/process_fixture.hpp"
+#include "tests/backend/standin/free/calls.hpp"
+#include "tests/backend/standin/free/random_mishap.hpp"
+#include "tests/backend/standin/gpu_runs.hpp"
+#include "tests/backend/standin/traced_modules.hpp"
+
+namespace penstock {
+namespace {
+
+using standin::Mishap;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// Rank 0 listens on it and on the next.
+std::uint16_t free_port() {
+  for (;;) {
+    const HeldPort first;
+    if (first.port() < 65535 && ListeningSocket::open("127.0.0.1", first.port() + 1)) return first.port();
+  }
+}
+
+/// As torchrun starts them without an agent's store.
+void set_environment(std::int32_t rank, std::int32_t ranks, std::uint16_t port) {
+  setenv("RANK", std::to_string(rank).c_str(), 1);
+  setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
+  setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
+}
+
+/// One rank's words.
+std::string take_part(const Experiment& experiment, std::int32_t rank, std::uint16_t port,
+                      milliseconds deadline) {
+  set_environment(rank, experiment.program.rank_count(), port);
+  const auto place =
+      nccl_place([](const char* name) { return std::getenv(name); }, experiment.program.rank_count());
+  if (!place) return place.error();
+  const auto result = run_on_nccl(
+      experiment, [](const FlatProgram&) { return LinkPace{}; },
+      {.warmup = 1, .repeats = 1, .deadline = deadline}, traced(experiment), *place);
+  if (!result) return result.error().message;
+  return *result ? "has the result" : "ended well";
+}
+
+constexpr std::int32_t kRanks = 3;
+constexpr seconds kMost(30);  // until all have ended
+
+/// By rank: what each ends with, or "is still there".
+std::vector<std::string> words_with(const Mishap& mishap, std::uint16_t port = free_port()) {
+  const Experiment experiment = traced_experiment("1f1b", {.stages = kRanks, .microbatches = 6}, 2'000'000);
+  standin::set_mishap(mishap);
+  std::deque<RankProcess> ranks;
+  for (std::int32_t rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([&, rank] { return take_part(experiment, rank, port, deadline_with(mishap)); });
+  }
+  std::vector<std::string> words;
+  for (RankProcess& rank : ranks) {
+    const bool is_stopped = mishap.kind == Mishap::Kind::stopped && mishap.device == std::ssize(words);
+    words.push_back(!is_stopped && rank.has_ended_within(kMost) ? rank.words() : "is still there");
+  }
+  standin::set_mishap({});
+  return words;
+}
+
+TEST(StandInLaunchedRanks, TrainAsTheyMust) {
+  EXPECT_THAT(words_with({}), ElementsAre("has the result", "ended well", "ended well"));
+}
+
+TEST(StandInLaunchedRanks, WhoIsKilledIsNamedToAll) {
+  for (const auto& [call, nth] : {std::pair("ncclCommInitRankConfig", 2), {"ncclSend", 5}}) {
+    const auto named =
+        AllOf(StartsWith("rank 1: "), HasSubstr(": its process has closed the connection; rank "));
+    EXPECT_THAT(words_with({Mishap::Kind::killed, 1, call, nth}), ElementsAre(named, "", named)) << call;
+  }
+}
+
+TEST(StandInLaunchedRanks, WhatFailsIsToldToAll) {
+  const auto named =
+      StartsWith("rank 1: the start: communicator 1 -> 2 (rank 1, with rank 2): ncclSend: ncclSystemError");
+  EXPECT_THAT(words_with({Mishap::Kind::fails, 1, "ncclSend", 1}), ElementsAre(named, named, named));
+}
+
+/// A launcher that has a store of its own, as torchrun has one, and offers it to the ranks.
+class AgentsStore {
+ public:
+  explicit AgentsStore(std::uint16_t port)
+      : agent_([port] {
+          auto socket = ListeningSocket::open("127.0.0.1", port).value();
+          const Rendezvous host({.port = port, .socket = socket.release()}, {});
+          for (;;) pause();
+          return "";
+        }) {
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+  }
+  AgentsStore(const AgentsStore&) = delete;
+  AgentsStore& operator=(const AgentsStore&) = delete;
+  ~AgentsStore() { unsetenv("TORCHELASTIC_USE_AGENT_STORE"); }
+
+ private:
+  RankProcess agent_;
+};
+
+TEST(StandInLaunchedRanks, MeetInTheStoreOfTheirLaunchersAgent) {
+  const std::uint16_t port = free_port();
+  const AgentsStore store(port);
+  EXPECT_THAT(words_with({}, port), ElementsAre("has the result", "ended well", "ended well"));
+  // It outlives rank 0.
+  EXPECT_THAT(words_with({Mishap::Kind::killed, 0, "ncclGetUniqueId", 1}, port),
+              ElementsAre("", HasSubstr("the coordinator has gone"), HasSubstr("the coordinator has gone")));
+}
+
+// Rank 0 has the coordinator and the store.
+TEST(StandInLaunchedRanks, TheOthersEndWhenRank0IsKilled) {
+  for (const auto& [call, nth] :
+       {std::pair("cudaStreamCreateWithPriority", 1), {"ncclGetUniqueId", 1}, {"ncclSend", 5}}) {
+    EXPECT_THAT(words_with({Mishap::Kind::killed, 0, call, nth}),
+                ElementsAre("", AllOf(StartsWith("rank 1: "), HasSubstr("the coordinator has gone")),
+                            AllOf(StartsWith("rank 2: "), HasSubstr("the coordinator has gone"))))
+        << call;
+  }
+}
+
+TEST(StandInLaunchedRanks, TheOthersEndWhenRank0IsStopped) {
+  for (const auto& [call, nth] :
+       {std::pair("cudaStreamCreateWithPriority", 1), {"ncclGetUniqueId", 1}, {"ncclSend", 5}}) {
+    EXPECT_THAT(words_with({Mishap::Kind::stopped, 0, call, nth}),
+                ElementsAre("is still there", HasSubstr("the coordinator gave no sign of life for 1 s"),
+                            HasSubstr("the coordinator gave no sign of life for 1 s")))
+        << call;
+  }
+}
+
+TEST(StandInRandomMishaps, OfLaunchedRanksLeaveNobodyBehind) {
+  const std::uint32_t kills = kills_or(8);
+  std::mt19937 random(5);
+  for (std::uint32_t seed = 0; seed < kills; ++seed) {
+    const Mishap mishap = random_mishap(random, kRanks);
+    SCOPED_TRACE(fmt::format("seed {}: {}", seed, to_text(mishap)));
+    const std::vector<std::string> words = words_with(mishap);
+    for (std::int32_t rank = 0; rank < kRanks; ++rank) {
+      if (rank == mishap.device) continue;
+      EXPECT_THAT(words[static_cast<std::size_t>(rank)],
+                  AnyOf("has the result", "ended well", StartsWith("rank ")));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock
