@@ -328,12 +328,17 @@ void PipeDreamLevels::add_splits(Table& table, std::size_t level, const StageCom
   if (columns == 0) return;
   for (std::int32_t replicas = 1; replicas <= most_replicas(table.components - 1); ++replicas) {
     LevelPlan plan;
+    const Component* component = nullptr;  // whose plan that is
     for (std::int32_t before = 1; before <= table.components - replicas; ++before) {
       const std::int32_t used = before + replicas;
-      if (before == 1 || options_.memory_limit) {
-        const LevelStage stage{
-            .from = split, .to = to, .replicas = replicas, .later = table.components - used};
-        plan = stage_plan(level, stage, StagePlace::later, stages.of(stage));
+      const LevelStage stage{.from = split, .to = to, .replicas = replicas, .later = table.components - used};
+      const Component& now = stages.of(stage);
+      // A device only asks how many minibatches it has.
+      const bool is_known = component != nullptr && (level == 0 ? component->in_flight == now.in_flight
+                                                                : component->ahead == now.ahead);
+      if (!is_known) {
+        component = &now;
+        plan = stage_plan(level, stage, StagePlace::later, now);
         plan.period_ns = std::max(plan.period_ns, around_ns(level, stage));
       }
       if (plan.period_ns >= of_use_below[static_cast<std::size_t>(used - 1)]) {

@@ -88,6 +88,7 @@ class PlanTrials {
 
   Trial& trial_of(const PlanChoice& choice, Asked asked);
   Trial tried(const PlanChoice& choice, Asked asked);
+  static Bytes highest_peak(const Layout& layout);
   LayoutKey key_of(const PlanChoice& choice) const;
   /// With whatever costs it had last; null where the choice cannot run.
   Layout* layout_of(const PlanChoice& choice, const Scenario& scenario);
@@ -101,6 +102,7 @@ class PlanTrials {
   std::vector<PlanBound> bounds_;  // by order
   std::map<PlanChoice, Trial> trials_;
   std::map<LayoutKey, std::optional<Layout>> layouts_;
+  std::optional<PlanChoice> last_;  // whose costs and times its layout has
 };
 
 }  // namespace penstock
