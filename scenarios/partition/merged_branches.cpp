@@ -6,7 +6,11 @@
 //          +-> e ------+                     a -> bcde -> f
 //
 // A region that no series and no parallel step makes small (cells that read the two before them) becomes a
-// chain of its depths: layers of equal longest path from its begin do not depend on each other.
+// chain of its heights: layers of equal longest path to its end do not depend on each other. So a branch that
+// skips a cell runs as late as it can, and what crosses between two cells is what they hand on.
+//
+// What leads nowhere but to an output of its own (an auxiliary head) is on no path to the end. It runs with
+// the layer that closes its region; by itself, every later downset would be there with and without it.
 
 #include "scenarios/partition/merged_branches.hpp"
 
@@ -30,47 +34,50 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kWide = 64;  // downsets that any region may have
+constexpr std::size_t kWide = 16;          // downsets that any region may have
+constexpr std::size_t kMostOfGraph = 256;  // that regions share by their layers, since planning is cubic
 
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
 using Vertex = boost::graph_traits<Dependences>::vertex_descriptor;
 
-/// The layers in an order in which they can run, cut at those that every path crosses.
-class Dominators {
- public:
-  explicit Dominators(const LayerGraph& graph) : begin_(graph.layers.size()), end_(begin_ + 1) {
-    Dependences dependences(end_ + 1);
-    std::vector<bool> is_read(begin_, false);
-    for (std::size_t layer = 0; layer < begin_; ++layer) {
-      const std::vector<std::int32_t>& inputs = graph.layers[layer].inputs;
-      if (inputs.empty()) add_edge(begin_, layer, dependences);
-      for (const std::int32_t input : inputs) {
-        add_edge(static_cast<Vertex>(input), layer, dependences);
-        is_read[static_cast<std::size_t>(input)] = true;
-      }
-    }
-    for (std::size_t layer = 0; layer < begin_; ++layer)
-      if (!is_read[layer]) add_edge(layer, end_, dependences);
-    parents_.assign(end_ + 1, begin_);
-    lengauer_tarjan_dominator_tree(
-        dependences, begin_,
-        boost::make_iterator_property_map(parents_.begin(), get(boost::vertex_index, dependences)));
+/// True for the layers that the last one of a longest path depends on, and for itself.
+std::vector<bool> leading_to_end(const LayerGraph& graph) {
+  std::vector<std::int32_t> depth(graph.layers.size(), 0);
+  for (std::size_t layer = 0; layer < depth.size(); ++layer) {
+    for (const std::int32_t input : graph.layers[layer].inputs)
+      depth[layer] = std::max(depth[layer], depth[static_cast<std::size_t>(input)] + 1);
   }
-
-  /// True for the layers that every path from begin to end crosses.
-  std::vector<bool> on_every_path() const {
-    std::vector<bool> crossed(begin_, false);
-    for (Vertex node = parents_[end_]; node != begin_; node = parents_[node]) crossed[node] = true;
-    return crossed;
+  std::vector<bool> leads(depth.size(), false);
+  leads[static_cast<std::size_t>(std::ranges::max_element(depth) - depth.begin())] = true;
+  for (std::size_t layer = depth.size(); layer-- > 0;) {
+    if (!leads[layer]) continue;
+    for (const std::int32_t input : graph.layers[layer].inputs) leads[static_cast<std::size_t>(input)] = true;
   }
+  return leads;
+}
 
- private:
-  Vertex begin_;
-  Vertex end_;
-  std::vector<Vertex> parents_;
-};
+/// The layers that every path to the end crosses, of those that lead there.
+std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>& leads) {
+  const Vertex begin = graph.layers.size();
+  Dependences dependences(begin + 1);
+  Vertex end = 0;
+  for (std::size_t layer = 0; layer < begin; ++layer) {
+    if (!leads[layer]) continue;
+    if (graph.layers[layer].inputs.empty()) add_edge(begin, layer, dependences);
+    for (const std::int32_t input : graph.layers[layer].inputs)
+      add_edge(static_cast<Vertex>(input), layer, dependences);
+    end = layer;  // all the others that lead there come before it
+  }
+  std::vector<Vertex> parents(begin + 1, begin);
+  lengauer_tarjan_dominator_tree(
+      dependences, begin,
+      boost::make_iterator_property_map(parents.begin(), get(boost::vertex_index, dependences)));
+  std::vector<bool> crossed(begin, false);
+  for (Vertex node = end; node != begin; node = parents[node]) crossed[node] = true;
+  return crossed;
+}
 
-/// Groups of layers, each with its neighbours. Groups are numbered by their first layer.
+/// Groups of layers, each with its neighbours. Groups are numbered by one of their layers.
 class LayerGroups {
  public:
   explicit LayerGroups(const LayerGraph& graph) : graph_(graph), group_of_(graph.layers.size()) {
@@ -110,17 +117,37 @@ class LayerGroups {
 
 using Region = std::vector<std::int32_t>;  // layers, ascending
 
-/// What lies between two layers that every path crosses, or beside all paths through one.
-std::vector<Region> regions_of(const LayerGraph& graph, const std::vector<bool>& crossed) {
-  // A layer lies behind as many of them as the longest of its paths has met.
-  std::vector<std::int32_t> met(graph.layers.size(), 0);
-  std::map<std::int32_t, Region> regions;
+/// The layers that every path crosses, as those in between see them.
+struct Crossings {
+  std::vector<std::int32_t> layers;  // in the order of the paths
+  std::vector<std::int32_t> met;     // by layer of the graph: how many its longest path has met
+};
+
+Crossings crossings_of(const LayerGraph& graph, const std::vector<bool>& crossed) {
+  Crossings found{.layers = {}, .met = std::vector<std::int32_t>(graph.layers.size(), 0)};
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
     for (const std::int32_t input : graph.layers[layer].inputs) {
       const auto read = static_cast<std::size_t>(input);
-      met[layer] = std::max(met[layer], met[read] + (crossed[read] ? 1 : 0));
+      found.met[layer] = std::max(found.met[layer], found.met[read] + (crossed[read] ? 1 : 0));
     }
-    if (!crossed[layer]) regions[met[layer]].push_back(static_cast<std::int32_t>(layer));
+    if (crossed[layer]) found.layers.push_back(static_cast<std::int32_t>(layer));
+  }
+  return found;
+}
+
+/// What lies between two layers that every path crosses. What leads nowhere goes to the second one.
+std::vector<Region> regions_of(const LayerGraph& graph, LayerGroups& groups) {
+  const std::vector<bool> leads = leading_to_end(graph);
+  const std::vector<bool> crossed = on_every_path(graph, leads);
+  const Crossings crossings = crossings_of(graph, crossed);
+  std::map<std::int32_t, Region> regions;
+  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
+    const std::int32_t met = crossings.met[layer];
+    if (!leads[layer]) {
+      groups.put(static_cast<std::int32_t>(layer), crossings.layers[static_cast<std::size_t>(met)]);
+    } else if (!crossed[layer]) {
+      regions[met].push_back(static_cast<std::int32_t>(layer));
+    }
   }
   std::vector<Region> found;
   found.reserve(regions.size());
@@ -128,8 +155,9 @@ std::vector<Region> regions_of(const LayerGraph& graph, const std::vector<bool>&
   return found;
 }
 
-/// The region alone, as the groups have it.
+/// True where the region alone, as the groups have it, has more downsets than its share of the graph's.
 bool is_wide(const LayerGraph& graph, const Region& region, const LayerGroups& groups) {
+  const std::size_t most = std::max(kWide, kMostOfGraph * region.size() / graph.layers.size());
   LayerGraph alone;
   std::map<std::int32_t, std::int32_t> place;
   for (const std::int32_t layer : region) {
@@ -138,6 +166,7 @@ bool is_wide(const LayerGraph& graph, const Region& region, const LayerGroups& g
     place[group] = static_cast<std::int32_t>(alone.layers.size());
     alone.layers.push_back({.name = "", .forward_ns = 1, .backward_ns = 1, .inputs = {}});
   }
+  if (alone.layers.size() >= most) return true;
   for (const std::int32_t layer : region) {
     Layer& mine = alone.layers[static_cast<std::size_t>(place[groups.of(layer)])];
     for (const std::int32_t input : graph.layers[static_cast<std::size_t>(layer)].inputs) {
@@ -147,7 +176,7 @@ bool is_wide(const LayerGraph& graph, const Region& region, const LayerGroups& g
     std::ranges::sort(mine.inputs);
     mine.inputs.erase(std::ranges::unique(mine.inputs).begin(), mine.inputs.end());
   }
-  return !downsets_of(alone, std::max(kWide, 4 * region.size())).has_value();
+  return !downsets_of(alone, most).has_value();
 }
 
 std::set<std::int32_t> groups_in(const Region& region, const LayerGroups& groups) {
@@ -178,17 +207,18 @@ bool reduce(const Region& region, LayerGroups& groups) {
   return false;
 }
 
-/// Layers of equal depth become one: what they read is less deep.
-void merge_by_depth(const LayerGraph& graph, const Region& region, LayerGroups& groups) {
-  std::map<std::int32_t, std::int32_t> depth;  // by layer
-  std::map<std::int32_t, std::int32_t> first;  // layer of each depth
-  for (const std::int32_t layer : region) {
-    depth[layer] = 0;
-    for (const std::int32_t input : graph.layers[static_cast<std::size_t>(layer)].inputs)
-      if (depth.contains(input)) depth[layer] = std::max(depth[layer], depth[input] + 1);
-    first.try_emplace(depth[layer], layer);
+/// Layers of equal height become one: what reads them is less high.
+void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups& groups) {
+  std::map<std::int32_t, std::int32_t> height;  // by layer
+  for (const std::int32_t layer : region) height[layer] = 0;
+  std::map<std::int32_t, std::int32_t> last;  // layer of each height
+  for (auto layer = region.rbegin(); layer != region.rend(); ++layer) {
+    for (const std::int32_t input : graph.layers[static_cast<std::size_t>(*layer)].inputs) {
+      const auto inside = height.find(input);
+      if (inside != height.end()) inside->second = std::max(inside->second, height[*layer] + 1);
+    }
+    groups.put(*layer, last.try_emplace(height[*layer], *layer).first->second);
   }
-  for (const std::int32_t layer : region) groups.put(layer, first[depth[layer]]);
 }
 
 /// The figures of a group: sums, and what is read of it outside once.
@@ -268,11 +298,11 @@ MergedGraph graph_of(const LayerGraph& graph, const LayerGroups& groups) {
 
 MergedGraph merged_branches(const LayerGraph& graph) {
   LayerGroups groups(graph);
-  for (const Region& region : regions_of(graph, Dominators(graph).on_every_path())) {
+  for (const Region& region : regions_of(graph, groups)) {
     if (!is_wide(graph, region, groups)) continue;
     while (is_wide(graph, region, groups) && reduce(region, groups)) {
     }
-    if (is_wide(graph, region, groups)) merge_by_depth(graph, region, groups);
+    if (is_wide(graph, region, groups)) merge_by_height(graph, region, groups);
   }
   return graph_of(graph, groups);
 }

@@ -15,8 +15,9 @@ struct MergedGraph {
 };
 
 /// `graph` with what lies between two layers that every path crosses merged where it has more downsets than
-/// are worth planning over: branches series by series and parallel by parallel, and what is neither by its
-/// depth. Cuts are left behind every layer that is not inside something merged.
+/// are worth planning over (some 256 in all): branches series by series and parallel by parallel, and what is
+/// neither by its height. Outputs beside the last one are merged into the layer behind their region. Cuts are
+/// left behind every layer that is not inside something merged.
 MergedGraph merged_branches(const LayerGraph& graph);
 
 }  // namespace penstock

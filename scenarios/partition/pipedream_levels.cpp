@@ -151,11 +151,20 @@ WorkAhead PipeDreamLevels::ahead_of(std::size_t level, const LevelStage& stage, 
   return {.devices = devices / divisor, .components = components / divisor};
 }
 
-double PipeDreamLevels::device_ns(const LevelStage& stage, WorkAhead ahead) const {
+PipeDreamLevels::Component PipeDreamLevels::component_of(std::size_t level, const LevelStage& stage,
+                                                         WorkAhead ahead) {
+  Component component{.ahead = ahead_of(level, stage, ahead)};
+  component.in_flight = in_flight(component.ahead);
+  if (level > 0 && !may_idle_)
+    component.below = &table(level - 1, component.ahead, levels_[level - 1].components);
+  return component;
+}
+
+double PipeDreamLevels::device_ns(const LevelStage& stage, std::int64_t minibatches) const {
   const Downset& before = downsets_[stage.from];
   const Downset& after = downsets_[stage.to];
-  if (options_.memory_limit && held_bytes(before, after, in_flight(ahead),
-                                          costs_.state_bytes_per_weight_byte) > *options_.memory_limit) {
+  if (options_.memory_limit &&
+      held_bytes(before, after, minibatches, costs_.state_bytes_per_weight_byte) > *options_.memory_limit) {
     return kNoPlan;
   }
   return static_cast<double>(after.time_ns - before.time_ns) + 2 * static_cast<double>(costs_.overhead_ns);
@@ -165,12 +174,15 @@ double PipeDreamLevels::weights_between(const LevelStage& stage) const {
   return static_cast<double>(downsets_[stage.to].weights - downsets_[stage.from].weights);
 }
 
-LevelPlan PipeDreamLevels::component_plan(std::size_t level, const LevelStage& stage, WorkAhead ahead) {
-  if (level == 0) return {.period_ns = device_ns(stage, ahead), .ring_bytes = weights_between(stage)};
+LevelPlan PipeDreamLevels::component_plan(std::size_t level, const LevelStage& stage,
+                                          const Component& component) {
+  if (level == 0)
+    return {.period_ns = device_ns(stage, component.in_flight), .ring_bytes = weights_between(stage)};
   const LevelStage whole{
       .from = stage.from, .to = stage.to, .replicas = levels_[level - 1].components, .later = 0};
   const std::int32_t used = used_components(whole);
-  const Table& below = table(level - 1, ahead, used);
+  const Table& below =
+      component.below != nullptr ? *component.below : table(level - 1, component.ahead, used);
   return below.at(below.place(stage.from, used, stage.to));
 }
 
@@ -196,13 +208,13 @@ double PipeDreamLevels::reduced_bytes_ns(std::size_t level, const LevelStage& st
 
 double PipeDreamLevels::reduction_ns(std::size_t level, const LevelStage& stage, StagePlace place,
                                      WorkAhead ahead) {
-  const LevelPlan component = component_plan(level, stage, ahead_of(level, stage, ahead));
+  const LevelPlan component = component_plan(level, stage, component_of(level, stage, ahead));
   return reduced_bytes_ns(level, stage, place, component.ring_bytes);
 }
 
 LevelPlan PipeDreamLevels::stage_plan(std::size_t level, const LevelStage& stage, StagePlace place,
-                                      WorkAhead ahead) {
-  const LevelPlan component = component_plan(level, stage, ahead_of(level, stage, ahead));
+                                      const Component& of_stage) {
+  const LevelPlan component = component_plan(level, stage, of_stage);
   const double reduction = reduced_bytes_ns(level, stage, place, component.ring_bytes);
   switch (options_.objective) {
     case PlanObjective::maximum:
@@ -244,6 +256,30 @@ std::int32_t PipeDreamLevels::most_replicas(std::int32_t components) const {
   return options_.form == PlanForm::straight ? 1 : components;
 }
 
+/// What the components of a table's stages have ahead, which their replicas and those behind them decide.
+class PipeDreamLevels::StageComponents {
+ public:
+  StageComponents(PipeDreamLevels& programme, std::size_t level, WorkAhead ahead, std::int32_t components)
+      : components_(static_cast<std::size_t>(components)) {
+    for (std::int32_t replicas = 1; replicas <= components; ++replicas) {
+      for (std::int32_t later = 0; later < components; ++later) {
+        const LevelStage stage{.from = 0, .to = 0, .replicas = replicas, .later = later};
+        const bool is_stage = replicas + later <= components;
+        found_.push_back(is_stage ? programme.component_of(level, stage, ahead) : Component{});
+      }
+    }
+  }
+
+  const Component& of(const LevelStage& stage) const {
+    const auto row = static_cast<std::size_t>(stage.replicas - 1) * components_;
+    return found_[row + static_cast<std::size_t>(stage.later)];
+  }
+
+ private:
+  std::size_t components_;
+  std::vector<Component> found_;  // by replicas, then by those behind
+};
+
 PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahead, std::int32_t components) {
   // Without a memory limit it does not matter how many come later: a plan on fewer is part of the same table.
   if (!options_.memory_limit) components = levels_[level].components;
@@ -254,9 +290,10 @@ PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahea
       .sources = is_highest ? 1 : downsets_.size(), .components = components, .periods = {}, .rings = {}};
   table.periods.assign(downsets_.size() * static_cast<std::size_t>(components) * table.sources, kNoPlan);
   table.rings.assign(table.periods.size(), 0);
+  const StageComponents stages(*this, level, ahead, components);
   // From the smallest downset up: a split of what ends at `to` looks up what ends at a smaller one.
   for (std::size_t to = 0; to < downsets_.size(); ++to) {
-    add_whole_ranges(table, level, ahead, to);
+    add_whole_ranges(table, level, stages, to);
     std::vector<double> of_use_below(static_cast<std::size_t>(components), kNoPlan);
     for (std::size_t i = 0; i < smaller_[to].size(); ++i) {
       if (is_highest && i % kSplitsBetweenBounds == 0) {
@@ -264,37 +301,44 @@ PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahea
             std::span(table.periods).subspan(table.place(0, 1, to), static_cast<std::size_t>(components)));
       }
       // The largest split first, whose last stage is the shortest.
-      add_splits(table, level, ahead, smaller_[to][smaller_[to].size() - 1 - i], to, of_use_below);
+      add_splits(table, level, stages, smaller_[to][smaller_[to].size() - 1 - i], to, of_use_below);
     }
   }
   return tables_.emplace(key, std::move(table)).first->second;
 }
 
 /// The layers between two downsets as one stage.
-void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, WorkAhead ahead, std::size_t to) {
+void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, const StageComponents& stages,
+                                       std::size_t to) {
   for (const std::size_t from : smaller_[to]) {
     // The highest level is only asked for pipelines that begin with the model.
     if (table.sources == 1 && from > 0) break;
     for (std::int32_t replicas = 1; replicas <= most_replicas(table.components); ++replicas) {
       const LevelStage stage{
           .from = from, .to = to, .replicas = replicas, .later = table.components - replicas};
-      table.put(table.place(from, replicas, to), stage_plan(level, stage, StagePlace::first, ahead));
+      table.put(table.place(from, replicas, to),
+                stage_plan(level, stage, StagePlace::first, stages.of(stage)));
     }
   }
 }
 
-void PipeDreamLevels::add_splits(Table& table, std::size_t level, WorkAhead ahead, std::size_t split,
-                                 std::size_t to, std::span<const double> of_use_below) {
+void PipeDreamLevels::add_splits(Table& table, std::size_t level, const StageComponents& stages,
+                                 std::size_t split, std::size_t to, std::span<const double> of_use_below) {
   const std::size_t columns = table.sources == 1 ? std::min<std::size_t>(split, 1) : split;
   if (columns == 0) return;
   for (std::int32_t replicas = 1; replicas <= most_replicas(table.components - 1); ++replicas) {
     LevelPlan plan;
+    const Component* component = nullptr;  // whose plan that is
     for (std::int32_t before = 1; before <= table.components - replicas; ++before) {
       const std::int32_t used = before + replicas;
-      if (before == 1 || options_.memory_limit) {
-        const LevelStage stage{
-            .from = split, .to = to, .replicas = replicas, .later = table.components - used};
-        plan = stage_plan(level, stage, StagePlace::later, ahead);
+      const LevelStage stage{.from = split, .to = to, .replicas = replicas, .later = table.components - used};
+      const Component& now = stages.of(stage);
+      // A device only asks how many minibatches it has.
+      const bool is_known = component != nullptr && (level == 0 ? component->in_flight == now.in_flight
+                                                                : component->ahead == now.ahead);
+      if (!is_known) {
+        component = &now;
+        plan = stage_plan(level, stage, StagePlace::later, now);
         plan.period_ns = std::max(plan.period_ns, around_ns(level, stage));
       }
       if (plan.period_ns >= of_use_below[static_cast<std::size_t>(used - 1)]) {
@@ -330,7 +374,7 @@ LevelStage PipeDreamLevels::last_stage(const Table& table, std::size_t level, co
                                        WorkAhead ahead) {
   const LevelPlan goal = table.at(table.place(rest.from, rest.replicas, rest.to));
   if (rest.replicas <= most_replicas(table.components)) {
-    const LevelPlan whole = stage_plan(level, rest, StagePlace::first, ahead);
+    const LevelPlan whole = stage_plan(level, rest, StagePlace::first, component_of(level, rest, ahead));
     if (whole.period_ns <= goal.period_ns && whole.ring_bytes <= goal.ring_bytes) return rest;
   }
   for (const std::size_t split : smaller_[rest.to]) {
@@ -338,7 +382,7 @@ LevelStage PipeDreamLevels::last_stage(const Table& table, std::size_t level, co
     for (std::int32_t replicas = 1; replicas <= most_replicas(rest.replicas - 1); ++replicas) {
       const LevelStage stage{.from = split, .to = rest.to, .replicas = replicas, .later = rest.later};
       const LevelPlan before = table.at(table.place(rest.from, rest.replicas - replicas, split));
-      const LevelPlan last = stage_plan(level, stage, StagePlace::later, ahead);
+      const LevelPlan last = stage_plan(level, stage, StagePlace::later, component_of(level, stage, ahead));
       const double period = std::max({before.period_ns, last.period_ns, around_ns(level, stage)});
       if (period <= goal.period_ns && before.ring_bytes + last.ring_bytes <= goal.ring_bytes) return stage;
     }

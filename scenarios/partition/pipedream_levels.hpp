@@ -110,19 +110,29 @@ class PipeDreamLevels {
     friend auto operator<=>(const TableKey&, const TableKey&) = default;
   };
 
+  /// What a stage's components have ahead.
+  struct Component {
+    WorkAhead ahead;
+    std::int64_t in_flight = 1;    ///< minibatches on a device, at the lowest level
+    const Table* below = nullptr;  ///< plans of one component; at the lowest level, or where some idle, none
+  };
+  class StageComponents;
+
+  Component component_of(std::size_t level, const LevelStage& stage, WorkAhead ahead);
   Table& table(std::size_t level, WorkAhead ahead, std::int32_t components);
-  void add_whole_ranges(Table& table, std::size_t level, WorkAhead ahead, std::size_t to);
-  void add_splits(Table& table, std::size_t level, WorkAhead ahead, std::size_t split, std::size_t to,
-                  std::span<const double> of_use_below);
+  void add_whole_ranges(Table& table, std::size_t level, const StageComponents& stages, std::size_t to);
+  void add_splits(Table& table, std::size_t level, const StageComponents& stages, std::size_t split,
+                  std::size_t to, std::span<const double> of_use_below);
 
   LevelStage last_stage(const Table& table, std::size_t level, const LevelStage& rest, WorkAhead ahead);
   std::int32_t used_components(const LevelStage& whole) const;
   std::int32_t most_replicas(std::int32_t components) const;
-  LevelPlan stage_plan(std::size_t level, const LevelStage& stage, StagePlace place, WorkAhead ahead);
-  LevelPlan component_plan(std::size_t level, const LevelStage& stage, WorkAhead ahead);
+  LevelPlan stage_plan(std::size_t level, const LevelStage& stage, StagePlace place,
+                       const Component& of_stage);
+  LevelPlan component_plan(std::size_t level, const LevelStage& stage, const Component& component);
   double reduced_bytes_ns(std::size_t level, const LevelStage& stage, StagePlace place, double bytes) const;
   double around_ns(std::size_t level, const LevelStage& stage) const;
-  double device_ns(const LevelStage& stage, WorkAhead ahead) const;
+  double device_ns(const LevelStage& stage, std::int64_t minibatches) const;
   double weights_between(const LevelStage& stage) const;
 
   std::span<const Downset> downsets_;

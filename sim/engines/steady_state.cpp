@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -118,42 +119,90 @@ std::optional<Period> period_of_iterations(const Experiment& experiment, Engine 
 
 // --- a stream -------------------------------------------------------------------------------------------
 
-/// What one microbatch does, rank by rank in program order.
-struct MicrobatchRow {
-  std::vector<std::array<std::int32_t, 3>> actions;  // rank, kind and stage
-  StageTimes times;
-};
+/// What microbatches do, each rank by rank in program order. All rows stand in one list, since millions of
+/// them are compared in a search.
+class MicrobatchRows {
+ public:
+  MicrobatchRows(const EngineRun& run, const Program& program)
+      : flat_(run.flat), begin_(index(program.microbatches) + 1, 0) {
+    const auto row_of = [&](std::int32_t position) {
+      return index(flat_.actions[index(position)].microbatch / program.slices);
+    };
+    for_positions([&](std::int32_t, std::int32_t position) { ++begin_[row_of(position) + 1]; });
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
+    entries_.resize(begin_.back());
+    for_positions([&](std::int32_t rank, std::int32_t position) {
+      entries_[next[row_of(position)]++] = {
+          .times = times_at(run, index(position)), .rank = rank, .position = position};
+    });
+  }
 
-std::vector<MicrobatchRow> rows_by_microbatch(const EngineRun& run, const Program& program) {
-  std::vector<MicrobatchRow> rows(index(program.microbatches));
-  const FlatProgram& flat = run.flat;
-  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
-    const std::size_t end = index(flat.rank_begin[index(rank) + 1]);
-    for (std::size_t p = index(flat.rank_begin[index(rank)]); p < end; ++p) {
-      const Action& action = flat.actions[p];
-      if (action.microbatch == kNoMicrobatch) continue;
-      MicrobatchRow& row = rows[index(action.microbatch / program.slices)];
-      row.actions.push_back({rank, static_cast<std::int32_t>(action.kind), action.stage});
-      const std::array<Ns, 2> times = times_at(run, p);
-      row.times.insert(row.times.end(), times.begin(), times.end());
+  std::size_t size() const { return begin_.size() - 1; }
+
+  /// By how much all that row `later` does runs after the same of row `earlier`; nothing where they differ.
+  std::optional<Ns> shift(std::size_t earlier, std::size_t later) const {
+    const std::span<const Entry> first = row(earlier);
+    const std::span<const Entry> second = row(later);
+    if (first.empty() || first.size() != second.size()) return std::nullopt;
+    const Ns amount = second.front().times[0] - first.front().times[0];
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      // Times first: most rows differ in one of the first few.
+      if (second[i].times[0] - first[i].times[0] != amount) return std::nullopt;
+      if (second[i].times[1] - first[i].times[1] != amount) return std::nullopt;
+    }
+    return std::ranges::equal(first, second,
+                              [&](const Entry& a, const Entry& b) { return does_the_same(a, b); })
+               ? std::optional(amount)
+               : std::nullopt;
+  }
+
+ private:
+  struct Entry {
+    std::array<Ns, 2> times{};
+    std::int32_t rank = 0;
+    std::int32_t position = 0;
+  };
+
+  template <class Do>
+  void for_positions(const Do& act) const {
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p)
+        if (flat_.actions[index(p)].microbatch != kNoMicrobatch) act(rank, p);
     }
   }
-  return rows;
-}
 
-std::optional<Ns> shift(const MicrobatchRow& earlier, const MicrobatchRow& later) {
-  // Times first: most rows differ in one of the first few.
-  const auto amount = shift(earlier.times, later.times);
-  return amount && earlier.actions == later.actions ? amount : std::nullopt;
+  std::span<const Entry> row(std::size_t number) const {
+    return std::span(entries_).subspan(begin_[number], begin_[number + 1] - begin_[number]);
+  }
+
+  bool does_the_same(const Entry& a, const Entry& b) const {
+    const Action& one = flat_.actions[index(a.position)];
+    const Action& other = flat_.actions[index(b.position)];
+    return a.rank == b.rank && one.kind == other.kind && one.stage == other.stage;
+  }
+
+  const FlatProgram& flat_;
+  std::vector<std::size_t> begin_;  // by microbatch
+  std::vector<Entry> entries_;
+};
+
+/// False where no `length` rows in sequence each have one shift to the row `back` behind them: of so many,
+/// one stands at each multiple of their number.
+bool may_repeat(const MicrobatchRows& rows, std::size_t depth, std::size_t back, std::size_t length) {
+  for (std::size_t m = depth + length - 1; m + back + depth < rows.size(); m += length)
+    if (rows.shift(m, m + back)) return true;
+  return false;
 }
 
 /// The period of the rows that are neither among the first nor the last `depth`.
-std::optional<Period> period_of_rows(const std::vector<MicrobatchRow>& rows, std::size_t depth) {
+std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t depth) {
   for (std::size_t back = 1; 3 * depth + 2 * back <= rows.size() && back <= 4 * depth; ++back) {
+    if (!may_repeat(rows, depth, back, depth + back)) continue;
     std::optional<Ns> common;
     std::size_t run = 0;
     for (std::size_t m = depth; m + back + depth < rows.size(); ++m) {
-      const auto amount = shift(rows[m], rows[m + back]);
+      const auto amount = rows.shift(m, m + back);
       run = !amount ? 0 : amount == common ? run + 1 : 1;
       common = amount;
       if (run >= depth + back) return Period{*amount, static_cast<std::int64_t>(back)};
@@ -204,7 +253,7 @@ std::int32_t dependency_depth(const Program& program) {
 }
 
 std::optional<Period> period_of_stream(const EngineRun& run, const Program& program) {
-  return period_of_rows(rows_by_microbatch(run, program), index(dependency_depth(program)));
+  return period_of_rows(MicrobatchRows(run, program), index(dependency_depth(program)));
 }
 
 std::vector<Ns> microbatch_ends(const EngineRun& run, const Program& program) {

@@ -59,11 +59,13 @@ std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const B
 }
 
 PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
-                     std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets)
+                     std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets,
+                     std::int64_t state)
     : levels_(levels.begin(), levels.end()),
       cluster_(cluster),
       overhead_ns_(static_cast<double>(2 * graph.overhead_ns)),
-      buckets_(buckets) {
+      buckets_(buckets),
+      state_(static_cast<double>(state)) {
   std::vector<std::size_t> last(graph.layers.size(), 0);
   for (std::size_t place = 0; place < order.size(); ++place) {
     last[static_cast<std::size_t>(order[place])] = place;
@@ -79,8 +81,14 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
     sums_[place + 1] = {
         .time_ns = sums_[place].time_ns + static_cast<double>(layer.forward_ns + layer.backward_ns),
         .weights = sums_[place].weights + static_cast<double>(layer.weights),
+        .kept = sums_[place].kept + static_cast<double>(layer.kept_bytes()),
         .alive = sums_[place].alive + output - dies[place]};
   }
+}
+
+const PlanBound::Sums& PlanBound::sums_before(const PlanChoice& choice, std::size_t stage) const {
+  if (stage == choice.stages()) return sums_.back();
+  return sums_[static_cast<std::size_t>(stage == 0 ? 0 : choice.cuts[stage - 1])];
 }
 
 const PlanBound::Way& PlanBound::way(std::int32_t from, std::int32_t to) {
@@ -150,9 +158,8 @@ double PlanBound::period_ns(const PlanChoice& choice) {
     const auto replicas = static_cast<std::size_t>(choice.replicas[s]);
     const Devices here(devices.data() + end - replicas, replicas);
     end -= replicas;
-    const Sums& before = sums_[static_cast<std::size_t>(s == 0 ? 0 : choice.cuts[s - 1])];
-    const Sums& after =
-        s < choice.cuts.size() ? sums_[static_cast<std::size_t>(choice.cuts[s])] : sums_.back();
+    const Sums& before = sums_before(choice, s);
+    const Sums& after = sums_before(choice, s + 1);
     const double compute = after.time_ns - before.time_ns + overhead_ns_;
     const double weights = after.weights - before.weights;
     if (!behind.empty()) way_ns += cross(here, behind, after.alive);
@@ -166,13 +173,30 @@ double PlanBound::period_ns(const PlanChoice& choice) {
     }
     const bool hides = buckets_ || choice.buckets > 0;
     period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
-    const double warmup = std::floor(static_cast<double>(later + choice.replicas[s] - 1) / r) + choice.deeper;
+    const std::int32_t warmup = ((later + choice.replicas[s] - 1) / choice.replicas[s]) + choice.deeper;
     period = std::max(period, (way_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
     later += choice.replicas[s];
     behind = here;
   }
   for (const double ns : link_ns_) period = std::max(period, ns);
   return period * kRoundings;
+}
+
+// With the weights w of a stage, what it keeps a and its warm-up W: w (1 + state) + a (W + 1). A bucket's
+// gradients may be gone before the next one's are there, so that buckets have none here.
+double PlanBound::peak_bytes(const PlanChoice& choice) const {
+  const double state = buckets_ || choice.buckets > 0 ? 0 : state_;
+  double peak = 0;
+  std::int32_t later = 0;
+  for (std::size_t s = choice.stages(); s-- > 0;) {
+    const Sums& before = sums_before(choice, s);
+    const Sums& after = sums_before(choice, s + 1);
+    const std::int32_t warmup = (later + choice.replicas[s] - 1) / choice.replicas[s] + choice.deeper;
+    peak = std::max(
+        peak, (after.weights - before.weights) * (1 + state) + (after.kept - before.kept) * (warmup + 1));
+    later += choice.replicas[s];
+  }
+  return peak * kRoundings;
 }
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// A period that no plan can beat, from what its devices and links have to do for each minibatch. Private to
-// sim/planning.
+// A period that no plan can beat, from what its devices and links have to do for each minibatch, and a peak
+// of memory that none stays below. Private to sim/planning.
 
 #include <cstdint>
 #include <map>
@@ -22,18 +22,24 @@ std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const B
 class PlanBound {
  public:
   /// `layers` in the order that the choices cut; `cluster` has its devices component by component. `buckets`:
-  /// reductions may run beside the backward pass.
+  /// reductions may run beside the backward pass. `state`: optimizer state and gradients, bytes a byte of
+  /// weights.
   PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
-            std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets);
+            std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets, std::int64_t state);
 
   /// The busiest device's compute and reduction, the busiest link, and the longest way there and back for as
   /// many minibatches as may be in flight: nanoseconds between two minibatches. At most the simulated period.
   double period_ns(const PlanChoice& choice);
 
+  /// What the fullest device holds when its first backward begins: its state, and what its warm-up and one
+  /// more forward keep. At most the simulated peak, but for roundings.
+  double peak_bytes(const PlanChoice& choice) const;
+
  private:
   struct Sums {
     double time_ns = 0;  ///< of the layers before
     double weights = 0;
+    double kept = 0;
     double alive = 0;  ///< bytes over a cut here
   };
   /// A ring over devices: what a byte of weights takes, and how many of its bytes each link carries.
@@ -49,6 +55,7 @@ class PlanBound {
   };
   using Devices = std::span<const std::int32_t>;
 
+  const Sums& sums_before(const PlanChoice& choice, std::size_t stage) const;
   const Way& way(std::int32_t from, std::int32_t to);
   const Ring& ring(Devices devices);
   double cross(Devices from, Devices to, double bytes);
@@ -59,6 +66,7 @@ class PlanBound {
   const Cluster& cluster_;
   double overhead_ns_ = 0;
   bool buckets_ = false;
+  double state_ = 0;
   std::vector<Sums> sums_;  // by cut
   std::map<std::pair<std::int32_t, std::int32_t>, Way> ways_;
   std::map<std::vector<std::int32_t>, Ring> rings_;

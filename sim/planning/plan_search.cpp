@@ -61,7 +61,7 @@ class PlanSearch {
     improve_all(to_improve());
     vary_best();
     settle();
-    if (!best_ || !trials_.of(*best_).fits) return tl::unexpected(nothing_fits());
+    if (!best_ || !trials_.fits(*best_)) return tl::unexpected(nothing_fits());
     auto planned = trials_.scenario_of(*best_);
     if (!planned) return tl::unexpected(planned.error());
     return SearchedPlan{.planned = *std::move(planned),
@@ -79,37 +79,42 @@ class PlanSearch {
     return std::tuple(trials_.peak_bytes(a), a) < std::tuple(trials_.peak_bytes(b), b);
   }
 
-  /// Worth a step: on a plateau of equal periods no step is.
+  /// Worth a step: on a plateau of equal periods no step is. What fits comes first, by its time; of the rest,
+  /// what holds least. The memory of what is slower than something that fits is never asked.
   bool is_faster(const PlanChoice& a, const PlanChoice& b) {
-    const auto key_of = [&](const PlanChoice& choice) {
-      const Trial& trial = trials_.of(choice);
-      const double by = trial.fits ? trial.period_ns : static_cast<double>(trials_.peak_bytes(choice));
-      return std::tuple(!trial.fits, by, choice.device_count());
+    const auto time_of = [&](const PlanChoice& choice) {
+      return std::pair(trials_.of(choice).period_ns, choice.device_count());
     };
-    return key_of(a) < key_of(b);
+    const bool is_first = time_of(a) < time_of(b);
+    if (trials_.fits(is_first ? a : b)) return is_first;
+    if (trials_.fits(is_first ? b : a)) return !is_first;
+    const auto memory_of = [&](const PlanChoice& choice) {
+      return std::pair(trials_.peak_bytes(choice), choice.device_count());
+    };
+    return memory_of(a) < memory_of(b);
   }
 
   /// True where no simulation can make the choice better than `than`.
   bool is_ruled_out(const PlanChoice& choice, const PlanChoice& than) {
-    const Trial& known = trials_.of(than);
-    return known.fits && trials_.bound_ns(choice) > known.period_ns;
+    if (!trials_.fits(than)) return false;
+    return !trials_.may_fit(choice) || trials_.bound_ns(choice) > trials_.of(than).period_ns;
   }
 
-  const Trial& attempt(const PlanChoice& choice) {
-    const Trial& trial = trials_.of(choice);
+  void attempt(const PlanChoice& choice) {
     if (!best_ || is_better(choice, *best_)) best_ = choice;
-    return trial;
   }
 
-  /// In the order of their bounds, so that what is fast is known early.
+  /// In the order of their bounds, so that what is fast is known early; last what cannot fit.
   template <class Item, class Do>
   void by_bound(std::vector<Item> items, const Do& act) {
-    std::vector<std::pair<double, std::size_t>> order;
+    std::vector<std::tuple<bool, double, std::size_t>> order;
     order.reserve(items.size());
-    for (std::size_t i = 0; i < items.size(); ++i)
-      order.emplace_back(trials_.bound_ns(choice_of(items[i])), i);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const PlanChoice& choice = choice_of(items[i]);
+      order.emplace_back(!trials_.may_fit(choice), trials_.bound_ns(choice), i);
+    }
     std::ranges::sort(order);
-    for (const auto& [bound, i] : order) act(items[i]);
+    for (const auto& [cannot_fit, bound, i] : order) act(items[i]);
   }
   static const PlanChoice& choice_of(const PlanChoice& choice) { return choice; }
   static const PlanChoice& choice_of(const PlanStart& start) { return start.choice; }
@@ -122,6 +127,7 @@ class PlanSearch {
         ++pruned_;
         return;
       }
+      trials_.with_memory(start.choice);  // which is shown
       attempt(start.choice);
       tried_.push_back(start);
     });
@@ -137,7 +143,7 @@ class PlanSearch {
            .simulated_ns = trial.period_ns,
            .is_exact = trial.is_exact,
            .peak_bytes = trials_.peak_bytes(start.choice),
-           .fits = trial.fits});
+           .fits = trials_.fits(start.choice)});
     }
     return found;
   }

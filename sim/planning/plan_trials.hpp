@@ -27,7 +27,6 @@ struct Trial {
   bool is_exact = true;               ///< otherwise the mean over rounds of a stream
   int attempts = 1;                   ///< of endless_stream() to find a period
   std::optional<Bytes> peak_bytes{};  ///< of the fullest device, as far as somebody asked
-  bool fits = true;                   ///< within the memory limit
 };
 
 class PlanTrials {
@@ -42,7 +41,11 @@ class PlanTrials {
   /// `layers`: the model's own where that does, `layers` itself where no known one does.
   std::size_t order_for(std::vector<std::int32_t> layers, const std::vector<std::int32_t>& cuts);
 
-  const Trial& of(const PlanChoice& choice);
+  const Trial& of(const PlanChoice& choice) { return trial_of(choice, Asked::period); }
+  /// The same, and its memory by the same simulation.
+  const Trial& with_memory(const PlanChoice& choice) { return trial_of(choice, Asked::memory); }
+  /// Whether it runs within the memory limit, which only a simulation of its memory can say.
+  bool fits(const PlanChoice& choice);
   /// With the rate of a longer stream where a short one shows no period: of as many attempts. With all of
   /// them it is what `simulate` prints.
   const Trial& settled(const PlanChoice& choice, int attempts);
@@ -54,6 +57,8 @@ class PlanTrials {
   std::vector<PlanChoice> tried_choices() const;
   /// No simulation of the choice says less.
   double bound_ns(const PlanChoice& choice) { return bounds_[choice.order].period_ns(choice); }
+  /// False where no simulation can keep within the memory limit.
+  bool may_fit(const PlanChoice& choice) const;
 
   PipelinePlan plan_of(const PlanChoice& choice) const;
   tl::expected<PlannedScenario, std::string> scenario_of(const PlanChoice& choice) const;
@@ -81,7 +86,9 @@ class PlanTrials {
 
   enum class Asked : std::uint8_t { period, memory };
 
+  Trial& trial_of(const PlanChoice& choice, Asked asked);
   Trial tried(const PlanChoice& choice, Asked asked);
+  static Bytes highest_peak(const Layout& layout);
   LayoutKey key_of(const PlanChoice& choice) const;
   /// With whatever costs it had last; null where the choice cannot run.
   Layout* layout_of(const PlanChoice& choice, const Scenario& scenario);
@@ -95,6 +102,7 @@ class PlanTrials {
   std::vector<PlanBound> bounds_;  // by order
   std::map<PlanChoice, Trial> trials_;
   std::map<LayoutKey, std::optional<Layout>> layouts_;
+  std::optional<PlanChoice> last_;  // whose costs and times its layout has
 };
 
 }  // namespace penstock

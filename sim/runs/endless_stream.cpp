@@ -101,27 +101,32 @@ StreamRate rate_of_stream(const EngineRun& run, const Program& program) {
 
 std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Experiment& experiment,
                                             Engine engine) {
-  return endless_stream_within(kStreamAttempts, scenario, experiment, engine);
+  return endless_stream_for({}, scenario, experiment, engine);
 }
 
-std::optional<EndlessStream> endless_stream_within(int attempts, const Scenario& scenario,
-                                                   const Experiment& experiment, Engine engine) {
+std::optional<EndlessStream> endless_stream_for(const StreamQuestion& question, const Scenario& scenario,
+                                                const Experiment& experiment, Engine engine) {
   if (scenario.program || experiment.program.update != UpdateRule::microbatch) return std::nullopt;
   const auto planned = with_planned_partition(scenario);
   if (!planned) return std::nullopt;
   std::optional<EndlessStream> found;
-  auto stream = shortest_stream(*planned, experiment);
+  std::optional<Stream> stream = shortest_stream(*planned, experiment);
   for (int attempt = 0; stream; ++attempt) {
     const Experiment& longer = stream->experiment;
-    const auto run = run_engine(longer, engine);
-    if (!run) break;
-    const StreamRate rate = rate_of_stream(*run, longer.program);
-    found = EndlessStream{.samples_per_second = rate_of(rate, longer),
-                          .is_exact = rate.is_exact,
-                          .memories = memory_of(*run, longer, {.samples = false}),
-                          .is_of_any_length = stream->is_of_any_length};
-    if (rate.is_exact || (attempt + 1 >= attempts && has_its_rounds(rate.period, longer.program))) break;
-    stream = stream_of(*planned, experiment, 4 * std::int64_t{longer.program.microbatches});
+    const std::int64_t length = longer.program.microbatches;
+    if (attempt >= question.known_without_period) {
+      const auto run = run_engine(longer, engine);
+      if (!run) break;
+      const StreamRate rate = rate_of_stream(*run, longer.program);
+      found = EndlessStream{.samples_per_second = rate_of(rate, longer),
+                            .is_exact = rate.is_exact,
+                            .memories = {},
+                            .is_of_any_length = stream->is_of_any_length};
+      if (question.peaks) found->memories = memory_of(*run, longer, {.samples = false});
+      const bool is_last = attempt + 1 >= question.attempts && has_its_rounds(rate.period, longer.program);
+      if (rate.is_exact || is_last) break;
+    }
+    stream = stream_of(*planned, experiment, 4 * length);
   }
   return found;
 }

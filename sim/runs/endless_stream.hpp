@@ -40,8 +40,15 @@ inline constexpr int kStreamAttempts = 4;  ///< each on a stream four times as l
 /// beyond the engines.
 std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Experiment& experiment,
                                             Engine engine);
-/// The same with fewer attempts: a stream that would repeat later has the mean of its rounds.
-std::optional<EndlessStream> endless_stream_within(int attempts, const Scenario& scenario,
-                                                   const Experiment& experiment, Engine engine);
+
+/// What is asked of a stream beside its rate, and what is known of it.
+struct StreamQuestion {
+  int attempts = kStreamAttempts;  ///< a stream that would repeat later has the mean of its rounds
+  int known_without_period = 0;    ///< of these attempts, the first ones
+  bool peaks = true;               ///< `memories`, too
+};
+/// The same, for that question. Its rate is that of endless_stream() where its attempts are all.
+std::optional<EndlessStream> endless_stream_for(const StreamQuestion& question, const Scenario& scenario,
+                                                const Experiment& experiment, Engine engine);
 
 }  // namespace penstock

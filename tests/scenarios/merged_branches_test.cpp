@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/partition/layer_graph_downsets.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "schedules/ir/action.hpp"
 
@@ -66,6 +67,19 @@ LayerGraph cells(int count, int width) {
   return made.graph;
 }
 
+/// Bytes that cross from so many first layers to the others, each output once.
+Bytes crossing(const LayerGraph& graph, const std::set<std::int32_t>& before) {
+  std::set<std::int32_t> read;
+  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
+    if (before.contains(static_cast<std::int32_t>(layer))) continue;
+    for (const std::int32_t input : graph.layers[layer].inputs)
+      if (before.contains(input)) read.insert(input);
+  }
+  Bytes bytes = 0;
+  for (const std::int32_t layer : read) bytes += graph.layers[static_cast<std::size_t>(layer)].output;
+  return bytes;
+}
+
 Ns time_of(const LayerGraph& graph) {
   Ns time = 0;
   for (const Layer& layer : graph.layers) time += layer.forward_ns + layer.backward_ns;
@@ -107,7 +121,58 @@ TEST(MergedBranches, LeavesNarrowBranchesAlone) {
   EXPECT_EQ(merged_branches(residual).graph, residual);
 }
 
-TEST(MergedBranches, MakesAChainOfDepthsWhereNothingIsSeriesOrParallel) {
+TEST(MergedBranches, LeavesFewEnoughDownsetsToPlanOver) {
+  for (const LayerGraph& graph : {blocks(12, {9, 10, 9, 8}), cells(20, 10), cells(60, 6)}) {
+    const MergedGraph merged = merged_branches(graph);
+    expect_same_model(graph, merged);
+    EXPECT_TRUE(downsets_of(merged.graph, 600).has_value()) << merged.graph.layers.size();
+  }
+}
+
+TEST(MergedBranches, PutsAnAuxiliaryHeadWithTheLayerBehindItsRegion) {
+  // Two wide blocks, a head of its own beside the second one, and two more blocks:
+  //
+  //   0 =block= a =block= b =block= c =block= d
+  //             +-> head
+  Graph made;
+  std::vector<std::int32_t> joins = {made.add({})};
+  std::int32_t head = 0;
+  for (int block = 0; block < 4; ++block) {
+    std::vector<std::int32_t> ends;
+    for (const int length : {5, 6, 7, 4}) ends.push_back(made.branch(joins.back(), length));
+    if (block == 1) head = made.branch(joins.back(), 3);
+    joins.push_back(made.add(ends));
+  }
+  ASSERT_FALSE(can_be_planned_over(made.graph));
+  const MergedGraph merged = merged_branches(made.graph);
+  expect_same_model(made.graph, merged);
+  for (const std::vector<std::int32_t>& members : merged.members) {
+    if (std::ranges::find(members, head) == members.end()) continue;
+    EXPECT_EQ(members, (std::vector<std::int32_t>{head - 2, head - 1, head, joins[2]}));
+  }
+  // What comes behind the head is still cut at its joins.
+  for (const std::int32_t join : {joins[1], joins[3], joins[4]})
+    EXPECT_TRUE(std::ranges::count(merged.members, std::vector<std::int32_t>{join}) == 1) << join;
+}
+
+TEST(MergedBranches, CutsBetweenCellsWhereOnlyTheirOutputsCross) {
+  const LayerGraph graph = cells(12, 10);
+  const MergedGraph merged = merged_branches(graph);
+  std::set<std::int32_t> before;
+  std::set<std::int32_t> merged_before;
+  int narrow = 0;
+  for (std::size_t layer = 0; layer < merged.members.size(); ++layer) {
+    before.insert(merged.members[layer].begin(), merged.members[layer].end());
+    merged_before.insert(static_cast<std::int32_t>(layer));
+    // Two cells hand on what they made; the merged layers say the same there.
+    if (crossing(graph, before) > 2 * 400) continue;
+    EXPECT_EQ(crossing(merged.graph, merged_before), crossing(graph, before)) << layer;
+    ++narrow;
+  }
+  EXPECT_GE(narrow, 12);
+}
+
+TEST(MergedBranches, MakesAChainOfHeightsWhereNothingIsSeriesOrParallel) {
   const LayerGraph graph = cells(12, 10);
   EXPECT_FALSE(can_be_planned_over(graph));
   const MergedGraph merged = merged_branches(graph);

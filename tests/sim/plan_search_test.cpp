@@ -84,6 +84,48 @@ TEST(PlanBound, IsNeverAboveTheSimulation) {
   }
 }
 
+TEST(PlanBound, RulesOutNothingThatKeepsTheMemoryLimit) {
+  std::mt19937 random(6);
+  int ruled_out = 0;
+  for (int sample = 0; sample < 6; ++sample) {
+    const Scenario scenario = read(random_model(random, 5, 2, 2));
+    auto task = planning_task(scenario, {.memory_limit = kUnlimited}).value();
+    std::vector<PlanChoice> choices = all_choices({.layers = 5, .devices = 4});
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      choices[i].deeper = static_cast<std::int32_t>(i % 2);
+      if (reduces(choices[i])) choices[i].buckets = i % 3 == 0 ? 2 : 0;
+    }
+    PlanTrials measured(scenario, task);
+    std::vector<Bytes> peaks;
+    for (const PlanChoice& choice : choices) peaks.push_back(measured.peak_bytes(choice));
+    // A plan's own peak is a limit that it keeps.
+    for (std::size_t i = 0; i < choices.size(); i += 7) {
+      task.options.memory_limit = peaks[i];
+      PlanTrials trials(scenario, task);
+      for (std::size_t j = 0; j < choices.size(); ++j) {
+        if (trials.may_fit(choices[j])) continue;
+        EXPECT_GT(peaks[j], peaks[i]) << configuration_of(choices[j]);
+        ++ruled_out;
+      }
+    }
+  }
+  EXPECT_GT(ruled_out, 200);
+}
+
+TEST(PlanTrials, AskMemoryApartWithTheSameAnswer) {
+  std::mt19937 random(7);
+  const Scenario scenario = read(random_model(random, 5, 2, 2));
+  const auto task = planning_task(scenario, {.memory_limit = kUnlimited}).value();
+  PlanTrials apart(scenario, task);
+  PlanTrials together(scenario, task);
+  for (const PlanChoice& choice : all_choices({.layers = 5, .devices = 4})) {
+    const double period_ns = apart.of(choice).period_ns;
+    EXPECT_FALSE(apart.of(choice).peak_bytes);
+    EXPECT_EQ(together.with_memory(choice).period_ns, period_ns);
+    EXPECT_EQ(together.of(choice).peak_bytes, apart.peak_bytes(choice));
+  }
+}
+
 // --- what a plan says
 // ---------------------------------------------------------------------------------------
 
