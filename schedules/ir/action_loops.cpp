@@ -173,6 +173,7 @@ void ActionLoops::repeat(std::vector<PatternAction> pattern, std::int32_t count,
 
 void ActionLoops::repeat(std::initializer_list<Action> pattern, std::int32_t count, std::int32_t step) {
   std::vector<PatternAction> staying;
+  staying.reserve(pattern.size());
   for (const Action& action : pattern) staying.push_back({.action = action});
   repeat(std::move(staying), count, step);
 }

@@ -66,13 +66,14 @@ class TurnTaking {
   /// O(actions), and O(log members) more for each member of a collective.
   TurnsTaken run() && {
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) arrive(rank);
-    go_round();
-    if (unfinished_ == 0) return {.finished = true};
-    // Taken now, while it says where the one order ended; later it would speak of ranks that went on without
-    // it.
-    TurnsTaken taken{.stuck = stuck_message()};
-    while (join_early()) go_round();
-    taken.finished = unfinished_ == 0;
+    TurnsTaken taken;
+    do {
+      go_round();
+      taken.finished = unfinished_ == 0;
+      // Taken before ranks join early: where the one order ended; later it would speak of ranks that went on
+      // without it.
+      if (!taken.finished && !some_joined_early_) taken.stuck = stuck_message();
+    } while (!taken.finished && join_early());
     return taken;
   }
 
@@ -104,11 +105,24 @@ class TurnTaking {
   void take_turn(std::int32_t rank) {
     const std::span<const Action> group = lists_.group(rank);
     if (group.empty()) return;
-    if (is_collective(group.front().kind)) {
+    if (group.size() > 1) {
+      take_turn_with_group(rank, group);
+    } else if (is_collective(group.front().kind)) {
       meet(rank, group.front());
-      return;
+    } else {
+      take_turn_with(rank, group.template first<1>());
     }
-    if (!std::ranges::all_of(group, [&](const Action& action) { return is_ready(rank, action); })) return;
+  }
+  [[gnu::noinline]] void take_turn_with_group(std::int32_t rank, std::span<const Action> group) {
+    take_turn_with(rank, group);
+  }
+
+  /// Nearly all groups are one action, and the compiler knows it.
+  template <std::size_t kActions>
+  void take_turn_with(std::int32_t rank, std::span<const Action, kActions> group) {
+    for (const Action& action : group) {
+      if (!is_ready(rank, action)) return;
+    }
     sink_.compute(rank, group);
     // Behind the whole group: a pair ends as one, so nothing leaves between its leaves.
     for (const Action& action : group) {
@@ -145,13 +159,16 @@ class TurnTaking {
     } else if (!is_collective(next->kind)) {
       wake(rank);
     } else {
-      at_collective_.add(rank);
-      if (collectives_.reach(*next, rank)) wake_members(next->stage);
+      arrive_at_collective(rank, *next);
     }
+  }
+  [[gnu::noinline]] void arrive_at_collective(std::int32_t rank, const Action& collective) {
+    at_collective_.add(rank);
+    if (collectives_.reach(collective, rank)) wake_members(collective.stage);
   }
 
   /// All members that stand at the collective join it, once all have come to it.
-  void meet(std::int32_t rank, Action collective) {
+  [[gnu::noinline]] void meet(std::int32_t rank, Action collective) {
     const std::size_t number = collectives_.next_of(collective, rank);
     if (!collectives_.all_reached(collective, number)) return;
     for (const std::int32_t member : members_of(collective.stage)) {
