@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 
@@ -23,11 +25,12 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
     like_[kind] = like(static_cast<ActionKind>(kind), program.recompute);
   needs_.reserve(program.placement.stages.size() * kLikes);
   ways_.reserve(2 * count());  // both of its ends know of a way; none moves once it is pointed at
+  const Placement& placement = program.placement;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    const ActionWay* const activations_in = add_ways(edges_.entering(stage), stage, Flow::activation);
-    const ActionWay* const activations_out = add_ways(edges_.leaving(stage), stage, Flow::activation);
-    const ActionWay* const gradients_in = add_ways(edges_.leaving(stage), stage, Flow::gradient);
-    const ActionWay* const gradients_out = add_ways(edges_.entering(stage), stage, Flow::gradient);
+    const ActionWay* const activations_in = add_ways(placement, edges_.entering(stage), stage, Flow::activation);
+    const ActionWay* const activations_out = add_ways(placement, edges_.leaving(stage), stage, Flow::activation);
+    const ActionWay* const gradients_in = add_ways(placement, edges_.leaving(stage), stage, Flow::gradient);
+    const ActionWay* const gradients_out = add_ways(placement, edges_.entering(stage), stage, Flow::gradient);
     const ActionWay* const end = ways_.data() + ways_.size();
     needs_.push_back({activations_in, activations_out, gradients_in});
     needs_.push_back({gradients_in, gradients_out, end});
@@ -43,12 +46,16 @@ ActionWays::Like ActionWays::like(ActionKind kind, RecomputeTiming recompute) {
   return output_of(kind) ? kBackward : kLateRecompute;
 }
 
-const ActionWay* ActionWays::add_ways(std::span<const std::uint32_t> numbers, std::int32_t stage, Flow flow) {
+const ActionWay* ActionWays::add_ways(const Placement& placement, std::span<const std::uint32_t> numbers,
+                                      std::int32_t stage, Flow flow) {
   const ActionWay* const first = ways_.data() + ways_.size();
   for (const std::uint32_t edge : numbers) {
     const StageEdge& ends = edges_.edges()[edge];
-    ways_.push_back({.number = 2 * std::size_t{edge} + static_cast<std::size_t>(flow),
-                     .stage = ends.from == stage ? ends.to : ends.from,
+    const std::int32_t other = ends.from == stage ? ends.to : ends.from;
+    const std::vector<std::int32_t>& ranks = placement.stages[index(other)].ranks;
+    ways_.push_back({.number = 2 * edge + static_cast<std::uint32_t>(flow),
+                     .stage = other,
+                     .rank = ranks.size() == 1 ? ranks.front() : ActionWay::kSeveral,
                      .flow = flow});
   }
   return first;

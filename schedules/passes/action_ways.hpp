@@ -20,11 +20,18 @@ namespace penstock {
 
 /// A stage edge in one direction, seen from the stage at one end.
 struct ActionWay {
-  std::size_t number = 0;  ///< 2 edge + flow
-  std::int32_t stage = 0;  ///< at the other end
+  static constexpr std::int32_t kSeveral = -1;
+
+  std::uint32_t number = 0;  ///< 2 edge + flow
+  std::int32_t stage = 0;    ///< at the other end
+  std::int32_t rank = 0;     ///< that holds it; kSeveral where more than one does
   Flow flow = Flow::activation;
 
-  std::uint32_t edge() const { return static_cast<std::uint32_t>(number / 2); }
+  std::uint32_t edge() const { return number / 2; }
+  /// The rank at the other end for a microbatch (slice).
+  std::int32_t rank_of(const Placement& placement, std::int32_t microbatch) const {
+    return rank != kSeveral ? rank : placement.rank_of(stage, microbatch);
+  }
 };
 
 class ActionWays {
@@ -62,7 +69,8 @@ class ActionWays {
 
   static Like like(ActionKind kind, RecomputeTiming recompute);
   /// Returns the first of them, or where it would be.
-  const ActionWay* add_ways(std::span<const std::uint32_t> numbers, std::int32_t stage, Flow flow);
+  const ActionWay* add_ways(const Placement& placement, std::span<const std::uint32_t> numbers,
+                            std::int32_t stage, Flow flow);
   const Needs& needs_of(const Action& action) const {
     return needs_[index(action.stage) * kLikes + like_[static_cast<std::size_t>(action.kind)]];
   }

@@ -14,6 +14,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/action_ways.hpp"
 #include "schedules/passes/turn_state.hpp"
 
 namespace penstock {
@@ -58,10 +59,7 @@ class TurnTaking {
         collectives_(program.placement),
         now_(program.ranks.size()),
         later_(program.ranks.size()),
-        at_collective_(program.ranks.size()) {
-    for (const StagePlacement& stage : program.placement.stages)
-      only_rank_.push_back(stage.ranks.size() == 1 ? stage.ranks.front() : kSeveral);
-  }
+        at_collective_(program.ranks.size()) {}
 
   /// O(actions), and O(log members) more for each member of a collective.
   TurnsTaken run() && {
@@ -94,7 +92,13 @@ class TurnTaking {
   }
 
   /// The rank may be ready: it gets a turn in this round if its turn is still to come, or in the next.
-  void wake(std::int32_t rank) { (rank >= still_to_come_ ? now_ : later_).add(rank); }
+  void wake(std::int32_t rank) {
+    if (rank >= still_to_come_) {
+      now_.add(rank);
+    } else {
+      later_.add(rank);
+    }
+  }
   void wake_members(std::int32_t stage) {
     for (const std::int32_t member : members_of(stage)) wake(member);
   }
@@ -126,7 +130,7 @@ class TurnTaking {
     sink_.compute(rank, group);
     // Behind the whole group: a pair ends as one, so nothing leaves between its leaves.
     for (const Action& action : group) {
-      inputs_.hand_on(action, [&](const StageMessage& message) { send(rank, message); });
+      inputs_.hand_on(action, [&](const ActionWay& way) { send(rank, action, way); });
     }
     go_on(rank, group.size());
   }
@@ -138,11 +142,12 @@ class TurnTaking {
     return !awaited || collectives_.all_joined({.kind = *awaited, .stage = action.stage}, rank);
   }
 
-  void send(std::int32_t rank, const StageMessage& message) {
-    std::int32_t to_rank = only_rank_[index(message.to)];
-    if (to_rank == kSeveral) to_rank = program_.placement.rank_of(message.to, message.microbatch);
+  void send(std::int32_t rank, const Action& action, const ActionWay& way) {
+    const std::int32_t to_rank = way.rank_of(program_.placement, action.microbatch);
     if (to_rank == rank) return;
-    sink_.message(message, rank, to_rank);
+    sink_.message(
+        {.flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch}, rank,
+        to_rank);
     wake(to_rank);
   }
 
@@ -210,10 +215,7 @@ class TurnTaking {
     return "nothing";
   }
 
-  static constexpr std::int32_t kSeveral = -1;
-
   const Program& program_;
-  std::vector<std::int32_t> only_rank_;  // by stage
   Lists& lists_;
   Inputs& inputs_;
   Sink& sink_;

@@ -28,6 +28,7 @@ class RankSet {
   bool empty() const { return lowest_word_ == words_.size(); }
   void add(std::int32_t rank) {
     const std::size_t word = index(rank) / 64;
+    if ((words_[word] & bit_of(rank)) != 0) return;  // mostly; then whoever asks next need not wait for this
     words_[word] |= bit_of(rank);
     lowest_word_ = std::min(lowest_word_, word);
   }
@@ -142,13 +143,12 @@ class HandedOver {
     return std::nullopt;
   }
 
-  /// Hands what the action makes over to all stages that take it, and names each of these messages.
+  /// Hands what the action makes over to all stages that take it, and names the way of each of these messages.
   template <class See>
   void hand_on(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.given_by(action)) {
       there_[place_of(way, action)] = true;
-      see(StageMessage{
-          .flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch});
+      see(way);
     }
   }
 

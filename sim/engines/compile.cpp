@@ -149,7 +149,7 @@ class TapeWriter {
 
   /// Ways are numbered as messages meet them; their link classes follow those there are, in this order.
   void find_ways(ChannelModel model, const MicrobatchGroups& groups) {
-    MessageWays ways(model, groups);
+    MessageWays ways(model, groups, 2 * index(flat_.rank_count));
     link_of_.resize(flat_.messages.size(), 0);
     const auto first = static_cast<std::uint32_t>(tape_.links.size());
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {

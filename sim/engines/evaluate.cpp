@@ -215,6 +215,7 @@ ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgra
 
 RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, const Program& program)
     : tape_(tape), costs_(costs), barrier_(program.barrier), registers_(fresh_registers(tape)) {
+  lasting_.reserve(program.ranks.size() + 2 * tape.transfers.size());
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     if (!program.ranks[rank].empty()) lasting_.push_back(static_cast<Register>(rank));
   }

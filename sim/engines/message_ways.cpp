@@ -25,6 +25,14 @@
 
 namespace penstock {
 
+MessageWays::MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways)
+    : model_(model), groups_(groups) {
+  transfers_.reserve(ways);
+  ways_.reserve(ways);
+  queues_.reserve(2 * ways);
+  recent_.reserve(4 * ways);
+}
+
 std::uint32_t MessageWays::of(const TransferClass& message, bool eager) {
   const Action& send = message.send;
   const std::size_t place = (4 * groups_.place_of(send)) +
@@ -84,6 +92,7 @@ void MessageWays::note(std::uint32_t queue, std::uint32_t across) {
 WayRegisters MessageWays::in_registers(Register first) && {
   pair_queues();
   WayRegisters found{.transfers = std::move(transfers_), .links = {}};
+  found.links.reserve(ways_.size());
   std::vector<Register> number(queues_.size(), kNoRegister);
   Register next = first;
   const auto numbered = [&](std::uint32_t queue) {

@@ -59,8 +59,7 @@ class HandedRegisters {
       newest_way_ = way.number;
       newest_ = place_of(way, action);
       there_[newest_] = kOnRank;
-      see(StageMessage{
-          .flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch});
+      see(way);
     }
   }
 
@@ -151,7 +150,7 @@ class TurnTapeWriter {
         handed_(handed),
         trash_(static_cast<Register>(program.rank_count())),
         link_of_edge_(handed.way_count(), kSeveralLinks),
-        ways_(model, groups),
+        ways_(model, groups, handed.way_count()),
         ends_(program.rank_count()),
         classes_(groups, program.rank_count(), tape()) {
     tape().groups = groups;
