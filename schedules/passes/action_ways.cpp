@@ -22,13 +22,15 @@ namespace penstock {
 
 ActionWays::ActionWays(const Program& program) : edges_(program) {
   for (std::size_t kind = 0; kind < like_.size(); ++kind)
-    like_[kind] = like(static_cast<ActionKind>(kind), program.recompute);
+    like_[kind] = like_of(static_cast<ActionKind>(kind), program.recompute);
   needs_.reserve(program.placement.stages.size() * kLikes);
   ways_.reserve(2 * count());  // both of its ends know of a way; none moves once it is pointed at
   const Placement& placement = program.placement;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    const ActionWay* const activations_in = add_ways(placement, edges_.entering(stage), stage, Flow::activation);
-    const ActionWay* const activations_out = add_ways(placement, edges_.leaving(stage), stage, Flow::activation);
+    const ActionWay* const activations_in =
+        add_ways(placement, edges_.entering(stage), stage, Flow::activation);
+    const ActionWay* const activations_out =
+        add_ways(placement, edges_.leaving(stage), stage, Flow::activation);
     const ActionWay* const gradients_in = add_ways(placement, edges_.leaving(stage), stage, Flow::gradient);
     const ActionWay* const gradients_out = add_ways(placement, edges_.entering(stage), stage, Flow::gradient);
     const ActionWay* const end = ways_.data() + ways_.size();
@@ -39,11 +41,11 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
   }
 }
 
-ActionWays::Like ActionWays::like(ActionKind kind, RecomputeTiming recompute) {
+ActionWays::Like ActionWays::like_of(ActionKind kind, RecomputeTiming recompute) {
   const std::optional<Flow> input = input_of(kind, recompute);
-  if (!input) return kNone;
-  if (*input == Flow::activation) return kForward;
-  return output_of(kind) ? kBackward : kLateRecompute;
+  if (!input) return Like::none;
+  if (*input == Flow::activation) return Like::forward;
+  return output_of(kind) ? Like::backward : Like::late_recompute;
 }
 
 const ActionWay* ActionWays::add_ways(const Placement& placement, std::span<const std::uint32_t> numbers,

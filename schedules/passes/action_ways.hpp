@@ -64,15 +64,16 @@ class ActionWays {
     const ActionWay* end = nullptr;
   };
   /// Kinds that take and give the same.
-  enum Like : std::uint8_t { kForward, kBackward, kLateRecompute, kNone };
-  static constexpr std::size_t kLikes = kNone + 1;
+  enum class Like : std::uint8_t { forward, backward, late_recompute, none };
+  static constexpr std::size_t kLikes = static_cast<std::size_t>(Like::none) + 1;
 
-  static Like like(ActionKind kind, RecomputeTiming recompute);
+  static Like like_of(ActionKind kind, RecomputeTiming recompute);
   /// Returns the first of them, or where it would be.
   const ActionWay* add_ways(const Placement& placement, std::span<const std::uint32_t> numbers,
                             std::int32_t stage, Flow flow);
   const Needs& needs_of(const Action& action) const {
-    return needs_[index(action.stage) * kLikes + like_[static_cast<std::size_t>(action.kind)]];
+    const Like like = like_[static_cast<std::size_t>(action.kind)];
+    return needs_[index(action.stage) * kLikes + static_cast<std::size_t>(like)];
   }
 
   EdgeNumbers edges_;

@@ -145,9 +145,8 @@ class TurnTaking {
   void send(std::int32_t rank, const Action& action, const ActionWay& way) {
     const std::int32_t to_rank = way.rank_of(program_.placement, action.microbatch);
     if (to_rank == rank) return;
-    sink_.message(
-        {.flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch}, rank,
-        to_rank);
+    sink_.message({.flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch},
+                  rank, to_rank);
     wake(to_rank);
   }
 

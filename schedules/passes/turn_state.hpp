@@ -143,7 +143,7 @@ class HandedOver {
     return std::nullopt;
   }
 
-  /// Hands what the action makes over to all stages that take it, and names the way of each of these messages.
+  /// Hands what the action makes over to all stages that take it, and names the way to each of them.
   template <class See>
   void hand_on(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.given_by(action)) {

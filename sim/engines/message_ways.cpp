@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/rank_queues.hpp"

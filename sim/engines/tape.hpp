@@ -61,12 +61,13 @@ struct MicrobatchGroups {
 };
 
 /// What an instruction's duration belongs to: a group of compute actions, a collective, or a launch by a
-/// host. Neither actions nor a launch: nothing, 0 ns; that is class kNoTime of every tape.
+/// host. Neither actions nor a launch: nothing, 0 ns.
 struct DurationClass {
   std::uint32_t first = 0;  ///< index into Tape::class_actions
   std::uint32_t count = 0;
   bool launches = false;  ///< of one action, any
 };
+/// The class of nothing, in every tape.
 inline constexpr std::uint32_t kNoTime = 0;
 
 /// A way from one rank to another: what a transfer of one stage edge in one direction takes there.

@@ -24,7 +24,6 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/action_ways.hpp"
 #include "sim/engines/evaluate.hpp"

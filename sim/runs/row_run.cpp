@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -24,13 +23,11 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
-#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/steady_state.hpp"
-#include "sim/engines/tape.hpp"
 #include "sim/engines/turn_tape.hpp"
 #include "sim/memory/list_peak.hpp"
 #include "sim/memory/memory.hpp"
