@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -181,11 +180,11 @@ ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
 
 /// K: ranks that hold some stage's first replica.
 std::int32_t pipeline_size_of(const Program& program) {
-  std::set<std::int32_t> ranks;
+  std::vector<bool> holds(program.ranks.size(), false);
   for (const StagePlacement& stage : program.placement.stages) {
-    if (!stage.ranks.empty()) ranks.insert(stage.ranks.front());
+    if (!stage.ranks.empty()) holds[index(stage.ranks.front())] = true;
   }
-  return static_cast<std::int32_t>(ranks.size());
+  return static_cast<std::int32_t>(std::ranges::count(holds, true));
 }
 
 ProgramReport program_report(const RunFacts& facts) {

@@ -34,16 +34,24 @@ class ByteSum {
     sum_ += all;
     if (all <= most_) return;
     most_ = all;
-    name_ =
-        fmt::format("{} {} has {:.4g} bytes, {:.0f} times", what, number, static_cast<double>(each), times);
+    largest_ = {.what = what, .number = number, .each = static_cast<double>(each), .times = times};
   }
   double sum() const { return sum_; }
-  const std::string& largest() const { return name_; }
+  std::string largest() const {
+    return fmt::format("{} {} has {:.4g} bytes, {:.0f} times", largest_.what, largest_.number, largest_.each,
+                       largest_.times);
+  }
 
  private:
+  struct Part {
+    std::string_view what{};
+    std::size_t number = 0;
+    double each = 0;
+    double times = 0;
+  };
   double sum_ = 0;
   double most_ = -1;
-  std::string name_;
+  Part largest_;
 };
 
 struct Times {

@@ -27,22 +27,28 @@ namespace {
 
 constexpr double kMostNanoseconds = 4.6e18;  // 2^62
 
+enum class Longest : std::uint8_t { unnamed, named };
+
 /// Adds up what runs, and remembers what takes most in all.
 class TimeSum {
  public:
-  /// `name` is asked for once something takes more than all before it.
+  explicit TimeSum(Longest longest) : names_(longest == Longest::named) {}
+
+  /// `name` is asked for once something takes more than all before it, where the longest is named.
   template <typename Name>
   void add(double each_ns, double times, const Name& name) {
     const double all_ns = each_ns * times;
     sum_ns_ += all_ns;
     if (all_ns <= most_ns_) return;
     most_ns_ = all_ns;
+    if (!names_) return;
     name_ = fmt::format("{} takes {:.4g} s, {:.0f} times", name(), each_ns * kSecondsPerNanosecond, times);
   }
   double sum_ns() const { return sum_ns_; }
   const std::string& longest() const { return name_; }
 
  private:
+  bool names_;
   double sum_ns_ = 0;
   double most_ns_ = -1;
   std::string name_;
@@ -72,11 +78,9 @@ std::size_t placed_stages(const Program& program) {
   return count;
 }
 
-}  // namespace
-
-std::optional<std::string> time_fault(const Program& program, const CostTable& costs,
-                                      const Cluster& cluster) {
-  TimeSum sum;
+TimeSum sum_of_times(const Program& program, const CostTable& costs, const Cluster& cluster,
+                     Longest longest) {
+  TimeSum sum(longest);
   const double units = static_cast<double>(program.unit_count()) * program.iterations;
   const double updates = program.update == UpdateRule::microbatch ? units : program.iterations;
   // Of microbatches that differ each may be the longest.
@@ -104,7 +108,16 @@ std::optional<std::string> time_fault(const Program& program, const CostTable& c
   const double launches = units * (static_cast<double>(5 * costs.stages.size() + 4 * costs.edges.size())) +
                           updates * 3.0 * static_cast<double>(placed_stages(program));
   sum.add(static_cast<double>(costs.launch.overhead_ns), launches, [] { return std::string("a launch"); });
-  if (sum.sum_ns() < kMostNanoseconds) return std::nullopt;
+  return sum;
+}
+
+}  // namespace
+
+std::optional<std::string> time_fault(const Program& program, const CostTable& costs,
+                                      const Cluster& cluster) {
+  if (sum_of_times(program, costs, cluster, Longest::unnamed).sum_ns() < kMostNanoseconds)
+    return std::nullopt;
+  const TimeSum sum = sum_of_times(program, costs, cluster, Longest::named);
   return fmt::format(
       "one thing after the other, the run would take {:.3g} s, and 64 bits of nanoseconds end at 146 years: "
       "{}; "

@@ -26,6 +26,7 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kLongestPeriod = 16;
+constexpr std::size_t kUsualLoops = 4;  // of a declared list: warm-up, steady state, drain, STEP
 
 bool same_but_for_numbers(const Action& a, const Action& b) {
   return a.kind == b.kind && a.overlaps_next == b.overlaps_next && a.stage == b.stage && a.peer == b.peer &&
@@ -151,13 +152,24 @@ std::int64_t actions_of_one(const RunLoop& loop) {
   return actions;
 }
 
-/// Spells out all repetitions of a run, as LoopCursor has them.
+/// `by` later, where it has a microbatch.
+void move(Action& action, std::int32_t by) {
+  if (action.microbatch != kNoMicrobatch) action.microbatch += by;
+}
+
+/// Spells out all repetitions of a run, as LoopCursor has them: each is the one before, moved.
 void append(std::vector<Action>& actions, const ActionRun& run, std::int32_t outer, std::int32_t moved) {
-  for (std::int32_t inner = 0; inner < run.count; ++inner, moved += run.step) {
+  for (const PatternAction& here : run.pattern) {
+    Action& action = actions.emplace_back(here.action);
+    move(action, moved);
+    action.weight_version += outer * here.outer_version_step;
+  }
+  for (std::int32_t inner = 1; inner < run.count; ++inner) {
     for (const PatternAction& here : run.pattern) {
-      Action& action = actions.emplace_back(here.action);
-      if (action.microbatch != kNoMicrobatch) action.microbatch += moved;
-      action.weight_version += inner * here.version_step + outer * here.outer_version_step;
+      Action action = *(actions.end() - std::ssize(run.pattern));
+      move(action, run.step);
+      action.weight_version += here.version_step;
+      actions.push_back(action);
     }
   }
 }
@@ -168,11 +180,13 @@ void ActionLoops::repeat(std::vector<PatternAction> pattern, std::int32_t count,
   if (count == 0 || pattern.empty()) return;
   std::vector<ActionRun> runs;
   runs.push_back({.pattern = std::move(pattern), .count = count, .step = step});
+  if (loops_.empty()) loops_.reserve(kUsualLoops);
   loops_.push_back({.runs = std::move(runs)});
 }
 
 void ActionLoops::repeat(std::initializer_list<Action> pattern, std::int32_t count, std::int32_t step) {
   std::vector<PatternAction> staying;
+  staying.reserve(pattern.size());
   for (const Action& action : pattern) staying.push_back({.action = action});
   repeat(std::move(staying), count, step);
 }

@@ -23,6 +23,7 @@ std::int32_t Placement::replica_on(std::int32_t stage, std::int32_t rank) const 
 std::vector<StageEdge> stage_edges(const Program& program) {
   if (!program.edges.empty()) return program.edges;
   std::vector<StageEdge> chain;
+  chain.reserve(program.placement.stages.size());
   for (std::int32_t stage = 0; stage + 1 < program.stage_count(); ++stage) {
     chain.push_back({.from = stage, .to = stage + 1});
   }

@@ -1,45 +1,66 @@
-// Walks ask at every action, so the few answers that there are, one a stage and kind, are made once.
+// Walks ask at every action, so the few answers that there are, one a stage for F and one for B and I, are
+// made once. The ways of a stage lie in the order in which these two need them:
+//
+//   activations that it takes | that it gives | gradients that it takes | that it gives
+//   F ---------------------------------------   B, I ---------------------------------
+//                                               late R ----------------
 
 #include "schedules/passes/action_ways.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
 
 ActionWays::ActionWays(const Program& program) : edges_(program) {
-  needs_.reserve(program.placement.stages.size() * kKindCount);
-  ways_.reserve(4 * count());  // F gives, the next F takes, and so do two kinds of backward
+  for (std::size_t kind = 0; kind < like_.size(); ++kind)
+    like_[kind] = like_of(static_cast<ActionKind>(kind), program.recompute);
+  needs_.reserve(program.placement.stages.size() * kLikes);
+  ways_.reserve(2 * count());  // both of its ends know of a way; none moves once it is pointed at
+  const Placement& placement = program.placement;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    for (std::size_t kind = 0; kind < kKindCount; ++kind)
-      add_needs(stage, static_cast<ActionKind>(kind), program.recompute);
+    const ActionWay* const activations_in =
+        add_ways(placement, edges_.entering(stage), stage, Flow::activation);
+    const ActionWay* const activations_out =
+        add_ways(placement, edges_.leaving(stage), stage, Flow::activation);
+    const ActionWay* const gradients_in = add_ways(placement, edges_.leaving(stage), stage, Flow::gradient);
+    const ActionWay* const gradients_out = add_ways(placement, edges_.entering(stage), stage, Flow::gradient);
+    const ActionWay* const end = ways_.data() + ways_.size();
+    needs_.push_back({activations_in, activations_out, gradients_in});
+    needs_.push_back({gradients_in, gradients_out, end});
+    needs_.push_back({gradients_in, gradients_out, gradients_out});
+    needs_.push_back({end, end, end});
   }
 }
 
-void ActionWays::add_needs(std::int32_t stage, ActionKind kind, RecomputeTiming recompute) {
-  const auto end = [this] { return static_cast<std::uint32_t>(ways_.size()); };
-  Needs needs{.taken = end()};
-  if (const auto flow = input_of(kind, recompute))
-    add_ways(*flow == Flow::activation ? edges_.entering(stage) : edges_.leaving(stage), stage, *flow);
-  needs.given = end();
-  if (const auto flow = output_of(kind))
-    add_ways(*flow == Flow::activation ? edges_.leaving(stage) : edges_.entering(stage), stage, *flow);
-  needs.end = end();
-  needs_.push_back(needs);
+ActionWays::Like ActionWays::like_of(ActionKind kind, RecomputeTiming recompute) {
+  const std::optional<Flow> input = input_of(kind, recompute);
+  if (!input) return Like::none;
+  if (*input == Flow::activation) return Like::forward;
+  return output_of(kind) ? Like::backward : Like::late_recompute;
 }
 
-void ActionWays::add_ways(std::span<const std::uint32_t> numbers, std::int32_t stage, Flow flow) {
+const ActionWay* ActionWays::add_ways(const Placement& placement, std::span<const std::uint32_t> numbers,
+                                      std::int32_t stage, Flow flow) {
+  const ActionWay* const first = ways_.data() + ways_.size();
   for (const std::uint32_t edge : numbers) {
     const StageEdge& ends = edges_.edges()[edge];
-    ways_.push_back({.number = 2 * std::size_t{edge} + static_cast<std::size_t>(flow),
-                     .stage = ends.from == stage ? ends.to : ends.from,
+    const std::int32_t other = ends.from == stage ? ends.to : ends.from;
+    const std::vector<std::int32_t>& ranks = placement.stages[index(other)].ranks;
+    ways_.push_back({.number = 2 * edge + static_cast<std::uint32_t>(flow),
+                     .stage = other,
+                     .rank = ranks.size() == 1 ? ranks.front() : ActionWay::kSeveral,
                      .flow = flow});
   }
+  return first;
 }
 
 }  // namespace penstock

@@ -14,6 +14,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/action_ways.hpp"
 #include "schedules/passes/turn_state.hpp"
 
 namespace penstock {
@@ -58,21 +59,19 @@ class TurnTaking {
         collectives_(program.placement),
         now_(program.ranks.size()),
         later_(program.ranks.size()),
-        at_collective_(program.ranks.size()) {
-    for (const StagePlacement& stage : program.placement.stages)
-      only_rank_.push_back(stage.ranks.size() == 1 ? stage.ranks.front() : kSeveral);
-  }
+        at_collective_(program.ranks.size()) {}
 
   /// O(actions), and O(log members) more for each member of a collective.
   TurnsTaken run() && {
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) arrive(rank);
-    go_round();
-    if (unfinished_ == 0) return {.finished = true};
-    // Taken now, while it says where the one order ended; later it would speak of ranks that went on without
-    // it.
-    TurnsTaken taken{.stuck = stuck_message()};
-    while (join_early()) go_round();
-    taken.finished = unfinished_ == 0;
+    TurnsTaken taken;
+    do {
+      go_round();
+      taken.finished = unfinished_ == 0;
+      // Taken before ranks join early: where the one order ended; later it would speak of ranks that went on
+      // without it.
+      if (!taken.finished && !some_joined_early_) taken.stuck = stuck_message();
+    } while (!taken.finished && join_early());
     return taken;
   }
 
@@ -93,7 +92,13 @@ class TurnTaking {
   }
 
   /// The rank may be ready: it gets a turn in this round if its turn is still to come, or in the next.
-  void wake(std::int32_t rank) { (rank >= still_to_come_ ? now_ : later_).add(rank); }
+  void wake(std::int32_t rank) {
+    if (rank >= still_to_come_) {
+      now_.add(rank);
+    } else {
+      later_.add(rank);
+    }
+  }
   void wake_members(std::int32_t stage) {
     for (const std::int32_t member : members_of(stage)) wake(member);
   }
@@ -104,15 +109,28 @@ class TurnTaking {
   void take_turn(std::int32_t rank) {
     const std::span<const Action> group = lists_.group(rank);
     if (group.empty()) return;
-    if (is_collective(group.front().kind)) {
+    if (group.size() > 1) {
+      take_turn_with_group(rank, group);
+    } else if (is_collective(group.front().kind)) {
       meet(rank, group.front());
-      return;
+    } else {
+      take_turn_with(rank, group.template first<1>());
     }
-    if (!std::ranges::all_of(group, [&](const Action& action) { return is_ready(rank, action); })) return;
+  }
+  [[gnu::noinline]] void take_turn_with_group(std::int32_t rank, std::span<const Action> group) {
+    take_turn_with(rank, group);
+  }
+
+  /// Nearly all groups are one action, and the compiler knows it.
+  template <std::size_t kActions>
+  void take_turn_with(std::int32_t rank, std::span<const Action, kActions> group) {
+    for (const Action& action : group) {
+      if (!is_ready(rank, action)) return;
+    }
     sink_.compute(rank, group);
     // Behind the whole group: a pair ends as one, so nothing leaves between its leaves.
     for (const Action& action : group) {
-      inputs_.hand_on(action, [&](const StageMessage& message) { send(rank, message); });
+      inputs_.hand_on(action, [&](const ActionWay& way) { send(rank, action, way); });
     }
     go_on(rank, group.size());
   }
@@ -124,11 +142,11 @@ class TurnTaking {
     return !awaited || collectives_.all_joined({.kind = *awaited, .stage = action.stage}, rank);
   }
 
-  void send(std::int32_t rank, const StageMessage& message) {
-    std::int32_t to_rank = only_rank_[index(message.to)];
-    if (to_rank == kSeveral) to_rank = program_.placement.rank_of(message.to, message.microbatch);
+  void send(std::int32_t rank, const Action& action, const ActionWay& way) {
+    const std::int32_t to_rank = way.rank_of(program_.placement, action.microbatch);
     if (to_rank == rank) return;
-    sink_.message(message, rank, to_rank);
+    sink_.message({.flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch},
+                  rank, to_rank);
     wake(to_rank);
   }
 
@@ -145,13 +163,16 @@ class TurnTaking {
     } else if (!is_collective(next->kind)) {
       wake(rank);
     } else {
-      at_collective_.add(rank);
-      if (collectives_.reach(*next, rank)) wake_members(next->stage);
+      arrive_at_collective(rank, *next);
     }
+  }
+  [[gnu::noinline]] void arrive_at_collective(std::int32_t rank, const Action& collective) {
+    at_collective_.add(rank);
+    if (collectives_.reach(collective, rank)) wake_members(collective.stage);
   }
 
   /// All members that stand at the collective join it, once all have come to it.
-  void meet(std::int32_t rank, Action collective) {
+  [[gnu::noinline]] void meet(std::int32_t rank, Action collective) {
     const std::size_t number = collectives_.next_of(collective, rank);
     if (!collectives_.all_reached(collective, number)) return;
     for (const std::int32_t member : members_of(collective.stage)) {
@@ -193,10 +214,7 @@ class TurnTaking {
     return "nothing";
   }
 
-  static constexpr std::int32_t kSeveral = -1;
-
   const Program& program_;
-  std::vector<std::int32_t> only_rank_;  // by stage
   Lists& lists_;
   Inputs& inputs_;
   Sink& sink_;

@@ -3,7 +3,6 @@
 // handed, and how far its collectives are.
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -26,23 +25,21 @@ class RankSet {
   /// None yet, of ranks 0 to `ranks` - 1.
   explicit RankSet(std::size_t ranks) : words_((ranks + 63) / 64, 0), lowest_word_(words_.size()) {}
 
-  bool empty() const { return size_ == 0; }
+  bool empty() const { return lowest_word_ == words_.size(); }
   void add(std::int32_t rank) {
     const std::size_t word = index(rank) / 64;
-    const std::uint64_t bit = bit_of(rank);
-    size_ += (words_[word] & bit) == 0 ? 1 : 0;
-    words_[word] |= bit;
+    if ((words_[word] & bit_of(rank)) != 0) return;  // mostly; then whoever asks next need not wait for this
+    words_[word] |= bit_of(rank);
     lowest_word_ = std::min(lowest_word_, word);
   }
   /// The rank must be in the set.
   void remove(std::int32_t rank) {
     words_[index(rank) / 64] &= ~bit_of(rank);
-    --size_;
+    while (lowest_word_ < words_.size() && words_[lowest_word_] == 0) ++lowest_word_;
   }
   /// The set must not be empty.
-  std::int32_t lowest() {
-    while (words_[lowest_word_] == 0) ++lowest_word_;
-    return static_cast<std::int32_t>(lowest_word_ * 64 + std::countr_zero(words_[lowest_word_]));
+  std::int32_t lowest() const {
+    return static_cast<std::int32_t>(lowest_word_ * 64) + __builtin_ctzll(words_[lowest_word_]);  // never 0
   }
   /// A bit a rank.
   const std::vector<std::uint64_t>& words() const { return words_; }
@@ -51,8 +48,7 @@ class RankSet {
   static std::uint64_t bit_of(std::int32_t rank) { return std::uint64_t{1} << (index(rank) % 64); }
 
   std::vector<std::uint64_t> words_;
-  std::size_t lowest_word_;  ///< all before it are 0
-  std::size_t size_ = 0;
+  std::size_t lowest_word_;  ///< all before it are 0, and it is not; their number: all are
 };
 
 /// What the ranks of a program with plain lists have not placed.
@@ -64,7 +60,9 @@ class ListHeads {
   /// The next of the rank's list, an action or an overlapped group; empty at its end.
   std::span<const Action> group(std::int32_t rank) const {
     const std::span<const Action> list = rest_[index(rank)];
-    return list.empty() ? list : list.first(group_end(list, 0));
+    if (list.empty() || !list.front().overlaps_next) [[likely]]
+      return list.first(list.empty() ? 0 : 1);
+    return list.first(group_end(list, 0));
   }
   /// Its first action; null at the end of the list.
   const Action* next(std::int32_t rank) const {
@@ -145,13 +143,12 @@ class HandedOver {
     return std::nullopt;
   }
 
-  /// Hands what the action makes over to all stages that take it, and names each of these messages.
+  /// Hands what the action makes over to all stages that take it, and names the way to each of them.
   template <class See>
   void hand_on(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.given_by(action)) {
       there_[place_of(way, action)] = true;
-      see(StageMessage{
-          .flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch});
+      see(way);
     }
   }
 

@@ -50,7 +50,7 @@ class TapeWriter {
         trash_(static_cast<Register>(flat.rank_count)),
         messages_(flat.messages.size()),
         newest_(index(flat.rank_count), kNone),
-        classes_(groups, tape_) {
+        classes_(groups, flat.rank_count, tape_) {
     tape_.groups = groups;
     tape_.rank_count = flat.rank_count;
     tape_.last = trash_ + 1;
@@ -147,23 +147,25 @@ class TapeWriter {
 
   // --- what the lists ask for ---------------------------------------------------------------------
 
-  /// Ways are numbered as messages meet them; each is the link class of its number.
+  /// Ways are numbered as messages meet them; their link classes follow those there are, in this order.
   void find_ways(ChannelModel model, const MicrobatchGroups& groups) {
-    MessageWays ways(model, groups);
-    way_of_.resize(flat_.messages.size(), 0);
+    MessageWays ways(model, groups, 2 * index(flat_.rank_count));
+    link_of_.resize(flat_.messages.size(), 0);
+    const auto first = static_cast<std::uint32_t>(tape_.links.size());
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
       const FlatMessage& message = flat_.messages[id];
       if (message.recv == kNone) continue;
-      way_of_[id] = ways.of({.from_rank = message.from_rank,
-                             .to_rank = message.to_rank,
-                             .send = flat_.actions[index(message.first)]},
-                            message.eager);
-      if (message.eager && message.next_at_receiver != kNone) ways.queue_eager(way_of_[id]);
+      const std::uint32_t way = ways.of({.from_rank = message.from_rank,
+                                         .to_rank = message.to_rank,
+                                         .send = flat_.actions[index(message.first)]},
+                                        message.eager);
+      link_of_[id] = first + way;
+      if (message.eager && message.next_at_receiver != kNone) ways.queue_eager(way);
     }
     WayRegisters registers = std::move(ways).in_registers(tape_.last + 1);
     tape_.register_count = tape_.last + 1 + registers.queue_count;
     tape_.transfers = std::move(registers.transfers);
-    tape_.links = std::move(registers.links);
+    tape_.links.insert(tape_.links.end(), registers.links.begin(), registers.links.end());
     tape_.both_ends = registers.both_ends;
   }
 
@@ -225,7 +227,7 @@ class TapeWriter {
     return reused;
   }
 
-  const LinkClass& link_of(std::int32_t id) const { return tape_.links[way_of_[index(id)]]; }
+  const LinkClass& link_of(std::int32_t id) const { return tape_.links[link_of_[index(id)]]; }
 
   Register arrival(std::int32_t id) const { return messages_[index(id)].arrival; }
 
@@ -302,7 +304,7 @@ class TapeWriter {
     if (is_open(source)) {
       code_.send_along(to);
     } else {
-      write_linked(source, source, to, TapeClasses::kNoTime, classes_.link_of_none(source), {});
+      write_linked(source, source, to, kNoTime, classes_.link_of_none(source), {});
     }
   }
 
@@ -324,7 +326,7 @@ class TapeWriter {
     const Register at = std::exchange(message.gathered, kNoRegister);
     const std::int32_t member = flat_.messages[index(id)].first;
     const bool is_barrier = flat_.ops[index(member)] == FlatOp::barrier;
-    write(at, source == kNoRegister ? at : source, is_barrier ? TapeClasses::kNoTime : duration_at(member),
+    write(at, source == kNoRegister ? at : source, is_barrier ? kNoTime : duration_at(member),
           {.message = id});
     message.arrival = at;
   }
@@ -333,7 +335,7 @@ class TapeWriter {
     Message& message = messages_[index(id)];
     message.arrival = new_register();
     const Register gathered = std::exchange(message.gathered, kNoRegister);
-    const std::uint32_t link = way_of_[index(id)];
+    const std::uint32_t link = link_of_[index(id)];
     if (gathered == kNoRegister && source != kNoRegister && is_open(source)) {
       code_.send_along(message.arrival, link);
       tape_.origins.back().message = id;
@@ -342,7 +344,7 @@ class TapeWriter {
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
                                                    : link_of(id).c;
-    write_linked(first, source == kNoRegister ? first : source, message.arrival, TapeClasses::kNoTime, link,
+    write_linked(first, source == kNoRegister ? first : source, message.arrival, kNoTime, link,
                  {.message = id});
     if (gathered != kNoRegister) free_.push_back(gathered);
   }
@@ -363,7 +365,7 @@ class TapeWriter {
     return classes_.duration_of(std::span(flat_.actions).subspan(index(position), index(end - position)));
   }
 
-  void raise_register(Register raised, Register by) { write(raised, by, TapeClasses::kNoTime, {}); }
+  void raise_register(Register raised, Register by) { write(raised, by, kNoTime, {}); }
 
   /// Writes an instruction without a message.
   void write(Register a, Register b, std::uint32_t duration, const Origin& origin) {
@@ -381,8 +383,8 @@ class TapeWriter {
   bool some_eager_;  // there may be eager messages
   Register trash_;   // written, never read
   std::vector<Message> messages_;
-  std::vector<std::uint32_t> way_of_;  // by message: its link class
-  std::vector<std::int32_t> newest_;   // by rank: the compute position whose end its clock is
+  std::vector<std::uint32_t> link_of_;  // by message: its link class
+  std::vector<std::int32_t> newest_;    // by rank: the compute position whose end its clock is
   std::unordered_map<std::int32_t, LateSends> late_sends_;  // by position of the producer
   std::vector<Source> starting_;  // of messages whose last cause has come, in that order
   std::size_t next_start_ = 0;

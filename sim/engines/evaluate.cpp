@@ -28,11 +28,10 @@
 namespace penstock {
 namespace {
 
-Ns class_duration_ns(const DurationClass& of, const Experiment& experiment, CollectiveRings& rings) {
-  if (of.launches) return experiment.costs.launch.overhead_ns;
-  if (of.actions.empty()) return 0;
-  if (is_collective(of.actions.front().kind)) return rings.of(of.actions.front()).cost.duration_ns;
-  return group_duration_ns(experiment.costs, of.actions);
+Ns class_duration_ns(std::span<const Action> actions, const Experiment& experiment, CollectiveRings& rings) {
+  if (actions.empty()) return 0;
+  if (is_collective(actions.front().kind)) return rings.of(actions.front()).cost.duration_ns;
+  return group_duration_ns(experiment.costs, actions);
 }
 
 std::vector<Ns> fresh_registers(const Tape& tape) { return std::vector<Ns>(tape.register_count, 0); }
@@ -158,8 +157,10 @@ TapeCosts tape_costs(const Tape& tape, const Experiment& experiment) {
   TapeCosts costs;
   CollectiveRings rings(experiment);
   costs.durations.reserve(tape.durations.size());
-  for (const DurationClass& of : tape.durations)
-    costs.durations.push_back(class_duration_ns(of, experiment, rings));
+  for (const DurationClass& of : tape.durations) {
+    costs.durations.push_back(of.launches ? experiment.costs.launch.overhead_ns
+                                          : class_duration_ns(tape.actions_of(of), experiment, rings));
+  }
   const EdgeNumbers edges(experiment.program);
   TransferPrices prices(experiment);
   std::vector<TransferPrices::Price> transfers;
@@ -214,6 +215,7 @@ ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgra
 
 RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, const Program& program)
     : tape_(tape), costs_(costs), barrier_(program.barrier), registers_(fresh_registers(tape)) {
+  lasting_.reserve(program.ranks.size() + 2 * tape.transfers.size());
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     if (!program.ranks[rank].empty()) lasting_.push_back(static_cast<Register>(rank));
   }
@@ -242,21 +244,30 @@ void RepeatedTape::pass() {
   registers_ = run(tape_, costs_, FromClasses{costs_.durations.data()}, kUnseen, std::move(registers_));
 }
 
-std::vector<Ns> RepeatedTape::pass_with_ends() {
+std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
   begin();
-  std::vector<Ns> ends(2 * tape_.size() + 1);
-  Ns* next = ends.data();  // each time is written, and overwritten where it counts for nothing
-  registers_ = run(
-      tape_, costs_, FromClasses{costs_.durations.data()},
-      [&, origins = tape_.origins.data()](std::size_t number, Ns x, Ns y, const PricedLink& /*link*/) {
-        *next = x;
-        next += origins[number].position != kNone ? 1 : 0;
-        *next = y;
-        next += origins[number].message != kNone ? 1 : 0;
+  std::vector<ComputeTimes> ranks(index(tape_.rank_count));
+  std::visit(
+      [&](const auto& code) {
+        for (const auto& step : code) {
+          if (step.duration != kNoTime) ranks[step.a].busy_ns += costs_.durations[step.duration];
+        }
+        std::vector<bool> started(ranks.size(), false);
+        std::size_t missing = ranks.size();
+        const auto note_start = [&](std::size_t number, Ns x, Ns /*y*/, const PricedLink& /*link*/) {
+          if (missing == 0) return;
+          const auto& step = code[number];
+          if (step.duration == kNoTime || started[step.a]) return;
+          started[step.a] = true;
+          --missing;
+          ranks[step.a].first_ns = x - costs_.durations[step.duration];
+        };
+        registers_ =
+            run(tape_, costs_, FromClasses{costs_.durations.data()}, note_start, std::move(registers_));
       },
-      std::move(registers_));
-  ends.resize(static_cast<std::size_t>(next - ends.data()));
-  return ends;
+      tape_.code);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].last_ns = registers_[rank];
+  return ranks;
 }
 
 }  // namespace penstock

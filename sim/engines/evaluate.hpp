@@ -61,6 +61,13 @@ std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCost
 ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                       const ChannelOptions& channels);
 
+/// When a rank computes in a pass.
+struct ComputeTimes {
+  Ns first_ns = 0;  ///< start of its first action
+  Ns last_ns = 0;   ///< end of its last one
+  Ns busy_ns = 0;
+};
+
 /// A tape of one pass through a program's lists, run again and again for as long as somebody asks.
 class RepeatedTape {
  public:
@@ -72,8 +79,8 @@ class RepeatedTape {
   bool has_run() const { return has_run_; }
   /// Runs the next pass.
   void pass();
-  /// The same; when its actions end, and its messages leave their queues, instruction by instruction.
-  std::vector<Ns> pass_with_ends();
+  /// The same; by rank when it computes. Requires that nothing but compute actions takes time on the tape.
+  std::vector<ComputeTimes> pass_with_compute();
   /// All that a further pass starts from: the clocks of ranks, and when queues are free.
   std::vector<Ns> left() const;
   /// When all passes so far have ended.

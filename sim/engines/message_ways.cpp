@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/rank_queues.hpp"
@@ -24,6 +25,14 @@
 #include "sim/engines/tape.hpp"
 
 namespace penstock {
+
+MessageWays::MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways)
+    : model_(model), groups_(groups) {
+  transfers_.reserve(ways);
+  ways_.reserve(ways);
+  queues_.reserve(2 * ways);
+  recent_.reserve(4 * ways);
+}
 
 std::uint32_t MessageWays::of(const TransferClass& message, bool eager) {
   const Action& send = message.send;
@@ -84,6 +93,7 @@ void MessageWays::note(std::uint32_t queue, std::uint32_t across) {
 WayRegisters MessageWays::in_registers(Register first) && {
   pair_queues();
   WayRegisters found{.transfers = std::move(transfers_), .links = {}};
+  found.links.reserve(ways_.size());
   std::vector<Register> number(queues_.size(), kNoRegister);
   Register next = first;
   const auto numbered = [&](std::uint32_t queue) {

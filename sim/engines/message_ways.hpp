@@ -25,7 +25,8 @@ struct WayRegisters {
 /// Numbers ways in the order in which messages meet them. Messages of different groups go different ways.
 class MessageWays {
  public:
-  MessageWays(ChannelModel model, const MicrobatchGroups& groups) : model_(model), groups_(groups) {}
+  /// `ways`: about how many there will be.
+  MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways);
 
   /// The way of a message. Constant time.
   std::uint32_t of(const TransferClass& message, bool eager);

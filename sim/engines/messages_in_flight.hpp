@@ -114,8 +114,7 @@ class MessagesInFlight {
     for (const ActionWay& way : ways_.given_by(action)) {
       latest_way_ = way.number;
       latest_ = &tables_[way.number].put({.unit = action.microbatch});
-      see(StageMessage{
-          .flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch});
+      see(way);
     }
   }
 

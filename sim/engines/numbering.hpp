@@ -21,6 +21,8 @@ class Numbering {
     bool is_new = false;
   };
 
+  Numbering() : places_(64, kFree) { keys_.reserve(places_.size() / 2); }
+
   Found of(const Key& key) {
     std::size_t place = free_or_equal(key);
     if (places_[place] != kFree) return {.number = places_[place], .is_new = false};
@@ -63,8 +65,8 @@ class Numbering {
       places_[free_or_equal(keys_[number])] = number;
   }
 
-  std::vector<Key> keys_;                                                      // by number
-  std::vector<std::uint32_t> places_ = std::vector<std::uint32_t>(16, kFree);  // a power of two of them
+  std::vector<Key> keys_;              // by number
+  std::vector<std::uint32_t> places_;  // a power of two of them
 };
 
 }  // namespace penstock

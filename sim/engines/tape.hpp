@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -62,9 +63,12 @@ struct MicrobatchGroups {
 /// What an instruction's duration belongs to: a group of compute actions, a collective, or a launch by a
 /// host. Neither actions nor a launch: nothing, 0 ns.
 struct DurationClass {
-  std::vector<Action> actions;  ///< of their microbatches the groups matter, versions do not
-  bool launches = false;        ///< of one action, any
+  std::uint32_t first = 0;  ///< index into Tape::class_actions
+  std::uint32_t count = 0;
+  bool launches = false;  ///< of one action, any
 };
+/// The class of nothing, in every tape.
+inline constexpr std::uint32_t kNoTime = 0;
 
 /// A way from one rank to another: what a transfer of one stage edge in one direction takes there.
 struct TransferClass {
@@ -93,6 +97,7 @@ struct Tape {
   std::variant<std::vector<NarrowInstruction>, std::vector<WideInstruction>> code;
   std::vector<Origin> origins;  ///< one an instruction
   std::vector<DurationClass> durations;
+  std::vector<Action> class_actions;  ///< of duration classes; of their microbatches the groups matter
   std::vector<TransferClass> transfers;
   std::vector<LinkClass> links;
   MicrobatchGroups groups;  ///< that classes tell apart
@@ -103,6 +108,9 @@ struct Tape {
   bool both_ends = false;  ///< some link has c != e
 
   std::size_t size() const { return origins.size(); }
+  std::span<const Action> actions_of(const DurationClass& duration) const {
+    return std::span(class_actions).subspan(duration.first, duration.count);
+  }
 };
 
 }  // namespace penstock

@@ -11,10 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "sim/engines/tape.hpp"
 
 namespace penstock {
@@ -28,12 +28,15 @@ std::uint32_t& entry(std::vector<std::uint32_t>& table, std::size_t place, std::
 
 }  // namespace
 
-TapeClasses::TapeClasses(const MicrobatchGroups& groups, Tape& tape) : groups_(groups), tape_(tape) {
+TapeClasses::TapeClasses(const MicrobatchGroups& groups, std::int32_t ranks, Tape& tape)
+    : groups_(groups), ranks_(static_cast<Register>(ranks)), tape_(tape) {
   tape_.durations.emplace_back();
+  tape_.links.reserve(4 * index(ranks));
+  for (Register clock = 0; clock < ranks_; ++clock) tape_.links.push_back({.c = clock, .e = clock});
 }
 
 std::uint32_t TapeClasses::new_single(std::uint32_t place, std::span<const Action> group) {
-  return entry(single_, place, kNoClass) = new_duration({.actions = {group.begin(), group.end()}});
+  return entry(single_, place, kNoClass) = new_duration(group, false);
 }
 
 std::uint32_t TapeClasses::longer_group(std::span<const Action> group) {
@@ -41,18 +44,23 @@ std::uint32_t TapeClasses::longer_group(std::span<const Action> group) {
   std::uint32_t count = 1;
   for (const Action& leaf : group.subspan(1)) leaves = longer_.of({count++, leaves, place_of(leaf)}).number;
   std::uint32_t& known = entry(of_longer_, leaves, kNoClass);
-  if (known == kNoClass) known = new_duration({.actions = {group.begin(), group.end()}});
+  if (known == kNoClass) known = new_duration(group, false);
   return known;
 }
 
-std::uint32_t TapeClasses::new_duration(DurationClass of) {
-  tape_.durations.push_back(std::move(of));
+std::uint32_t TapeClasses::new_duration(std::span<const Action> actions, bool launches) {
+  tape_.durations.push_back({.first = static_cast<std::uint32_t>(tape_.class_actions.size()),
+                             .count = static_cast<std::uint32_t>(actions.size()),
+                             .launches = launches});
+  tape_.class_actions.insert(tape_.class_actions.end(), actions.begin(), actions.end());
   return static_cast<std::uint32_t>(tape_.durations.size() - 1);
 }
 
-std::uint32_t TapeClasses::new_link_of_none(Register a) {
-  tape_.links.push_back({.c = a, .e = a, .transfer = LinkClass::kNoTransfer});
-  return entry(unlinked_, a, kNoClass) = static_cast<std::uint32_t>(tape_.links.size() - 1);
+std::uint32_t TapeClasses::link_of_further(Register a) {
+  std::uint32_t& known = entry(unlinked_, a - ranks_, kNoClass);
+  if (known != kNoClass) return known;
+  tape_.links.push_back({.c = a, .e = a});
+  return known = static_cast<std::uint32_t>(tape_.links.size() - 1);
 }
 
 }  // namespace penstock

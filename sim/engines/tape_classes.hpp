@@ -16,11 +16,9 @@ namespace penstock {
 /// constant time.
 class TapeClasses {
  public:
-  /// The tape must outlive the classes.
-  TapeClasses(const MicrobatchGroups& groups, Tape& tape);
+  /// Of a program of so many ranks. The tape must outlive the classes.
+  TapeClasses(const MicrobatchGroups& groups, std::int32_t ranks, Tape& tape);
 
-  /// The duration class of what takes no time.
-  static constexpr std::uint32_t kNoTime = 0;
   /// The class of a group of compute actions, or of a collective.
   std::uint32_t duration_of(std::span<const Action> group) {
     if (group.size() > 1) return longer_group(group);
@@ -31,23 +29,21 @@ class TapeClasses {
 
   /// The class of a launch by a host.
   std::uint32_t launch() {
-    if (launch_ == kNoClass) launch_ = new_duration({.actions = {}, .launches = true});
+    if (launch_ == kNoClass) launch_ = new_duration({}, true);
     return launch_;
   }
 
-  /// The link class of instructions without a message that raise register `a`.
-  std::uint32_t link_of_none(Register a) {
-    if (a < unlinked_.size() && unlinked_[a] != kNoClass) return unlinked_[a];
-    return new_link_of_none(a);
-  }
+  /// The link class of instructions without a message that raise register `a`; the clocks of ranks have the
+  /// first ones.
+  std::uint32_t link_of_none(Register a) { return a < ranks_ ? a : link_of_further(a); }
 
  private:
   static constexpr std::uint32_t kNoClass = 0xffff'ffff;
 
-  std::uint32_t new_link_of_none(Register a);
+  std::uint32_t link_of_further(Register a);
   std::uint32_t new_single(std::uint32_t place, std::span<const Action> group);
   std::uint32_t longer_group(std::span<const Action> group);
-  std::uint32_t new_duration(DurationClass of);
+  std::uint32_t new_duration(std::span<const Action> actions, bool launches);
 
   static constexpr std::uint32_t kActionKindCount = static_cast<std::uint32_t>(ActionKind::step) + 1;
   std::uint32_t place_of(const Action& action) const {
@@ -56,12 +52,13 @@ class TapeClasses {
   }
 
   MicrobatchGroups groups_;
+  Register ranks_;
   Tape& tape_;
   std::vector<std::uint32_t> single_;  // duration class by group of microbatches, stage and kind
   Numbering<3> longer_;                // groups: what the last leaf stands behind, and that leaf
   std::vector<std::uint32_t> of_longer_;
   std::uint32_t launch_ = kNoClass;
-  std::vector<std::uint32_t> unlinked_;  // link class by register
+  std::vector<std::uint32_t> unlinked_;  // link class by register beyond the ranks' clocks
 };
 
 }  // namespace penstock

@@ -16,10 +16,9 @@ namespace penstock {
 class TapeCode {
  public:
   void reserve(std::size_t instructions) { narrow_.reserve(instructions); }
-  std::size_t size() const { return size_; }
+  std::size_t size() const { return !is_wide_ ? narrow_.size() : wide_.size(); }
 
   void add(Register a, Register b, Register d, std::uint32_t duration, std::uint32_t link) {
-    ++size_;
     if (!is_wide_ && fits(duration | link)) [[likely]] {
       narrow_.emplace_back(a, b, d, static_cast<std::uint16_t>(duration), static_cast<std::uint16_t>(link));
     } else {
@@ -64,7 +63,6 @@ class TapeCode {
     narrow_ = {};
   }
 
-  std::size_t size_ = 0;
   bool is_wide_ = false;
   std::vector<NarrowInstruction> narrow_;
   std::vector<WideInstruction> wide_;  // all of them, once it has one

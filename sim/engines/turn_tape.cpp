@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -27,10 +26,10 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/action_ways.hpp"
 #include "schedules/passes/take_turns.hpp"
 #include "schedules/passes/turn_state.hpp"
 #include "sim/engines/evaluate.hpp"
+#include "sim/engines/handed_registers.hpp"
 #include "sim/engines/message_ways.hpp"
 #include "sim/engines/numbering.hpp"
 #include "sim/engines/tape.hpp"
@@ -39,73 +38,6 @@
 
 namespace penstock {
 namespace {
-
-/// What has been handed over (as HandedOver), and where its arrival is.
-class HandedRegisters {
- public:
-  explicit HandedRegisters(const Program& program)
-      : ways_(program), units_(index(program.unit_count())), there_(ways_.count() * units_, kNowhere) {}
-
-  std::optional<std::int32_t> missing_giver(const Action& action) const {
-    for (const ActionWay& way : ways_.taken_by(action)) {
-      if (there_[place_of(way, action)] == kNowhere) return way.stage;
-    }
-    return std::nullopt;
-  }
-
-  template <class See>
-  void hand_on(const Action& action, const See& see) {
-    for (const ActionWay& way : ways_.given_by(action)) {
-      newest_way_ = way.number;
-      newest_ = place_of(way, action);
-      there_[newest_] = kOnRank;
-      see(StageMessage{
-          .flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch});
-    }
-  }
-
-  /// What was handed on last comes from another rank, and arrives as that register says.
-  void newest_arrives(Register arrival) {
-    there_[newest_] = arrival;
-    ++under_way_;
-  }
-  /// Over which edge and in which direction it goes (ActionWay), below way_count().
-  std::size_t newest_way() const { return newest_way_; }
-  std::size_t way_count() const { return ways_.count(); }
-
-  /// Names the registers of what the action takes in from other ranks, which are asked for once.
-  template <class Use>
-  void take_in(const Action& action, const Use& use) {
-    for (const ActionWay& way : ways_.taken_by(action)) {
-      Register& there = there_[place_of(way, action)];
-      if (there >= kOnRank) continue;
-      --under_way_;
-      use(std::exchange(there, kOnRank));
-    }
-  }
-  /// ... of what nobody has taken in.
-  std::vector<Register> left() const {
-    std::vector<Register> registers;
-    if (under_way_ > 0)
-      std::ranges::copy_if(there_, std::back_inserter(registers), [](Register at) { return at < kOnRank; });
-    return registers;
-  }
-
- private:
-  static constexpr Register kNowhere = kNoRegister;
-  static constexpr Register kOnRank = kNoRegister - 1;
-
-  std::size_t place_of(const ActionWay& way, const Action& action) const {
-    return way.number * units_ + index(action.microbatch);
-  }
-
-  ActionWays ways_;
-  std::size_t units_;
-  std::vector<Register> there_;  // by way and unit
-  std::size_t newest_ = 0;
-  std::size_t newest_way_ = 0;
-  std::int64_t under_way_ = 0;
-};
 
 /// The ends of collectives that something may still ask for, by register.
 class CollectiveEnds {
@@ -157,9 +89,9 @@ class TurnTapeWriter {
         handed_(handed),
         trash_(static_cast<Register>(program.rank_count())),
         link_of_edge_(handed.way_count(), kSeveralLinks),
-        ways_(model, groups),
+        ways_(model, groups, handed.way_count()),
         ends_(program.rank_count()),
-        classes_(groups, tape()) {
+        classes_(groups, program.rank_count(), tape()) {
     tape().groups = groups;
     tape().rank_count = program.rank_count();
     tape().last = trash_ + 1;
@@ -174,9 +106,10 @@ class TurnTapeWriter {
     turns_.units.reserve(actions);
   }
 
-  void compute(std::int32_t rank, std::span<const Action> group) {
-    const std::int32_t position = std::exchange(next_position_[index(rank)],
-                                                next_position_[index(rank)] + static_cast<int>(group.size()));
+  template <std::size_t kActions>
+  void compute(std::int32_t rank, std::span<const Action, kActions> group) {
+    std::int32_t& next = next_position_[index(rank)];
+    const std::int32_t position = std::exchange(next, next + static_cast<std::int32_t>(group.size()));
     if (group.front().kind == ActionKind::reshard) return;
     const auto clock = static_cast<Register>(rank);
     Register input = clock;  // the first that it waits for; its clock goes beyond further ones before
@@ -186,8 +119,7 @@ class TurnTapeWriter {
           input = arrival;
           return;
         }
-        raise(clock, arrival);
-        free_.push_back(arrival);
+        raise_by_further(clock, arrival);
       });
     }
     if (!ends_.empty()) wait_for_collectives(rank, group);
@@ -205,7 +137,7 @@ class TurnTapeWriter {
       tape().origins.back().message = origin.message;
     } else {
       const auto clock = static_cast<Register>(from_rank);
-      write_linked(clock, clock, arrival, TapeClasses::kNoTime, link, origin);
+      write_linked(clock, clock, arrival, kNoTime, link, origin);
     }
     handed_.newest_arrives(arrival);
   }
@@ -226,7 +158,10 @@ class TurnTapeWriter {
   }
 
   TurnTape turns() && {
-    for (const Register arrival : handed_.left()) raise(tape().last, arrival);
+    const bool all_taken_in = free_.size() == tape().register_count - (tape().last + 1);
+    if (!all_taken_in) {
+      for (const Register arrival : handed_.left()) raise(tape().last, arrival);
+    }
     wait_for_last_collectives();
     tape().code = std::move(code_).instructions();
     number_queues();
@@ -244,11 +179,11 @@ class TurnTapeWriter {
       return;
     }
     gathered_ = new_register();
-    write_linked(clock, clock, gathered_, TapeClasses::kNoTime, classes_.link_of_none(clock), {});
+    write_linked(clock, clock, gathered_, kNoTime, classes_.link_of_none(clock), {});
   }
 
   /// Raises the rank's clock to the ends of the collectives before the group.
-  void wait_for_collectives(std::int32_t rank, std::span<const Action> group) {
+  [[gnu::noinline]] void wait_for_collectives(std::int32_t rank, std::span<const Action> group) {
     for (const Action& action : group) {
       const auto awaited = collective_before(action.kind);
       if (!awaited) continue;
@@ -270,6 +205,11 @@ class TurnTapeWriter {
     for (const Register end : ends) raise(tape().last, end);
   }
 
+  [[gnu::noinline]] void raise_by_further(Register clock, Register arrival) {
+    raise(clock, arrival);
+    free_.push_back(arrival);
+  }
+
   // --- registers and classes --------------------------------------------------------------------------
 
   Register new_register() {
@@ -286,8 +226,12 @@ class TurnTapeWriter {
 
   /// Most messages over an edge in one direction have one link class.
   std::uint32_t link_of(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
+    const std::uint32_t known = link_of_edge_[handed_.newest_way()];
+    return known < kSeveralLinks ? known : find_link(message, from_rank, to_rank);
+  }
+  [[gnu::noinline]] std::uint32_t find_link(StageMessage message, std::int32_t from_rank,
+                                            std::int32_t to_rank) {
     std::uint32_t& known = link_of_edge_[handed_.newest_way()];
-    if (known < kSeveralLinks) return known;
     const std::uint32_t link =
         link_of_way(ways_.of({.from_rank = from_rank, .to_rank = to_rank, .send = send_of(message)}, false));
     const auto alone = [&](std::int32_t stage) {
@@ -318,7 +262,7 @@ class TurnTapeWriter {
 
   // --- instructions -------------------------------------------------------------------------------
 
-  void raise(Register raised, Register by) { write(raised, by, TapeClasses::kNoTime, {}); }
+  void raise(Register raised, Register by) { write(raised, by, kNoTime, {}); }
 
   /// Writes an instruction without a message.
   void write(Register a, Register b, std::uint32_t duration, const Origin& origin) {

@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -24,16 +23,15 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
-#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/steady_state.hpp"
-#include "sim/engines/tape.hpp"
 #include "sim/engines/turn_tape.hpp"
 #include "sim/memory/list_peak.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/memory/tape_peak.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -48,34 +46,20 @@ bool needs_lists(const Scenario& scenario, const SimulateOptions& options) {
          channels.eager_bytes > 0;
 }
 
-/// By rank when it computes, from the ends of a pass.
-std::vector<RankFigures> compute_times(const TurnTape& turns, const TapeCosts& costs,
-                                       const std::vector<Ns>& ends) {
-  std::vector<RankFigures> ranks(index(turns.tape.rank_count));
-  std::vector<bool> started(ranks.size(), false);
-  std::visit(
-      [&](const auto& code) {
-        std::size_t next = 0;
-        for (std::size_t i = 0; i < code.size(); ++i) {
-          const Origin& origin = turns.tape.origins[i];
-          if (origin.position >= 0) {
-            const Ns duration = costs.durations[code[i].duration];
-            RankFigures& rank = ranks[code[i].a];
-            if (!started[code[i].a]) rank.first_ns = ends[next] - duration;
-            started[code[i].a] = true;
-            rank.report.busy_ns += duration;
-            rank.last_ns = ends[next++];
-          }
-          if (origin.message >= 0) ++next;
-        }
-      },
-      turns.tape.code);
+std::vector<RankFigures> figures_of(const std::vector<ComputeTimes>& times) {
+  std::vector<RankFigures> ranks(times.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].report.busy_ns = times[rank].busy_ns;
+    ranks[rank].first_ns = times[rank].first_ns;
+    ranks[rank].last_ns = times[rank].last_ns;
+  }
   return ranks;
 }
 
-std::vector<RankMemory> memory_of_lists(const Experiment& experiment) {
+std::vector<RankMemory> memory_of_peaks(const Experiment& experiment, const std::vector<Bytes>& peaks) {
   std::vector<RankMemory> memories;
-  for (const Bytes peak : list_peaks(experiment)) {
+  memories.reserve(peaks.size());
+  for (const Bytes peak : peaks) {
     RankMemory& memory = memories.emplace_back();
     memory.peak_bytes = peak;
     if (experiment.counts_activations) memory.unit = MemoryUnit::activations;
@@ -97,6 +81,13 @@ std::vector<RankMemory> memory_of_spans(const Experiment& experiment, const Turn
   return memories;
 }
 
+std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape& turns,
+                                    const TapeCosts& costs, const MemoryOptions& options) {
+  std::optional<std::vector<Bytes>> peaks = list_peaks(experiment);
+  if (!peaks) peaks = tape_peaks(experiment, turns, costs);
+  return peaks ? memory_of_peaks(experiment, *peaks) : memory_of_spans(experiment, turns, costs, options);
+}
+
 /// Actions of the lowered program: each message is a SEND and a RECV.
 std::size_t lowered_actions(const Program& program, const TurnTape& turns) {
   std::size_t actions = 2 * turns.units.size();
@@ -115,7 +106,7 @@ Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
                          const SimulateOptions& options) {
   const TapeCosts costs = tape_costs(turns.tape, experiment);
   RepeatedTape passes(turns.tape, costs, experiment.program);
-  const std::vector<Ns> ends = passes.pass_with_ends();
+  std::vector<RankFigures> ranks = figures_of(passes.pass_with_compute());
   const Ns makespan_ns = passes.latest_ns();
   RunFacts facts{.program = experiment.program,
                  .costs = experiment.costs,
@@ -124,12 +115,9 @@ Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
                  .engine = std::string(to_text(Engine::critical_path)),
                  .channels = experiment.channels,
                  .price_per_device_hour = experiment.price_per_device_hour,
-                 .memories = peaks_follow_from_lists(experiment)
-                                 ? memory_of_lists(experiment)
-                                 : memory_of_spans(experiment, turns, costs, options.memory),
+                 .memories = memories_of(experiment, turns, costs, options.memory),
                  .notes = experiment.notes,
                  .has_digest = false};
-  std::vector<RankFigures> ranks = compute_times(turns, costs, ends);
   if (options.steady == SteadyState::find)
     facts.steady_samples_per_second = steady_rate(experiment, turns, passes);
   Result result = with_model_rates(summarize(std::move(ranks), makespan_ns, std::move(facts)), experiment);

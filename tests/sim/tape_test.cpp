@@ -190,7 +190,7 @@ TEST(Tape, ClassesBeyond16BitsAreWide) {
   EXPECT_TRUE(std::holds_alternative<std::vector<WideInstruction>>(tape->code));
   TapeCosts costs;
   for (const DurationClass& of : tape->durations)
-    costs.durations.push_back(of.actions.empty() ? 0 : group_duration_ns(stated, of.actions));
+    costs.durations.push_back(of.count == 0 ? 0 : group_duration_ns(stated, tape->actions_of(of)));
   for (const LinkClass& link : tape->links)
     costs.links.push_back(
         {.c = link.c, .e = link.e, .latency_ns = link.transfer == LinkClass::kNoTransfer ? 0 : 1});
