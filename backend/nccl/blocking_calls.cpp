@@ -18,7 +18,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenLooks(1);
+constexpr std::chrono::milliseconds kBetweenStops(1);
 
 }  // namespace
 
@@ -58,7 +58,7 @@ void BlockingCalls::make(std::function<void()> call, const WaitLimits& limits) {
   shared_->call = std::move(call);
   shared_->changed.notify_all();
   const auto until = std::chrono::steady_clock::now() + limits.deadline;
-  while (!shared_->changed.wait_for(lock, kBetweenLooks, [this] { return !shared_->call; })) {
+  while (!shared_->changed.wait_for(lock, kBetweenStops, [this] { return !shared_->call; })) {
     if (limits.stopped && limits.stopped()) throw Stopped{};
     if (std::chrono::steady_clock::now() > until) throw std::runtime_error("no answer in time");
   }

@@ -17,7 +17,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenLooks(1);
+constexpr std::chrono::milliseconds kBetweenHearings(1);
 constexpr std::chrono::seconds kForOthersToSpeak(5);
 
 }  // namespace
@@ -27,7 +27,7 @@ void let_others_speak(const WaitLimits& limits) {
                      std::min<std::chrono::nanoseconds>(limits.deadline, kForOthersToSpeak);
   while (std::chrono::steady_clock::now() < until) {
     if (limits.stopped && limits.stopped()) throw Stopped{};
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenHearings);
   }
 }
 

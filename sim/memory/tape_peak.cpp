@@ -35,20 +35,20 @@ namespace penstock {
 namespace {
 
 /// What a rank holds changes by so much.
-struct Change {
+struct AmountChange {
   Ns time_ns = 0;
   std::int64_t place =
       0;  ///< at one instant: 0 for what was charged before, else the place in the list, from 1
   Bytes bytes = 0;
 
-  friend bool operator<(const Change& a, const Change& b) {
+  friend bool operator<(const AmountChange& a, const AmountChange& b) {
     return std::tie(a.time_ns, a.place) < std::tie(b.time_ns, b.place);
   }
 };
 
 /// The changes of one rank, and how far its list has been followed.
 struct RankChanges {
-  std::vector<Change> changes{};
+  std::vector<AmountChange> changes{};
   std::size_t next = 0;     ///< of its list
   std::int64_t places = 0;  ///< so far, messages among them
 };
@@ -136,10 +136,10 @@ class TapeChanges {
 };
 
 /// Of a rank that holds so much at the start.
-Bytes peak_of(std::vector<Change> changes, Bytes held) {
+Bytes peak_of(std::vector<AmountChange> changes, Bytes held) {
   std::ranges::stable_sort(changes, std::less<>{});
   Bytes peak = held;
-  for (const Change& change : changes) {
+  for (const AmountChange& change : changes) {
     held += change.bytes;
     peak = std::max(peak, held);
   }
