@@ -1,18 +1,15 @@
 // How the tables are read:
 //
-//  * A product's row of 8 or 4 bit values holds the quantisation of its input, which training fuses into
-//  other
-//    kernels: it is taken off, down to a quarter of the row at least. What is left becomes operations a
-//    second, straight in the logarithms of m, n and k; at an edge the rate stays, so that the time follows
-//    the operations.
-//  * Attention, forward and causal, becomes operations a second likewise, straight in the logarithms of heads
-//  and
-//    sequence, at the ratio of heads to key heads that is nearest. Other head dimensions and numbers of
-//    sequences take the nearest one's rate.
-//  * Collectives are straight in logarithms between two sizes; beyond the largest its bandwidth holds. A
-//  group of n
-//    takes the largest measured one below it, m, times ((n-1)/n) / ((m-1)/m), the part of a tensor that is
-//    not a device's own.
+//  * A product's row of 8 or 4 bit values holds the quantisation of its input, which training fuses
+//    into other kernels: it is taken off, down to a quarter of the row at least. What is left
+//    becomes operations a second, straight in the logarithms of m, n and k; at an edge the rate
+//    stays, so that the time follows the operations.
+//  * Attention, forward and causal, becomes operations a second likewise, straight in the
+//    logarithms of heads and sequence, at the ratio of heads to key heads that is nearest. Other
+//    head dimensions and numbers of sequences take the nearest one's rate.
+//  * Collectives are straight in logarithms between two sizes; beyond the largest its bandwidth
+//    holds. A group of n takes the largest measured one below it, m, times ((n-1)/n) / ((m-1)/m),
+//    the part of a tensor that is not a device's own.
 
 #include "scenarios/pricing/kernel_tables.hpp"
 
@@ -35,6 +32,7 @@
 #include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/log_grid.hpp"
+#include "scenarios/pricing/product_table.hpp"
 #include "topology/unit_factors.hpp"
 
 namespace penstock {
