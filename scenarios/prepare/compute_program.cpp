@@ -14,11 +14,8 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/prepare/byte_range.hpp"
-#include "scenarios/prepare/stage_costs.hpp"
+#include "scenarios/prepare/program_prices.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
-#include "scenarios/prepare/time_range.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/edge_numbers.hpp"
@@ -69,17 +66,13 @@ std::optional<std::string> search_fault(const Program& placed, const CostTable& 
 }
 
 tl::expected<Shape, std::string> with_costs(Shape shape, const Program& placed, const StageCut& cut,
-                                            const Weighed& weighed) {
-  auto costs = cost_table(weighed.model, without_buckets(cut), weighed.pricing, placed);
-  if (!costs) return tl::unexpected(costs.error());
-  const auto cluster = build_cluster(weighed.cluster, placed.rank_count());
-  if (!cluster) return tl::unexpected(cluster.error());
-  // A search adds up times and bytes before it is known what they come to.
-  if (auto fault = byte_fault(placed, *costs)) return tl::unexpected(*std::move(fault));
-  if (auto fault = time_fault(placed, *costs, *cluster)) return tl::unexpected(*std::move(fault));
-  shape.transfer_ns = transfer_times(placed, *costs, *cluster);
-  if (auto fault = search_fault(placed, *costs, shape.transfer_ns)) return tl::unexpected(*std::move(fault));
-  shape.costs = *std::move(costs);
+                                            const PriceTerms& terms) {
+  auto prices = program_prices(terms, without_buckets(cut), placed);
+  if (!prices) return tl::unexpected(prices.error());
+  shape.transfer_ns = transfer_times(placed, prices->costs, prices->cluster);
+  if (auto fault = search_fault(placed, prices->costs, shape.transfer_ns))
+    return tl::unexpected(*std::move(fault));
+  shape.costs = std::move(prices->costs);
   return shape;
 }
 
@@ -101,13 +94,13 @@ tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule
 }
 
 GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program placed, const StageCut& cut,
-                                   const Weighed& weighed) {
+                                   const PriceTerms& terms) {
   const bool weighs = schedule.program == nullptr && weighs_costs(schedule);
   if (!weighs && cut.buckets.empty()) return ProgramWithNotes{.program = std::move(placed), .notes = {}};
   Shape shape = schedule.shape;
   shape.buckets = cut.buckets;
   if (!weighs) return generate_with_notes(schedule.name, shape);
-  return with_costs(std::move(shape), placed, cut, weighed).and_then([&](const Shape& complete) {
+  return with_costs(std::move(shape), placed, cut, terms).and_then([&](const Shape& complete) {
     return generate_with_notes(schedule.name, complete);
   });
 }

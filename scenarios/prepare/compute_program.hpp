@@ -5,10 +5,8 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "scenarios/model/model.hpp"
-#include "scenarios/prepare/stage_costs.hpp"
+#include "scenarios/prepare/program_prices.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -26,17 +24,11 @@ struct StatedSchedule {
 /// Errors: buckets beside a program file, no name, those of generate().
 tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule);
 
-/// What a schedule may weigh: costs of stages and times between the devices that they are on.
-struct Weighed {
-  const Model& model;
-  Pricing pricing;
-  const ClusterSpec& cluster;
-};
-
 /// `placed` with its stages in the cut's buckets and, where the schedule weighs costs, in the order that is
 /// best for them, with what the schedule says of it. Requires placed_program(schedule) and a cut of its
-/// stages. Errors: those of generate(), cost_table() and build_cluster().
+/// stages. Errors: those of generate() and
+/// program_prices().
 GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program placed, const StageCut& cut,
-                                   const Weighed& weighed);
+                                   const PriceTerms& terms);
 
 }  // namespace penstock

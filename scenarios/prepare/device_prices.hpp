@@ -1,28 +1,27 @@
 #pragma once
 // From a transformer on named devices to a scenario of stages: what each stage costs and holds, which links
-// lie between them, how many devices all copies take. Used by experiment.cpp.
+// lie between them, how many devices all copies take. Used by settled_scenario.cpp.
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
 #include "scenarios/model/device_model.hpp"
-#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/trained_model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "topology/presets.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
 /// One pipeline of the copies, which are alike, as any other scenario, and what is trained in all of them.
 struct DevicePrices {
   Scenario scenario;
+  Program placed;  ///< placed_program() of the scenario
   TrainedModel trained;
   Workload work;  ///< with its degrees and its microbatch settled
   std::shared_ptr<const KernelTables> kernels;
@@ -35,14 +34,6 @@ struct DevicePrices {
 /// batches that do not divide, more devices than the cluster has, a precision that the devices do not have,
 /// copies that the schedule makes itself.
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario, const DeviceModel& model);
-
-/// What prices of a chain of stages are in whole nanoseconds and bytes, as engines take them; `rank_of_stage`
-/// says which stages share a rank's step, and `microbatches` how often something was put off. Requires
-/// figures below 2^63.
-CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
-                      const RankStep& step, std::int64_t microbatches);
-/// The links over which the workload's stages tell each other their activations and gradients.
-UniformCluster links_between_stages(const Workload& work);
 
 /// Puts into `costs` what the stages cost when the devices have other constants: those of `work`, which is
 /// otherwise that of `prices`. Requires costs of a program whose stages are a chain.

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/prepare/prepare_error.hpp"
+#include "scenarios/prepare/trained_model.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -23,19 +25,6 @@ struct StagedNetwork {
   Optimizer optimizer = Optimizer::sgd;
 };
 
-/// What is trained by all copies of a pipeline on named devices.
-struct TrainedModel {
-  std::int64_t parameters = 0;
-  std::int64_t active_parameters = 0;
-  double flops_per_sample = 0;  ///< of the model: nothing computed twice
-  std::int64_t tokens_per_sample = 1;
-  std::int64_t devices = 1;          ///< that all copies occupy
-  std::int32_t copies = 1;           ///< of the pipeline, of which the program is one
-  double peak_flops_per_second = 0;  ///< of a device at the training's precision
-
-  friend bool operator==(const TrainedModel&, const TrainedModel&) = default;
-};
-
 /// Everything that an engine needs; sim/ and backend/ take the same value.
 struct Experiment {
   std::string name;  ///< the scenario's file, or the schedule's name
@@ -49,13 +38,6 @@ struct Experiment {
   bool counts_activations = false;         ///< no model is given: an activation is one "byte" of its costs
   std::optional<TrainedModel> trained{};   ///< where a model is priced on named devices
   std::optional<StagedNetwork> network{};  ///< absent: the model is times and bytes alone
-};
-
-/// Why an experiment could not be prepared. `invalid` (exit 1): parsed but not a legal program;
-/// otherwise bad input (exit 2): an impossible shape, sizes that do not divide, too few devices, ...
-struct PrepareError {
-  std::string message;
-  bool invalid = false;
 };
 
 /// Generates, validates, partitions, prices and lowers. Pure: equal scenarios give equal experiments.

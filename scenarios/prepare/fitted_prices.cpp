@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@
 #include "scenarios/model/fitted_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/compute_program.hpp"
-#include "scenarios/prepare/pipeline_copy.hpp"
+#include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -103,7 +104,7 @@ std::string fit_note(const FittedModel& model) {
 
 }  // namespace
 
-tl::expected<Scenario, std::string> price_by_fit(const Scenario& scenario, const FittedModel& model) {
+tl::expected<FittedPrices, std::string> price_by_fit(const Scenario& scenario, const FittedModel& model) {
   if (scenario.shape.data_parallel > 1 || scenario.shape.sharding > 0 || !scenario.shape.buckets.empty()) {
     return tl::unexpected(
         std::string("schedule: copies of a model with fitted costs are parallel.data; leave data_parallel, "
@@ -112,19 +113,19 @@ tl::expected<Scenario, std::string> price_by_fit(const Scenario& scenario, const
   const auto copy = pipeline_copy(scenario, model.copies);
   if (!copy) return tl::unexpected(copy.error());
   FittedModel sized = model;
-  sized.kind.micro_batch_size = copy->resolved.micro_batch_size;
+  sized.kind.micro_batch_size = copy->in_force.batch.micro_batch_size;
   const auto costs = costs_of(*model.costs, sized.kind);
   if (!costs) return tl::unexpected(costs.error());
-  const auto placed = placed_program(copy->schedule);
+  auto placed = placed_program(copy->in_force.schedule);
   if (!placed) return tl::unexpected(placed.error());
   const auto layers = split_layers({}, model.layers, placed->stage_count());
   if (!layers) return tl::unexpected(layers.error());
   Scenario priced = scenario;
   priced.model = figures_of(sized, *costs, *placed, stage_parts(*layers));
   priced.batch = copy->batch;
-  priced.batch.own_micro_batch_size = copy->resolved.micro_batch_size;
+  priced.batch.own_micro_batch_size = copy->in_force.batch.micro_batch_size;
   priced.notes.push_back(fit_note(sized));
-  return priced;
+  return FittedPrices{.scenario = std::move(priced), .placed = *std::move(placed)};
 }
 
 }  // namespace penstock

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "scenarios/model/device_model.hpp"
-#include "scenarios/prepare/device_prices.hpp"
+#include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/layer_prices.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"

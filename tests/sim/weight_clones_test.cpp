@@ -11,6 +11,7 @@
 
 #include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
@@ -65,6 +66,34 @@ TEST(WeightClones, OfVggsFullyConnectedLayersAre472MiB) {
   };
   const Bytes more = fullest({{.key = "training.weight_versions", .value = "cloned"}}) - fullest({});
   EXPECT_EQ(more / (1 << 20), 471) << "123.6 million parameters of 4 bytes: 471.6 MiB";
+}
+
+TEST(WeightClones, AreInTheCostsOfACutThatIsTried) {
+  const auto scenario = parse_scenario(
+      "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, weights: 1 MB},\n"
+      "                 {name: b, forward: 1 ms, backward: 2 ms, weights: 3 MB}]}\n"
+      "partition: [1]\n"
+      "schedule: {name: 1f1b-rr, stages: 2, microbatches: 8}\n"
+      "training: {weight_versions: cloned}\n",
+      "a.yaml", ".", {});
+  ASSERT_TRUE(scenario) << scenario.error();
+  const auto experiment = prepare(*scenario);
+  ASSERT_TRUE(experiment) << experiment.error().message;
+  EXPECT_EQ(experiment->costs.stages[0].cloned_weights, 2'000'000);
+  EXPECT_EQ(experiment->costs.stages[1].cloned_weights, 3'000'000);
+  EXPECT_EQ(costs_of_cut(*scenario, experiment->program), experiment->costs);
+}
+
+// A list that is loops has no actions to count them in.
+TEST(WeightClones, KeepAProgramFromBeingStreamed) {
+  const std::vector<Override> cloned = {{.key = "training.weight_versions", .value = "cloned"}};
+  const auto scenario = parse_scenario(kFourStages, "a.yaml", ".", cloned);
+  ASSERT_TRUE(scenario) << scenario.error();
+  const auto rolled = prepare_rolled(*scenario);
+  ASSERT_FALSE(rolled);
+  EXPECT_TRUE(rolled.error().message.starts_with(
+      "a.yaml: clones of weights, which are counted in a stored program, cannot be streamed"))
+      << rolled.error().message;
 }
 
 }  // namespace

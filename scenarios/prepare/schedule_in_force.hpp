@@ -1,6 +1,6 @@
 #pragma once
-// One of the copies of a pipeline that a scenario is priced as: its part of the batch, its schedule, the rank
-// of each of its stages. Used by device_prices.cpp and fitted_prices.cpp.
+// A scenario's schedule and the batch that it runs, made to agree: of the whole scenario, or of one of the
+// copies of a pipeline that it is priced as.
 
 #include <cstdint>
 #include <string>
@@ -14,14 +14,21 @@
 
 namespace penstock {
 
+struct ScheduleInForce {
+  ResolvedBatch batch;
+  StatedSchedule schedule;  ///< with the batch's microbatches; the scenario must outlive it
+};
+
+/// Errors: those of resolve_batch(); microbatches stated beside a program file that has others.
+tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario);
+
 struct PipelineCopy {
   Batch batch;  ///< of one copy, as stated
-  ResolvedBatch resolved;
-  StatedSchedule schedule;  ///< with the copy's microbatches; the scenario must outlive it
+  ScheduleInForce in_force;
 };
 
 /// Of a scenario whose batch is shared out over so many copies. Errors: those of batch_of_copy() and
-/// resolve_batch().
+/// schedule_in_force().
 tl::expected<PipelineCopy, std::string> pipeline_copy(const Scenario& scenario, std::int32_t copies);
 
 /// By model stage its rank. Requires stages of one rank each.

@@ -1,0 +1,60 @@
+// A note holds for all runs that differ in what it does not name: neither the wanted size of a microbatch nor
+// M is said, so that a sweep over them says it once.
+
+#include "scenarios/prepare/experiment_notes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/scaling.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+namespace {
+
+bool has_overhead(const Model& model) {
+  if (const auto* graph = std::get_if<LayerGraph>(&model)) return graph->overhead_ns > 0;
+  const auto* figures = std::get_if<StageFigures>(&model);
+  return figures != nullptr && std::ranges::any_of(figures->overhead.values, [](Ns ns) { return ns > 0; });
+}
+
+}  // namespace
+
+std::vector<std::string> with_scaling_note(std::vector<std::string> notes, const Model& model,
+                                           const Scaling& samples) {
+  if (samples.wanted == samples.own) return notes;
+  const std::string own = samples.own == 1 ? "one sample" : fmt::format("{} samples", samples.own);
+  notes.push_back(
+      std::holds_alternative<UnitCosts>(model)
+          ? fmt::format("no model is given: F, I and W take 1 ms and B 2 ms for {}, and times and bytes are "
+                        "scaled linearly to the microbatch's size",
+                        own)
+          : fmt::format("the model's times and bytes hold for {} a microbatch and are scaled linearly to the "
+                        "microbatch's size, {}",
+                        own, has_overhead(model) ? "overhead apart" : "with overhead 0"));
+  return notes;
+}
+
+std::vector<std::string> with_microbatch_notes(std::vector<std::string> notes, const Model& model,
+                                               std::int32_t microbatches) {
+  const auto* figures = std::get_if<StageFigures>(&model);
+  if (figures == nullptr) return notes;
+  const auto most = static_cast<std::size_t>(microbatches);
+  for (const auto& [length, place] : figures->microbatch_lists()) {
+    if (length == most) continue;
+    std::string note = fmt::format("{}: {} microbatches are listed, {}", place, length,
+                                   length < most ? "which repeat up to M" : "of which the first M are taken");
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+  }
+  return notes;
+}
+
+}  // namespace penstock

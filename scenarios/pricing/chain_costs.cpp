@@ -1,0 +1,91 @@
+// Prices are seconds and bytes in floating point; an engine counts whole nanoseconds and bytes of 64 bits:
+//
+//   price of a stage, a microbatch ->  F, B, I, W, R and what they hold
+//   price of a rank's step         ->  STEP, shared out over the rank's stages, behind what each has put off
+
+#include "scenarios/pricing/chain_costs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "topology/presets.hpp"
+#include "topology/unit_factors.hpp"
+
+namespace penstock {
+namespace {
+
+Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * kNanosecondsPerSecond)); }
+Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes)); }
+
+}  // namespace
+
+std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const RankStep& step,
+                                       std::int64_t microbatches) {
+  constexpr double kMost = 4e18;
+  double seconds = step.total_s();
+  double bytes = 0;
+  for (const StagePrice& price : prices) {
+    seconds = std::max({seconds, price.forward_s, price.backward_input_s + price.backward_weight_s});
+    bytes = std::max({bytes, price.kept_bytes, price.transient_bytes, price.edge_bytes, price.gradient_bytes,
+                      price.optimizer_bytes, price.deferred_bytes * static_cast<double>(microbatches)});
+    seconds = std::max(seconds, price.deferred_s * static_cast<double>(microbatches));
+  }
+  if (seconds * kNanosecondsPerSecond < kMost && bytes < kMost) return std::nullopt;
+  return fmt::format(
+      "model: a stage takes {:.3g} s and holds {:.3g} bytes for one microbatch, which is beyond 64 bits; "
+      "take a shorter sequence or fewer samples",
+      seconds, bytes);
+}
+
+CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
+                      const RankStep& step, std::int64_t microbatches) {
+  const auto all = static_cast<double>(microbatches);
+  CostTable costs;
+  costs.stages.reserve(prices.size());
+  for (std::size_t i = 0; i < prices.size(); ++i) {
+    const StagePrice& price = prices[i];
+    StageCost& cost = costs.stages.emplace_back();
+    cost.forward_ns = nanoseconds(price.forward_s);
+    cost.recompute_ns = cost.forward_ns;
+    cost.backward_input_ns = nanoseconds(price.backward_input_s);
+    cost.backward_weight_ns = nanoseconds(price.backward_weight_s);
+    cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
+    // A rank's step is shared out over the stages that it updates. What a stage has put off comes before its
+    // part.
+    cost.step_ns = nanoseconds(step.total_s()) / std::ranges::count(rank_of_stage, rank_of_stage[i]) +
+                   nanoseconds(price.deferred_s * all);
+    cost.kept = whole_bytes(price.kept_bytes);
+    cost.weights = whole_bytes(price.weight_bytes);
+    cost.gradients = whole_bytes(price.gradient_bytes);
+    cost.optimizer_state = whole_bytes(price.optimizer_bytes);
+    cost.transient = whole_bytes(price.transient_bytes + price.deferred_bytes * all);
+    if (i + 1 == prices.size()) break;
+    costs.edges.push_back(
+        {.activation = whole_bytes(price.edge_bytes), .gradient = whole_bytes(price.edge_bytes)});
+  }
+  return costs;
+}
+
+UniformCluster links_between_stages(const Workload& work) {
+  UniformCluster cluster;
+  cluster.devices = work.ranks;
+  cluster.bytes_per_second = link_bytes_per_second(work, DeviceGroup::pipeline);
+  cluster.latency_ns = work.device.link_latency_ns;
+  if (work.device.memory_bytes > 0) cluster.memory_bytes = work.device.memory_bytes;
+  cluster.flops_per_second = work.device.bf16_flops_per_second;
+  return cluster;
+}
+
+}  // namespace penstock
