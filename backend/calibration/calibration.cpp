@@ -29,7 +29,7 @@
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/prepare/planned_partition.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"

@@ -28,6 +28,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/prepare/planning_task.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/scenario_text.hpp"

@@ -18,7 +18,7 @@ struct Partition {
     unset,
     balanced,   // balanced_cuts.hpp
     block,      // block_cuts() of block_partition.hpp
-    pipedream,  // the plan of planned_scenario.hpp, which leaves cuts behind
+    pipedream,  // the plan of planned_partition.hpp, which leaves cuts behind
     cuts,
   };
   Rule rule = Rule::unset;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,20 +26,17 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/compute_program.hpp"
 #include "scenarios/prepare/device_notes.hpp"
-#include "scenarios/prepare/schedule_in_force.hpp"
+#include "scenarios/prepare/pipeline_copy.hpp"
 #include "scenarios/prepare/trained_model.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
-#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/pricing/workload_faults.hpp"
-#include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 
 namespace penstock {
@@ -160,24 +158,13 @@ Scenario of_one_copy(Scenario scenario) {
   return scenario;
 }
 
-struct ChainPrices {
-  CostTable costs;
-  std::vector<std::int64_t> layers;         ///< by model stage
-  std::vector<std::int32_t> rank_of_stage;  ///< by model stage
-};
-
-tl::expected<ChainPrices, std::string> price_chain(const Workload& work, const DeviceModel& model,
-                                                   const Program& placed, std::int64_t microbatches) {
-  auto layers =
-      split_layers(model.split, static_cast<std::int64_t>(work.model.layers.size()), placed.stage_count());
-  if (!layers) return tl::unexpected(layers.error());
-  std::vector<std::int32_t> ranks = ranks_of_stages(placed);
-  const std::vector<StagePrice> prices = price_stages(work, *model.kernels, *layers, ranks);
-  const RankStep step = longest_step(work, *model.kernels, prices, ranks);
+tl::expected<CostTable, std::string> price_copy(const PipelineCopy& copy, const Workload& work,
+                                                const KernelTables& kernels) {
+  const std::vector<StagePrice> prices = price_stages(work, kernels, copy.layers, copy.rank_of_stage);
+  const RankStep step = longest_step(work, kernels, prices, copy.rank_of_stage);
+  const std::int32_t microbatches = copy.resolved.microbatches;
   if (const Fault fault = chain_fault(prices, step, microbatches)) return tl::unexpected(*fault);
-  return ChainPrices{.costs = chain_costs(prices, ranks, step, microbatches),
-                     .layers = *std::move(layers),
-                     .rank_of_stage = std::move(ranks)};
+  return chain_costs(prices, copy.rank_of_stage, step, microbatches);
 }
 
 }  // namespace
@@ -186,15 +173,12 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   auto work = settled(scenario, model);
   if (!work) return tl::unexpected(work.error());
   Scenario priced = of_one_copy(scenario);
-  const auto copy = pipeline_copy(priced, work->parallel.data);
+  auto copy = pipeline_copy(priced, work->parallel.data, model.split, std::ssize(work->model.layers));
   if (!copy) return tl::unexpected(copy.error());
-  work->micro_batch_size = copy->in_force.batch.micro_batch_size;
-  const std::int64_t microbatches = copy->in_force.batch.microbatches;
-  auto placed = placed_program(copy->in_force.schedule);
-  if (!placed) return tl::unexpected(placed.error());
-  auto chain = price_chain(*work, model, *placed, microbatches);
-  if (!chain) return tl::unexpected(chain.error());
-  priced.model = figures_of(chain->costs);
+  work->micro_batch_size = copy->resolved.micro_batch_size;
+  const auto costs = price_copy(*copy, *work, *model.kernels);
+  if (!costs) return tl::unexpected(costs.error());
+  priced.model = figures_of(*costs);
   priced.batch = copy->batch;
   priced.batch.own_micro_batch_size = work->micro_batch_size;
   priced.cluster.shape = links_between_stages(*work);
@@ -203,13 +187,13 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
     *price *= work->parallel.devices_per_rank() * static_cast<double>(work->parallel.data);
   for (std::string& note : device_notes(*work, model.split)) priced.notes.push_back(std::move(note));
   return DevicePrices{.scenario = std::move(priced),
-                      .placed = *std::move(placed),
+                      .placed = std::move(copy->placed),
                       .trained = trained_of(*work),
                       .work = *work,
                       .kernels = model.kernels,
-                      .layers = std::move(chain->layers),
-                      .rank_of_stage = std::move(chain->rank_of_stage),
-                      .microbatches = microbatches};
+                      .layers = std::move(copy->layers),
+                      .rank_of_stage = std::move(copy->rank_of_stage),
+                      .microbatches = copy->resolved.microbatches};
 }
 
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work) {

@@ -16,14 +16,11 @@
 
 #include "scenarios/model/fitted_model.hpp"
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/compute_program.hpp"
-#include "scenarios/prepare/schedule_in_force.hpp"
+#include "scenarios/prepare/pipeline_copy.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
-#include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/program.hpp"
 
 namespace penstock {
 namespace {
@@ -55,10 +52,9 @@ std::vector<ModelPartSize> stage_parts(const std::vector<std::int64_t>& layers) 
 }
 
 /// A rank's step, in the first of its stages.
-std::vector<Ns> steps_of(const FittedModel& model, const Program& program,
+std::vector<Ns> steps_of(const FittedModel& model, const std::vector<std::int32_t>& ranks,
                          const std::vector<ModelPartSize>& parts) {
-  std::vector<ModelPartSize> of_rank(static_cast<std::size_t>(program.rank_count()));
-  const std::vector<std::int32_t> ranks = ranks_of_stages(program);
+  std::vector<ModelPartSize> of_rank(index(std::ranges::max(ranks) + 1));
   for (std::size_t stage = 0; stage < parts.size(); ++stage) {
     ModelPartSize& rank = of_rank[index(ranks[stage])];
     rank.layers += parts[stage].layers;
@@ -75,8 +71,8 @@ std::vector<Ns> steps_of(const FittedModel& model, const Program& program,
   return steps;
 }
 
-StageFigures figures_of(const FittedModel& model, const LayerCosts& costs, const Program& program,
-                        const std::vector<ModelPartSize>& parts) {
+StageFigures figures_of(const FittedModel& model, const LayerCosts& costs,
+                        const std::vector<std::int32_t>& ranks, const std::vector<ModelPartSize>& parts) {
   const std::string place = "model.fitted";
   StageFigures figures;
   figures.forward = {.values = {}, .is_list = true, .place = place};
@@ -86,7 +82,7 @@ StageFigures figures_of(const FittedModel& model, const LayerCosts& costs, const
     figures.forward.values.push_back(both_ns / kForwardPart);
     figures.backward.values.push_back(both_ns - both_ns / kForwardPart);
   }
-  figures.step = {.values = steps_of(model, program, parts), .is_list = true, .place = place};
+  figures.step = {.values = steps_of(model, ranks, parts), .is_list = true, .place = place};
   figures.activation = {
       .values = {kBytesOfActivation * model.kind.micro_batch_size * model.kind.sequence * model.kind.hidden},
       .is_list = false,
@@ -110,22 +106,18 @@ tl::expected<FittedPrices, std::string> price_by_fit(const Scenario& scenario, c
         std::string("schedule: copies of a model with fitted costs are parallel.data; leave data_parallel, "
                     "sharding and buckets out"));
   }
-  const auto copy = pipeline_copy(scenario, model.copies);
+  auto copy = pipeline_copy(scenario, model.copies, {}, model.layers);
   if (!copy) return tl::unexpected(copy.error());
   FittedModel sized = model;
-  sized.kind.micro_batch_size = copy->in_force.batch.micro_batch_size;
+  sized.kind.micro_batch_size = copy->resolved.micro_batch_size;
   const auto costs = costs_of(*model.costs, sized.kind);
   if (!costs) return tl::unexpected(costs.error());
-  auto placed = placed_program(copy->in_force.schedule);
-  if (!placed) return tl::unexpected(placed.error());
-  const auto layers = split_layers({}, model.layers, placed->stage_count());
-  if (!layers) return tl::unexpected(layers.error());
   Scenario priced = scenario;
-  priced.model = figures_of(sized, *costs, *placed, stage_parts(*layers));
+  priced.model = figures_of(sized, *costs, copy->rank_of_stage, stage_parts(copy->layers));
   priced.batch = copy->batch;
-  priced.batch.own_micro_batch_size = copy->in_force.batch.micro_batch_size;
+  priced.batch.own_micro_batch_size = copy->resolved.micro_batch_size;
   priced.notes.push_back(fit_note(sized));
-  return FittedPrices{.scenario = std::move(priced), .placed = *std::move(placed)};
+  return FittedPrices{.scenario = std::move(priced), .placed = std::move(copy->placed)};
 }
 
 }  // namespace penstock

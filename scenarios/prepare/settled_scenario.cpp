@@ -18,7 +18,7 @@
 #include "scenarios/model/fitted_model.hpp"
 #include "scenarios/prepare/device_prices.hpp"
 #include "scenarios/prepare/fitted_prices.hpp"
-#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/prepare/planned_partition.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/prepare/planned_partition.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"

@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/partition/cluster_levels.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/planning_task.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/scenario_text.hpp"
@@ -243,7 +245,7 @@ TEST(ScenarioText, NeedsLayersWithCutsOnAPreset) {
 TEST(BandwidthLevels, AreThoseOfTheCluster) {
   using Levels = std::vector<BandwidthLevel>;
   const auto levels = [](const std::string& cluster) {
-    return bandwidth_levels(read_scenario("cluster: " + cluster).cluster).value_or(Levels{});
+    return levels_of(read_scenario("cluster: " + cluster).cluster).value_or(ClusterLevels{}).levels;
   };
   EXPECT_EQ(levels("{preset: two-level, nodes: 2, devices_per_node: 8, intra_bandwidth: 4 GB/s, "
                    "inter_bandwidth: 1 GB/s}"),
