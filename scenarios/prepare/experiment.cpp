@@ -25,6 +25,7 @@
 #include "scenarios/prepare/compute_program.hpp"
 #include "scenarios/prepare/experiment_notes.hpp"
 #include "scenarios/prepare/lowered_program.hpp"
+#include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/prepare/prepare_error.hpp"
 #include "scenarios/prepare/program_prices.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"

@@ -7,20 +7,13 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/prepare/scaling.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
-#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
-
-/// What training holds for a byte of weights beside it: gradients and the optimizer's state.
-struct BytesPerWeightByte {
-  std::int64_t gradients = 1;
-  std::int64_t optimizer_state = 0;
-};
-BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precision);
 
 /// What prices depend on beside the model: the training.
 struct Pricing {

@@ -1,0 +1,234 @@
+// Figures are stated stage by stage, with what is left out following from the rest:
+//
+//   B alone -> I = B / 2, W = B - I        B and I -> W = B - I        I and W -> B = I + W        R = F
+//
+// or layer by layer, and then a stage has their sums, but for `transient`, since one layer runs at a time.
+// Gradients and the optimizer's state are multiples of the weights unless they are stated.
+
+#include "scenarios/prepare/model_stages.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "scenarios/read/quantities.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "topology/size_arithmetic.hpp"
+
+namespace penstock {
+namespace {
+
+/// Values that the optimizer keeps for each weight.
+std::int64_t copies_of_weights(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::sgd:
+      return 0;
+    case Optimizer::momentum:
+    case Optimizer::rmsprop:
+      return 1;
+    case Optimizer::adam:
+      return 2;
+  }
+  return 0;
+}
+
+// --- stage figures --------------------------------------------------------------------------------------
+
+std::string placed(const std::string& place, std::string_view key) {
+  return place.empty() ? fmt::format("model.stages.{}", key) : place;
+}
+
+template <typename Value>
+std::string length_error(const PerStage<Value>& figures, std::string_view key, std::int32_t stages) {
+  if (!figures.is_list || static_cast<std::int32_t>(figures.values.size()) == stages) return "";
+  return fmt::format(
+      "{}: expected one value or a list of {}, one for each stage of the model, got a list of {}",
+      placed(figures.place, key), stages, figures.values.size());
+}
+
+/// The first list of the wrong length, as a message; empty when all fit.
+std::string first_length_error(const StageFigures& figures, std::int32_t stages) {
+  for (const std::string& error :
+       {length_error(figures.forward, "forward", stages), length_error(figures.backward, "backward", stages),
+        length_error(figures.backward_input, "backward_input", stages),
+        length_error(figures.backward_weight, "backward_weight", stages),
+        length_error(figures.recompute, "recompute", stages),
+        length_error(figures.overlapped_pair, "overlapped_pair", stages),
+        length_error(figures.step, "step", stages), length_error(figures.overhead, "overhead", stages),
+        length_error(figures.activation, "activation", stages),
+        length_error(figures.gradient, "gradient", stages), length_error(figures.kept, "kept", stages),
+        length_error(figures.released_by_input, "released_by_input", stages),
+        length_error(figures.input, "input", stages), length_error(figures.weights, "weights", stages),
+        length_error(figures.gradients, "gradients", stages),
+        length_error(figures.optimizer_state, "optimizer_state", stages),
+        length_error(figures.transient, "transient", stages)}) {
+    if (!error.empty()) return error;
+  }
+  return "";
+}
+
+/// What the three backward figures of a stage say together.
+struct BackwardTimes {
+  Ns whole = 0;
+  Ns input = 0;
+  Ns weight = 0;
+};
+
+tl::expected<BackwardTimes, std::string> backward_of(const StageFigures& figures, std::int32_t stage) {
+  BackwardTimes times{.whole = figures.backward.of(stage, 0),
+                      .input = figures.backward_input.of(stage, 0),
+                      .weight = figures.backward_weight.of(stage, 0)};
+  const bool has_input = figures.backward_input.given();
+  const bool has_weight = figures.backward_weight.given();
+  if (!figures.backward.given()) {
+    if (__builtin_add_overflow(times.input, times.weight, &times.whole)) {
+      return tl::unexpected(std::string("model.stages: backward_input + backward_weight is beyond 2^63 ns"));
+    }
+    return times;
+  }
+  if (!has_input && !has_weight) times.input = times.whole / 2;
+  if (has_weight && !has_input) times.input = times.whole - times.weight;
+  if (!has_weight) times.weight = times.whole - times.input;
+  const Wide sum = static_cast<Wide>(times.input) + times.weight;
+  if (sum == times.whole && times.input >= 0 && times.weight >= 0) return times;
+  return tl::unexpected(fmt::format(
+      "{}: expected backward = backward_input + backward_weight, got {} for stage {} with {}{}{}; change or "
+      "leave out "
+      "one of them",
+      placed(figures.backward.place, "backward"), duration_text(times.whole), stage,
+      has_input ? "backward_input " + duration_text(times.input) : "", has_input && has_weight ? " and " : "",
+      has_weight ? "backward_weight " + duration_text(times.weight) : ""));
+}
+
+tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
+                                                  const BytesPerWeightByte& beside, std::int32_t stage) {
+  const auto backward = backward_of(figures, stage);
+  if (!backward) return tl::unexpected(backward.error());
+  UnscaledStage result;
+  StageCost& cost = result.cost;
+  cost.forward_ns = figures.forward.of(stage, 0);
+  cost.backward_ns = backward->whole;
+  cost.backward_input_ns = backward->input;
+  cost.backward_weight_ns = backward->weight;
+  cost.recompute_ns = figures.recompute.of(stage, cost.forward_ns);
+  cost.step_ns = figures.step.of(stage, 0);
+  cost.overlapped_pair_ns = figures.overlapped_pair.of(stage, -1);
+  cost.kept = figures.kept.of(stage, 0);
+  cost.released_by_input = figures.released_by_input.of(stage, 0);
+  cost.input = figures.input.of(stage, 0);
+  cost.weights = figures.weights.of(stage, 0);
+  const Wide gradients = static_cast<Wide>(cost.weights) * beside.gradients;
+  const Wide state = static_cast<Wide>(cost.weights) * beside.optimizer_state;
+  if (std::max(gradients, state) > std::numeric_limits<Bytes>::max()) {
+    return tl::unexpected(fmt::format("{}: the gradients or the optimizer state would be beyond 2^63 bytes",
+                                      placed(figures.weights.place, "weights")));
+  }
+  cost.gradients = figures.gradients.of(stage, static_cast<Bytes>(gradients));
+  cost.transient = figures.transient.of(stage, 0);
+  cost.optimizer_state = figures.optimizer_state.of(stage, static_cast<Bytes>(state));
+  if (cost.released_by_input > cost.kept) {
+    return tl::unexpected(fmt::format("{}: expected at most the kept {} B of stage {}, got {} B",
+                                      placed(figures.released_by_input.place, "released_by_input"), cost.kept,
+                                      stage, cost.released_by_input));
+  }
+  result.overhead_ns = figures.overhead.of(stage, 0);
+  result.activation = figures.activation.of(stage, 0);
+  result.gradient = figures.gradient.of(stage, result.activation);
+  return result;
+}
+
+// --- layers ---------------------------------------------------------------------------------------------
+
+/// The figures of the stage that holds layers [begin, end): sums over them, and what the cut behind it
+/// carries.
+tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph,
+                                                         const BytesPerWeightByte& beside, std::int32_t begin,
+                                                         std::int32_t end) {
+  Wide forward = 0;
+  Wide backward = 0;
+  Wide kept = 0;
+  Wide weights = 0;
+  Bytes transient = 0;
+  for (auto layer = static_cast<std::size_t>(begin); layer < static_cast<std::size_t>(end); ++layer) {
+    forward += graph.layers[layer].forward_ns;
+    backward += graph.layers[layer].backward_ns;
+    kept += graph.layers[layer].kept_bytes();
+    weights += graph.layers[layer].weights;
+    transient = std::max(transient, graph.layers[layer].transient);  // one layer runs at a time
+  }
+  const Wide gradients = weights * beside.gradients;
+  const Wide state = weights * beside.optimizer_state;
+  if (std::max({forward, backward, kept, gradients, state}) > std::numeric_limits<std::int64_t>::max()) {
+    return tl::unexpected(
+        fmt::format("the layers {} to {} of the model add up to more than 2^63", begin, end - 1));
+  }
+  const auto crossing = cut_bytes(graph, end);
+  if (!crossing) return tl::unexpected(crossing.error());
+  UnscaledStage stage{
+      .cost = {}, .overhead_ns = graph.overhead_ns, .activation = *crossing, .gradient = *crossing};
+  stage.cost.forward_ns = static_cast<Ns>(forward);
+  stage.cost.backward_ns = static_cast<Ns>(backward);
+  stage.cost.backward_input_ns = stage.cost.backward_ns / 2;
+  stage.cost.backward_weight_ns = stage.cost.backward_ns - stage.cost.backward_input_ns;
+  stage.cost.recompute_ns = stage.cost.forward_ns;
+  stage.cost.kept = static_cast<Bytes>(kept);
+  stage.cost.weights = static_cast<Bytes>(weights);
+  stage.cost.gradients = static_cast<Bytes>(gradients);
+  stage.cost.optimizer_state = static_cast<Bytes>(state);
+  stage.cost.transient = transient;
+  return stage;
+}
+
+}  // namespace
+
+BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precision) {
+  // Values of 2 bytes have copies and state of 4: 2 bytes a weight byte each.
+  const std::int64_t copies = copies_of_weights(optimizer);
+  switch (precision) {
+    case Precision::full:
+      return {.gradients = 1, .optimizer_state = copies};
+    case Precision::mixed:
+      return {.gradients = 1, .optimizer_state = 2 * (copies + 1)};
+    case Precision::mixed_full_gradients:
+      return {.gradients = 2, .optimizer_state = 2 * (copies + 1)};
+  }
+  return {};
+}
+
+UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeightByte& beside,
+                               std::int32_t stages) {
+  if (std::string error = first_length_error(figures, stages); !error.empty()) return tl::unexpected(error);
+  std::vector<UnscaledStage> result;
+  for (std::int32_t stage = 0; stage < stages; ++stage) {
+    auto one = unscaled(figures, beside, stage);
+    if (!one) return tl::unexpected(one.error());
+    result.push_back(*one);
+  }
+  return result;
+}
+
+UnscaledStages unscaled_stages(const LayerGraph& graph, const BytesPerWeightByte& beside,
+                               const std::vector<std::int32_t>& ends) {
+  std::vector<UnscaledStage> result;
+  std::int32_t begin = 0;
+  for (const std::int32_t end : ends) {
+    auto stage = stage_of_layers(graph, beside, begin, end);
+    if (!stage) return tl::unexpected(stage.error());
+    result.push_back(*stage);
+    begin = end;
+  }
+  return result;
+}
+
+}  // namespace penstock
