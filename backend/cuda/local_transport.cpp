@@ -62,6 +62,8 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   for (const FlatMessage& message : flat.messages) {
     if (message.recv == kNone) {
       const std::int32_t first = flat.rank_of(message.first);
+      // Barriers and collectives share the stream of their first member: they follow each other in the
+      // program anyway.
       if (!collectives_.contains(first)) collectives_.emplace(first, workers.link_stream(first));
       if (flat.ops[index(message.first)] == FlatOp::collective) make_bounces(flat, message, workers, costs);
       continue;
@@ -71,6 +73,7 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   }
   for (const auto& [edge, bytes] : largest) {
     const std::int32_t to = workers.place(edge.second).stream.device;
+    // Memory for the largest message, before the timed part: an allocation waits for the whole device.
     Link link{.stream = workers.link_stream(edge.first),
               .source = DeviceBuffer(workers.place(edge.first).stream.device, bytes),
               .slots = {}};
@@ -90,6 +93,7 @@ void CudaLinks::make_bounces(const FlatProgram& flat, const FlatMessage& collect
   }
   const auto bytes = static_cast<std::size_t>(collective_bytes(costs, flat.actions[index(collective.first)]));
   for (const auto& [rank, device] : devices) {
+    // Contributions on the member's own device are read where they lie.
     const auto elsewhere = [here = device](const auto& member) { return member.second != here; };
     if (!std::ranges::any_of(devices, elsewhere)) continue;
     DeviceBuffer& bounce = bounces_[rank];
@@ -142,7 +146,9 @@ void CudaLocalTransport::prepare(std::int32_t message) {
     return;
   }
   ++made.pending;  // for its SEND
+  // The next one waits for this one: messages of a pair keep their order.
   if (flat.next_at_sender != kNone) ++state(flat.next_at_sender).pending;
+  // And for its landing place, until it has been unpacked.
   const std::int32_t next_in_slot = parts_.links.slots().next[index(message)];
   if (next_in_slot != kNone) ++state(next_in_slot).pending;
   made.made.emplace(compute(flat.from_rank).device);
@@ -155,6 +161,7 @@ CudaLocalTransport::~CudaLocalTransport() {
     return WaitLimits{.stopped = {}, .deadline = until - std::chrono::steady_clock::now()};
   };
   try {
+    // Streams use the events and buffers that go with this object.
     for (std::int32_t message = 0; message < static_cast<std::int32_t>(states_.size()); ++message) {
       if (state(message).given) wait_for(*state(message).ended, limits());
     }
@@ -173,6 +180,7 @@ void CudaLocalTransport::send(std::int32_t message, Payload payload) {
   const std::scoped_lock lock(mutex_);
   forget_ended_sends(rank);
   use_device(compute(rank).device);
+  // What is sent is complete when all that was queued on the rank so far is.
   state(message).made->record(compute(rank));
   state(message).payload = std::move(payload);
   settle_transfer(message);
@@ -208,6 +216,7 @@ void CudaLocalTransport::give_copy(std::int32_t message, const StreamView& strea
       transfer.payload != nullptr ? transfer.layout.bytes : static_cast<std::size_t>(flat.bytes);
   CudaLinks::Slot& slot = parts_.links.slot_of(flat, message, bytes);
   use_device(stream.device);
+  // The slot's last content has been unpacked.
   slot.consumed.hold_back(stream);
   launch_stamp(moments_.slot(start_slot(message)), stream.stream);
   if (transfer.payload != nullptr) {
@@ -254,6 +263,7 @@ Payload CudaLocalTransport::take(std::int32_t message) {
     content = parts_.codec->unpack(transfer.layout, slot.landing.data(), stream);
   }
   use_device(stream.device);
+  // From here on the slot may be written again, in the order of the streams; no host waits.
   slot.consumed.record(stream);
   const std::int32_t next = parts_.links.slots().next[index(message)];
   if (next != kNone) settle_transfer(next);

@@ -70,6 +70,7 @@ Tensors added_up(std::span<const SharedPayload> contributions) {
   Tensors sums;
   for (const SharedPayload& contribution : contributions) {
     const Tensors& given = content(*contribution);
+    // The first is cloned: what others gave is theirs, and the sum is written into.
     if (sums.empty()) {
       for (const at::Tensor& part : given) sums.push_back(part.clone());
     } else if (!given.empty()) {
@@ -121,6 +122,7 @@ void TorchStage::join(Held& held, const std::vector<Payload>& inputs) const {
 }
 
 at::Tensor TorchStage::activate(const ComputeCall& call, Held& held) {
+  // By microbatch and not by time, so that a second forward pass (R) drops out what the first one did.
   const std::uint64_t seed =
       mixed(training_->seed ^ mixed(static_cast<std::uint64_t>(call.action.microbatch)));
   auto [value, record] =
@@ -143,9 +145,11 @@ std::vector<Payload> TorchStage::forward(const ComputeCall& call, std::vector<Pa
     const at::Tensor output = activate(call, held);
     if (call.outputs == 0) {
       auto [value, gradient] = loss_of(definition_.loss, output, training_->targets(microbatch));
+      // Stays on the device: reading it here would make the host wait for the queue.
       losses_[microbatch] = value;
       held.loss_gradient = gradient.mul(training_->loss_scale);
     }
+    // Re-materialisation: R computes the record again from the input.
     if (call.kept == Kept::input) held.record.reset();
     count(held);
     std::vector<Payload> outputs;
@@ -213,6 +217,7 @@ std::vector<Payload> TorchStage::backward_input(const ComputeCall& call, std::ve
         weights_.of(call.action.weight_version), gradients.empty() ? held.loss_gradient : sum(gradients),
         *std::move(held.record));
     held.record = std::move(record);
+    // W needs the layer's record alone, which is why I frees memory before it.
     held.input.reset();
     held.loss_gradient.reset();
     count(held);
@@ -236,6 +241,7 @@ void TorchStage::backward_weight(const ComputeCall& call) {
 void TorchStage::step(const ComputeCall& call) {
   plainly([&] {
     if (place_.shard) {
+      // A rank whose part nobody gave gradients for steps as well, so that versions stay in step.
       weights_.step(reduced_ ? *std::exchange(reduced_, {}) : Tensors());
     } else {
       const Tensors gradient = reduced_ ? *std::exchange(reduced_, {}) : std::exchange(gradient_, {});
@@ -283,6 +289,7 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
       report("UNSHARD");
       return;
     }
+    // In the order of the ranks on every member, so that all of them have the same sum, bit for bit.
     Tensors sums = added_up(contributions);
     if (place_.shard) {
       observe(sums);
@@ -298,6 +305,7 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
 // --- memory ---------------------------------------------------------------------------------------------
 
 void TorchStage::count(Held& held) {
+  // Storages are counted once though several tensors look at them: a view holds no memory of its own.
   activation_bytes_ -= held.bytes;
   held.bytes = storage_bytes(held.record.value_or(Record{}), {held.input, held.loss_gradient});
   activation_bytes_ += held.bytes;
@@ -316,6 +324,8 @@ MemoryByCategory TorchStage::held_bytes() const {
     return bytes[static_cast<std::size_t>(category)];
   };
   of(MemoryCategory::weights) = weights.newest;
+  // A STEP holds old and new weights for a moment; at other times an older version is there because it is
+  // needed.
   of(stepped_ ? MemoryCategory::transient : MemoryCategory::weight_versions) = weights.older;
   of(MemoryCategory::optimizer_state) = weights.optimizer_state;
   of(MemoryCategory::gradients) = storage_bytes({.tensors = gradient_}, reduced_.value_or(Tensors()));

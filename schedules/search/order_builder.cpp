@@ -78,6 +78,8 @@ void OrderBuilder::add_chunks(const OrderCosts& costs) {
       chunk.durations[kind] = duration_ns(cost, kPassKinds[kind]);
       ranks_[index(rank)].busy += microbatches_ * chunk.durations[kind];
     }
+    // F takes what a microbatch keeps, I gives back the part that only the way to the input needs, W the
+    // rest.
     chunk.released = {-cost.kept, cost.released_by_input, cost.kept - cost.released_by_input};
   }
   connect(costs, chunk_of_stage);
@@ -89,6 +91,7 @@ void OrderBuilder::connect(const OrderCosts& costs, const std::vector<std::int32
     Chunk& behind = chunks_[index(chunk_of_stage[stage + 1])];
     before.behind = chunk_of_stage[stage + 1];
     behind.before = chunk_of_stage[stage];
+    // Of one rank nothing travels: the turn of a V costs no transfer.
     const Ns delay = before.rank == behind.rank ? 0 : costs.transfer_ns[stage];
     before.forward_delay = delay;
     behind.input_delay = delay;
@@ -119,6 +122,7 @@ void OrderBuilder::prepare_run(const OrderRules& rules, Ns limit) {
         .order_at = kPassKinds.size() * at(number * chunks_per_rank_, 0),
         .busy = before.busy,
         .limit = before.limit};
+    // Nobody wakes before something arrives; the first stage alone has its inputs from the start.
     wakings_.set(number, kNever);
     for (std::int32_t chunk = 0; chunk < chunks_per_rank_; ++chunk)
       prepare_chunk(chunks_[index(number * chunks_per_rank_ + chunk)], chunk, rules);
@@ -134,6 +138,8 @@ void OrderBuilder::prepare_chunk(Chunk& chunk, std::int32_t number, const OrderR
   chunk.forwards = 0;
   chunk.inputs = 0;
   chunk.most_lead = cap(rules.lead, rules.lead_per_rank, ranks - 1 - chunk.rank, rules.more_lead, chunk.rank);
+  // A rank that filled its memory with early chunks could run none of the later ones, whose I alone free it
+  // again.
   chunk.needed = -chunk.released[kForward];
   for (std::int32_t later = number + 1; later < chunks_per_rank_; ++later) {
     chunk.needed -= rules.reserve * chunks_[index(chunk.rank * chunks_per_rank_ + later)].released[kForward];
@@ -145,6 +151,7 @@ void OrderBuilder::prepare_chunk(Chunk& chunk, std::int32_t number, const OrderR
 
 std::optional<Ns> OrderBuilder::run(const OrderRules& rules, Ns limit) {
   prepare_run(rules, limit);
+  // One chunk and two are what people run: the loops over a rank's chunks are unrolled there.
   const bool within_limit = chunks_per_rank_ == 1   ? place_all<1>()
                             : chunks_per_rank_ == 2 ? place_all<2>()
                                                     : place_all<0>();
@@ -176,6 +183,7 @@ void OrderBuilder::see_inputs(const Chunk* chunks, Ns now, Sight& sight) const {
       sight.input = number;
   }
   if (Chunks == 1 || input_choice_ != ChunkChoice::by_turns) return;
+  // Later chunks come first as long as earlier ones lag behind by no more than is allowed.
   while (sight.input > 0 && is_there(sight.input - 1) &&
          chunks[sight.input].inputs - chunks[sight.input - 1].inputs > lag_) {
     --sight.input;
@@ -196,6 +204,7 @@ void OrderBuilder::see_forwards(const Rank& rank, const Chunk* chunks, Ns now, S
   for (std::int32_t seen = 0; seen <= last; ++seen) {
     const Chunk& chunk = chunks[number];
     const bool leads = number < last && chunk.forwards - chunks[number + 1].forwards >= chunk.most_lead;
+    // The last chunk is not capped: its F is what the I that empties the rank waits for.
     const bool is_capped = (number < last || last == 0) && rank.in_flight >= rank.most_in_flight;
     if (chunk.next_forward != kNever && !leads && !is_capped) {
       const bool has_room = chunk.needed <= rank.free_bytes;
@@ -216,6 +225,8 @@ void OrderBuilder::see_forwards(const Rank& rank, const Chunk* chunks, Ns now, S
 }
 
 void OrderBuilder::take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const {
+  // Strict turns: after an F the rank waits for an I, even if another F is there. Before its first I and
+  // behind its last one there is nothing to take turns with.
   if (one_forward_a_turn_ && rank.last == kForward && rank.inputs > 0 && sight.next_input != kNever) {
     sight.forward = kNone;
     sight.next_forward = kNever;
@@ -224,6 +235,8 @@ void OrderBuilder::take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sig
       rank.forwards_left == 0) {
     return;
   }
+  // After an I an F is waited for where one is near, or where memory alone holds one back and a W could
+  // free it.
   const bool is_due = sight.next_forward != kNever && sight.next_forward - now < chunks[0].turn_window;
   if (!is_due && !(sight.memory_holds_back && rank.owes_weight())) return;
   sight.input = kNone;
@@ -247,6 +260,7 @@ OrderBuilder::Choice OrderBuilder::choose(std::int32_t number, Ns now) const {
                                     (preference_ == Preference::turn_about && rank.last != kForward);
   if (sight.forward != kNone && forward_is_preferred)
     return {.kind = kForward, .chunk = first + sight.forward};
+  // A W now gives back the memory without which the next F waits; up to so many are put off all the same.
   if (sight.memory_holds_back && rank.owed_to - rank.owed_from > most_owed_) return owed_weight(rank);
   return {.kind = kInput, .chunk = first + sight.input};
 }
@@ -255,6 +269,8 @@ OrderBuilder::Choice OrderBuilder::forward_or_wait(const Rank& rank, const Chunk
                                                    Ns now) const {
   if (sight.next_input != kNever && rank.has_started()) {
     const Ns pause = sight.next_input - now;
+    // An I frees the stage before it and an F only fills memory: for an I that comes soon the rank waits,
+    // unless its pauses add up to more than the rules grant.
     if (pause < chunk.forward_window && rank.idle + pause <= rank.budget) return {.until = sight.next_input};
   }
   return {.kind = kForward, .chunk = static_cast<std::int32_t>(&chunk - chunks_.data())};
@@ -264,6 +280,7 @@ OrderBuilder::Choice OrderBuilder::weight_or_wait(const Rank& rank, const Sight&
   const Ns next = std::min(sight.next_input, sight.next_forward);
   if (!rank.owes_weight()) return {.until = next};
   const Choice weight = owed_weight(rank);
+  // Nothing is on its way, or what is there lacks the memory that W gives back.
   if (next == kNever || sight.memory_holds_back) return weight;
   const Ns pause = next - now;
   const bool waits = pause < chunks_[index(weight.chunk)].weight_window && rank.idle + pause <= rank.budget;
@@ -283,6 +300,8 @@ bool OrderBuilder::place(std::int32_t number, const Choice& choice, Ns now) {
     rank.first_start = now;
     if (objective_ == Objective::makespan) rank.most_idle -= now;
   }
+  // A rank is done at the earliest after its work and its pauses: more of them than this cannot beat the
+  // limit.
   if (rank.idle > rank.most_idle) return false;
   rank.free_at = now + chunk.durations[index(choice.kind)];
   rank.free_bytes += chunk.released[index(choice.kind)];
@@ -315,6 +334,7 @@ void OrderBuilder::give_forward(std::int32_t number, Ns end) {
   if (following == microbatches_) {
     chunk.next_forward = kNever;
   } else if (chunk.before != kNone) {
+    // The stage before may be several microbatches ahead; what it has not made is not known to come.
     const bool is_known = chunks_[index(chunk.before)].forwards > following;
     chunk.next_forward = is_known ? forward_arrivals_[at(number, following)] : kNever;
   }
@@ -329,6 +349,7 @@ void OrderBuilder::give_input(std::int32_t number, Ns end) {
   Chunk& chunk = chunks_[index(number)];
   const std::int32_t microbatch = chunk.inputs++;
   const std::int32_t following = microbatch + 1;
+  // The last stage's own F is what makes its I possible.
   const std::int32_t made = chunk.behind == kNone ? chunk.forwards : chunks_[index(chunk.behind)].inputs;
   chunk.next_input = made > following ? input_arrivals_[at(number, following)] : kNever;
   if (chunk.before != kNone) deliver_input(chunk.before, microbatch, end + chunk.input_delay);
@@ -337,6 +358,7 @@ void OrderBuilder::give_input(std::int32_t number, Ns end) {
 void OrderBuilder::deliver_forward(std::int32_t to, std::int32_t microbatch, Ns arrival) {
   forward_arrivals_[at(to, microbatch)] = arrival;
   Chunk& chunk = chunks_[index(to)];
+  // It is not its turn yet: give_forward() finds it when those before it have run.
   if (chunk.forwards != microbatch) return;
   chunk.next_forward = arrival;
   wake(chunk.rank, arrival);
@@ -351,6 +373,7 @@ void OrderBuilder::deliver_input(std::int32_t to, std::int32_t microbatch, Ns ar
 }
 
 void OrderBuilder::wake(std::int32_t rank, Ns time) {
+  // A busy rank looks around when it is done, and sees all that has come by then.
   const Ns from = std::max(time, ranks_[index(rank)].free_at);
   if (from < wakings_.of(rank)) wakings_.set(rank, from);
 }

@@ -49,9 +49,11 @@ OrderFollower::OrderFollower(const OrderCosts& costs, const PreferredOrder& orde
       ranks_(order.size()),
       arrivals_(order_.place_count(), WakeTimes::kNever),
       wakings_(static_cast<std::int32_t>(order.size())) {
+  // The inputs of the first stage's F: the model's own.
   std::fill_n(arrivals_.begin(), order_.microbatches, 0);
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     ranks_[rank].order = order_.ranks[rank];
+    // Each I may be followed by its W.
     ranks_[rank].list.reserve(2 * order_.ranks[rank].size());
   }
 }
@@ -105,10 +107,12 @@ void OrderFollower::reset(std::int32_t number) {
 
 std::optional<Ns> OrderFollower::run(const std::vector<FollowOptions>& ways, Ns limit) {
   reset(ways);
+  // Tails cost a pass over the order: for one way alone they pay only where another run has made them.
   const bool may_stop = settles_ && way_.look_ahead == 0 && (tails_ || ways.size() > 1);
   while (wakings_.earliest().time_ns != WakeTimes::kNever) {
     const Waking waking = wakings_.earliest();
     act(waking.rank, waking.time_ns);
+    // Work plus pauses of one rank so far: it can only become longer.
     if (least_span_ >= limit) return std::nullopt;
     if (may_stop && unsettled_ == 0) break;
   }
@@ -126,6 +130,7 @@ std::optional<Ns> OrderFollower::finish() {
   for (std::int32_t number = 0; number < static_cast<std::int32_t>(ranks_.size()); ++number) {
     Rank& rank = ranks_[index(number)];
     if (rank.next < rank.order.size()) return std::nullopt;
+    // Nothing waits for a W: those left over fill the end of the rank, back to back.
     while (rank.owes_weight()) place_weight(number, rank.free_at);
     wakings_.set(number, WakeTimes::kNever);
     longest = std::max(longest, rank.free_at - rank.first_start);
@@ -152,6 +157,7 @@ std::optional<Ns> OrderFollower::span_in_sight() {
     if (!is_done) start(rank.order[rank.next].place, rank.free_at);
     if (is_done) longest = std::max(longest, rank.free_at - rank.first_start);
   }
+  // Messages under way start what waits for them, wherever in its list that stands.
   for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(done_.size()); ++giver) {
     const std::int32_t taker = order_.tracks[index(giver)].next;
     if (taker == Track::kNone) continue;
@@ -195,10 +201,13 @@ OrderFollower::Sight OrderFollower::look(std::int32_t number, Ns now) const {
   const std::size_t end = std::min(rank.order.size(), rank.next + index(ahead) + 1);
   Sight sight;
   for (std::size_t at = rank.next; at < end; ++at) {
+    // What nobody has sent yet has no known arrival, and is not waited for.
     const Ns arrival = arrivals_[index(rank.order[at].place)];
     if (arrival == WakeTimes::kNever) continue;
     const Track& track = order_.track_of(rank.order[at]);
     if (track.kind == ActionKind::forward && rank.kept + track.charged > limit) {
+      // Only an F that could run this moment is worth a W for its memory, and only if all owed W free
+      // enough.
       const bool waits = arrival > now || sight.next_arrival != WakeTimes::kNever;
       if (waits || rank.kept - rank.owed + track.charged > limit) continue;
       sight.needs_memory = true;
@@ -215,12 +224,14 @@ OrderFollower::Sight OrderFollower::look(std::int32_t number, Ns now) const {
 
 bool OrderFollower::suits(const FollowOptions& way, const Rank& rank, Ns gap) const {
   const Ns duration = order_.track_of(rank.inputs[rank.weights]).weight_ns;
+  // In two parts, since the product may go beyond 64 bits.
   const Ns quarters = duration / 4 * way.weight_quarters + duration % 4 * way.weight_quarters / 4;
   return gap >= quarters || (way.overrun && rank.idle + gap > most_idle_);
 }
 
 bool OrderFollower::weight_suits(const Rank& rank, Ns gap) {
   const bool decision = suits(way_, rank, gap);
+  // Ways that have decided alike so far are one run; those that part here need a run of their own.
   std::erase_if(alike_, [&](std::size_t other) {
     if (suits(ways_[other], rank, gap) == decision) return false;
     differs_[other] = true;
@@ -234,6 +245,7 @@ void OrderFollower::take(std::int32_t number, std::size_t at, Ns now) {
   const bool was_settled = rank.is_settled();
   if (at > rank.next) {
     const auto place = [&](std::size_t of) { return rank.order.begin() + static_cast<std::ptrdiff_t>(of); };
+    // The preferred order bends: what was passed over stays next.
     std::rotate(place(rank.next), place(at), place(at + 1));
     rank.bent = std::max(rank.bent, at + 1);
   }
@@ -323,6 +335,7 @@ std::vector<std::vector<Action>> OrderFollower::lists() const {
       list.push_back(step.track < 0 ? order_.action({-step.track, step.place}, ActionKind::backward_weight)
                                     : order_.action(step, order_.track_of(step).kind));
     }
+    // A run that stopped when all was settled: the rest is in the preferred order.
     for (std::size_t at = rank.next; at < rank.order.size(); ++at) {
       list.push_back(order_.action(rank.order[at], order_.track_of(rank.order[at]).kind));
     }
