@@ -99,8 +99,7 @@ void add_shape_flags(Subcommand app, InputFlags& flags) {
       .type_name("N");
   add_number(app, "--group-size", flags.group_size, group,
              "microbatches that pass a chunk before the next one, for interleaved (default: PyTorch's "
-             "rounds), or run "
-             "forward before as many run backward, for kfkb (default 2)");
+             "rounds), or run forward before as many run backward, for kfkb (default 2)");
   add_number(app, "--slices", flags.slices, group, "q, slices of a sequence, for seq-1f1b (default 1)");
   add_choice(
       app, "--dialect", flags.dialect,
@@ -148,8 +147,7 @@ void add_channel_flags(Subcommand app, ChannelFlags& flags) {
   add_choice(app, "--channel", flags.channel,
              {.words = {"rank", "pair", "direction", "directed", "boundary"},
               .help = "which transfers queue behind each other: rank, pair, direction, directed or boundary "
-                      "(default: the "
-                      "scenario's, directed)",
+                      "(default: the scenario's, directed)",
               .group = group,
               .type_name = "MODEL"});
   app.add_flag("--blocking", flags.blocking, "program order waits for each transfer (default: it never does)")

@@ -227,8 +227,7 @@ tl::expected<std::vector<std::int64_t>, std::string> sizes_of(const CalibrationO
 std::string spread_note(double spread) {
   return fmt::format(
       "durations of one kind spread by up to {} (middle half over median): something else ran on the "
-      "machine, "
-      "or the actions are too short for it; calibrate again at a quiet moment",
+      "machine, or the actions are too short for it; calibrate again at a quiet moment",
       format_percent(spread));
 }
 

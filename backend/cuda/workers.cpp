@@ -97,8 +97,7 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::create(std::int32_t count) {
     if (device.major >= kLeastCapability) continue;
     return tl::unexpected(
         fmt::format("device {} ({}) has compute capability {}.{}, the kernels are compiled for {}.0 and "
-                    "newer; hide it by "
-                    "CUDA_VISIBLE_DEVICES",
+                    "newer; hide it by CUDA_VISIBLE_DEVICES",
                     device.number, device.name, device.major, device.minor, kLeastCapability));
   }
   if (std::cmp_less(devices->size(), count)) return partitions(count, devices->front().name);

@@ -92,8 +92,7 @@ std::optional<std::string> clock_note(const ExecutedRun& run) {
   if (!run.clock_error_ns) return std::nullopt;
   return fmt::format(
       "the ranks run on several hosts: their clocks are aligned by round trips before and after each run, "
-      "and "
-      "times of two ranks are right to {}",
+      "and times of two ranks are right to {}",
       format_duration(*run.clock_error_ns));
 }
 

@@ -152,8 +152,7 @@ Command calibrate_command(CLI::App& root, const Invocation& invocation) {
       "Examples:\n"
       "  penstock calibrate scenarios/library/gnmt-cluster-a.yaml --kinds all -o costs.yaml\n"
       "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --set model=costs.yaml --set "
-      "cluster=costs.yaml "
-      "--timeline -o predicted.json");
+      "cluster=costs.yaml --timeline -o predicted.json");
   return {app, [flags, &invocation] { return run_calibrate(*flags, invocation); }};
 }
 

@@ -91,8 +91,7 @@ tl::expected<std::optional<FailureRates>, Failure> rates_of(const RiskFlags& fla
       if (text->empty()) continue;
       return bad_input(
           fmt::format("{}: expected --mtbf beside it, or training.failures.mtbf in the scenario: the mean "
-                      "time between failures "
-                      "of a device",
+                      "time between failures of a device",
                       flag));
     }
     return std::nullopt;
@@ -144,8 +143,7 @@ tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   if (!disturbs(flags.noise) && !*rates) {
     return bad_input(
         "risk: nothing that disturbs: expected --jitter, --stragglers or --mtbf, for example --jitter 0.1, "
-        "or "
-        "training.failures in the scenario");
+        "or training.failures in the scenario");
   }
   const Engine engine = engine_of(flags.engine);
   auto makespans = monte_carlo(*experiment, flags.noise,

@@ -29,13 +29,10 @@ namespace {
 std::string legend(const Shape& shape) {
   return fmt::format(
       "K = {} ranks, M = {} microbatches, v = {} chunks a rank and q = {} slices where a schedule takes "
-      "them. A "
-      "stage takes F = I = W = 1 and B = 2; links are free. Idle: of each rank, by formula, where it holds. "
-      "Bubble: idle over total. Inside: of the longest rank, from its first to its last action. Activations "
-      "and "
-      "weights: of the fullest rank; 1 is a microbatch's over a K-th of the model, and the weights of that, "
-      "all "
-      "versions counted. Sends: between ranks, a microbatch.",
+      "them. A stage takes F = I = W = 1 and B = 2; links are free. Idle: of each rank, by formula, where it "
+      "holds. Bubble: idle over total. Inside: of the longest rank, from its first to its last action. "
+      "Activations and weights: of the fullest rank; 1 is a microbatch's over a K-th of the model, and the "
+      "weights of that, all versions counted. Sends: between ranks, a microbatch.",
       shape.stages, shape.microbatches, shape.virtual_stages, shape.slices);
 }
 

@@ -32,11 +32,9 @@ Command selftest_command(CLI::App& root, const Invocation& invocation) {
   Subcommand app(root, "selftest", "Check this machine's GPUs: pairs, ring, links, NCCL.");
   app.footer(
       "Needs two GPUs or more, and takes about a minute. Each pair exchanges a few bytes and then up to 64 "
-      "MiB, "
-      "whose numbers must arrive as they were sent; a line through the times gives latency and bandwidth. "
-      "With "
-      "NCCL, a small program runs on a process a GPU. Exit status 1: something arrived wrong; 77: too few "
-      "GPUs.");
+      "MiB, whose numbers must arrive as they were sent; a line through the times gives latency and "
+      "bandwidth. With NCCL, a small program runs on a process a GPU. Exit status 1: something arrived "
+      "wrong; 77: too few GPUs.");
   return {app, [&invocation] { return run_selftest(invocation); }};
 }
 

@@ -52,8 +52,7 @@ std::string rest_of_megatron(const Configuration& of) {
   }
   if (of.sharding > 1 && of.stages > 1) {
     return "its sharding of gradients and weights (Megatron-FSDP) is documented beside tensor, expert and "
-           "context "
-           "parallelism, not in a pipeline; take --sharding none,1, or --pp-size 1";
+           "context parallelism, not in a pipeline; take --sharding none,1, or --pp-size 1";
   }
   return "";
 }
@@ -137,8 +136,7 @@ std::string rest_of_torchtitan(const TuneRequest& request, const Configuration& 
   }
   if (of.sharding > 1 && of.stages > 1) {
     return "in a pipeline it holds gradients whole until the last microbatch, which is no sharding 2 or 3; "
-           "take "
-           "--sharding none, or --pp-size 1";
+           "take --sharding none, or --pp-size 1";
   }
   return "";
 }

@@ -212,8 +212,7 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
   if (measured_first) {
     return CompareError{
         "the first result is a measurement, too: give a prediction first, as `penstock simulate --timeline "
-        "-o "
-        "FILE.json` writes it",
+        "-o FILE.json` writes it",
         true};
   }
   if (predicted_second) {

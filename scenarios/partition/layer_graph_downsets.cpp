@@ -159,8 +159,7 @@ tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
   }
   return tl::unexpected(
       fmt::format("the model has {} layers, too many to plan over: expected at most {}; merge neighbouring "
-                  "layers into one, "
-                  "or take partition: balanced or a list of cuts",
+                  "layers into one, or take partition: balanced or a list of cuts",
                   layers, most - 1));
 }
 

@@ -60,8 +60,7 @@ std::optional<std::string> search_fault(const Program& placed, const CostTable& 
   if (static_cast<double>(longest) * steps * ranks < kMost) return std::nullopt;
   return fmt::format(
       "the schedule searches its order by the model's times, of which the longest, {:.3g} s, is too long for "
-      "{} "
-      "ranks and {} microbatches; take shorter times, or a schedule of one order",
+      "{} ranks and {} microbatches; take shorter times, or a schedule of one order",
       static_cast<double>(longest) * 1e-9, placed.rank_count(), placed.unit_count());
 }
 

@@ -27,8 +27,7 @@ std::string devices_note(const Workload& work) {
   };
   return fmt::format(
       "{} x {}: tensor {} x context {} ({}) x {} stages x data {}, expert {}, order {}; tensor over {}, "
-      "stages over "
-      "{}, copies over {}; a rank is {} of them, and its figures are those of one",
+      "stages over {}, copies over {}; a rank is {} of them, and its figures are those of one",
       device_count(parallel, work.ranks), work.device.name, parallel.tensor, parallel.context,
       to_text(parallel.context_exchange), work.ranks, parallel.data, parallel.expert, to_text(parallel.order),
       place(DeviceGroup::tensor), place(DeviceGroup::pipeline), place(DeviceGroup::data),
@@ -51,8 +50,7 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
 std::string experts_note(const Workload& work) {
   return fmt::format(
       "each layer of experts has {:.4g} ms both ways that no known kernel explains, as DeepSeek-V2 showed on "
-      "B200 "
-      "(training.expert_layer)",
+      "B200 (training.expert_layer)",
       work.unexplained_expert_seconds * 1e3);
 }
 

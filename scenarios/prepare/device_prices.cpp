@@ -91,8 +91,7 @@ Fault settle_sharding(Parallel& parallel, std::int32_t sharding) {
   if (parallel.sharding == 0) {
     return fmt::format(
         "schedule.sharding: {} shares out the optimizer's state, which parallel.distributed_optimizer: false "
-        "does not; "
-        "leave one of them out",
+        "does not; leave one of them out",
         sharding);
   }
   parallel.sharding = sharding;

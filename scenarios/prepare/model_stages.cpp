@@ -104,8 +104,7 @@ tl::expected<BackwardTimes, std::string> backward_of(const StageFigures& figures
   if (sum == times.whole && times.input >= 0 && times.weight >= 0) return times;
   return tl::unexpected(fmt::format(
       "{}: expected backward = backward_input + backward_weight, got {} for stage {} with {}{}{}; change or "
-      "leave out "
-      "one of them",
+      "leave out one of them",
       placed(figures.backward.place, "backward"), duration_text(times.whole), stage,
       has_input ? "backward_input " + duration_text(times.input) : "", has_input && has_weight ? " and " : "",
       has_weight ? "backward_weight " + duration_text(times.weight) : ""));

@@ -120,8 +120,7 @@ std::optional<std::string> time_fault(const Program& program, const CostTable& c
   const TimeSum sum = sum_of_times(program, costs, cluster, Longest::named);
   return fmt::format(
       "one thing after the other, the run would take {:.3g} s, and 64 bits of nanoseconds end at 146 years: "
-      "{}; "
-      "take shorter times, fewer microbatches or iterations, or faster links",
+      "{}; take shorter times, fewer microbatches or iterations, or faster links",
       sum.sum_ns() * kSecondsPerNanosecond, sum.longest());
 }
 

@@ -143,8 +143,7 @@ tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text) {
   if (text.find('L') != std::string_view::npos) return parse_layout(text);
   return tl::unexpected(
       fmt::format("expected even, ends-one-less, a Megatron layout such as \"Et*3|t*4|t*3L\" or a list of "
-                  "layers a stage, "
-                  "got \"{}\"",
+                  "layers a stage, got \"{}\"",
                   text));
 }
 

@@ -91,8 +91,7 @@ tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch)
       *batch.micro_batch_size != *batch.global_batch_size) {
     return tl::unexpected(
         fmt::format("{} {} and {} {} differ: in an asynchronous schedule each microbatch is a minibatch with "
-                    "an update of its "
-                    "own, so both mean the same; leave one out",
+                    "an update of its own, so both mean the same; leave one out",
                     kMicroBatchKey, *batch.micro_batch_size, kGlobalBatchKey, *batch.global_batch_size));
   }
   if (!batch.microbatches) {
@@ -187,8 +186,7 @@ tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies)
   if (*batch.global_batch_size % part != 0) {
     return tl::unexpected(
         fmt::format("training.global_batch_size: expected a multiple of micro_batch_size {} x {} copies of "
-                    "the pipeline = {}, "
-                    "got {}",
+                    "the pipeline = {}, got {}",
                     batch.micro_batch_size.value_or(1), copies, part, *batch.global_batch_size));
   }
   *batch.global_batch_size /= copies;

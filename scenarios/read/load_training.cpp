@@ -163,8 +163,7 @@ tl::expected<std::int32_t, std::string> cut_of(const Node& item, const LayerGrap
   if (layer == 0) {
     return tl::unexpected(
         fmt::format("{} is the first layer, which the first stage begins with anyway: expected the first "
-                    "layer of a later "
-                    "stage",
+                    "layer of a later stage",
                     item.text));
   }
   if (layer) return *layer;

@@ -245,8 +245,7 @@ class LifeWalk {
         if (!uses || action.weight_version < life.steps) return std::nullopt;
         return breach(
             fmt::format("runs after {0}STEP (position {1}) updated this rank's part of the weights alone, "
-                        "must come after "
-                        "a new {0}UNSHARD",
+                        "must come after a new {0}UNSHARD",
                         stage, life.weights_since));
     }
     return std::nullopt;

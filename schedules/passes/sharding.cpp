@@ -101,8 +101,7 @@ tl::expected<void, std::string> check_order(const Program& program) {
       if (ours == here.end() || theirs == there.end()) continue;
       return tl::unexpected(
           fmt::format("sharding: 3 has rank {} gather stage {} where rank {} gathers stage {}, so that they "
-                      "wait for each other; "
-                      "take fewer buckets or virtual stages, or sharding 2",
+                      "wait for each other; take fewer buckets or virtual stages, or sharding 2",
                       first, *ours, rank, *theirs));
     }
   }

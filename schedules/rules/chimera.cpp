@@ -102,8 +102,7 @@ ShapeCheck chimera_takes(const Shape& shape) {
   if (shape.stages % 2 != 0) {
     return tl::unexpected(
         fmt::format("stages: chimera's two directions fill each other's bubbles only on an even number of "
-                    "ranks; got {}; the "
-                    "nearest that work are {}",
+                    "ranks; got {}; the nearest that work are {}",
                     shape.stages,
                     shape.stages == 1 ? "2" : fmt::format("{} and {}", shape.stages - 1, shape.stages + 1)));
   }

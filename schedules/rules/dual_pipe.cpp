@@ -30,8 +30,7 @@ ShapeCheck dual_pipe_takes(const Shape& shape) {
   if (shape.stages % 2 != 0) {
     return tl::unexpected(
         fmt::format("stages: dualpipe lets two streams meet between two ranks, so it needs an even number of "
-                    "ranks; got {}; the "
-                    "nearest that work are {}",
+                    "ranks; got {}; the nearest that work are {}",
                     shape.stages,
                     shape.stages == 1 ? "2" : fmt::format("{} and {}", shape.stages - 1, shape.stages + 1)));
   }
@@ -46,8 +45,7 @@ ShapeCheck dual_pipe_takes(const Shape& shape) {
     const std::int32_t below = shape.microbatches - 1;
     return tl::unexpected(
         fmt::format("microbatches: dualpipe needs an even number, half of them for each direction; got {}; "
-                    "the nearest that "
-                    "work are {} and {}",
+                    "the nearest that work are {} and {}",
                     shape.microbatches, below, shape.microbatches + 1));
   }
   return {};

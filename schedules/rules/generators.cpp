@@ -128,8 +128,7 @@ tl::expected<void, std::string> check_size(const Shape& shape) {
       ranks > kMostNumber) {
     return tl::unexpected(
         fmt::format("an impossible shape: {} stages x {} microbatches x {} iterations are {:.3g} compute "
-                    "actions, more than "
-                    "2^40, or a number above 2^31; take fewer",
+                    "actions, more than 2^40, or a number above 2^31; take fewer",
                     model_stages, shape.microbatches, shape.iterations, actions));
   }
   return {};

@@ -34,8 +34,7 @@ ShapeCheck hanayo_takes(const Shape& shape) {
   if (shape.virtual_stages % 2 != 0) {
     return tl::unexpected(
         fmt::format("virtual_stages: a wave of hanayo is one chunk down and one chunk up, so it needs an "
-                    "even number (twice the "
-                    "waves); got {}; the nearest that work are {}",
+                    "even number (twice the waves); got {}; the nearest that work are {}",
                     shape.virtual_stages,
                     shape.virtual_stages == 1
                         ? "2"

@@ -40,8 +40,7 @@ bool megatron_takes(const Shape& shape, std::int32_t microbatches, std::int32_t 
 std::string too_small_a_group(const Shape& shape) {
   return fmt::format(
       "group_size: interleaved needs groups of at least as many microbatches as ranks, or a microbatch is "
-      "not "
-      "back in time for its next chunk; got {} with {} ranks; the nearest that works is {}",
+      "not back in time for its next chunk; got {} with {} ranks; the nearest that works is {}",
       shape.group_size, shape.stages, shape.stages);
 }
 
@@ -49,8 +48,7 @@ std::string too_small_a_remainder(const Shape& shape) {
   const std::int32_t rest = shape.microbatches % shape.group_size;
   return fmt::format(
       "microbatches: {} in groups of {} leave a last group of {}, and interleaved needs none or at least {}, "
-      "the "
-      "number of ranks; the nearest that work are {} and {}",
+      "the number of ranks; the nearest that work are {} and {}",
       shape.microbatches, shape.group_size, rest, shape.stages, shape.microbatches - rest,
       shape.microbatches - rest + shape.stages);
 }

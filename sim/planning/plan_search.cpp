@@ -266,8 +266,7 @@ class PlanSearch {
     if (!plan) return plan.error();
     return fmt::format(
         "no plan of {} that were simulated keeps within {} bytes a device: the least peak is {} bytes; take "
-        "a "
-        "smaller minibatch, more devices, or devices with more memory",
+        "a smaller minibatch, more devices, or devices with more memory",
         trials_.simulations(), task_.options.memory_limit.value_or(0),
         best_ ? trials_.peak_bytes(*best_) : 0);
   }

@@ -18,34 +18,27 @@ namespace {
 constexpr std::string_view kOnClusters =
     "16 workers (A: 4 servers of 4, 10 Gb/s; B: 2 of 8, 25 Gb/s); minibatches of 64 (VGG-16, GNMT-8), 256 "
     "(AlexNet) and 128 (ResNet-50) a worker, times and bytes in proportion to the profiles'; SGD with "
-    "momentum, "
-    "GNMT-8 with Adam; data parallelism reduces eight buckets beside the backward pass; plans by the "
-    "recurrence (maximum) within 16 GiB a worker, ResNet-50 without a limit, for every layer's output counts "
-    "as kept "
-    "and "
-    "even data parallelism needs 18 GiB so; released: msr-fiddle/pipedream, commit 7db6a1c3, cut before the "
-    "first fully connected layer";
+    "momentum, GNMT-8 with Adam; data parallelism reduces eight buckets beside the backward pass; plans by "
+    "the recurrence (maximum) within 16 GiB a worker, ResNet-50 without a limit, for every layer's output "
+    "counts as kept and even data parallelism needs 18 GiB so; released: msr-fiddle/pipedream, commit "
+    "7db6a1c3, cut before the first fully connected layer";
 constexpr std::string_view kOnAServer =
     "one server of cluster A, 4 V100 on PCIe of 12 GB/s each; the released configurations 3-1 (VGG-16, "
     "AlexNet; cut before the first fully connected layer) and straight (GNMT-8, balanced), depth NOAM; "
-    "batches "
-    "and optimizers as on 16 workers";
+    "batches and optimizers as on 16 workers";
 
 constexpr std::string_view kTable1 =
     "the models whose profiles are released, batches and optimizers as above; first with the links' full "
     "bandwidth, then with one efficiency of data parallelism's collectives (NCCL), fitted on VGG-16 on A, "
-    "then "
-    "with one of the pipelines' messages and reductions (Gloo), too, fitted on AlexNet on B: what they were "
-    "fitted on is no test; rows that are data parallelism themselves (ResNet-50, GNMT-8 on B: 1.00) and "
-    "models "
-    "without released profiles (GNMT-16, AWD LM, S2VT) are left out";
+    "then with one of the pipelines' messages and reductions (Gloo), too, fitted on AlexNet on B: what they "
+    "were fitted on is no test; rows that are data parallelism themselves (ResNet-50, GNMT-8 on B: 1.00) and "
+    "models without released profiles (GNMT-16, AWD LM, S2VT) are left out";
 
 constexpr std::array kReproductions = {
     Reproduction{.name = "pipedream-figures",
                  .source = "PipeDream (SOSP'19), figures 2, 3, 4 and 8; PipeDream-2BW (ICML'21), figure 3",
                  .setting = "F takes 1 unit, B 2 (figure 8: 2 and 2 on the replicated stage, 1 and 1 on the "
-                            "other); links are free; no reduction "
-                            "among replicas",
+                            "other); links are free; no reduction among replicas",
                  .run = reproduce_pipedream_figures},
     Reproduction{.name = "schedule-memory",
                  .source = "GPipe, section 2.3; PipeDream (SOSP'19), sections 3.2 and 3.3, and its released "

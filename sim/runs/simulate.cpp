@@ -219,8 +219,7 @@ namespace {
 
 constexpr const char* kMeanRate =
     "the stream shows no period: its steady rate is the mean over whole rounds of the replicas, once the "
-    "pipeline "
-    "is full";
+    "pipeline is full";
 
 /// That the rate of a stream is given although a device is too small for it; nothing when all are large
 /// enough, or when the run itself does not fit, which is reported anyway.

@@ -96,8 +96,7 @@ std::string streaming_note(const StreamedRun& run) {
   const double share = 100 * static_cast<double>(run.jumped) / all;
   return fmt::format(
       "{:.3g} compute actions were streamed, not stored ({:.1f} % of them jumped over as repetitions): there "
-      "is no "
-      "digest, no timeline and no steady rate of repeated passes",
+      "is no digest, no timeline and no steady rate of repeated passes",
       all, share);
 }
 
@@ -185,8 +184,7 @@ std::optional<std::string> timeline_refusal(const Scenario& scenario) {
   if (actions <= kMostOnTimeline || actions > kMostGenerated) return std::nullopt;
   return fmt::format(
       "a timeline of {:.3g} compute actions is too long: at most 2^27 are kept; leave out --timeline and "
-      "files that "
-      "draw it, or take fewer stages, microbatches or iterations",
+      "files that draw it, or take fewer stages, microbatches or iterations",
       actions);
 }
 

@@ -35,8 +35,7 @@ TEST(SmSplit, APartIsNeverSmallerThanTheDeviceAllows) {
   EXPECT_EQ(split_sms(ampere, 27)->sms_each, 4);
   EXPECT_EQ(refusal(ampere, 28),
             "28 workers do not fit on a GPU of 108 SMs, whose partitions have 4 or more and a multiple of 2: "
-            "take at "
-            "most 27, or as many GPUs as workers");
+            "take at most 27, or as many GPUs as workers");
   const SmRules uneven = {.total = 20, .least = 5, .alignment = 4};  // so that the least is 8
   EXPECT_EQ(split_sms(uneven, 2)->sms_each, 8);
   EXPECT_NE(refusal(uneven, 3), "accepted");
@@ -45,8 +44,7 @@ TEST(SmSplit, APartIsNeverSmallerThanTheDeviceAllows) {
 TEST(SmSplit, TooManyWorkersAreRefusedWithTheMostThatFit) {
   EXPECT_EQ(refusal(kHopper, 17),
             "17 workers do not fit on a GPU of 132 SMs, whose partitions have 8 or more and a multiple of 8: "
-            "take at "
-            "most 16, or as many GPUs as workers");
+            "take at most 16, or as many GPUs as workers");
   EXPECT_NE(refusal(kHopper, 0), "accepted");
 }
 

@@ -190,8 +190,7 @@ TEST(NetworkFamily, SaysWhatDoesNotFitTheProgram) {
       "backward: 1 ms}]";
   EXPECT_EQ(error_of("{mlp: {layers: 1}}", two),
             "s.yaml:1:18: model.network: the model lacks the network's layer \"Linear-2\"; profile the "
-            "network anew, "
-            "or mend its sizes");
+            "network anew, or mend its sizes");
   EXPECT_EQ(
       error_of("conv-net", two),
       "s.yaml:1:18: model.network: the model has a layer \"Linear-0\", the network conv-net with these sizes "

@@ -189,10 +189,8 @@ TEST(Compare, OtherRulesOfTransfersAreRefused) {
   other.transfers = {.blocking = true, .capacity = 2, .eager_bytes = 4096};
   EXPECT_EQ(compare_results(kPredicted, other, {}).error().message,
             "messages moved by other rules: not blocking, unlimited capacity, none eager in the prediction, "
-            "blocking, "
-            "capacity 2, eager below 4096 B in the measurement; predict again with blocking, capacity and "
-            "eager of the "
-            "schedule as they were measured");
+            "blocking, capacity 2, eager below 4096 B in the measurement; predict again with blocking, "
+            "capacity and eager of the schedule as they were measured");
 }
 
 TEST(Compare, APredictionThatSharesLinksIsRefusedBesideAMeasurementThatDoesNot) {

@@ -40,16 +40,14 @@ TEST(Batch, AllThreeMustAgree) {
   EXPECT_EQ(resolve_batch(batch(4, 128, 32), kPart), resolved(4, 32));
   EXPECT_EQ(resolve_batch(batch(4, 128, 16), kPart).error(),
             "training.micro_batch_size 4 x schedule.microbatches 16 do not make training.global_batch_size "
-            "128: all "
-            "three must agree, or leave one out");
+            "128: all three must agree, or leave one out");
   EXPECT_FALSE(resolve_batch(batch(4, 129, 32), kPart));
 }
 
 TEST(Batch, WhatDoesNotDivideNamesTheNearest) {
   EXPECT_EQ(resolve_batch(batch({}, 100, 32), kPart).error(),
             "training.global_batch_size 100 is not a multiple of schedule.microbatches 32; the nearest that "
-            "are: 96 "
-            "or 128");
+            "are: 96 or 128");
   EXPECT_EQ(resolve_batch(batch(8, 3, {}), kPart).error(),
             "training.global_batch_size 3 is not a multiple of training.micro_batch_size 8; the nearest that "
             "are: 8");

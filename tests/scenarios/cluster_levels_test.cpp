@@ -26,10 +26,10 @@ Cluster cluster_of(const std::string& text) {
 
 /// Two servers of two devices around a switch; the file lists the servers' devices in turn.
 const std::string kTree =
-    "{devices: [a0, b0, a1, b1], switches: [a, b, top], links: ["
-    "{between: [a0, a], bandwidth: 8 GB/s}, {between: [a1, a], bandwidth: 8 GB/s}, "
-    "{between: [b0, b], bandwidth: 8 GB/s}, {between: [b1, b], bandwidth: 8 GB/s}, "
-    "{between: [a, top], bandwidth: 1 GB/s, latency: 5 us}, {between: [top, b], bandwidth: 1 GB/s}]}";
+    "{devices: [a0, b0, a1, b1], switches: [a, b, top], links: [{between: [a0, a], bandwidth: 8 GB/s}, "
+    "{between: [a1, a], bandwidth: 8 GB/s}, {between: [b0, b], bandwidth: 8 GB/s}, {between: [b1, b], "
+    "bandwidth: 8 GB/s}, {between: [a, top], bandwidth: 1 GB/s, latency: 5 us}, {between: [top, b], "
+    "bandwidth: 1 GB/s}]}";
 
 TEST(ClusterLevels, AreTwoWhereServersSurroundANetwork) {
   const ClusterLevels levels = cluster_levels(cluster_of(kTree));

@@ -94,8 +94,7 @@ TEST(DeviceScenario, CopiesThatReduceOnNothingAreAlike) {
 TEST(DeviceScenario, MessagesNameTheFlag) {
   EXPECT_EQ(fault_of(kLlama, {{.key = "cluster.device", .value = "h100-sxn", .flag = "--device"}}),
             "--device: expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, got "
-            "\"h100-sxn\"; did you "
-            "mean h100-sxm?");
+            "\"h100-sxn\"; did you mean h100-sxm?");
 }
 
 TEST(DeviceScenario, RunsUnderEverySchedule) {

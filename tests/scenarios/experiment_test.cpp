@@ -267,8 +267,7 @@ TEST(Prepare, ReplicasNeedOneDeviceEach) {
   EXPECT_FALSE(refused.error().invalid);
   EXPECT_EQ(refused.error().message,
             "s.yaml: cluster: the program has 3 ranks, the cluster (uniform) only 2 devices; one rank needs "
-            "one device, "
-            "so add devices or take fewer ranks");
+            "one device, so add devices or take fewer ranks");
   EXPECT_EQ(prepared(text, {{"cluster.devices", "4"}}).cluster.device_count(), 4);
 }
 

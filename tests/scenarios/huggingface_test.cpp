@@ -25,8 +25,7 @@ using testing::HasSubstr;
 /// Eight layers of width 64 with eight heads, and what a test adds.
 std::string config_with(const std::string& keys) {
   return "{\"hidden_size\": 64, \"intermediate_size\": 96, \"num_attention_heads\": 8, "
-         "\"num_hidden_layers\": 8, "
-         "\"vocab_size\": 100" +
+         "\"num_hidden_layers\": 8, \"vocab_size\": 100" +
          (keys.empty() ? "" : ", " + keys) + "}";
 }
 
@@ -85,8 +84,7 @@ TEST(HuggingFaceFamily, ThatIsNotKnownIsReadByItsKeysWithANote) {
   const std::string keys =
       "\"model_type\": \"my_own\", \"kv_lora_rank\": 16, \"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, "
       "\"v_head_dim\": 8, \"n_routed_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": "
-      "32, "
-      "\"topk_method\": \"noaux_tc\"";
+      "32, \"topk_method\": \"noaux_tc\"";
   const Architecture model = model_of(keys);
   ASSERT_TRUE(model.latent && model.experts);
   EXPECT_EQ(model.latent->query_rank, 0);

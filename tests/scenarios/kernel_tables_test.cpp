@@ -45,8 +45,7 @@ TEST(KernelTables, SayWhichLineIsWrong) {
             "1: expected a column \"us\", got dtype, m, n, k");
   EXPECT_EQ(tables.read_attention("").error(),
             "1: expected a first row with the names of the columns, dtype, head_dim, heads, kv_heads, batch, "
-            "seq, us, "
-            "got nothing");
+            "seq, us, got nothing");
 }
 
 // H100, fp8, (8192, 1024, 8192): the table's row reads 515 TFLOP/s with quantisation, 1367 without.

@@ -320,8 +320,7 @@ TEST(LoadTraining, TakesSizesOptimizerAndIterations) {
 TEST(LoadTraining, TakesPrecisionAndFailures) {
   const Scenario scenario = read_scenario(
       "training: {optimizer: adam, precision: mixed, failures: {mtbf: 50000 h, checkpoint_cost: 2 min, "
-      "restart: "
-      "10 min, checkpoint_every: 1 h}}");
+      "restart: 10 min, checkpoint_every: 1 h}}");
   EXPECT_EQ(scenario.precision, Precision::mixed);
   constexpr Ns kMinute = 60'000'000'000;
   EXPECT_EQ(scenario.failures, (FailureRates{.device_mtbf_ns = 50'000 * 60 * kMinute,
@@ -430,8 +429,7 @@ TEST(LoadOverride, NamesTheFlagAsThePlace) {
       "memory, flops, price");
   EXPECT_EQ(refusal("cluster: uniform", {{"clutser.latency", "4us"}}),
             "--set clutser.latency: clutser: unknown key; did you mean cluster? Known: model, cluster, host, "
-            "parallel, schedule, "
-            "partition, training");
+            "parallel, schedule, partition, training");
   EXPECT_EQ(refusal("cluster: uniform", {{"training.iterations", "none"}}),
             "--set training.iterations: expected a whole number from 1 to 2147483647, got \"none\"");
 }

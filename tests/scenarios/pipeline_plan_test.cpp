@@ -213,8 +213,7 @@ TEST(PipelinePlan, PlansAChainOfFiveThousandLayers) {
 TEST(PipelinePlan, RefusesAChainForItsLengthAlone) {
   EXPECT_EQ(refusal(chain(std::vector<Ns>(8192, 1)), {{.components = 2, .bytes_per_second = 1e9}}, {}),
             "the model has 8192 layers, too many to plan over: expected at most 8191; merge neighbouring "
-            "layers into "
-            "one, or take partition: balanced or a list of cuts");
+            "layers into one, or take partition: balanced or a list of cuts");
 }
 
 TEST(PipelinePlan, AddsTheOverheadOfEveryForwardAndBackward) {

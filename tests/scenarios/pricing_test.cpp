@@ -204,8 +204,7 @@ TEST(LayerSplit, Rules) {
 TEST(LayerSplit, WhatDoesNotDivideOrIsNoLayoutIsAnError) {
   EXPECT_EQ(split_layers({}, 7, 4).error(),
             "7 layers do not divide over 4 stages (layer_split: even); choose other stages or virtual "
-            "stages, or list "
-            "the layers of each stage");
+            "stages, or list the layers of each stage");
   EXPECT_EQ(split_layers(parse_layer_split("Ett|tL").value(), 4, 2).error(),
             "layer_split lists 3 layers, the model has 4");
   EXPECT_EQ(parse_layer_split("Ett|t").error().substr(0, 30), "expected even, ends-one-less, ");

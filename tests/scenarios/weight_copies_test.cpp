@@ -171,8 +171,7 @@ TEST(WeightCopies, CannotKeepAllAndSharedStateAtOnce) {
                            {.key = "parallel.distributed_optimizer", .value = "false"}})
                 .error(),
             "a.yaml: schedule.sharding: 2 shares out the optimizer's state, which "
-            "parallel.distributed_optimizer: false "
-            "does not; leave one of them out");
+            "parallel.distributed_optimizer: false does not; leave one of them out");
 }
 
 }  // namespace
