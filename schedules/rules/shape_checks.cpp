@@ -1,0 +1,182 @@
+// An option that a schedule does not take is refused where it differs from its default, rather than ignored.
+// Counts are multiplied in floating point, since their product may be what is refused.
+
+#include "schedules/rules/shape_checks.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+
+namespace penstock {
+namespace {
+
+double stages_of(const Shape& shape) {
+  const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
+  return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
+}
+double units_of(const Shape& shape) {
+  return static_cast<double>(shape.microbatches) * shape.iterations * shape.slices;
+}
+
+/// The options that differ from their default, by their key.
+std::vector<std::string_view> given_options(const Shape& shape) {
+  const Shape defaults;
+  std::vector<std::string_view> given;
+  const auto note = [&](std::string_view key, bool is_given) {
+    if (is_given) given.push_back(key);
+  };
+  note("virtual_stages", shape.virtual_stages != defaults.virtual_stages);
+  note("replicas", shape.replicas != defaults.replicas);
+  note("warmup", shape.warmup != defaults.warmup);
+  note("backward_order", shape.backward_order != defaults.backward_order);
+  note("checkpoint", shape.checkpoint != defaults.checkpoint);
+  note("recompute", shape.recompute != defaults.recompute);
+  note("routing", shape.routing != defaults.routing);
+  note("weights", shape.weights != defaults.weights);
+  note("replica_sync", shape.replica_sync != defaults.replica_sync);
+  note("reduction", shape.reduction != defaults.reduction);
+  note("update", shape.update != defaults.update);
+  note("group_size", shape.group_size != defaults.group_size);
+  note("slices", shape.slices != defaults.slices);
+  note("memory_limit", shape.memory_limit != defaults.memory_limit);
+  note("effort", shape.effort != defaults.effort);
+  note("objective", shape.objective != defaults.objective);
+  note("placement", shape.placement != defaults.placement);
+  return given;
+}
+
+/// Refuses numbers that are too small, and lists of another length than what they speak of.
+tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const Shape& shape) {
+  const auto at_least_one = [](std::string_view key, std::int64_t count) -> tl::expected<void, std::string> {
+    if (count >= 1) return {};
+    return tl::unexpected(fmt::format("{}: expected a number of at least 1, got {}", key, count));
+  };
+  for (const auto& [key, count] :
+       {std::pair{"stages", shape.stages}, std::pair{"microbatches", shape.microbatches},
+        std::pair{"virtual_stages", shape.virtual_stages}, std::pair{"iterations", shape.iterations},
+        std::pair{"slices", shape.slices}}) {
+    if (auto checked = at_least_one(key, count); !checked) return checked;
+  }
+  if (shape.sharding < 0 || shape.sharding > 3) {
+    return tl::unexpected(
+        fmt::format("sharding: expected a ZeRO stage, 0 (none) to 3, got {}", shape.sharding));
+  }
+  if (shape.group_size < 0) {
+    return tl::unexpected(fmt::format(
+        "group_size: expected a number of at least 1, or 0 for the rule's own, got {}", shape.group_size));
+  }
+  if (schedule.chunks > 0 && shape.virtual_stages != 1 && shape.virtual_stages != schedule.chunks) {
+    return tl::unexpected(
+        fmt::format("virtual_stages: {} has {} model chunks a rank by its rule, got {}; leave it out",
+                    schedule.name, schedule.chunks, shape.virtual_stages));
+  }
+  for (const std::int32_t count : shape.replicas) {
+    if (auto checked = at_least_one("replicas", count); !checked) return checked;
+  }
+  for (const std::int32_t count : shape.warmup) {
+    if (count < 0)
+      return tl::unexpected(fmt::format("warmup: expected a number of at least 0, got {}", count));
+  }
+  const auto stages = static_cast<std::size_t>(shape.stages);
+  const bool replicas_fit =
+      shape.replicas.size() <= 1 || (shape.replicas.size() == stages && schedule.name != "data-parallel");
+  if (!replicas_fit) {
+    return tl::unexpected(fmt::format("replicas: expected {}, got {} numbers",
+                                      schedule.name == "data-parallel"
+                                          ? "one number, the ranks"
+                                          : fmt::format("one number or {}, one a stage", stages),
+                                      shape.replicas.size()));
+  }
+  if (shape.warmup.size() > 1 && shape.warmup.size() != stages) {
+    return tl::unexpected(fmt::format("warmup: expected one number or {}, one a stage, got {} numbers",
+                                      stages, shape.warmup.size()));
+  }
+  return {};
+}
+
+/// Refuses what the schedule does not take. `replica_sync` and `reduction` also speak of copies of the
+/// pipeline.
+tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, const Shape& shape) {
+  for (const std::string_view key : given_options(shape)) {
+    const bool of_copies = shape.data_parallel > 1 && (key == "replica_sync" || key == "reduction");
+    if (of_copies || takes(schedule, key)) continue;
+    return tl::unexpected(fmt::format(
+        "{}: {} does not take it; it takes {}", key, schedule.name,
+        schedule.options.empty() ? "no such option" : fmt::format("{}", fmt::join(schedule.options, ", "))));
+  }
+  return {};
+}
+
+tl::expected<void, std::string> check_copies(const ScheduleInfo& schedule, const Shape& shape) {
+  if (shape.data_parallel == 1) return {};
+  if (shape.data_parallel < 1) {
+    return tl::unexpected(
+        fmt::format("data_parallel: expected a number of at least 1, got {}", shape.data_parallel));
+  }
+  if (takes(schedule, "replicas")) {
+    return tl::unexpected(
+        fmt::format("data_parallel: {} has replicas of its own; give `replicas` instead", schedule.name));
+  }
+  const std::int32_t left_over = shape.microbatches % shape.data_parallel;
+  if (left_over == 0) return {};
+  const std::int32_t below = shape.microbatches - left_over;
+  return tl::unexpected(fmt::format(
+      "microbatches: {} do not divide among {} copies of the pipeline; the nearest that work: {}{}",
+      shape.microbatches, shape.data_parallel, below > 0 ? fmt::format("{} and ", below) : "",
+      below + shape.data_parallel));
+}
+
+}  // namespace
+
+bool takes(const ScheduleInfo& schedule, std::string_view option) {
+  return std::ranges::find(schedule.options, option) != schedule.options.end();
+}
+
+double compute_actions_of(const Shape& shape) { return stages_of(shape) * units_of(shape) * 2; }
+
+tl::expected<void, std::string> check_possible_size(const Shape& shape) {
+  constexpr double kMostActions = 1LL << 40;
+  constexpr double kMostNumber = std::numeric_limits<std::int32_t>::max();
+  const double ranks = static_cast<double>(shape.stages) * shape.data_parallel;
+  const double model_stages = stages_of(shape);
+  const double microbatches = units_of(shape);
+  const double actions = compute_actions_of(shape);
+  if (actions > kMostActions || model_stages > kMostNumber || microbatches > kMostNumber ||
+      ranks > kMostNumber) {
+    return tl::unexpected(
+        fmt::format("an impossible shape: {} stages x {} microbatches x {} iterations are {:.3g} compute "
+                    "actions, more than 2^40, or a number above 2^31; take fewer",
+                    model_stages, shape.microbatches, shape.iterations, actions));
+  }
+  return {};
+}
+
+tl::expected<void, std::string> check_stored_size(const Shape& shape) {
+  constexpr double kMostNumberedActions = 1LL << 29;  // up to four list entries each, in 32 bits
+  const double actions = compute_actions_of(shape);
+  if (actions <= kMostNumberedActions) return {};
+  return tl::unexpected(fmt::format(
+      "a shape of {:.3g} compute actions is too large: the engines number at most 2^29 of them; take fewer "
+      "stages, microbatches or iterations, or simulate it without a timeline",
+      actions));
+}
+
+tl::expected<void, std::string> check_given(const ScheduleInfo& schedule, const Shape& shape) {
+  return check_options(schedule, shape).and_then([&] { return check_copies(schedule, shape); }).and_then([&] {
+    return check_counts(schedule, shape);
+  });
+}
+
+}  // namespace penstock
