@@ -31,8 +31,8 @@ namespace {
 /// What one copy of the pipeline is generated for.
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
   shape.microbatches /= shape.data_parallel;
-  if (!takes(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
-  if (!takes(schedule, "reduction")) shape.reduction = Reduction::overlapped;
+  if (!takes_option(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
+  if (!takes_option(schedule, "reduction")) shape.reduction = Reduction::overlapped;
   shape.data_parallel = 1;
   shape.buckets.clear();
   shape.sharding = 0;

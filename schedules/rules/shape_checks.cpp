@@ -111,7 +111,7 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
 tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, const Shape& shape) {
   for (const std::string_view key : given_options(shape)) {
     const bool of_copies = shape.data_parallel > 1 && (key == "replica_sync" || key == "reduction");
-    if (of_copies || takes(schedule, key)) continue;
+    if (of_copies || takes_option(schedule, key)) continue;
     return tl::unexpected(fmt::format(
         "{}: {} does not take it; it takes {}", key, schedule.name,
         schedule.options.empty() ? "no such option" : fmt::format("{}", fmt::join(schedule.options, ", "))));
@@ -125,7 +125,7 @@ tl::expected<void, std::string> check_copies(const ScheduleInfo& schedule, const
     return tl::unexpected(
         fmt::format("data_parallel: expected a number of at least 1, got {}", shape.data_parallel));
   }
-  if (takes(schedule, "replicas")) {
+  if (takes_option(schedule, "replicas")) {
     return tl::unexpected(
         fmt::format("data_parallel: {} has replicas of its own; give `replicas` instead", schedule.name));
   }
@@ -140,7 +140,7 @@ tl::expected<void, std::string> check_copies(const ScheduleInfo& schedule, const
 
 }  // namespace
 
-bool takes(const ScheduleInfo& schedule, std::string_view option) {
+bool takes_option(const ScheduleInfo& schedule, std::string_view option) {
   return std::ranges::find(schedule.options, option) != schedule.options.end();
 }
 

@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-bool takes(const ScheduleInfo& schedule, std::string_view option);
+bool takes_option(const ScheduleInfo& schedule, std::string_view option);
 
 /// What the shape states: options that the schedule does not take, copies of the pipeline that cannot share
 /// the microbatches, counts below 1, lists of another length than what they speak of.
