@@ -39,15 +39,21 @@
 namespace penstock {
 namespace {
 
-/// Empty when all is written, otherwise why not.
-std::string write_all(int descriptor, std::string_view content) {
+/// 0 when all is written, otherwise the error.
+int error_of_writing(int descriptor, std::string_view content) {
   while (!content.empty()) {
     const ssize_t written = ::write(descriptor, content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return std::strerror(errno);
+    if (written < 0) return errno;
     content.remove_prefix(static_cast<std::size_t>(written));
   }
-  return {};
+  return 0;
+}
+
+/// Empty when all is written, otherwise why not.
+std::string write_all(int descriptor, std::string_view content) {
+  const int error = error_of_writing(descriptor, content);
+  return error == 0 ? std::string() : std::strerror(error);
 }
 
 tl::unexpected<Failure> cannot_write(std::string_view name, std::string_view why) {
@@ -263,9 +269,9 @@ tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::ve
 tl::expected<void, Failure> write_stdout(std::string_view text) {
   const bool is_plain = std::ranges::all_of(text, [](char c) { return (c >= ' ' && c <= '~') || c == '\n'; });
   const std::string shown = is_plain ? std::string() : shown_text(text);
-  const std::string problem = write_all(STDOUT_FILENO, is_plain ? text : shown);
-  if (problem.empty()) return {};
-  return cannot_write("standard output", problem);
+  const int error = error_of_writing(STDOUT_FILENO, is_plain ? text : shown);
+  if (error == 0 || error == EPIPE) return {};  // who reads no further, as `head`, has what it wants
+  return cannot_write("standard output", std::strerror(error));
 }
 
 void write_stderr(std::string_view line) {
