@@ -3,11 +3,13 @@
 #include "sim/runs/memory_need.hpp"
 
 #include <optional>
+#include <string_view>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "scenarios/read/scenario.hpp"
+#include "scenarios/read/load.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/runs/simulate.hpp"
@@ -55,12 +57,15 @@ TEST(MemoryNeed, ATextOfTheTimelineTakesItsShare) {
 }
 
 TEST(MemoryNeed, OneRankTellsNobody) {
-  Scenario scenario;
-  scenario.schedule = "1f1b";
-  scenario.shape.microbatches = 64;
-  EXPECT_EQ(action_counts(scenario).transfers, 0);
-  scenario.shape.stages = 4;
-  EXPECT_GT(action_counts(scenario).transfers, 0);
+  const auto counts = [](std::string_view stages) {
+    const auto scenario = parse_scenario(
+        fmt::format("schedule: {{name: 1f1b, stages: {}, microbatches: 64}}", stages), "test.yaml", ".");
+    return action_counts(*scenario);
+  };
+  EXPECT_EQ(counts("1").compute, 128);
+  EXPECT_EQ(counts("1").transfers, 0);
+  EXPECT_EQ(counts("4").compute, 512);
+  EXPECT_EQ(counts("4").transfers, 256);
 }
 
 TEST(MemoryNeed, TheMachineHasLessWithinReachThanItHas) {
