@@ -43,8 +43,10 @@ namespace {
 
 /// 0 when all is written, otherwise the error.
 int error_of_writing(int descriptor, std::string_view content) {
+  // Linux ends a write to a file before it looks at a signal that somebody handles.
+  constexpr std::size_t kMostAtOnce = 4U << 20U;
   while (!content.empty()) {
-    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    const ssize_t written = ::write(descriptor, content.data(), std::min(content.size(), kMostAtOnce));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return errno;
     content.remove_prefix(static_cast<std::size_t>(written));
