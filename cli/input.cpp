@@ -32,6 +32,7 @@
 #include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "sim/runs/memory_need.hpp"
 
 namespace penstock {
 namespace {
@@ -198,6 +199,7 @@ tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const Chann
 }
 
 tl::expected<Experiment, Failure> prepared(const Scenario& scenario) {
+  if (auto refusal = lists_refusal(scenario)) return bad_input(*std::move(refusal));
   auto experiment = prepare(scenario);
   if (experiment) return *std::move(experiment);
   const ExitCode code = experiment.error().invalid ? ExitCode::check_failed : ExitCode::bad_input;

@@ -17,6 +17,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -39,15 +41,23 @@
 namespace penstock {
 namespace {
 
-/// Empty when all is written, otherwise why not.
-std::string write_all(int descriptor, std::string_view content) {
+/// 0 when all is written, otherwise the error.
+int error_of_writing(int descriptor, std::string_view content) {
+  // Linux ends a write to a file before it looks at a signal that somebody handles.
+  constexpr std::size_t kMostAtOnce = 4U << 20U;
   while (!content.empty()) {
-    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    const ssize_t written = ::write(descriptor, content.data(), std::min(content.size(), kMostAtOnce));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return std::strerror(errno);
+    if (written < 0) return errno;
     content.remove_prefix(static_cast<std::size_t>(written));
   }
-  return {};
+  return 0;
+}
+
+/// Empty when all is written, otherwise why not.
+std::string write_all(int descriptor, std::string_view content) {
+  const int error = error_of_writing(descriptor, content);
+  return error == 0 ? std::string() : std::strerror(error);
 }
 
 tl::unexpected<Failure> cannot_write(std::string_view name, std::string_view why) {
@@ -227,10 +237,25 @@ tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::s
 
 namespace {
 
+constexpr std::string_view kTooLittleMemory = "this machine has too little memory for a text of this size";
+
+/// GitHub's runner obeys lines of a job's log that begin with two colons, wherever they come from.
+std::string without_commands(std::string text) {
+  for (std::size_t at = text.find("::"); at != std::string::npos; at = text.find("::", at + 2)) {
+    const std::size_t before = at == 0 ? std::string::npos : text.find_last_not_of(" \t\r", at - 1);
+    if (before == std::string::npos || text[before] == '\n') text.replace(at, 1, "\\x3a");
+  }
+  return text;
+}
+
 tl::expected<void, Failure> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
-  const auto content = form_of(file, forms)->write();
-  if (!content) return bad_input(fmt::format("-o {}: {}", file, content.error()));
-  return write_file(file, *content);
+  try {
+    const auto content = form_of(file, forms)->write();
+    if (!content) return bad_input(fmt::format("-o {}: {}", file, content.error()));
+    return write_file(file, *content);
+  } catch (const std::bad_alloc&) {
+    return bad_input(fmt::format("-o {}: {}", file, kTooLittleMemory));
+  }
 }
 
 /// Each file in the form that its suffix asks for, whatever becomes of the others.
@@ -250,29 +275,49 @@ tl::expected<void, Failure> write_files(const OutputFlags& flags, const std::vec
   return tl::unexpected(Failure{code, fmt::format("{}", fmt::join(problems, "\npenstock: "))});
 }
 
+tl::expected<void, Failure> print(const std::function<std::string()>& text) {
+  try {
+    return write_stdout(text());
+  } catch (const std::bad_alloc&) {
+    return cannot_write("standard output", kTooLittleMemory);
+  }
+}
+
 }  // namespace
 
 tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
-                                         std::string_view text) {
+                                         const std::function<std::string()>& text) {
   // A result that took minutes is not lost because one of its places is.
   const auto files = write_files(flags, forms);
-  const auto printed = write_stdout(text);
+  const auto printed = print(text);
   return files ? printed : files;
 }
 
+tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
+                                         std::string_view text) {
+  return write_answer(flags, forms, [text] { return std::string(text); });
+}
+
 tl::expected<void, Failure> write_stdout(std::string_view text) {
-  const bool is_plain = std::ranges::all_of(text, [](char c) { return (c >= ' ' && c <= '~') || c == '\n'; });
-  const std::string shown = is_plain ? std::string() : shown_text(text);
-  const std::string problem = write_all(STDOUT_FILENO, is_plain ? text : shown);
-  if (problem.empty()) return {};
-  return cannot_write("standard output", problem);
+  const bool is_plain =
+      std::ranges::all_of(text, [](char c) { return (c >= ' ' && c <= '~') || c == '\n'; }) &&
+      text.find("::") == std::string_view::npos;
+  const std::string shown = is_plain ? std::string() : without_commands(shown_text(text));
+  const int error = error_of_writing(STDOUT_FILENO, is_plain ? text : shown);
+  if (error == 0 || error == EPIPE) return {};  // who reads no further, as `head`, has what it wants
+  return cannot_write("standard output", std::strerror(error));
 }
 
 void write_stderr(std::string_view line) {
   constexpr std::size_t kMost = 64U << 10U;
   const std::string more =
       line.size() > kMost ? fmt::format("... ({} more bytes)", line.size() - kMost) : std::string();
-  static_cast<void>(write_all(STDERR_FILENO, fmt::format("{}{}\n", shown_text(line.substr(0, kMost)), more)));
+  const std::string shown = without_commands(shown_text(line.substr(0, kMost)));
+  static_cast<void>(write_all(STDERR_FILENO, fmt::format("{}{}\n", shown, more)));
+}
+
+void write_command(std::string_view line) {
+  static_cast<void>(write_all(STDERR_FILENO, shown_text(line) + "\n"));
 }
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }

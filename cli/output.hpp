@@ -31,16 +31,23 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
 /// that ends the run meanwhile leaves no temporary name. Error: "FILE: cannot be written: ...".
 tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content);
 
-/// An answer: first the files of -o, with a note on stderr for each unless --quiet, then `text` on standard
-/// output, also where a file cannot be written. Requires check_output_files(). Error: all that went wrong.
+/// An answer: first the files of -o, with a note on stderr for each unless --quiet, then the text on standard
+/// output, also where a file cannot be written or its form takes more memory than there is. Requires
+/// check_output_files(). Error: all that went wrong.
+tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
+                                         const std::function<std::string()>& text);
 tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
                                          std::string_view text);
 
-/// Error: standard output is closed or full.
+/// Error: standard output is closed or full. That nobody reads on is none.
 tl::expected<void, Failure> write_stdout(std::string_view text);
 
 /// A line on stderr. Nobody is told when that fails.
 void write_stderr(std::string_view line);
+
+/// A line on stderr that GitHub's runner obeys ("::error ..."). Lines of any other text do not look like one
+/// there: names that they show are somebody else's.
+void write_command(std::string_view line);
 
 /// True when stderr is a terminal; the same for standard output.
 bool stderr_is_terminal();

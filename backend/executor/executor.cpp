@@ -13,6 +13,7 @@
 #include <exception>
 #include <latch>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -78,6 +79,8 @@ class Run {
     try {
       RankWorker(execution_, rank, times_, progress_[index(rank)]).run(stop_.get_token());
     } catch (const Stopped&) {  // NOLINT(bugprone-empty-catch): the failure that stopped it is on record
+    } catch (const std::bad_alloc&) {
+      fail(watchdog_.failure_of(rank, "it has too little memory"));
     } catch (const std::exception& error) {
       fail(watchdog_.failure_of(rank, error.what()));
     } catch (...) {

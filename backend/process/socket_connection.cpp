@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -72,7 +73,12 @@ void SocketConnection::open() {
 }
 
 void SocketConnection::read_opening() {
-  asio::async_read(socket_, asio::buffer(&others_, sizeof(Opening)),
+  // Who does not begin with the magic number is not listened to until there would be enough bytes.
+  const auto left = [this](const Error& error, std::size_t got) -> std::size_t {
+    const bool may_be_ours = std::memcmp(&others_, &own_, std::min(got, sizeof(own_.magic))) == 0;
+    return error || !may_be_ours ? 0 : sizeof(Opening) - got;
+  };
+  asio::async_read(socket_, asio::buffer(&others_, sizeof(Opening)), left,
                    unless_closed([this](const Error& error) {
                      if (error || others_.magic != Opening::kMagic) {
                        owner_.lost(id_, error ? Closing::by_peer : Closing::no_proof);

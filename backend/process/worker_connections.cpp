@@ -90,9 +90,14 @@ tl::expected<Endpoint, ExecutionError> WorkerConnections::reach(const ProcessPla
   return *std::move(data);
 }
 
+bool WorkerConnections::has_met(std::int32_t peer) const {
+  const std::scoped_lock lock(mutex_);
+  return links_.contains(peer);
+}
+
 void WorkerConnections::meet_peers(const Welcome& welcome) {
   for (const std::int32_t peer : peers_) {
-    if (peer > rank_ || links_.contains(peer)) continue;
+    if (peer > rank_ || has_met(peer)) continue;  // higher ones may be greeting meanwhile
     const auto link = loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience);
     if (!link) throw std::runtime_error(fmt::format("no connection to rank {}: {}", peer, link.error()));
     loop_.send(*link, encoded(Greeting{rank_}));

@@ -80,6 +80,7 @@ class WorkerConnections {
 
  private:
   void attach(RankTransport* transport);
+  bool has_met(std::int32_t peer) const;
   template <typename Word>
   Word awaited(std::optional<Word>& word);
   ExecutionError error_at_start(const std::string& what) const;

@@ -21,6 +21,7 @@
 
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "report/print/escaping.hpp"
 #include "sim/baseline/baseline.hpp"
 
 namespace penstock {
@@ -161,7 +162,7 @@ std::string verdicts_markdown(const std::vector<BaselineVerdict>& verdicts) {
   if (rows.empty()) return text;
   text += fmt::format("\n| | scenario | figure | expected | is |\n|---|---|---|---|---|\n{}", rows);
   for (const BaselineVerdict& verdict : verdicts) text += folded_reasons(verdict);
-  return text;
+  return shown_text(text);
 }
 
 std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
@@ -182,7 +183,7 @@ tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verd
                                         const std::string& baseline) {
   if (variable("GITHUB_ACTIONS") == "true") {
     for (const BaselineVerdict& verdict : verdicts) {
-      if (verdict.failed()) write_stderr(annotation_of(verdict, baseline));
+      if (verdict.failed()) write_command(annotation_of(verdict, baseline));
     }
   }
   const std::string summary = variable("GITHUB_STEP_SUMMARY");

@@ -48,14 +48,14 @@ tl::expected<GemmPrecision, std::string> precision_of(const std::string& word) {
 
 /// Nothing without a device.
 tl::expected<std::optional<Workload>, std::string> workload_of(const ModelQuestion& flags) {
+  const auto precision = precision_of(flags.precision);
+  if (!precision) return tl::unexpected(precision.error());
   if (flags.device.empty()) return std::nullopt;
   const DeviceType* device = find_device_type(flags.device);
   if (device == nullptr) {
     return tl::unexpected(
         fmt::format("--device: expected one of {}, got \"{}\"", device_type_names(), flags.device));
   }
-  const auto precision = precision_of(flags.precision);
-  if (!precision) return tl::unexpected(precision.error());
   Workload work;
   work.device = *device;
   work.precision = *precision;

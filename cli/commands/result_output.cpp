@@ -22,6 +22,7 @@
 #include "report/result/result_csv.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline_svg.hpp"
+#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 
@@ -78,11 +79,20 @@ bool wants_timeline(const ResultFlags& flags) {
   return flags.timeline || !std::ranges::all_of(flags.output.files, has_figures_alone);
 }
 
+TimelineText timeline_text(const ResultFlags& flags) {
+  const auto has = [&](std::string_view suffix) {
+    return std::ranges::any_of(flags.output.files,
+                               [&](const std::string& file) { return has_suffix(file, suffix); });
+  };
+  if (has(".trace.json")) return TimelineText::trace;
+  return flags.timeline && (flags.output.json || has(".json")) ? TimelineText::json : TimelineText::none;
+}
+
 tl::expected<void, Failure> write_result(const Result& result, const ResultFlags& flags,
                                          const ResultTexts& texts) {
   const ResultJsonOptions json = {.timeline = flags.timeline};
-  return write_answer(flags.output, forms_of(result, json, texts.file),
-                      flags.output.json ? result_to_json(result, json) : texts.printed);
+  const auto printed = [&] { return flags.output.json ? result_to_json(result, json) : texts.printed; };
+  return write_answer(flags.output, forms_of(result, json, texts.file), printed);
 }
 
 }  // namespace penstock

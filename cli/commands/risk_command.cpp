@@ -29,6 +29,8 @@
 #include "sim/engines/engines.hpp"
 #include "sim/risk/goodput.hpp"
 #include "sim/risk/monte_carlo.hpp"
+#include "sim/runs/memory_need.hpp"
+#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 namespace {
@@ -135,6 +137,9 @@ std::int32_t devices_of(const Experiment& experiment, const Scenario& scenario) 
 tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
+  SimulateOptions without_timeline;
+  without_timeline.timeline = TimelineKept::none;
+  if (auto refusal = memory_refusal(*scenario, without_timeline)) return bad_input(*std::move(refusal));
   const auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());
   const std::int32_t ranks = experiment->program.rank_count();

@@ -22,6 +22,7 @@
 #include "report/result/result.hpp"
 #include "report/timeline/timeline_text.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "sim/runs/memory_need.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -71,11 +72,15 @@ Outcome show_actions(const Experiment& experiment, const ShowFlags& flags) {
   return ExitCode::ok;
 }
 
+SimulateOptions simulate_options(const ShowFlags& flags) {
+  return {.engine = engine_of(flags.prediction.engine),
+          .memory = {.samples = wants_memory_samples(flags.result.output.files)},
+          .steady = SteadyState::skip,
+          .text = timeline_text(flags.result)};
+}
+
 Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {
-  const SimulateOptions options = {.engine = engine_of(flags.prediction.engine),
-                                   .memory = {.samples = wants_memory_samples(flags.result.output.files)},
-                                   .steady = SteadyState::skip};
-  const auto result = simulate(experiment, options);
+  const auto result = simulate(experiment, simulate_options(flags));
   if (!result) {
     return tl::unexpected(
         Failure{ExitCode::check_failed,
@@ -91,7 +96,11 @@ Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {
 
 Outcome run_show(const ShowFlags& flags) {
   if (auto known = check_result_files(flags.result); !known) return tl::unexpected(known.error());
-  const auto experiment = experiment_of(flags.prediction.input, flags.prediction.channels);
+  const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
+  if (!scenario) return tl::unexpected(scenario.error());
+  if (auto refusal = memory_refusal(*scenario, simulate_options(flags)); refusal && !flags.actions)
+    return bad_input(*std::move(refusal));
+  const auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());
   return flags.actions ? show_actions(*experiment, flags) : show_timeline(*experiment, flags);
 }

@@ -28,6 +28,7 @@
 #include "scenarios/read/override.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/sensitivity.hpp"
+#include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/told_apart.hpp"
 #include "sim/tuning/tune.hpp"
 #include "sim/tuning/tuning_space.hpp"
@@ -84,11 +85,16 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
                     .report = *std::move(report),
                     .seconds = seconds.count(),
                     .tokens = flags.tokens};
-  answer.told = told_apart(answer.report);
+  if (!interrupt.came())
+    answer.told = done_unless(options.stopped, [report = answer.report] { return told_apart(report); });
   if (flags.sensitivity && !interrupt.came()) {
-    auto rows = sensitivity(answer.request, answer.report.candidates.front());
-    if (!rows) return bad_input(rows.error());
-    answer.sensitivity = *std::move(rows);
+    auto rows =
+        done_unless(options.stopped, [request = answer.request, best = answer.report.candidates.front()] {
+          return sensitivity(request, best);
+        });
+    if (rows && !*rows) return bad_input(rows->error());
+    if (rows) answer.sensitivity = **std::move(rows);
+    if (!rows) answer.report.notes.emplace_back("interrupted: before other machines were looked at");
   }
   return answer;
 }
@@ -101,7 +107,11 @@ Outcome run_tune(const TuneFlags& flags) {
   if (flags.list) return list_space(flags, *request);
   InterruptNoted interrupt;
   auto answer = answer_of(flags, *std::move(request), interrupt);
-  if (!answer) return tl::unexpected(answer.error());
+  if (!answer) {
+    if (interrupt.came()) write_stderr(fmt::format("penstock: {}", answer.error().message));
+    interrupt.end_if_it_came();
+    return tl::unexpected(answer.error());
+  }
   // A launcher that cannot do it costs nobody the answer.
   auto launch = launch_text(flags, *answer);
   if (launch) answer->launch = *launch;

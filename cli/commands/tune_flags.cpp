@@ -105,8 +105,9 @@ tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
 
 tl::expected<Scenario, Failure> base_of(const TuneFlags& flags) {
   if (const std::string& limit = flags.choices.memory_limit; !limit.empty()) {
-    if (const auto bytes = parse_bytes(limit); !bytes)
-      return bad_input(fmt::format("--memory-limit: {}", bytes.error()));
+    const auto bytes = parse_bytes(limit);
+    if (!bytes) return bad_input(fmt::format("--memory-limit: {}", bytes.error()));
+    if (*bytes == 0) return bad_input("--memory-limit: expected more than 0 bytes of a device, got 0");
   }
   auto scenario = load_input(base_input(flags));
   if (!scenario) return scenario;

@@ -31,6 +31,7 @@
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"
+#include "sim/measured/ratio_spread.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/tune.hpp"
@@ -250,12 +251,13 @@ std::string best_text(const TuneAnswer& answer) {
 }
 
 std::string told_text(const TuneAnswer& answer) {
-  const auto as_good = std::ranges::count(answer.told.groups, std::size_t{0});
+  if (!answer.told) return {};
+  const auto as_good = std::ranges::count(answer.told->groups, std::size_t{0});
+  const RatioSpread& spread = answer.told->spread;
   return fmt::format(
       "{} of the {} listed cannot be told from the best: errors of predictions differ by {:.1f} % among {} "
-      "measured steps in {} groups of one model on one site's devices, and they are within twice that",
-      as_good - 1, answer.report.candidates.size() - 1, 100 * answer.told.spread.deviation,
-      answer.told.spread.rows, answer.told.spread.groups);
+      "measured steps in {} groups of one model on one site's devices, and they are within twice that\n",
+      as_good - 1, answer.report.candidates.size() - 1, 100 * spread.deviation, spread.rows, spread.groups);
 }
 
 // --- JSON -------------------------------------------------------------------------------------------------
@@ -333,7 +335,7 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width) {
   std::vector<std::size_t> front = report.front;
   if (front.size() > kShownRows) front.resize(kShownRows);
   std::string text = fmt::format(
-      "{}\n{}\n\n{}\n{}\n\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
+      "{}\n{}\n\n{}\n{}\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
       question_text(answer), effort_text(answer), best_text(answer), told_text(answer),
       table_to_text(configurations_table(answer, shown_numbers(report)), width),
       table_to_text(configurations_table(answer, front), width), table_to_text(choices_table(answer), width));
@@ -357,11 +359,13 @@ std::string tune_json(const TuneAnswer& answer) {
   document["candidates"] = Json::array();
   for (std::size_t i = 0; i < report.candidates.size(); ++i) {
     document["candidates"].push_back(candidate_json(answer, report.candidates[i]));
-    document["candidates"].back()["group"] = answer.told.groups[i];
+    if (answer.told) document["candidates"].back()["group"] = answer.told->groups[i];
   }
-  document["ratio_error"] = {{"deviation", answer.told.spread.deviation},
-                             {"rows", answer.told.spread.rows},
-                             {"groups", answer.told.spread.groups}};
+  if (answer.told) {
+    const RatioSpread& spread = answer.told->spread;
+    document["ratio_error"] = {
+        {"deviation", spread.deviation}, {"rows", spread.rows}, {"groups", spread.groups}};
+  }
   document["front"] = report.front;
   document["choices"] = Json::array();
   for (const ChoiceCost& choice : report.choices) {

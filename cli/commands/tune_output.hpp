@@ -17,9 +17,9 @@ namespace penstock {
 struct TuneAnswer {
   TuneRequest request;
   TuneReport report;
-  double seconds = 0;              ///< that the search took
-  std::optional<double> tokens{};  ///< to be trained in all
-  ToldApart told{};
+  double seconds = 0;               ///< that the search took
+  std::optional<double> tokens{};   ///< to be trained in all
+  std::optional<ToldApart> told{};  ///< nothing where the search was interrupted
   std::vector<SensitivityRow> sensitivity{};
   std::string launch{};  ///< a launcher's name and arguments, for the best one
 };

@@ -4,11 +4,14 @@
 #include "scenarios/read/parts.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -90,6 +93,14 @@ Node of_part(Node document, std::string_view part) {
   return named == nullptr ? std::move(document) : Node(std::move(*named));
 }
 
+/// The first words of a line, as a message shows them.
+std::string shown_line(std::string_view text, std::int32_t line) {
+  constexpr std::size_t kMost = 40;
+  for (; line > 1; --line) text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
+  const std::string_view shown = text.substr(0, std::min(text.find_first_of("\r\n"), kMost));
+  return fmt::format("\"{}{}\"", shown, shown.size() < text.size() ? "..." : "");
+}
+
 /// Replaces a file's name by the file's document until no name is left.
 tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
   std::vector<std::filesystem::path> visited;
@@ -117,9 +128,16 @@ tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
         *text, std::make_shared<const Source>(
                    Source{.name = file.name, .directory = file.path.parent_path(), .override_key = ""}));
     if (!document) return tl::unexpected(document.error());
+    std::error_code unknown;
+    const bool is_bare = document->kind == Node::Kind::scalar;
     scalar = of_part(*std::move(document), part);
     if (auto written_out = scalar.kind == Node::Kind::scalar ? of_word(scalar, part) : std::nullopt)
       return *std::move(written_out);
+    // A file of any other kind, which names no further one: what it holds is not for every log.
+    if (is_bare && !std::filesystem::exists(named_file(scalar).path, unknown)) {
+      return tl::unexpected(message_at(
+          scalar, part, fmt::format("expected a mapping, got {}", shown_line(*text, scalar.line))));
+    }
   }
   return scalar;
 }

@@ -1,10 +1,16 @@
-// Bytes of a compute action, from below: what runs of some million actions have taken of resident memory,
-// rounded down.
+// Bytes of a compute action and of a transfer, from below: what runs of some million actions have taken of
+// resident memory, rounded down.
 //
-//   program, channels, walk   280      event engine's states   600      spans of a timeline   400
+//                              compute action   transfer
+//   program, channels, walk               160        120
+//   event engine's states                 120        590
+//   spans of a timeline                   160
+//   the timeline as JSON                  400        700     of which a text that grows is there twice
+//   the same as a trace                   880        480
 //
-// A run that is begun although it does not fit ends in the middle, after minutes; one that is refused says
-// how far off it is.
+// Of K ranks' compute actions K-1 in K have a neighbour to tell, weights' gradients (one in three) nobody. A
+// run that is begun although it does not fit ends in the middle, after minutes; one that is refused says how
+// far off it is.
 
 #include "sim/runs/memory_need.hpp"
 
@@ -14,6 +20,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -28,9 +35,16 @@
 namespace penstock {
 namespace {
 
-constexpr double kStoredBytes = 280;
-constexpr double kEventBytes = 600;
-constexpr double kTimelineBytes = 400;
+struct ActionBytes {
+  double compute = 0;
+  double transfer = 0;
+};
+constexpr ActionBytes kListedBytes = {.compute = 50, .transfer = 50};
+constexpr ActionBytes kStoredBytes = {.compute = 160, .transfer = 120};
+constexpr ActionBytes kEventBytes = {.compute = 120, .transfer = 590};
+constexpr ActionBytes kTimelineBytes = {.compute = 160, .transfer = 0};
+constexpr ActionBytes kJsonBytes = {.compute = 400, .transfer = 700};
+constexpr ActionBytes kTraceBytes = {.compute = 880, .transfer = 480};
 constexpr double kAnyMachinesBytes = 1 << 26;
 
 /// Of this process, from the first number of /proc/self/statm.
@@ -48,11 +62,32 @@ std::optional<Bytes> addresses_left() {
   return std::max<Bytes>(0, static_cast<Bytes>(bound.rlim_cur) - *used);
 }
 
-double stored_bytes(double compute_actions, const SimulateOptions& options) {
-  double bytes = kStoredBytes;
-  if (options.engine == Engine::event) bytes += kEventBytes;
-  if (options.timeline == TimelineKept::all) bytes += kTimelineBytes;
-  return bytes * compute_actions;
+double operator*(const ActionCounts& counts, ActionBytes each) {
+  return counts.compute * each.compute + counts.transfers * each.transfer;
+}
+
+double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) {
+  double bytes = counts * kStoredBytes;
+  if (options.engine == Engine::event) bytes += counts * kEventBytes;
+  if (options.timeline == TimelineKept::none) return bytes;
+  bytes += counts * kTimelineBytes;
+  switch (options.text) {
+    case TimelineText::none:
+      return bytes;
+    case TimelineText::json:
+      return bytes + counts * kJsonBytes;
+    case TimelineText::trace:
+      return bytes + counts * kTraceBytes;
+  }
+  return bytes;
+}
+
+std::string refusal_text(const ActionCounts& counts, double needed, Bytes within_reach,
+                         std::string_view what_else) {
+  return fmt::format(
+      "{:.3g} compute actions take at least {} of memory, and {} are within reach: take fewer stages, "
+      "microbatches or iterations{}",
+      counts.compute, format_bytes(static_cast<Bytes>(needed)), format_bytes(within_reach), what_else);
 }
 
 }  // namespace
@@ -75,22 +110,35 @@ std::optional<Bytes> memory_within_reach() {
   return left ? std::min(share, *left) : share;
 }
 
-std::optional<std::string> memory_refusal(double compute_actions, const SimulateOptions& options,
+ActionCounts action_counts(const Scenario& scenario) {
+  const double compute = compute_actions(scenario);
+  const double ranks = scenario.shape.stages;
+  return {.compute = compute, .transfers = compute * (ranks - 1) / ranks * 2 / 3};
+}
+
+std::optional<std::string> memory_refusal(const ActionCounts& counts, const SimulateOptions& options,
                                           Bytes within_reach) {
-  const double needed = stored_bytes(compute_actions, options);
+  const double needed = stored_bytes(counts, options);
   if (needed <= static_cast<double>(within_reach)) return std::nullopt;
-  return fmt::format(
-      "{:.3g} compute actions take at least {} of memory, and {} are within reach: take fewer stages, "
-      "microbatches or iterations{}",
-      compute_actions, format_bytes(static_cast<Bytes>(needed)), format_bytes(within_reach),
-      options.timeline == TimelineKept::all ? ", or no timeline" : "");
+  return refusal_text(counts, needed, within_reach,
+                      options.timeline == TimelineKept::all ? ", or no timeline" : "");
 }
 
 std::optional<std::string> memory_refusal(const Scenario& scenario, const SimulateOptions& options) {
-  const double actions = compute_actions(scenario);
-  if (stored_bytes(actions, options) < kAnyMachinesBytes || actions > kMostGenerated) return std::nullopt;
+  const ActionCounts counts = action_counts(scenario);
+  if (stored_bytes(counts, options) < kAnyMachinesBytes || counts.compute > kMostGenerated)
+    return std::nullopt;
   const auto within_reach = memory_within_reach();
-  return within_reach ? memory_refusal(actions, options, *within_reach) : std::nullopt;
+  return within_reach ? memory_refusal(counts, options, *within_reach) : std::nullopt;
+}
+
+std::optional<std::string> lists_refusal(const Scenario& scenario) {
+  const ActionCounts counts = action_counts(scenario);
+  const double needed = counts * kListedBytes;
+  if (needed < kAnyMachinesBytes || counts.compute > kMostGenerated) return std::nullopt;
+  const auto within_reach = memory_within_reach();
+  if (!within_reach || needed <= static_cast<double>(*within_reach)) return std::nullopt;
+  return refusal_text(counts, needed, *within_reach, "");
 }
 
 }  // namespace penstock

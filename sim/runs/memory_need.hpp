@@ -16,10 +16,20 @@ std::optional<Bytes> available_memory();
 /// leaves (ulimit -v).
 std::optional<Bytes> memory_within_reach();
 
-/// Why a stored run of so many compute actions does not fit in so many bytes; nothing where it may.
-std::optional<std::string> memory_refusal(double compute_actions, const SimulateOptions& options,
+/// Of a run, from below.
+struct ActionCounts {
+  double compute = 0;
+  double transfers = 0;
+};
+ActionCounts action_counts(const Scenario& scenario);
+
+/// Why a stored run of so many actions, with the text that its timeline becomes, does not fit in so many
+/// bytes; nothing where it may.
+std::optional<std::string> memory_refusal(const ActionCounts& counts, const SimulateOptions& options,
                                           Bytes within_reach);
 /// The same of a scenario on this machine; nothing of shapes that prepare() refuses.
 std::optional<std::string> memory_refusal(const Scenario& scenario, const SimulateOptions& options);
+/// The same of its program's lists alone.
+std::optional<std::string> lists_refusal(const Scenario& scenario);
 
 }  // namespace penstock

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <tl/expected.hpp>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "scenarios/prepare/experiment.hpp"
@@ -32,8 +33,7 @@ struct TunedProgram {
 /// are there in the order that is constructed for equal stages.
 class ProgramLibrary {
  public:
-  /// The request must outlive it.
-  explicit ProgramLibrary(const TuneRequest& request) : request_(request) {}
+  explicit ProgramLibrary(TuneRequest request) : request_(std::move(request)) {}
 
   /// From one thread at a time. Error: a shape that the schedule refuses for more than its numbers.
   tl::expected<const ScheduleOutline*, std::string> outline(const Configuration& configuration);
@@ -57,7 +57,7 @@ class ProgramLibrary {
   std::shared_ptr<const TunedProgram> found(const Key& key);
   void keep(const Key& key, const std::shared_ptr<const TunedProgram>& program);
 
-  const TuneRequest& request_;
+  TuneRequest request_;
   std::map<Key, ScheduleOutline> outlines_;
   std::mutex mutex_;
   std::list<Kept> kept_;  // the one that was asked for last in front

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,7 +24,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 #include <tl/expected.hpp>
 
 #include "report/result/result.hpp"
@@ -31,6 +31,7 @@
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
@@ -40,6 +41,7 @@
 #include "sim/tuning/known_worth.hpp"
 #include "sim/tuning/lower_bounds.hpp"
 #include "sim/tuning/program_library.hpp"
+#include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/timed_configurations.hpp"
 #include "sim/tuning/tuning_space.hpp"
 
@@ -63,7 +65,10 @@ struct Candidate {
 class TuneSearch {
  public:
   TuneSearch(const TuneRequest& request, const TuneOptions& options)
-      : request_(request), options_(options), prices_(request), programs_(request) {
+      : request_(request),
+        options_(options),
+        prices_(request),
+        programs_(std::make_shared<ProgramLibrary>(request)) {
     const Workload& work = model_of(request).work;
     if (work.device.memory_bytes > 0) capacity_ = work.device.memory_bytes;
   }
@@ -93,7 +98,7 @@ class TuneSearch {
     candidates_.reserve(space.size());
     for (const Configuration& configuration : space) {
       if (is_stopped()) return {};
-      const auto outline = programs_.outline(configuration);
+      const auto outline = programs_->outline(configuration);
       if (!outline) return tl::unexpected(outline.error());
       const PricedConfiguration priced = prices_.of(configuration, (*outline)->rank_of_stage);
       const LowerBounds bounds = lower_bounds(priced, **outline, configuration.microbatches);
@@ -107,7 +112,7 @@ class TuneSearch {
   }
 
   PricedConfiguration priced(const Configuration& configuration) {
-    return prices_.of(configuration, (*programs_.outline(configuration))->rank_of_stage);
+    return prices_.of(configuration, (*programs_->outline(configuration))->rank_of_stage);
   }
 
   // Rounds.
@@ -135,52 +140,24 @@ class TuneSearch {
     return {};
   }
 
-  /// The round's configurations by program, in the order in which programs first appear.
-  std::vector<std::vector<std::size_t>> by_program(const std::vector<std::size_t>& numbers) const {
-    std::map<ProgramLibrary::Key, std::size_t> place;
-    std::vector<std::vector<std::size_t>> groups;
+  /// Puts a figure of each into its candidate; none of them where the search is stopped before they are
+  /// there.
+  tl::expected<void, std::string> find(std::optional<std::int64_t> Candidate::* figure,
+                                       const std::vector<std::size_t>& numbers, FiguresOfProgram figures_of) {
+    std::vector<AskedConfiguration> asked;
     for (const std::size_t number : numbers) {
-      const auto [known, fresh] =
-          place.try_emplace(ProgramLibrary::key_of(candidates_[number].configuration), groups.size());
-      if (fresh) groups.emplace_back();
-      groups[known->second].push_back(number);
+      const Configuration& configuration = candidates_[number].configuration;
+      asked.push_back({.configuration = configuration, .priced = priced(configuration)});
     }
-    return groups;
-  }
-
-  /// Calls `use(program, numbers, prices)` for the configurations of each program, on all cores; for no
-  /// further one once the search is stopped.
-  template <typename Use>
-  tl::expected<void, std::string> for_each_program(const std::vector<std::size_t>& numbers, const Use& use) {
-    const auto groups = by_program(numbers);
-    std::vector<std::vector<PricedConfiguration>> prices(groups.size());
-    for (std::size_t g = 0; g < groups.size(); ++g) {
-      for (const std::size_t number : groups[g])
-        prices[g].push_back(priced(candidates_[number].configuration));
-    }
-    std::vector<std::string> errors(groups.size());
-    tbb::parallel_for(std::size_t{0}, groups.size(), [&](std::size_t g) {
-      if (is_stopped()) return;
-      const auto program = programs_.program(candidates_[groups[g].front()].configuration);
-      if (!program) {
-        errors[g] = program.error();
-        return;
-      }
-      use(**program, groups[g], prices[g]);
-    });
-    for (const std::string& error : errors) {
-      if (!error.empty()) return tl::unexpected(error);
-    }
+    const auto figures = figures_of_all(std::move(asked), programs_, figures_of, options_.stopped);
+    if (!figures) return tl::unexpected(figures.error());
+    for (std::size_t i = 0; i < figures->size(); ++i) candidates_[numbers[i]].*figure = (*figures)[i];
     return {};
   }
 
   tl::expected<void, std::string> time(const std::vector<std::size_t>& round) {
     report_.evaluated += round.size();
-    return for_each_program(round, [&](const TunedProgram& program, const std::vector<std::size_t>& numbers,
-                                       const std::vector<PricedConfiguration>& prices) {
-      const std::vector<Ns> steps = step_times(program, prices);
-      for (std::size_t i = 0; i < numbers.size(); ++i) candidates_[numbers[i]].step_ns = steps[i];
-    });
+    return find(&Candidate::step_ns, round, step_times);
   }
 
   /// The peaks of those that may matter still, now that their times are known: the fastest first and few at a
@@ -212,11 +189,7 @@ class TuneSearch {
   }
 
   tl::expected<void, std::string> measure_all(const std::vector<std::size_t>& numbers) {
-    return for_each_program(numbers, [&](const TunedProgram& program, const std::vector<std::size_t>& group,
-                                         const std::vector<PricedConfiguration>& prices) {
-      for (std::size_t i = 0; i < group.size(); ++i)
-        candidates_[group[i]].peak_bytes = penstock::peak_bytes(program, prices[i]);
-    });
+    return find(&Candidate::peak_bytes, numbers, peaks_of);
   }
 
   static std::int64_t time_of(const Candidate& candidate) {
@@ -244,8 +217,7 @@ class TuneSearch {
       place[number] = report_.candidates.size();
       report_.candidates.push_back(tuned(number));
     }
-    if (auto experiment = prepare(scenario_of(request_, report_.candidates.front().configuration)))
-      report_.notes = std::move(experiment->notes);
+    report_.notes = notes_of(report_.candidates.front().configuration);
     if (is_stopped()) {
       report_.notes.push_back(
           fmt::format("interrupted: {} of {} configurations are settled", settled_, candidates_.size()));
@@ -253,6 +225,15 @@ class TuneSearch {
     for (const std::size_t number : front_of(listed)) report_.front.push_back(place.at(number));
     add_choices(known, place);
     return std::move(report_);
+  }
+
+  /// What the prediction assumes. Which order a search would find is none of it, once nobody waits for that.
+  std::vector<std::string> notes_of(const Configuration& configuration) const {
+    Scenario scenario = scenario_of(request_, configuration);
+    if (is_stopped()) scenario.shape.effort.passes = 0;
+    auto experiment = done_unless(options_.stopped, [scenario] { return prepare(scenario); });
+    if (!experiment || !*experiment) return {};
+    return std::move((*experiment)->notes);
   }
 
   /// Peaks of what is fastest with a value, which may have been timed alone.
@@ -332,10 +313,14 @@ class TuneSearch {
     Candidate& candidate = candidates_[number];
     SimulateOptions options;
     options.steady = SteadyState::skip;
-    const auto result = simulate_scenario(scenario_of(request_, candidate.configuration), options);
-    if (!result) return tl::unexpected(result.error().message);
-    candidate.step_ns = result->makespan_ns;
-    candidate.peak_bytes = highest_peak_bytes(*result);
+    const auto result =
+        done_unless(options_.stopped, [scenario = scenario_of(request_, candidate.configuration), options] {
+          return simulate_scenario(scenario, options);
+        });
+    if (!result) return {};
+    if (!*result) return tl::unexpected(result->error().message);
+    candidate.step_ns = (*result)->makespan_ns;
+    candidate.peak_bytes = highest_peak_bytes(**result);
     refined_[number] = true;
     return {};
   }
@@ -381,7 +366,7 @@ class TuneSearch {
   const TuneRequest& request_;
   const TuneOptions& options_;
   ConfigurationPrices prices_;
-  ProgramLibrary programs_;
+  std::shared_ptr<ProgramLibrary> programs_;  // which work that was given up may still use
   ValueNumbers values_;
   Bytes capacity_ = std::numeric_limits<Bytes>::max();
   std::vector<Candidate> candidates_;

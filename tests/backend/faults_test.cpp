@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -135,6 +136,14 @@ TEST(Faults, AWorkerThatThrowsEndsAllOthers) {
   EXPECT_EQ(error.action, "1F0");
   EXPECT_TRUE(error.message.starts_with("rank 1: 1F0: the weights are gone")) << error.message;
   EXPECT_LT(run.took(), std::chrono::seconds(5));
+}
+
+TEST(Faults, AWorkerWithoutMemorySaysSo) {
+  FaultyRun run(one_f_one_b_of(2));
+  const ExecutionError error = run.with_fault(
+                                      1, [](const std::stop_token&) { throw std::bad_alloc(); }, 0)
+                                   .error(std::chrono::seconds(20));
+  EXPECT_TRUE(error.message.starts_with("rank 1: 1F0: it has too little memory")) << error.message;
 }
 
 TEST(Faults, AStuckWorkerIsFoundByItsDeadlineAndNamedWithItsPeer) {

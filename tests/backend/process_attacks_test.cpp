@@ -17,6 +17,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -151,6 +152,22 @@ TEST(ProcessAttacks, SixteenBytesDoNotReserveGigabytes) {
     const Stranger stranger(port);
     stranger.say(huge);
     EXPECT_TRUE(stranger.is_turned_away(milliseconds(500)));
+  });
+}
+
+TEST(ProcessAttacks, WhoSpeaksAnotherProtocolIsTurnedAwayAtItsFirstWords) {
+  expect_unharmed([](std::uint16_t port) {
+    for (const std::string_view words : {"GET / HTTP/1.1\r\n\r\n", "SSH", "\x16\x03\x01"}) {
+      const Stranger stranger(port);
+      stranger.say({words.begin(), words.end()});
+      EXPECT_TRUE(stranger.is_turned_away(milliseconds(1000))) << words;
+    }
+    std::vector<std::uint8_t> sixteen;
+    append(sixteen, std::uint64_t{0x31'6b'63'6f'74'73'6e'70});
+    append(sixteen, std::uint64_t{1} << 62);  // the length of what follows, as an earlier form had it
+    const Stranger stranger(port);
+    stranger.say(sixteen);
+    EXPECT_TRUE(stranger.is_turned_away(milliseconds(1000)));
   });
 }
 

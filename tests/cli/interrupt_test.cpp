@@ -137,14 +137,44 @@ TEST_F(Interrupted, SweepKeepsThePointsThatAreDoneAndDoesNotWaitForALongOne) {
   EXPECT_EQ(files(), (std::vector<std::string>{"err", "out", "points", "rows.csv"}));
 }
 
+/// Half a minute of tuning and more.
+std::vector<std::string> long_tuning() {
+  return {"tune",
+          "--model",
+          source_path("scenarios/library/models/llama-3.1-405b.json"),
+          "--device",
+          "h100-sxm",
+          "--nodes",
+          "256",
+          "--sequence",
+          "8192",
+          "--global-batch-size",
+          "2048"};
+}
+
 TEST_F(Interrupted, TuneReportsTheBestOfWhatIsSettled) {
-  start({"tune", "--model", source_path("scenarios/library/models/llama-3.1-405b.json"), "--device",
-         "h100-sxm", "--nodes", "256", "--sequence", "8192", "--global-batch-size", "2048", "--exhaustive",
-         "-o", "best.json"});
+  start(with(long_tuning(), {"--exhaustive", "-o", "best.json"}));
   std::this_thread::sleep_for(std::chrono::seconds(4));
   EXPECT_EQ(signal_after_interrupt(), SIGINT);
   EXPECT_THAT(text("best.json"), testing::HasSubstr("interrupted: "));
   EXPECT_THAT(text("out"), testing::HasSubstr("best: "));
+}
+
+TEST_F(Interrupted, TuneThatHasSettledNothingEndsByTheSignal) {
+  start(with(long_tuning(), {"--exhaustive", "-o", "best.json"}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(signal_after_interrupt(), SIGINT);
+  EXPECT_THAT(text("err"), testing::HasSubstr("interrupted before anything was settled"));
+  EXPECT_EQ(files(), (std::vector<std::string>{"err", "out"}));
+}
+
+TEST_F(Interrupted, TuneDoesNotGoThroughAllOtherMachines) {
+  start({"tune", "--model", source_path("scenarios/library/models/llama-3.1-70b.json"), "--device",
+         "h100-sxm", "--nodes", "64", "--sequence", "8192", "--global-batch-size", "2048", "--schedule",
+         "1f1b,interleaved", "--sensitivity", "-o", "best.json"});
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  EXPECT_EQ(signal_after_interrupt(), SIGINT);
+  EXPECT_THAT(text("best.json"), testing::HasSubstr("interrupted: "));
 }
 
 }  // namespace

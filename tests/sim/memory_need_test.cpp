@@ -3,10 +3,13 @@
 #include "sim/runs/memory_need.hpp"
 
 #include <optional>
+#include <string_view>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "scenarios/read/load.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/runs/simulate.hpp"
@@ -24,20 +27,45 @@ SimulateOptions options_of(TimelineKept timeline, Engine engine = Engine::automa
   return options;
 }
 
+/// 1F1B of many ranks, in which nearly every action has a transfer.
+ActionCounts actions(double compute) { return {.compute = compute, .transfers = compute}; }
+
 TEST(MemoryNeed, ARunThatFitsIsNotRefused) {
-  EXPECT_EQ(memory_refusal(1'000'000, options_of(TimelineKept::none), Bytes{1} << 30), std::nullopt);
-  EXPECT_EQ(memory_refusal(0, {}, 0), std::nullopt);
+  EXPECT_EQ(memory_refusal(actions(1'000'000), options_of(TimelineKept::none), Bytes{1} << 30), std::nullopt);
+  EXPECT_EQ(memory_refusal(ActionCounts{}, {}, 0), std::nullopt);
 }
 
 TEST(MemoryNeed, ARefusalNamesWhatIsNeededAndWhatThereIs) {
   EXPECT_THAT(
-      memory_refusal(1 << 22, options_of(TimelineKept::none), Bytes{1} << 30),
+      memory_refusal(actions(1 << 22), options_of(TimelineKept::none), Bytes{1} << 30),
       Optional(Eq("4.19e+06 compute actions take at least 1.09 GiB of memory, and 1.00 GiB are within "
                   "reach: take fewer stages, microbatches or iterations")));
   EXPECT_THAT(
-      memory_refusal(1 << 22, options_of(TimelineKept::all, Engine::event), Bytes{1} << 30),
-      Optional(Eq("4.19e+06 compute actions take at least 5.00 GiB of memory, and 1.00 GiB are within "
+      memory_refusal(actions(1 << 22), options_of(TimelineKept::all, Engine::event), Bytes{1} << 30),
+      Optional(Eq("4.19e+06 compute actions take at least 4.49 GiB of memory, and 1.00 GiB are within "
                   "reach: take fewer stages, microbatches or iterations, or no timeline")));
+}
+
+TEST(MemoryNeed, ATextOfTheTimelineTakesItsShare) {
+  SimulateOptions options = options_of(TimelineKept::all);
+  const Bytes enough_for_the_run = Bytes{2} << 30;
+  EXPECT_EQ(memory_refusal(actions(1 << 22), options, enough_for_the_run), std::nullopt);
+  for (const TimelineText text : {TimelineText::json, TimelineText::trace}) {
+    options.text = text;
+    EXPECT_NE(memory_refusal(actions(1 << 22), options, enough_for_the_run), std::nullopt);
+  }
+}
+
+TEST(MemoryNeed, OneRankTellsNobody) {
+  const auto counts = [](std::string_view stages) {
+    const auto scenario = parse_scenario(
+        fmt::format("schedule: {{name: 1f1b, stages: {}, microbatches: 64}}", stages), "test.yaml", ".");
+    return action_counts(*scenario);
+  };
+  EXPECT_EQ(counts("1").compute, 128);
+  EXPECT_EQ(counts("1").transfers, 0);
+  EXPECT_EQ(counts("4").compute, 512);
+  EXPECT_EQ(counts("4").transfers, 256);
 }
 
 TEST(MemoryNeed, TheMachineHasLessWithinReachThanItHas) {

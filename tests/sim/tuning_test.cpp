@@ -2,11 +2,17 @@
 // every tuple, every configuration timed, every figure asked of simulate().
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -26,6 +32,7 @@
 #include "sim/tuning/configuration_prices.hpp"
 #include "sim/tuning/lower_bounds.hpp"
 #include "sim/tuning/program_library.hpp"
+#include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/timed_configurations.hpp"
 #include "sim/tuning/tune.hpp"
 #include "sim/tuning/tuning_space.hpp"
@@ -358,6 +365,54 @@ TEST(Tuning, AChoiceCostsWhatTheSmallerSpaceLacks) {
       EXPECT_EQ(report->candidates[*choice.best].step_ns, smaller->candidates.front().step_ns);
     }
   }
+}
+
+// --- stopped searches
+// ---------------------------------------------------------------------------------------
+
+TEST(StoppableWork, ThatDoesNotEndIsLeftAlone) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto ended = std::make_shared<std::atomic<bool>>(false);
+  const auto nothing = done_unless([] { return true; },
+                                   [ended] {
+                                     while (!*ended)
+                                       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                     return 1;
+                                   });
+  EXPECT_EQ(nothing, std::nullopt);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  *ended = true;
+}
+
+TEST(StoppableWork, ThatEndsIsThere) {
+  EXPECT_EQ(done_unless([] { return false; }, [] { return 2; }), 2);
+  EXPECT_EQ(done_unless({}, [] { return 3; }), 3);
+  EXPECT_THROW(done_unless([] { return false; }, []() -> int { throw std::runtime_error("no"); }),
+               std::runtime_error);
+}
+
+TEST(Tuning, ASearchThatIsStoppedAtAnyMomentReportsWhatSimulateSays) {
+  TuneRequest request = request_of(kLlama, 8);
+  request.schedules = {"1f1b", "zb-v"};
+  int reported = 0;
+  for (int most = 1; most < 100'000; most = 2 * most) {
+    const auto asked = std::make_shared<std::atomic<int>>(0);  // also by work that was left alone
+    TuneOptions options{.top = 3, .prune = false};
+    options.stopped = [asked, most] { return ++*asked > most; };
+    const auto report = tune(request, options);
+    if (!report) {
+      EXPECT_EQ(report.error(), "interrupted before anything was settled");
+      continue;
+    }
+    ++reported;
+    const TunedConfiguration& best = report->candidates.front();
+    if (!best.constructed) {
+      EXPECT_EQ(best.step_ns, simulated(request, best.configuration).makespan_ns);
+    }
+    const bool is_partial = !report->notes.empty() && report->notes.back().starts_with("interrupted: ");
+    EXPECT_EQ(is_partial, *asked > most);
+  }
+  EXPECT_GT(reported, 2);
 }
 
 TEST(Tuning, EagerMessagesAreRefused) {
