@@ -1,23 +1,26 @@
 // Configurations of one program differ in two small tables, of costs and of links, and go over its tape side
 // by side. A peak needs the times of all actions, since messages are held as long as they wait.
+// Configurations that cost the same (where attention keeps nothing, selective recomputation is none) are
+// looked at once.
 
 #include "sim/tuning/timed_configurations.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "report/result/result.hpp"
-#include "report/timeline/walk_timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "schedules/check/program_times.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/lanes.hpp"
 #include "sim/engines/tape.hpp"
-#include "sim/memory/memory.hpp"
+#include "sim/memory/tape_peak.hpp"
+#include "sim/runs/simulate.hpp"
 #include "sim/tuning/configuration_prices.hpp"
 #include "sim/tuning/program_library.hpp"
 #include "topology/presets.hpp"
@@ -25,16 +28,16 @@
 namespace penstock {
 namespace {
 
-/// The program's experiment without its lists, which neither prices nor memory look at.
-Experiment without_lists(const TunedProgram& program) {
-  const Experiment& whole = program.experiment;
+/// The program's experiment without its lists, which prices do not look at.
+Experiment without_lists(const TunedProgram& tuned) {
+  const Program& whole = tuned.program;
   Experiment experiment;
-  experiment.program.placement = whole.program.placement;
-  experiment.program.edges = whole.program.edges;
-  experiment.program.microbatches = whole.program.microbatches;
-  experiment.program.update = whole.program.update;
-  experiment.program.ranks.resize(whole.program.ranks.size());
-  experiment.channels = whole.channels;
+  experiment.program.placement = whole.placement;
+  experiment.program.edges = whole.edges;
+  experiment.program.microbatches = whole.microbatches;
+  experiment.program.update = whole.update;
+  experiment.program.ranks.resize(whole.ranks.size());
+  experiment.channels = tuned.channels;
   return experiment;
 }
 
@@ -43,34 +46,71 @@ void set(Experiment& experiment, const PricedConfiguration& priced) {
   experiment.cluster = uniform_cluster(priced.links).value();
 }
 
-}  // namespace
-
-std::vector<Ns> step_times(const TunedProgram& program, std::span<const PricedConfiguration> priced) {
-  std::vector<Ns> steps;
-  Experiment experiment = without_lists(program);
-  for (std::size_t first = 0; first < priced.size(); first += kLanes) {
-    std::vector<TapeCosts> tables;
-    for (const PricedConfiguration& one : priced.subspan(first, std::min(kLanes, priced.size() - first))) {
-      set(experiment, one);
-      tables.push_back(tape_costs(program.tape, experiment));
-    }
-    const LaneTimes times = makespans_ns(program.tape, tables);
-    steps.insert(steps.end(), times.begin(), times.begin() + static_cast<std::ptrdiff_t>(tables.size()));
-  }
-  return steps;
+/// Of each configuration the first that costs the same.
+std::vector<std::size_t> first_alike(std::span<const PricedConfiguration> priced) {
+  std::vector<std::size_t> firsts;
+  for (const PricedConfiguration& one : priced)
+    firsts.push_back(static_cast<std::size_t>(std::ranges::find(priced, one) - priced.begin()));
+  return firsts;
 }
 
-Bytes peak_bytes(const TunedProgram& program, const PricedConfiguration& priced) {
-  Experiment experiment = without_lists(program);
+/// What `of` says of those that differ, for all.
+template <typename Value, typename Of>
+std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of& of) {
+  const std::vector<std::size_t> firsts = first_alike(priced);
+  std::vector<std::size_t> different;
+  for (std::size_t i = 0; i < priced.size(); ++i) {
+    if (firsts[i] == i) different.push_back(i);
+  }
+  std::vector<Value> values(priced.size());
+  of(different, values);
+  for (std::size_t i = 0; i < priced.size(); ++i) values[i] = values[firsts[i]];
+  return values;
+}
+
+/// As simulate() has it: of programs whose actions overlap, and under channels that turns know nothing of.
+Bytes simulated_peak(const TunedProgram& tuned, const PricedConfiguration& priced) {
+  Experiment experiment = without_lists(tuned);
+  experiment.program = tuned.is_lowered ? tuned.program : lower(tuned.program).value();
   set(experiment, priced);
-  const ProgramTimes times =
-      times_of(program.tape, tape_costs(program.tape, experiment), program.flat, experiment.channels);
-  const MemoryOfRanks memory(experiment, {.samples = false});
-  RankSpans spans(program.flat, experiment.program.placement, times);
-  Bytes most = 0;
-  for (std::int32_t rank = 0; rank < program.flat.rank_count; ++rank)
-    most = std::max(most, memory.of(rank, spans.of(rank)).peak_bytes);
-  return most;
+  const SimulateOptions options{.memory = {.samples = false},
+                                .steady = SteadyState::skip,
+                                .timeline = TimelineKept::none,
+                                .figures = WantedFigures::of_rows};
+  return highest_peak_bytes(simulate(experiment, options).value());
+}
+
+}  // namespace
+
+std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConfiguration> priced) {
+  Experiment experiment = without_lists(tuned);
+  const Tape& tape = tuned.turns.tape;
+  return for_all<Ns>(priced, [&](const std::vector<std::size_t>& different, std::vector<Ns>& steps) {
+    for (std::size_t first = 0; first < different.size(); first += kLanes) {
+      const std::size_t lanes = std::min(kLanes, different.size() - first);
+      std::vector<TapeCosts> tables;
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        set(experiment, priced[different[first + lane]]);
+        tables.push_back(tape_costs(tape, experiment));
+      }
+      const LaneTimes times = makespans_ns(tape, tables);
+      for (std::size_t lane = 0; lane < lanes; ++lane) steps[different[first + lane]] = times[lane];
+    }
+  });
+}
+
+std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced) {
+  Experiment experiment = without_lists(tuned);
+  return for_all<Bytes>(priced, [&](const std::vector<std::size_t>& different, std::vector<Bytes>& peaks) {
+    for (const std::size_t one : different) {
+      set(experiment, priced[one]);
+      const TapeCosts costs = tape_costs(tuned.turns.tape, experiment);
+      const auto peak = tuned.is_lowered
+                            ? std::nullopt
+                            : highest_tape_peak(tuned.program, priced[one].costs, tuned.turns, costs);
+      peaks[one] = peak ? *peak : simulated_peak(tuned, priced[one]);
+    }
+  });
 }
 
 }  // namespace penstock

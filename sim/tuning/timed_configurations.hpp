@@ -14,9 +14,9 @@
 namespace penstock {
 
 /// The steps of configurations of one program, as simulate() says them; several at once where there are.
-std::vector<Ns> step_times(const TunedProgram& program, std::span<const PricedConfiguration> priced);
+std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
-/// The peak of its fullest rank, as simulate() says it.
-Bytes peak_bytes(const TunedProgram& program, const PricedConfiguration& priced);
+/// The peaks of their fullest ranks, as simulate() says them.
+std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
 }  // namespace penstock
