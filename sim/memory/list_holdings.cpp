@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
@@ -20,19 +19,19 @@
 
 namespace penstock {
 
-bool follows_from_lists(const Experiment& experiment) {
-  const Program& program = experiment.program;
-  const CostTable& costs = experiment.costs;
+bool is_held_by_actions(const Program& program, const CostTable& costs) {
   return program.update == UpdateRule::minibatch && !program.mixed_versions && program.sharding == 0 &&
-         program.iterations == 1 && !costs.microbatches_differ() &&
-         std::ranges::all_of(costs.stages, takes_time);
+         program.iterations == 1 && !costs.microbatches_differ();
 }
 
-std::vector<Bytes> held_at_start(const Experiment& experiment) {
-  const Program& program = experiment.program;
+bool follows_from_lists(const Program& program, const CostTable& costs) {
+  return is_held_by_actions(program, costs) && std::ranges::all_of(costs.stages, takes_time);
+}
+
+std::vector<Bytes> held_at_start(const Program& program, const CostTable& costs) {
   std::vector<Bytes> held(program.ranks.size(), 0);
   for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
-    const StageCost& cost = experiment.costs.stages[stage];
+    const StageCost& cost = costs.stages[stage];
     for (const std::int32_t rank : program.placement.stages[stage].ranks)
       held[index(rank)] += cost.weights + cost.cloned_weights + cost.optimizer_state;
   }

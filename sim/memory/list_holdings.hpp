@@ -8,11 +8,11 @@
 #include <optional>
 #include <vector>
 
-#include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
@@ -23,12 +23,14 @@ struct ActionHolding {
   Bytes released = 0;   ///< of what was charged, by it or before it
 };
 
-/// True where what ranks hold beside messages follows from the order of their lists: actions take time, and a
-/// version goes with the STEP that replaces it. `experiment` has a compute program.
-bool follows_from_lists(const Experiment& experiment);
+/// True where ListHoldings says all that ranks hold beside messages, a version goes with the STEP that
+/// replaces it, and all microbatches are alike. Requires a compute program and costs of its stages.
+bool is_held_by_actions(const Program& program, const CostTable& costs);
+/// And where that follows from the order of lists, since all actions take time.
+bool follows_from_lists(const Program& program, const CostTable& costs);
 
 /// By rank what is there from the start.
-std::vector<Bytes> held_at_start(const Experiment& experiment);
+std::vector<Bytes> held_at_start(const Program& program, const CostTable& costs);
 
 /// Goes through the lists of ranks, one after the other or in turns, action by action.
 class ListHoldings {

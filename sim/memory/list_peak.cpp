@@ -9,21 +9,21 @@
 #include <optional>
 #include <vector>
 
-#include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "sim/engines/streamable.hpp"
 #include "sim/memory/list_holdings.hpp"
 
 namespace penstock {
 
-std::optional<std::vector<Bytes>> list_peaks(const Experiment& experiment) {
-  if (!follows_from_lists(experiment) || std::ranges::any_of(experiment.costs.edges, has_bytes))
-    return std::nullopt;
-  ListHoldings holdings(experiment.costs);
-  std::vector<Bytes> peaks = held_at_start(experiment);
+std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostTable& costs) {
+  if (!follows_from_lists(program, costs) || std::ranges::any_of(costs.edges, has_bytes)) return std::nullopt;
+  ListHoldings holdings(costs);
+  std::vector<Bytes> peaks = held_at_start(program, costs);
   for (std::size_t rank = 0; rank < peaks.size(); ++rank) {
     Bytes held = peaks[rank];
-    for (const Action& action : experiment.program.ranks[rank]) {
+    for (const Action& action : program.ranks[rank]) {
       const std::optional<ActionHolding> holding = holdings.next(action);
       if (!holding) return std::nullopt;
       held += holding->charged;

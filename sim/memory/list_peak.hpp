@@ -4,13 +4,14 @@
 #include <optional>
 #include <vector>
 
-#include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
 /// The most bytes that each rank holds at once (MemoryOfRanks), by rank, where no message has a buffer and
-/// ListHoldings knows all actions. Otherwise nothing. `experiment` has a compute program.
-std::optional<std::vector<Bytes>> list_peaks(const Experiment& experiment);
+/// ListHoldings knows all actions. Otherwise nothing. Requires a compute program and costs of its stages.
+std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostTable& costs);
 
 }  // namespace penstock

@@ -1,12 +1,18 @@
 // All that changes what a rank holds, in order of time:
 //
-//   start of an action    + what it charges                     end    - what it releases, - messages it took
-//   in end of a producer     + send buffer                     arrival    - that buffer start of a transfer
-//   + receive buffer
+//   start of an action    + what it charges    end        - what it releases, - messages it took in
+//   end of a producer     + send buffer        arrival    - that buffer
+//   start of a transfer   + receive buffer
+//
+// Each kind comes in order of time by itself: the first two from the rank's own list, the others from each
+// rank that it exchanges messages with. Merged, they are what the rank holds.
 //
 // At one instant releases of what was charged before come first, then all else in the order of the list
-// (report/timeline/holdings.hpp). Actions take time, so only what a message charges and releases at one
-// instant is such: its send buffer, where it takes none.
+// (report/timeline/holdings.hpp). What is charged and released at one instant: the send buffer of a message
+// that takes no time, what an action that takes none (a stage without a layer) holds while it runs.
+//
+// Where only the highest peak is wanted, most ranks are told apart from the fullest by bounds
+// (message_bounds).
 
 #include "sim/memory/tape_peak.hpp"
 
@@ -14,22 +20,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/action_ways.hpp"
 #include "sim/engines/evaluate.hpp"
+#include "sim/engines/streamable.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/turn_tape.hpp"
 #include "sim/memory/list_holdings.hpp"
+#include "sim/memory/message_bounds.hpp"
 
 namespace penstock {
 namespace {
@@ -46,42 +57,70 @@ struct AmountChange {
   }
 };
 
+/// Changes that mostly come in order.
+using ChangeStream = std::vector<AmountChange>;
+
 /// The changes of one rank, and how far its list has been followed.
 struct RankChanges {
-  std::vector<AmountChange> changes{};
-  std::size_t next = 0;     ///< of its list
-  std::int64_t places = 0;  ///< so far, messages among them
+  std::vector<ChangeStream> streams{1};  ///< the first of its own actions
+  std::size_t next = 0;                  ///< of its list
+  std::int64_t places = 0;               ///< so far, messages among them
+};
+
+/// The streams of a rank's changes that a transfer adds to.
+struct TransferStreams {
+  std::size_t arrivals = 0;  ///< at the sender
+  std::size_t receives = 0;  ///< at the receiver
 };
 
 class TapeChanges {
  public:
-  TapeChanges(const Experiment& experiment, const TurnTape& turns, const TapeCosts& costs)
-      : program_(experiment.program),
+  TapeChanges(const Program& program, const CostTable& costs, const TurnTape& turns,
+              const std::vector<InstructionTimes>& times, const std::vector<bool>& wanted)
+      : program_(program),
         tape_(turns.tape),
-        times_(instruction_times(turns.tape, costs)),
-        holdings_(experiment.costs),
-        ways_(experiment.program),
-        ranks_(experiment.program.ranks.size()) {
-    for (const TransferClass& transfer : tape_.transfers)
-      bytes_of_transfer_.push_back(transfer_bytes(experiment.costs, ways_.edges(), transfer.send));
-    for (const EdgeCost& edge : experiment.costs.edges)
+        wanted_(wanted),
+        times_(times),
+        holdings_(costs),
+        ways_(program),
+        ranks_(program.ranks.size()) {
+    for (const EdgeCost& edge : costs.edges)
       bytes_of_way_.insert(bytes_of_way_.end(), {edge.activation, edge.gradient});
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      ranks_[rank].changes.reserve(5 * program_.ranks[rank].size());
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (wanted_[rank]) ranks_[rank].streams.front().reserve(3 * program.ranks[rank].size());
+    }
+    std::map<std::pair<std::int32_t, std::int32_t>, TransferStreams> of_pair;
+    for (const TransferClass& transfer : tape_.transfers) {
+      bytes_of_transfer_.push_back(transfer_bytes(costs, ways_.edges(), transfer.send));
+      const auto [known, fresh] = of_pair.try_emplace({transfer.from_rank, transfer.to_rank});
+      if (fresh) {
+        known->second = {.arrivals = add_stream(transfer.from_rank),
+                         .receives = add_stream(transfer.to_rank)};
+      }
+      streams_of_transfer_.push_back(known->second);
+    }
   }
 
-  /// By rank; nothing where some action is unknown.
+  /// By rank, of those that are wanted; nothing where some action is unknown.
   std::optional<std::vector<RankChanges>> all() && {
     const bool known = std::visit([this](const auto& code) { return follow(code); }, tape_.code);
     return known ? std::optional(std::move(ranks_)) : std::nullopt;
   }
 
  private:
+  std::size_t add_stream(std::int32_t rank) {
+    ChangeStream& stream = ranks_[index(rank)].streams.emplace_back();
+    if (wanted_[index(rank)]) stream.reserve(program_.ranks[index(rank)].size() / 2);
+    return ranks_[index(rank)].streams.size() - 1;
+  }
+
   template <class Code>
   bool follow(const Code& code) {
     for (std::size_t i = 0; i < code.size(); ++i) {
       const Origin& origin = tape_.origins[i];
-      if (origin.position != -1 && !compute(static_cast<std::int32_t>(code[i].a), times_[i])) return false;
+      if (origin.position != -1 && wanted_[code[i].a] &&
+          !compute(static_cast<std::int32_t>(code[i].a), times_[i]))
+        return false;
       if (origin.message != -1) send(index(tape_.links[code[i].link].transfer), times_[i]);
     }
     return true;
@@ -95,10 +134,24 @@ class TapeChanges {
     const Bytes at_start = holding->charged + holding->transient;
     const Bytes at_end = holding->transient + holding->released + taken_in(rank, action);
     ++here.places;
+    if (at.start_ns == at.end_ns) {
+      add_in_order(here.streams.front(), {.time_ns = at.end_ns, .bytes = holding->transient - at_end});
+      here.streams.front().push_back({.time_ns = at.start_ns, .place = here.places, .bytes = at_start});
+      here.streams.front().push_back(
+          {.time_ns = at.end_ns, .place = here.places, .bytes = -holding->transient});
+      return true;
+    }
     if (at_start != 0)
-      here.changes.push_back({.time_ns = at.start_ns, .place = here.places, .bytes = at_start});
-    if (at_end != 0) here.changes.push_back({.time_ns = at.end_ns, .bytes = -at_end});
+      here.streams.front().push_back({.time_ns = at.start_ns, .place = here.places, .bytes = at_start});
+    if (at_end != 0) here.streams.front().push_back({.time_ns = at.end_ns, .bytes = -at_end});
     return true;
+  }
+
+  /// Before the few changes of the same instant that it comes before.
+  static void add_in_order(ChangeStream& stream, const AmountChange& change) {
+    auto place = stream.end();
+    while (place != stream.begin() && change < *std::prev(place)) --place;
+    stream.insert(place, change);
   }
 
   /// Receive buffers of what comes from other ranks.
@@ -113,50 +166,160 @@ class TapeChanges {
 
   void send(std::size_t transfer, const InstructionTimes& at) {
     const Bytes bytes = bytes_of_transfer_[transfer];
-    RankChanges& from = ranks_[index(tape_.transfers[transfer].from_rank)];
-    RankChanges& to = ranks_[index(tape_.transfers[transfer].to_rank)];
+    const TransferStreams& streams = streams_of_transfer_[transfer];
+    const std::size_t sender = index(tape_.transfers[transfer].from_rank);
+    const std::size_t receiver = index(tape_.transfers[transfer].to_rank);
+    RankChanges& from = ranks_[sender];
+    RankChanges& to = ranks_[receiver];
     ++from.places;
     ++to.places;
     if (bytes == 0) return;
-    const bool takes_time = at.arrival_ns > at.end_ns;
-    from.changes.push_back({.time_ns = at.end_ns, .place = from.places, .bytes = bytes});
-    from.changes.push_back(
-        {.time_ns = at.arrival_ns, .place = takes_time ? 0 : from.places, .bytes = -bytes});
-    to.changes.push_back({.time_ns = at.message_start_ns, .place = to.places, .bytes = bytes});
+    if (wanted_[sender]) {
+      const bool takes_time = at.arrival_ns > at.end_ns;
+      from.streams.front().push_back({.time_ns = at.end_ns, .place = from.places, .bytes = bytes});
+      from.streams[streams.arrivals].push_back(
+          {.time_ns = at.arrival_ns, .place = takes_time ? 0 : from.places, .bytes = -bytes});
+    }
+    if (wanted_[receiver]) {
+      to.streams[streams.receives].push_back(
+          {.time_ns = at.message_start_ns, .place = to.places, .bytes = bytes});
+    }
   }
 
   const Program& program_;
   const Tape& tape_;
-  std::vector<InstructionTimes> times_;
+  const std::vector<bool>& wanted_;  // by rank
+  const std::vector<InstructionTimes>& times_;
   ListHoldings holdings_;
   ActionWays ways_;
   std::vector<Bytes> bytes_of_transfer_;  // by transfer class
+  std::vector<TransferStreams> streams_of_transfer_;
   std::vector<Bytes> bytes_of_way_;
   std::vector<RankChanges> ranks_;
 };
 
+/// Streams that merge: the first change of each that is still to come.
+class MergedStreams {
+ public:
+  explicit MergedStreams(std::span<ChangeStream> streams) {
+    for (ChangeStream& stream : streams) {
+      if (stream.empty()) continue;
+      // Queues keep the order of messages of two ranks mostly, not under all channel models.
+      if (!std::ranges::is_sorted(stream, std::less<>{})) std::ranges::stable_sort(stream, std::less<>{});
+      left_.emplace_back(stream);
+    }
+  }
+
+  /// The earliest that is left; null: none is.
+  const AmountChange* next() {
+    if (left_.empty()) return nullptr;
+    auto first = left_.begin();
+    for (auto other = std::next(first); other != left_.end(); ++other) {
+      if (other->front() < first->front()) first = other;
+    }
+    const AmountChange* change = &first->front();
+    *first = first->subspan(1);
+    if (first->empty()) left_.erase(first);
+    return change;
+  }
+
+ private:
+  std::vector<std::span<const AmountChange>> left_;
+};
+
 /// Of a rank that holds so much at the start.
-Bytes peak_of(std::vector<AmountChange> changes, Bytes held) {
-  std::ranges::stable_sort(changes, std::less<>{});
+Bytes peak_of(std::span<ChangeStream> streams, Bytes held) {
+  MergedStreams merged(streams);
   Bytes peak = held;
-  for (const AmountChange& change : changes) {
-    held += change.bytes;
+  while (const AmountChange* change = merged.next()) {
+    held += change->bytes;
     peak = std::max(peak, held);
   }
   return peak;
 }
 
+/// The peaks of wanted ranks, 0 of others; nothing where some action is unknown.
+std::optional<std::vector<Bytes>> peaks_of(const Program& program, const CostTable& costs,
+                                           const TurnTape& turns, const std::vector<InstructionTimes>& times,
+                                           const std::vector<bool>& wanted) {
+  auto changes = TapeChanges(program, costs, turns, times, wanted).all();
+  if (!changes) return std::nullopt;
+  std::vector<Bytes> peaks = held_at_start(program, costs);
+  for (std::size_t rank = 0; rank < peaks.size(); ++rank)
+    peaks[rank] = wanted[rank] ? peak_of((*changes)[rank].streams, peaks[rank]) : 0;
+  return peaks;
+}
+
+/// Peaks that a rank's is not below and not above.
+struct PeakBounds {
+  Bytes least = 0;
+  Bytes most = 0;
+};
+
+/// By rank, from its list and what its messages take at most; nothing where some action is unknown.
+std::optional<std::vector<PeakBounds>> peak_bounds(const Program& program, const CostTable& costs,
+                                                   std::span<const Bytes> messages) {
+  ListHoldings holdings(costs);
+  const std::vector<Bytes> at_start = held_at_start(program, costs);
+  std::vector<PeakBounds> bounds;
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    Bytes held = at_start[rank];
+    PeakBounds& of_rank = bounds.emplace_back(PeakBounds{.least = held, .most = held});
+    for (const Action& action : program.ranks[rank]) {
+      const std::optional<ActionHolding> holding = holdings.next(action);
+      if (!holding) return std::nullopt;
+      held += holding->charged;
+      const Bytes now = held + holding->transient;
+      of_rank.most = std::max(of_rank.most, now);
+      // Those that take no time release before they charge.
+      if (takes_time(costs.stages[index(action.stage)])) of_rank.least = std::max(of_rank.least, now);
+      held -= holding->released;
+    }
+    of_rank.most += messages[rank];
+  }
+  return bounds;
+}
+
+/// Whether all that is charged and released at one instant is what the head of this file names. Where all
+/// actions take time it is. Otherwise a microbatch has to come back later than it went, a buffer has to be
+/// filled before it is used, and a STEP must not be over when it begins.
+bool tells_instants(const Program& program, const CostTable& costs, const TurnTape& turns,
+                    const TapeCosts& priced) {
+  if (follows_from_lists(program, costs)) return true;
+  if (!is_held_by_actions(program, costs)) return false;
+  const EdgeNumbers edges(program);
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const StageCost& cost = costs.stages[stage];
+    const bool is_last = edges.leaving(static_cast<std::int32_t>(stage)).empty();
+    if (!takes_time(cost) && (is_last || cost.step_ns == 0)) return false;
+  }
+  for (std::size_t link = 0; link < turns.tape.links.size(); ++link) {
+    const bool is_message = turns.tape.links[link].transfer != LinkClass::kNoTransfer;
+    if (is_message && priced.links[link].hold_ns + priced.links[link].latency_ns == 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-std::optional<std::vector<Bytes>> tape_peaks(const Experiment& experiment, const TurnTape& turns,
-                                             const TapeCosts& costs) {
-  if (!follows_from_lists(experiment)) return std::nullopt;
-  auto changes = TapeChanges(experiment, turns, costs).all();
-  if (!changes) return std::nullopt;
-  std::vector<Bytes> peaks = held_at_start(experiment);
-  for (std::size_t rank = 0; rank < peaks.size(); ++rank)
-    peaks[rank] = peak_of(std::move((*changes)[rank].changes), peaks[rank]);
-  return peaks;
+std::optional<std::vector<Bytes>> tape_peaks(const Program& program, const CostTable& costs,
+                                             const TurnTape& turns, const TapeCosts& priced) {
+  if (!tells_instants(program, costs, turns, priced)) return std::nullopt;
+  return peaks_of(program, costs, turns, instruction_times(turns.tape, priced),
+                  std::vector<bool>(program.ranks.size(), true));
+}
+
+std::optional<Bytes> highest_tape_peak(const Program& program, const CostTable& costs, const TurnTape& turns,
+                                       const TapeCosts& priced) {
+  if (!tells_instants(program, costs, turns, priced)) return std::nullopt;
+  const std::vector<InstructionTimes> times = instruction_times(turns.tape, priced);
+  const auto bounds = peak_bounds(program, costs, most_of_messages(program, costs, turns, times));
+  if (!bounds) return std::nullopt;
+  const Bytes least = std::ranges::max(*bounds, {}, &PeakBounds::least).least;
+  std::vector<bool> wanted;
+  for (const PeakBounds& of_rank : *bounds) wanted.push_back(of_rank.most >= least);
+  const auto peaks = peaks_of(program, costs, turns, times, wanted);
+  return peaks ? std::optional(std::ranges::max(*peaks)) : std::nullopt;
 }
 
 }  // namespace penstock

@@ -83,8 +83,8 @@ std::vector<RankMemory> memory_of_spans(const Experiment& experiment, const Turn
 
 std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape& turns,
                                     const TapeCosts& costs, const MemoryOptions& options) {
-  std::optional<std::vector<Bytes>> peaks = list_peaks(experiment);
-  if (!peaks) peaks = tape_peaks(experiment, turns, costs);
+  std::optional<std::vector<Bytes>> peaks = list_peaks(experiment.program, experiment.costs);
+  if (!peaks) peaks = tape_peaks(experiment.program, experiment.costs, turns, costs);
   return peaks ? memory_of_peaks(experiment, *peaks) : memory_of_spans(experiment, turns, costs, options);
 }
 

@@ -68,8 +68,10 @@ PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
   const std::vector<StagePrice> prices =
       price_stages(work_, layers_of(configuration), cut_of(configuration.layer_split, stages), rank_of_stage);
   const RankStep step = longest_step(work_, *model_of(request_).kernels, prices, rank_of_stage);
-  return {.costs = chain_costs(prices, rank_of_stage, step, configuration.microbatches),
-          .links = links_between_stages(work_)};
+  PricedConfiguration priced{.costs = chain_costs(prices, rank_of_stage, step, configuration.microbatches),
+                             .links = links_between_stages(work_)};
+  priced.costs.launch = request_.base.launch;
+  return priced;
 }
 
 }  // namespace penstock

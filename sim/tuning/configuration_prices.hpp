@@ -24,6 +24,8 @@ namespace penstock {
 struct PricedConfiguration {
   CostTable costs;  ///< of a chain of stages
   UniformCluster links;
+
+  friend bool operator==(const PricedConfiguration&, const PricedConfiguration&) = default;
 };
 
 class ConfigurationPrices {

@@ -9,55 +9,72 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/compile.hpp"
-#include "sim/engines/evaluate.hpp"
+#include "sim/engines/turn_tape.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/schedule_outline.hpp"
 
 namespace penstock {
 namespace {
 
-/// Positions of programs that are kept: some 100 bytes each, with their tapes.
-constexpr std::size_t kMostPositions = 8'000'000;
+/// Instructions of tapes that are kept: some 60 bytes each, with their programs.
+constexpr std::size_t kMostInstructions = 16'000'000;
 
-/// The configuration's program for stages that cost the same.
+/// The configuration's program for stages that cost the same, as one of the copies has it.
 Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   Shape shape = scenario.shape;
+  shape.sharding = 0;
   shape.microbatches = microbatches;
   return generate(scenario.schedule, shape);
 }
 
-tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
-  Scenario scenario = scenario_of(request, configuration);
-  if (find_schedule(configuration.schedule)->weighs_costs) {
-    auto program = constructed(scenario, configuration.microbatches);
-    if (!program) return tl::unexpected(program.error());
-    scenario.program = *std::move(program);
-  }
-  auto experiment = prepare(scenario);
-  if (!experiment) return tl::unexpected(experiment.error().message);
-  TunedProgram tuned{.experiment = *std::move(experiment), .flat = {}, .tape = {}};
-  const Experiment& of = tuned.experiment;
-  tuned.flat = flatten(of.program, of.costs, {.channels = of.channels, .iterations = of.program.iterations});
-  auto tape = compile(tuned.flat, of.channels, microbatch_groups(of.costs));
+/// Channels that block or have a capacity, and hosts that launch, ask for a walk through lowered lists.
+tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const Program& program) {
+  auto lowered = lower(program);
+  if (!lowered) return tl::unexpected(lowered.error());
+  const CostTable costs{.stages = std::vector<StageCost>(index(program.stage_count())),
+                        .edges = std::vector<EdgeCost>(stage_edges(program).size()),
+                        .launch = scenario.launch};
+  const FlatProgram flat =
+      flatten(*lowered, costs, {.channels = scenario.channels, .iterations = lowered->iterations});
+  auto tape = compile(flat, scenario.channels);
   if (!tape) {
     return tl::unexpected(fmt::format("{} with {} stages and {} microbatches hangs under these channels",
-                                      configuration.schedule, configuration.stages,
-                                      configuration.microbatches));
+                                      scenario.schedule, scenario.shape.stages, program.microbatches));
   }
-  tuned.tape = *std::move(tape);
-  return tuned;
+  TurnTape turns;
+  turns.tape = *std::move(tape);
+  return TunedProgram{.program = *std::move(lowered),
+                      .is_lowered = true,
+                      .channels = scenario.channels,
+                      .turns = std::move(turns)};
+}
+
+tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
+  const Scenario scenario = scenario_of(request, configuration);
+  auto program = constructed(scenario, configuration.microbatches);
+  if (!program) return tl::unexpected(program.error());
+  auto turns =
+      scenario.launch.is_free() ? compile_turns(*program, scenario.channels) : std::optional<TurnTape>();
+  if (!turns || turns->has_collectives) return walked(scenario, *program);
+  return TunedProgram{
+      .program = *std::move(program), .channels = scenario.channels, .turns = *std::move(turns)};
 }
 
 }  // namespace
@@ -83,9 +100,9 @@ std::shared_ptr<const TunedProgram> ProgramLibrary::found(const Key& key) {
 void ProgramLibrary::keep(const Key& key, const std::shared_ptr<const TunedProgram>& program) {
   const std::scoped_lock lock(mutex_);
   kept_.push_front({.key = key, .program = program});
-  positions_ += program->flat.ops.size();
-  while (positions_ > kMostPositions && kept_.size() > 1) {
-    positions_ -= kept_.back().program->flat.ops.size();
+  instructions_ += program->turns.tape.size();
+  while (instructions_ > kMostInstructions && kept_.size() > 1) {
+    instructions_ -= kept_.back().program->turns.tape.size();
     kept_.pop_back();
   }
 }

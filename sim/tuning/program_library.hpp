@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/prepare/experiment.hpp"
-#include "schedules/check/flat_program.hpp"
-#include "sim/engines/tape.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/engines/turn_tape.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/schedule_outline.hpp"
 
@@ -24,9 +24,10 @@ namespace penstock {
 
 /// A program that is ready to be timed with other costs and on other links.
 struct TunedProgram {
-  Experiment experiment;
-  FlatProgram flat;
-  Tape tape;
+  Program program;  ///< compute actions alone; lowered where turns do not tell its times
+  bool is_lowered = false;
+  ChannelOptions channels;
+  TurnTape turns;  ///< the tape alone of a lowered one
 };
 
 /// Programs by schedule, stages, virtual stages and microbatches. Those whose order is a search of its own
@@ -61,7 +62,7 @@ class ProgramLibrary {
   std::map<Key, ScheduleOutline> outlines_;
   std::mutex mutex_;
   std::list<Kept> kept_;  // the one that was asked for last in front
-  std::size_t positions_ = 0;
+  std::size_t instructions_ = 0;
 };
 
 }  // namespace penstock

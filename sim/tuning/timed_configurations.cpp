@@ -1,49 +1,43 @@
 // Configurations of one program differ in two small tables, of costs and of links, and go over its tape side
 // by side. A peak needs the times of all actions, since messages are held as long as they wait.
+// Configurations that cost the same (where attention keeps nothing, selective recomputation is none) are
+// looked at once.
 
 #include "sim/tuning/timed_configurations.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
+#include <optional>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include <tbb/parallel_for.h>
-#include <tl/expected.hpp>
-
 #include "report/result/result.hpp"
-#include "report/timeline/walk_timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "schedules/check/program_times.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/lanes.hpp"
 #include "sim/engines/tape.hpp"
-#include "sim/memory/memory.hpp"
+#include "sim/memory/tape_peak.hpp"
+#include "sim/runs/simulate.hpp"
 #include "sim/tuning/configuration_prices.hpp"
 #include "sim/tuning/program_library.hpp"
-#include "sim/tuning/stoppable_work.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
 namespace {
 
-/// The program's experiment without its lists, which neither prices nor memory look at.
-Experiment without_lists(const TunedProgram& program) {
-  const Experiment& whole = program.experiment;
+/// The program's experiment without its lists, which prices do not look at.
+Experiment without_lists(const TunedProgram& tuned) {
+  const Program& whole = tuned.program;
   Experiment experiment;
-  experiment.program.placement = whole.program.placement;
-  experiment.program.edges = whole.program.edges;
-  experiment.program.microbatches = whole.program.microbatches;
-  experiment.program.update = whole.program.update;
-  experiment.program.ranks.resize(whole.program.ranks.size());
-  experiment.channels = whole.channels;
+  experiment.program.placement = whole.placement;
+  experiment.program.edges = whole.edges;
+  experiment.program.microbatches = whole.microbatches;
+  experiment.program.update = whole.update;
+  experiment.program.ranks.resize(whole.ranks.size());
+  experiment.channels = tuned.channels;
   return experiment;
 }
 
@@ -52,95 +46,71 @@ void set(Experiment& experiment, const PricedConfiguration& priced) {
   experiment.cluster = uniform_cluster(priced.links).value();
 }
 
-/// Places of those of one program, in the order in which programs first appear.
-std::vector<std::vector<std::size_t>> by_program(const std::vector<AskedConfiguration>& asked) {
-  std::map<ProgramLibrary::Key, std::size_t> place;
-  std::vector<std::vector<std::size_t>> groups;
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    const auto [known, fresh] =
-        place.try_emplace(ProgramLibrary::key_of(asked[i].configuration), groups.size());
-    if (fresh) groups.emplace_back();
-    groups[known->second].push_back(i);
-  }
-  return groups;
+/// Of each configuration the first that costs the same.
+std::vector<std::size_t> first_alike(std::span<const PricedConfiguration> priced) {
+  std::vector<std::size_t> firsts;
+  for (const PricedConfiguration& one : priced)
+    firsts.push_back(static_cast<std::size_t>(std::ranges::find(priced, one) - priced.begin()));
+  return firsts;
 }
 
-struct Figures {
-  std::vector<std::int64_t> figures{};  // none where the work was stopped before
-  std::string error{};
-};
-
-Figures figures_of_group(const std::vector<AskedConfiguration>& asked, const std::vector<std::size_t>& group,
-                         ProgramLibrary& programs, FiguresOfProgram figures_of) {
-  const auto program = programs.program(asked[group.front()].configuration);
-  if (!program) return {.error = program.error()};
-  std::vector<PricedConfiguration> priced;
-  for (const std::size_t place : group) priced.push_back(asked[place].priced);
-  return {.figures = figures_of(**program, priced)};
+/// What `of` says of those that differ, for all.
+template <typename Value, typename Of>
+std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of& of) {
+  const std::vector<std::size_t> firsts = first_alike(priced);
+  std::vector<std::size_t> different;
+  for (std::size_t i = 0; i < priced.size(); ++i) {
+    if (firsts[i] == i) different.push_back(i);
+  }
+  std::vector<Value> values(priced.size());
+  of(different, values);
+  for (std::size_t i = 0; i < priced.size(); ++i) values[i] = values[firsts[i]];
+  return values;
 }
 
-Figures found_figures(const std::vector<AskedConfiguration>& asked, ProgramLibrary& programs,
-                      FiguresOfProgram figures_of, const std::function<bool()>& stopped) {
-  const auto groups = by_program(asked);
-  std::vector<Figures> of_groups(groups.size());
-  tbb::parallel_for(std::size_t{0}, groups.size(), [&](std::size_t g) {
-    if (!stopped || !stopped()) of_groups[g] = figures_of_group(asked, groups[g], programs, figures_of);
-  });
-  Figures all{.figures = std::vector<std::int64_t>(asked.size())};
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (of_groups[g].figures.empty()) return std::move(of_groups[g]);
-    for (std::size_t i = 0; i < groups[g].size(); ++i) all.figures[groups[g][i]] = of_groups[g].figures[i];
-  }
-  return all;
+/// As simulate() has it: of programs whose actions overlap, and under channels that turns know nothing of.
+Bytes simulated_peak(const TunedProgram& tuned, const PricedConfiguration& priced) {
+  Experiment experiment = without_lists(tuned);
+  experiment.program = tuned.is_lowered ? tuned.program : lower(tuned.program).value();
+  set(experiment, priced);
+  const SimulateOptions options{.memory = {.samples = false},
+                                .steady = SteadyState::skip,
+                                .timeline = TimelineKept::none,
+                                .figures = WantedFigures::of_rows};
+  return highest_peak_bytes(simulate(experiment, options).value());
 }
 
 }  // namespace
 
-std::vector<Ns> step_times(const TunedProgram& program, std::span<const PricedConfiguration> priced) {
-  std::vector<Ns> steps;
-  Experiment experiment = without_lists(program);
-  for (std::size_t first = 0; first < priced.size(); first += kLanes) {
-    std::vector<TapeCosts> tables;
-    for (const PricedConfiguration& one : priced.subspan(first, std::min(kLanes, priced.size() - first))) {
-      set(experiment, one);
-      tables.push_back(tape_costs(program.tape, experiment));
+std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConfiguration> priced) {
+  Experiment experiment = without_lists(tuned);
+  const Tape& tape = tuned.turns.tape;
+  return for_all<Ns>(priced, [&](const std::vector<std::size_t>& different, std::vector<Ns>& steps) {
+    for (std::size_t first = 0; first < different.size(); first += kLanes) {
+      const std::size_t lanes = std::min(kLanes, different.size() - first);
+      std::vector<TapeCosts> tables;
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        set(experiment, priced[different[first + lane]]);
+        tables.push_back(tape_costs(tape, experiment));
+      }
+      const LaneTimes times = makespans_ns(tape, tables);
+      for (std::size_t lane = 0; lane < lanes; ++lane) steps[different[first + lane]] = times[lane];
     }
-    const LaneTimes times = makespans_ns(program.tape, tables);
-    steps.insert(steps.end(), times.begin(), times.begin() + static_cast<std::ptrdiff_t>(tables.size()));
-  }
-  return steps;
+  });
 }
 
-Bytes peak_bytes(const TunedProgram& program, const PricedConfiguration& priced) {
-  Experiment experiment = without_lists(program);
-  set(experiment, priced);
-  const ProgramTimes times =
-      times_of(program.tape, tape_costs(program.tape, experiment), program.flat, experiment.channels);
-  const MemoryOfRanks memory(experiment, {.samples = false});
-  RankSpans spans(program.flat, experiment.program.placement, times);
-  Bytes most = 0;
-  for (std::int32_t rank = 0; rank < program.flat.rank_count; ++rank)
-    most = std::max(most, memory.of(rank, spans.of(rank)).peak_bytes);
-  return most;
-}
-
-std::vector<Bytes> peaks_of(const TunedProgram& program, std::span<const PricedConfiguration> priced) {
-  std::vector<Bytes> peaks;
-  for (const PricedConfiguration& one : priced) peaks.push_back(peak_bytes(program, one));
-  return peaks;
-}
-
-tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<AskedConfiguration> asked,
-                                                                    std::shared_ptr<ProgramLibrary> programs,
-                                                                    FiguresOfProgram figures_of,
-                                                                    const std::function<bool()>& stopped) {
-  auto figures =
-      done_unless(stopped, [asked = std::move(asked), programs = std::move(programs), figures_of, stopped] {
-        return found_figures(asked, *programs, figures_of, stopped);
-      });
-  if (!figures) return std::vector<std::int64_t>();
-  if (!figures->error.empty()) return tl::unexpected(std::move(figures->error));
-  return std::move(figures->figures);
+std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced) {
+  Experiment experiment = without_lists(tuned);
+  return for_all<Bytes>(priced, [&](const std::vector<std::size_t>& different, std::vector<Bytes>& peaks) {
+    for (const std::size_t one : different) {
+      set(experiment, priced[one]);
+      const TapeCosts costs = tape_costs(tuned.turns.tape, experiment);
+      const auto peak = tuned.is_lowered
+                            ? std::nullopt
+                            : highest_tape_peak(tuned.program, priced[one].costs, tuned.turns, costs);
+      peaks[one] = peak ? *peak : simulated_peak(tuned, priced[one]);
+    }
+  });
 }
 
 }  // namespace penstock

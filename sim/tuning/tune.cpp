@@ -10,13 +10,13 @@
 #include "sim/tuning/tune.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -26,7 +26,6 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "report/result/result.hpp"
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -34,13 +33,14 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/runs/simulate.hpp"
+#include "sim/tuning/asked_figures.hpp"
 #include "sim/tuning/choice_values.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/configuration_prices.hpp"
 #include "sim/tuning/known_worth.hpp"
 #include "sim/tuning/lower_bounds.hpp"
 #include "sim/tuning/program_library.hpp"
+#include "sim/tuning/searched_orders.hpp"
 #include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/timed_configurations.hpp"
 #include "sim/tuning/tuning_space.hpp"
@@ -51,7 +51,7 @@ namespace {
 /// Rounds grow: what the first few say keeps most of the others from being timed at all.
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
-constexpr std::size_t kMeasuredAtOnce = 16;
+constexpr std::size_t kMeasuredAtOnce = 4;
 
 /// A configuration on its way.
 struct Candidate {
@@ -68,7 +68,8 @@ class TuneSearch {
       : request_(request),
         options_(options),
         prices_(request),
-        programs_(std::make_shared<ProgramLibrary>(request)) {
+        programs_(std::make_shared<ProgramLibrary>(request)),
+        searched_(request, options.stopped) {
     const Workload& work = model_of(request).work;
     if (work.device.memory_bytes > 0) capacity_ = work.device.memory_bytes;
   }
@@ -189,7 +190,7 @@ class TuneSearch {
   }
 
   tl::expected<void, std::string> measure_all(const std::vector<std::size_t>& numbers) {
-    return find(&Candidate::peak_bytes, numbers, peaks_of);
+    return find(&Candidate::peak_bytes, numbers, peak_bytes);
   }
 
   static std::int64_t time_of(const Candidate& candidate) {
@@ -199,11 +200,11 @@ class TuneSearch {
   // What is said.
 
   /// The order of candidates: fits, time, memory, tuple.
-  bool is_better(const Candidate& a, const Candidate& b) const {
-    const auto key = [&](const Candidate& c) {
-      return std::tuple(*c.peak_bytes > capacity_, time_of(c), *c.peak_bytes, c.configuration);
-    };
-    return key(a) < key(b);
+  void sort(std::vector<std::size_t>& measured) const {
+    std::ranges::sort(measured, {}, [&](std::size_t number) {
+      const Candidate& of = candidates_[number];
+      return std::tuple(*of.peak_bytes > capacity_, time_of(of), *of.peak_bytes, of.configuration);
+    });
   }
 
   tl::expected<TuneReport, std::string> reported(const KnownWorth& known) {
@@ -217,7 +218,7 @@ class TuneSearch {
       place[number] = report_.candidates.size();
       report_.candidates.push_back(tuned(number));
     }
-    report_.notes = notes_of(report_.candidates.front().configuration);
+    report_.notes = notes_of(listed.front());
     if (is_stopped()) {
       report_.notes.push_back(
           fmt::format("interrupted: {} of {} configurations are settled", settled_, candidates_.size()));
@@ -225,15 +226,6 @@ class TuneSearch {
     for (const std::size_t number : front_of(listed)) report_.front.push_back(place.at(number));
     add_choices(known, place);
     return std::move(report_);
-  }
-
-  /// What the prediction assumes. Which order a search would find is none of it, once nobody waits for that.
-  std::vector<std::string> notes_of(const Configuration& configuration) const {
-    Scenario scenario = scenario_of(request_, configuration);
-    if (is_stopped()) scenario.shape.effort.passes = 0;
-    auto experiment = done_unless(options_.stopped, [scenario] { return prepare(scenario); });
-    if (!experiment || !*experiment) return {};
-    return std::move((*experiment)->notes);
   }
 
   /// Peaks of what is fastest with a value, which may have been timed alone.
@@ -255,10 +247,7 @@ class TuneSearch {
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       if (candidates_[i].peak_bytes) measured.push_back(i);
     }
-    const auto before = [&](std::size_t a, std::size_t b) {
-      return is_better(candidates_[a], candidates_[b]);
-    };
-    std::ranges::sort(measured, before);
+    sort(measured);
     std::vector<bool> is_listed(candidates_.size(), false);
     for (std::size_t i = 0; i < std::min(options_.top, measured.size()); ++i) is_listed[measured[i]] = true;
     for (const std::size_t number : front_of(measured)) is_listed[number] = true;
@@ -287,21 +276,16 @@ class TuneSearch {
   /// Schedules that weigh costs search their order for these, as simulate() has it; until the first ones are
   /// all settled.
   tl::expected<void, std::string> refine(std::vector<std::size_t>& listed) {
-    const auto before = [&](std::size_t a, std::size_t b) {
-      return is_better(candidates_[a], candidates_[b]);
-    };
     refined_.assign(candidates_.size(), false);
     while (!is_stopped()) {
-      std::ranges::sort(listed, before);
-      const auto first = std::ranges::find_if(
-          listed.begin(),
-          listed.begin() + static_cast<std::ptrdiff_t>(std::min(options_.refined, listed.size())),
-          [&](std::size_t number) { return is_constructed(number); });
-      if (first == listed.begin() + static_cast<std::ptrdiff_t>(std::min(options_.refined, listed.size())))
-        return {};
+      sort(listed);
+      const auto firsts = std::span(listed).first(std::min(options_.refined, listed.size()));
+      const auto first =
+          std::ranges::find_if(firsts, [&](std::size_t number) { return is_constructed(number); });
+      if (first == firsts.end()) return {};
       if (auto refined = refine_one(*first); !refined) return refined;
     }
-    std::ranges::sort(listed, before);
+    sort(listed);
     return {};
   }
 
@@ -311,18 +295,25 @@ class TuneSearch {
 
   tl::expected<void, std::string> refine_one(std::size_t number) {
     Candidate& candidate = candidates_[number];
-    SimulateOptions options;
-    options.steady = SteadyState::skip;
-    const auto result =
-        done_unless(options_.stopped, [scenario = scenario_of(request_, candidate.configuration), options] {
-          return simulate_scenario(scenario, options);
-        });
-    if (!result) return {};
-    if (!*result) return tl::unexpected(result->error().message);
-    candidate.step_ns = (*result)->makespan_ns;
-    candidate.peak_bytes = highest_peak_bytes(**result);
+    auto searched = searched_.of(candidate.configuration, priced(candidate.configuration));
+    if (!searched) return tl::unexpected(searched.error());
+    if (!*searched) return {};
+    candidate.step_ns = (*searched)->step_ns;
+    candidate.peak_bytes = (*searched)->peak_bytes;
     refined_[number] = true;
     return {};
+  }
+
+  /// What simulate() assumes of it. Which order a search would find is none of it, once nobody waits for
+  /// that.
+  std::vector<std::string> notes_of(std::size_t number) {
+    const Configuration& of = candidates_[number].configuration;
+    if (refined_[number]) return (*searched_.of(of, priced(of)))->notes;
+    Scenario scenario = scenario_of(request_, of);
+    if (is_stopped()) scenario.shape.effort.passes = 0;
+    auto experiment = done_unless(options_.stopped, [scenario] { return prepare_as_generated(scenario); });
+    if (!experiment || !*experiment) return {};
+    return std::move((*experiment)->notes);
   }
 
   TunedConfiguration tuned(std::size_t number) const {
@@ -367,6 +358,7 @@ class TuneSearch {
   const TuneOptions& options_;
   ConfigurationPrices prices_;
   std::shared_ptr<ProgramLibrary> programs_;  // which work that was given up may still use
+  SearchedOrders searched_;
   ValueNumbers values_;
   Bytes capacity_ = std::numeric_limits<Bytes>::max();
   std::vector<Candidate> candidates_;

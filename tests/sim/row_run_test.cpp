@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -91,6 +92,25 @@ TEST(RowRun, KnowsRecomputationAndBarriers) {
       agrees(scenario(model + "schedule: {name: 1f1b, stages: 4, microbatches: 8, checkpoint: always}\n")));
   EXPECT_TRUE(
       agrees(scenario(model + "schedule: {name: 1f1b, stages: 4, microbatches: 8, barrier: true}\n")));
+}
+
+TEST(RowRun, KnowsStagesWithoutALayer) {
+  // The first stage takes no time, as one with an embedding alone; its STEP does.
+  const std::string times =
+      "model: {stages: {forward: [0 ms, 3 ms, 2 ms, 3 ms], backward_input: [0 ms, 4 ms, 3 ms, 3 ms], "
+      "backward_weight: [0 ms, 2 ms, 3 ms, 2 ms], step: 1 ms, kept: [1 MB, 6 MB, 5 MB, 4 MB], "
+      "transient: [8 MB, 1 MB, 2 MB, 3 MB], weights: 3 MB, activation: 2 MB}}\n"
+      "cluster: {preset: uniform, bandwidth: 4 GB/s, latency: 1 ms}\n";
+  for (const std::string_view schedule : {"gpipe", "1f1b", "zb-h1", "zb-h2", "eager-1f1b"}) {
+    for (const std::int32_t microbatches : {1, 2, 5, 9}) {
+      EXPECT_TRUE(agrees(scenario(times + "schedule: {name: " + std::string(schedule) +
+                                  ", stages: 4, microbatches: " + std::to_string(microbatches) + "}\n")))
+          << schedule << " " << microbatches;
+    }
+  }
+  EXPECT_TRUE(agrees(scenario(times + "schedule: {name: zb-v, stages: 2, microbatches: 6}\n")));
+  EXPECT_TRUE(agrees(
+      scenario(times + "schedule: {name: interleaved, stages: 2, virtual_stages: 2, microbatches: 6}\n")));
 }
 
 TEST(RowRun, LeavesToListsWhatOnlyTheyKnow) {

@@ -248,7 +248,7 @@ TEST(Tuning, BoundsAreNeverAboveTheTruth) {
       ASSERT_TRUE(program) << program.error();
       const Ns step_ns = step_times(**program, {&priced, 1}).front();
       ASSERT_LE(bounds.step_ns, step_ns) << of.schedule << " " << of.stages << " x " << of.virtual_stages;
-      ASSERT_LE(bounds.peak_bytes, peak_bytes(**program, priced))
+      ASSERT_LE(bounds.peak_bytes, peak_bytes(**program, {&priced, 1}).front())
           << of.schedule << " " << of.stages << " x " << of.virtual_stages << " M " << of.microbatches;
       // One stage after the other in equal parts: nothing is left between bound and truth but what messages
       // hold.
@@ -277,6 +277,57 @@ TEST(Tuning, FiguresAreThoseOfSimulate) {
                   return rank.memory.out_of_memory();
                 }));
     }
+  }
+}
+
+/// Programs whose times only a walk through lowered lists tells, and actions that overlap.
+TEST(Tuning, FiguresAreThoseOfSimulateWhereTurnsDoNotTell) {
+  TuneRequest blocking = request_of(kLlama, 16);
+  blocking.base.channels.blocking = true;
+  TuneRequest launching = request_of(kLlama, 16);
+  launching.base.launch.overhead_ns = 30'000;
+  TuneRequest overlapping = request_of(kLlama, 16);
+  overlapping.schedules = {"dualpipe-v"};
+  for (const TuneRequest& request : {blocking, launching, overlapping}) {
+    const auto report = tune(request, {.top = 5, .refined = 0});
+    ASSERT_TRUE(report) << report.error();
+    for (const TunedConfiguration& tuned : report->candidates) {
+      if (tuned.constructed) continue;
+      const Result result = simulated(request, tuned.configuration);
+      EXPECT_EQ(tuned.step_ns, result.makespan_ns) << tuned.configuration.schedule;
+      EXPECT_EQ(tuned.peak_bytes, peak_of(result)) << tuned.configuration.schedule;
+    }
+  }
+}
+
+/// Deep pipelines and many microbatches: most ranks are ruled out by bounds.
+TEST(Tuning, PeaksOfDeepPipelinesAreThoseOfSimulate) {
+  auto base = parse_scenario(
+      "model: {huggingface: llama-3.1-405b.json, sequence: 8192, layers: 30}\n"
+      "cluster: {device: h100-sxm, nodes: 16}\n",
+      "test.yaml", source_path("tests/scenarios/configs"));
+  ASSERT_TRUE(base) << base.error();
+  TuneRequest request;
+  request.base = *base;
+  request.global_batch_size = 64;
+  request.schedules = all_tunable_schedules();
+  request.choices.tensor = {8};
+  request.choices.context = {1};
+  request.choices.stages = {8, 16};
+  request.choices.micro_batch_size = {1};
+  request.choices.sharding = {0, 1};
+  request.choices.recompute = {LayerRecompute::none};
+  const auto space = tuning_space(request);
+  ASSERT_TRUE(space) << space.error();
+  ConfigurationPrices prices(request);
+  ProgramLibrary programs(request);
+  for (const Configuration& of : *space) {
+    if (find_schedule(of.schedule)->weighs_costs) continue;
+    const auto program = programs.program(of);
+    ASSERT_TRUE(program) << program.error();
+    const PricedConfiguration priced = prices.of(of, (*programs.outline(of))->rank_of_stage);
+    EXPECT_EQ(peak_bytes(**program, {&priced, 1}).front(), peak_of(simulated(request, of)))
+        << of.schedule << " " << of.stages << " x " << of.virtual_stages << " layout " << of.layer_split;
   }
 }
 
