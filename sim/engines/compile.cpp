@@ -33,6 +33,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/engines/message_ways.hpp"
+#include "sim/engines/queue_senders.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/tape_classes.hpp"
 #include "sim/engines/tape_code.hpp"
@@ -118,6 +119,7 @@ class TapeWriter {
 
   Tape tape() && {
     tape_.code = std::move(code_).instructions();
+    tape_.senders = queue_senders(tape_);
     return std::move(tape_);
   }
 

@@ -24,7 +24,7 @@ struct LaneRun {
   const NarrowInstruction* narrow = nullptr;  ///< one of the two
   const WideInstruction* wide = nullptr;
   std::size_t size = 0;
-  bool both_ends = false;
+  QueuesFollowed queues = QueuesFollowed::both_ends;
   bool is_stream = false;         ///< durations: kLanes an instruction instead of a class
   const Ns* durations = nullptr;  ///< aligned to kLaneBytes, like registers
   const LaneLink* links = nullptr;

@@ -32,6 +32,7 @@
 #include "sim/engines/handed_registers.hpp"
 #include "sim/engines/message_ways.hpp"
 #include "sim/engines/numbering.hpp"
+#include "sim/engines/queue_senders.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/tape_classes.hpp"
 #include "sim/engines/tape_code.hpp"
@@ -165,6 +166,7 @@ class TurnTapeWriter {
     wait_for_last_collectives();
     tape().code = std::move(code_).instructions();
     number_queues();
+    tape().senders = queue_senders(tape());
     return std::move(turns_);
   }
 
