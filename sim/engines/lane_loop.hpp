@@ -35,7 +35,7 @@ void loop(const Step* code, const LaneRun& run) {
       const Lanes receiver = v[link.e];
       y = y > receiver ? y : receiver;
     }
-    y += *reinterpret_cast<const Lanes*>(link.hold_ns);
+    if constexpr (kQueues != QueuesFollowed::none) y += *reinterpret_cast<const Lanes*>(link.hold_ns);
     if constexpr (kQueues != QueuesFollowed::none) v[link.c] = y;
     if constexpr (kQueues == QueuesFollowed::both_ends) v[link.e] = y;
     v[step.d] = y + *reinterpret_cast<const Lanes*>(link.latency_ns);

@@ -10,7 +10,8 @@
 
 namespace penstock {
 
-/// A link class with its times in all lanes.
+/// A link class with its times in all lanes. Where no queues are followed, nothing but the end of the latency
+/// counts, and the hold is in it.
 struct LaneLink {
   Register c = 0;
   Register e = 0;

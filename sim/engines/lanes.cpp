@@ -50,7 +50,7 @@ const Code& code() {
 }
 
 /// Lane l of every link is that of tables[l]; all lanes are tables[0]'s where there is one table.
-std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables) {
+std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables, QueuesFollowed queues) {
   std::vector<LaneLink> links(tables[0].links.size());
   for (std::size_t number = 0; number < links.size(); ++number) {
     LaneLink& link = links[number];
@@ -60,6 +60,7 @@ std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables) {
       const PricedLink& priced = tables[std::min(lane, tables.size() - 1)].links[number];
       link.hold_ns[lane] = priced.hold_ns;
       link.latency_ns[lane] = priced.latency_ns;
+      if (queues == QueuesFollowed::none) link.latency_ns[lane] += priced.hold_ns;
     }
   }
   return links;
@@ -82,10 +83,10 @@ class LanePass {
   /// `are`: what run() is told of durations.
   LanePass(const Tape& tape, std::span<const TapeCosts> tables, Durations are)
       : tape_(tape),
-        links_(lane_links(tables)),
-        registers_(tape.register_count),
         are_(are),
-        queues_(followed_by_lanes(tape, tables, are)) {}
+        queues_(followed_by_lanes(tape, tables, are)),
+        links_(lane_links(tables, queues_)),
+        registers_(tape.register_count) {}
 
   /// Runs `count` instructions from `first` on, with a line of durations a class or an instruction.
   void run(std::size_t first, std::size_t count, std::span<const LaneLine> durations) {
@@ -114,10 +115,10 @@ class LanePass {
 
  private:
   const Tape& tape_;
-  std::vector<LaneLink> links_;
-  std::vector<LaneLine> registers_;
   Durations are_;
   QueuesFollowed queues_;
+  std::vector<LaneLink> links_;
+  std::vector<LaneLine> registers_;
 };
 
 }  // namespace

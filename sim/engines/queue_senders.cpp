@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -22,24 +21,19 @@
 
 namespace penstock {
 
-std::optional<std::vector<std::uint32_t>> queue_senders(const Tape& tape) {
-  if (tape.both_ends) return std::nullopt;
-  std::vector<Register> clock_of(tape.register_count, kNoRegister);  // by queue
-  std::vector<bool> sends(tape.durations.size(), false);
-  const auto is_sent_by_one_clock = [&](const auto& step) {
-    const LinkClass& link = tape.links[step.link];
-    if (link.transfer == LinkClass::kNoTransfer) return true;
-    sends[step.duration] = true;
-    Register& clock = clock_of[link.c];
-    if (clock == kNoRegister) clock = step.a;
-    return clock == step.a && clock < static_cast<Register>(tape.rank_count);
-  };
-  const bool all = std::visit(
-      [&](const auto& code) { return std::ranges::all_of(code, is_sent_by_one_clock); }, tape.code);
-  if (!all) return std::nullopt;
+std::optional<std::vector<std::uint32_t>> QueueSenders::of(const Tape& tape) const {
+  if (!only_clocks_ || tape.both_ends) return std::nullopt;
+  std::vector<std::int32_t> rank_of(tape.register_count, -1);  // by queue
+  for (const LinkClass& link : tape.links) {
+    if (link.transfer == LinkClass::kNoTransfer) continue;
+    std::int32_t& rank = rank_of[link.c];
+    const std::int32_t sender = tape.transfers[index(link.transfer)].from_rank;
+    if (rank != -1 && rank != sender) return std::nullopt;
+    rank = sender;
+  }
   std::vector<std::uint32_t> senders;
-  for (std::uint32_t duration = 0; duration < sends.size(); ++duration) {
-    if (sends[duration]) senders.push_back(duration);
+  for (std::uint32_t duration = 0; duration < sends_.size(); ++duration) {
+    if (sends_[duration]) senders.push_back(duration);
   }
   return senders;
 }

@@ -135,9 +135,11 @@ class TurnTapeWriter {
     const Origin origin{.message = new_message(message.microbatch)};
     if (std::exchange(sends_nothing_, false)) {  // it rides on what has just been computed
       code_.send_along(arrival, link);
+      senders_.add(code_.last_duration());
       tape().origins.back().message = origin.message;
     } else {
       const auto clock = static_cast<Register>(from_rank);
+      senders_.add(kNoTime);
       write_linked(clock, clock, arrival, kNoTime, link, origin);
     }
     handed_.newest_arrives(arrival);
@@ -166,7 +168,7 @@ class TurnTapeWriter {
     wait_for_last_collectives();
     tape().code = std::move(code_).instructions();
     number_queues();
-    tape().senders = queue_senders(tape());
+    tape().senders = senders_.of(tape());
     return std::move(turns_);
   }
 
@@ -292,6 +294,7 @@ class TurnTapeWriter {
   CollectiveEnds ends_;
   TurnTape turns_;
   TapeClasses classes_;
+  QueueSenders senders_;
   TapeCode code_;
 };
 
