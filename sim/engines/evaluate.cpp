@@ -48,8 +48,8 @@ struct FromClasses {
   Ns operator()(std::size_t /*number*/, std::uint32_t duration) const { return by_class[duration]; }
 };
 struct FromStream {
-  static constexpr std::span<const Ns> by_class{};  // any
   const Ns* by_instruction;
+  std::span<const Ns> by_class{};  // any
   Ns operator()(std::size_t number, std::uint32_t /*duration*/) const { return by_instruction[number]; }
 };
 

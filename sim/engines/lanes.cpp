@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "schedules/ir/action.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/lane_run.hpp"
 #include "sim/engines/queue_senders.hpp"

@@ -8,7 +8,6 @@
 #include "sim/engines/queue_senders.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
