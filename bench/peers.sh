@@ -1,22 +1,34 @@
 #!/usr/bin/env bash
-# Penstock beside SimGrid (Debian's libsimgrid-dev) where pipelines share links: the same machine, durations and
-# messages, both by processor time of the simulation alone, in turn. Prints the ratio and how far the makespans are
-# apart; exit 1 beyond 2 %. Where sharing is dense no two simulators agree exactly: a nanosecond moves the makespan.
+# Penstock beside other simulators that packages bring: the same machine, programs and run, all by processor time of
+# the simulation alone, in turn. Prints ratios.
+#
+#   SimGrid (Debian's libsimgrid-dev)     pipelines that share links, the same durations and messages; exit 1 where the
+#                                         makespans are over 2 % apart. Where sharing is dense no two simulators agree
+#                                         exactly: a nanosecond moves the makespan.
+#   PyTorch (PyPI's torch, scripts/libtorch.sh has the version; about 760 MB)
+#                                         torch.distributed.pipelining's dry run of a schedule: SEND and RECV placed, and
+#                                         all ranks stepped through their lists. It knows no durations and gives no times,
+#                                         but the order of steps; beside it, what gives the times of every action.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
 
 install_missing "${test_packages[@]}" libsimgrid-dev
 [[ -f build/dev/build.ninja ]] || cmake --preset dev
-cmake --build --preset dev --target penstock_bench
+cmake --build --preset dev --target penstock penstock_bench
 peer=build/dev/bin/simgrid_shared_links
 c++ -std=c++17 -O3 -o "$peer" bench/peers/simgrid_shared_links.cpp -lsimgrid
 
-# $1: the benchmark's name, $2: bytes a message. The row of the benchmark, as CSV, ends with its makespan.
-compare() {
+# $1: a benchmark. The row of its median, as CSV: the fourth cell is processor time.
+median_row() {
+  build/dev/bin/penstock_bench --benchmark_filter="^$1\$" --benchmark_format=csv --benchmark_repetitions=9 2>/dev/null |
+    grep '_median"'
+}
+
+# $1: the benchmark's name, $2: bytes a message. The row of the benchmark ends with its makespan.
+compare_simgrid() {
   local row penstock_ms penstock_makespan simgrid_ms simgrid_makespan
-  row=$(build/dev/bin/penstock_bench --benchmark_filter="contention/$1/pipelines" --benchmark_format=csv \
-    --benchmark_repetitions=9 2>/dev/null | grep '_median"')
+  row=$(median_row "contention/$1/pipelines:64")
   penstock_ms=$(cut -d, -f4 <<<"$row")
   penstock_makespan=${row##*,}
   read -r simgrid_makespan simgrid_ms < <("$peer" 64 16 64 "$2" 2>/dev/null)
@@ -28,5 +40,31 @@ compare() {
   }'
 }
 
-compare light 524288
-compare dense 2097152
+# $1: K, $2: M of 1F1B. The benchmarks' times are microseconds.
+compare_pytorch() {
+  local lists place_ms step_ms steps
+  lists=$(mktemp --suffix=.csv)
+  build/dev/bin/penstock convert --schedule 1f1b --pp-size "$1" --num-microbatches "$2" -o "$lists" 2>/dev/null
+  read -r place_ms step_ms steps < <(build/libtorch/bin/python -W ignore bench/peers/pytorch_schedule.py "$lists" "$1")
+  rm "$lists"
+  awk -v k="$1" -v m="$2" -v steps="$steps" -v ours_place="$(median_row "lower/1f1b/K:$1/M:$2" | cut -d, -f4)" -v place="$place_ms" \
+    -v ours_time="$(median_row "critical_path_engine/K:$1/M:$2" | cut -d, -f4)" -v step="$step_ms" 'BEGIN {
+    printf "1F1B, K = %d, M = %d: messages placed: penstock %.3f ms, pytorch %.3f ms, %.0f times as long; ",
+           k, m, ours_place / 1e3, place, 1e3 * place / ours_place
+    printf "lists followed: penstock %.3f ms with all times, pytorch %.3f ms for the order of %d steps, %.0f times as long\n",
+           ours_time / 1e3, step, steps, 1e3 * step / ours_time
+  }'
+}
+
+echo "SimGrid $(dpkg-query --show --showformat='${Version}' libsimgrid-dev)"
+compare_simgrid light 524288
+compare_simgrid dense 2097152
+
+scripts/libtorch.sh
+if build/libtorch/bin/python -W ignore -c 'import torch' 2>/dev/null; then
+  echo "PyTorch $(build/libtorch/bin/python -W ignore -c 'import torch; print(torch.__version__)')"
+  compare_pytorch 16 64
+  compare_pytorch 64 512
+else
+  echo "PyTorch: torch cannot be imported from build/libtorch, not compared"
+fi

@@ -1,7 +1,8 @@
 #pragma once
 // Processes that a launcher started together, each with the same command. Used by commands/sweep_command.cpp;
-// made by main_mpi.cpp.
+// made by main_mpi.cpp and socket_group.cpp.
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -22,7 +23,13 @@ struct ProcessGroup {
   std::function<void(ExitCode)> abandon{};
 };
 
-/// True where the environment says that a launcher (mpirun, srun) started this process with others.
-bool started_with_others();
+enum class StartedBy : std::uint8_t {
+  user,          // alone, whoever it was
+  mpi_launcher,  // mpirun or srun, with others
+  torchrun,      // with others
+};
+
+/// What the environment says of who started this process.
+StartedBy started_by();
 
 }  // namespace penstock

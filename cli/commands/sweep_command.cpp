@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "backend/process/launch_environment.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/interruptible_sweep.hpp"
 #include "cli/commands/sweep_summary.hpp"
@@ -33,6 +35,7 @@
 #include "cli/output.hpp"
 #include "cli/process_group.hpp"
 #include "cli/progress_bar.hpp"
+#include "cli/socket_group.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/sweep_progress_file.hpp"
 #include "cli/terminal.hpp"
@@ -313,10 +316,24 @@ void stop_on_fault(const ProcessGroup& group, const std::string& fault) {
   group.abandon(ExitCode::bad_input);
 }
 
-Outcome run_shared_sweep(const SweepFlags& flags, const Invocation& invocation) {
-  if (!invocation.extensions.processes)
+tl::expected<ProcessGroup, Failure> group_of_torchrun() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
+  const auto process = launched_process([](const char* name) { return std::getenv(name); });
+  if (!process) return bad_input(process.error());
+  if (!*process) return bad_input("torchrun started this process, but RANK does not say which of all it is");
+  auto group = joined_by_sockets(**process);
+  if (!group) return tl::unexpected(Failure{.code = ExitCode::run_failed, .message = group.error()});
+  return *std::move(group);
+}
+
+Outcome run_shared_sweep(const SweepFlags& flags, const Invocation& invocation, StartedBy launcher) {
+  if (launcher == StartedBy::mpi_launcher && !invocation.extensions.processes)
     return tl::unexpected(become("penstock-mpi", invocation.arguments, "a sweep on several processes"));
-  const ProcessGroup group = invocation.extensions.processes();
+  const auto joined = launcher == StartedBy::torchrun
+                          ? group_of_torchrun()
+                          : tl::expected<ProcessGroup, Failure>(invocation.extensions.processes());
+  if (!joined) return tl::unexpected(joined.error());
+  const ProcessGroup& group = *joined;
   auto prepared = prepared_sweep(flags, group.rank == 0 ? Answers::written : Answers::left_to_others);
   stop_on_fault(group, prepared ? "" : prepared.error().message);
   if (!prepared) {
@@ -381,7 +398,9 @@ Command sweep_command(CLI::App& root, const Invocation& invocation) {
       "  penstock sweep scenarios/library/gpipe-transformer-k4.yaml --num-microbatches 1,2,4..32 -o k4.csv "
       "-o k4.html");
   return {app, [flags, &invocation] {
-            return started_with_others() ? run_shared_sweep(*flags, invocation) : run_sweep(*flags);
+            const StartedBy launcher = started_by();
+            return launcher == StartedBy::user ? run_sweep(*flags)
+                                               : run_shared_sweep(*flags, invocation, launcher);
           }};
 }
 

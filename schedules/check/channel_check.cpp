@@ -147,7 +147,7 @@ struct Nobody {
   }
   void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
   void raise(std::int32_t /*message*/, const Cause& /*cause*/, bool /*last*/) {}
-  void start(std::int32_t /*message*/) {}
+  void start(std::int32_t /*message*/, const Cause& /*last*/) {}
   void wait(std::int32_t /*rank*/, std::int32_t /*message*/) {}
   void launch(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 };

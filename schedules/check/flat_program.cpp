@@ -43,7 +43,8 @@ struct RankScan {
   std::int32_t rank = 0;
   std::size_t barriers_seen = 0;
   std::int32_t last_collective = kNone;
-  std::int32_t head = kNone;  // of the group of compute actions scanned last
+  std::int32_t head = kNone;    // of the group of compute actions scanned last
+  std::int32_t newest = kNone;  // the same, or a barrier since then
 };
 
 /// ... and of one stage, of its UNSHARDs or REDUCE_GRADs.
@@ -118,7 +119,8 @@ class Flattener {
     for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
       if (iteration > 0 && program_.barrier) {
         flat_.actions.emplace_back();
-        join_collective(push(FlatOp::barrier), barriers_, scan.barriers_seen++);
+        scan.newest = push(FlatOp::barrier);
+        join_collective(scan.newest, barriers_, scan.barriers_seen++);
       }
       const Action* before = nullptr;
       for (const Action& action : list) {
@@ -158,14 +160,14 @@ class Flattener {
     const Action& action = flat_.actions[index(position)];
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
-        scan.head = position;
+        scan.head = scan.newest = position;
         [[fallthrough]];
       case FlatOp::leaf:
         hang_onto(scan.head, action);
         break;
       case FlatOp::send:
       case FlatOp::recv:
-        place_transfer(scan.rank, position, action);
+        place_transfer(scan, position, action);
         break;
       case FlatOp::collective:
         place_collective(scan, position, action);
@@ -203,7 +205,7 @@ class Flattener {
     return bytes_[way];
   }
 
-  void place_transfer(std::int32_t rank, std::int32_t position, const Action& action) {
+  void place_transfer(const RankScan& scan, std::int32_t position, const Action& action) {
     const StageMessage what = message_of(action);
     const std::size_t edge = edge_number(action, what);
     const std::size_t way = 2 * edge + static_cast<std::size_t>(what.flow);
@@ -216,13 +218,14 @@ class Flattener {
     if (sends) {
       transfer.first = position;
       transfer.producer = at_stage.producer;
+      transfer.late = at_stage.producer != kNone && at_stage.producer != scan.newest;
     } else {
       transfer.recv = position;
       flat_.next_wait[index(position)] = std::exchange(at_stage.recvs, position);
     }
     const bool waits_its_turn = sends || !transfer.eager;
     if (waits_its_turn) ++transfer.pending;  // for this end being reached
-    enqueue(queue_on(rank, transfer, edge, what.flow), id, sends, waits_its_turn);
+    enqueue(queue_on(scan.rank, transfer, edge, what.flow), id, sends, waits_its_turn);
   }
 
   /// Mostly that of the SEND or RECV of this kind before.
@@ -289,6 +292,7 @@ class Flattener {
   void take_recvs(std::int32_t head, std::int32_t& recvs) {
     while (recvs != kNone) {
       const std::int32_t recv = std::exchange(recvs, flat_.next_wait[index(recvs)]);
+      flat_.messages[index(flat_.message[index(recv)])].awaited = true;
       flat_.next_wait[index(recv)] = std::exchange(flat_.next_wait[index(head)], recv);
       if (!consumer_.empty()) consumer_[index(recv)] = head;
     }

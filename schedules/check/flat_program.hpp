@@ -39,7 +39,9 @@ struct FlatMessage {
   std::int32_t next_of_capacity = kNone;  ///< next in the list that released_by_consumer opens
   std::int32_t pending = 0;
   bool eager = false;
-  Bytes bytes = 0;  ///< of a transfer
+  bool late = false;  ///< of a transfer: a later compute action or barrier stands between producer and SEND
+  bool awaited = false;  ///< of a transfer: a compute action waits for it
+  Bytes bytes = 0;       ///< of a transfer
 };
 
 /// All positions of rank r are [rank_begin[r], rank_begin[r+1]), in program order.

@@ -91,7 +91,7 @@ class TimeKeeper {
     if (cause.launched) start = std::max(start, hosts_.of(cause.rank));
   }
 
-  void start(std::int32_t message) {
+  void start(std::int32_t message, const Cause& /*last*/) {
     times_.message_end[index(message)] = released(message) + at(durations_.latency, message);
   }
 

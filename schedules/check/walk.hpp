@@ -61,8 +61,9 @@ struct WalkState {
 ///       A position that takes no time: a further leaf of a group, a RESHARD.
 ///   void raise(std::int32_t message, const Cause& cause, bool last);
 ///       The message starts no earlier than `cause`; the last one is followed by its start().
-///   void start(std::int32_t message);
-///       Nothing keeps it any more. In the order of their last causes, before anything follows from it.
+///   void start(std::int32_t message, const Cause& last);
+///       Nothing keeps it any more. In the order of their last causes, before anything follows from it, and
+///       before anything else runs.
 ///   void wait(std::int32_t rank, std::int32_t message);
 ///       Program order of the rank goes on when the message has ended.
 ///   void launch(std::int32_t rank, std::int32_t position);
@@ -73,7 +74,11 @@ class ListWalk {
  public:
   /// Both must outlive the walk.
   ListWalk(const FlatProgram& flat, const ChannelOptions& channels, Sink& sink)
-      : flat_(flat), blocking_(channels.blocking), some_eager_(channels.eager_bytes > 0), sink_(sink) {
+      : flat_(flat),
+        blocking_(channels.blocking),
+        some_eager_(channels.eager_bytes > 0),
+        is_large_(flat.position_count() > 500'000),
+        sink_(sink) {
     state_.cursor.assign(flat.rank_begin.begin(), flat.rank_begin.end() - 1);
     state_.pending.reserve(flat.messages.size());
     for (const FlatMessage& message : flat.messages) state_.pending.push_back(message.pending);
@@ -83,13 +88,13 @@ class ListWalk {
 
   /// Goes on to the end, or until nothing can move: then its state. O(positions).
   std::optional<WalkState> run() && {
-    // Down the ranks, so that the first RECVs are reached before the first SENDs.
-    for (std::int32_t rank = flat_.rank_count - 1; rank >= 0; --rank) wake(rank);
+    // What is before the first compute actions goes first, so that the first RECVs are reached before SENDs.
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) take_turn(rank, true);
     while (awake_count_ > 0) {
       const std::int32_t rank = awake_[first_awake_];
       first_awake_ = first_awake_ + 1 == awake_.size() ? 0 : first_awake_ + 1;
       --awake_count_;
-      take_turn(rank);
+      take_turn(rank, false);
     }
     for (std::size_t rank = 0; rank < state_.cursor.size(); ++rank) {
       if (state_.cursor[rank] != flat_.rank_begin[rank + 1]) return std::move(state_);
@@ -98,14 +103,20 @@ class ListWalk {
   }
 
  private:
+  struct Ready {
+    std::int32_t message = kNone;
+    Cause last{};
+  };
+
   bool started(std::int32_t message) const { return state_.pending[index(message)] == 0; }
 
-  /// Goes on until the rank has to wait, or up to its second group of compute actions.
-  void take_turn(std::int32_t rank) {
-    std::int32_t& position = state_.cursor[index(rank)];
+  /// Goes on until the rank has to wait, or up to its second group of compute actions; up to the first one
+  /// if it has `computed`.
+  void take_turn(std::int32_t rank, bool computed) {
+    std::int32_t position = state_.cursor[index(rank)];
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
     std::int32_t missing = kNone;
-    for (bool computed = false; position < end && missing == kNone; position += missing == kNone ? 1 : 0) {
+    for (; position < end && missing == kNone; position += missing == kNone ? 1 : 0) {
       if (flat_.ops[index(position)] == FlatOp::compute) {
         if (computed) {
           wake(rank);
@@ -115,8 +126,9 @@ class ListWalk {
       }
       missing = step(rank, position);
     }
+    state_.cursor[index(rank)] = position;
     stands_at_[index(rank)] = missing;
-    fetch(position, end);
+    if (is_large_) fetch(position, end);
   }
 
   /// Asks memory for what the rank's next turn will read: the other ranks have theirs before it, which is
@@ -230,18 +242,22 @@ class ListWalk {
     return cause;
   }
 
-  void raise(std::int32_t message, const Cause& cause) {
+  /// Inline at each call, which knows the kind of its cause.
+  [[gnu::always_inline]] void raise(std::int32_t message, const Cause& cause) {
     const bool last = --state_.pending[index(message)] == 0;
     sink_.raise(message, cause, last);
-    if (!last) return;
-    ready_.push_back(message);
+    if (last) make_ready(message, cause);
+  }
+
+  void make_ready(std::int32_t message, const Cause& cause) {
+    ready_.push_back({message, cause});
     if (ready_.size() > 1) return;  // the outer call works the list off: chains of queues do not nest
-    for (std::size_t i = 0; i < ready_.size(); ++i) start(ready_[i]);
+    for (std::size_t i = 0; i < ready_.size(); ++i) start(ready_[i].message, Cause(ready_[i].last));
     ready_.clear();
   }
 
-  void start(std::int32_t id) {
-    sink_.start(id);
+  void start(std::int32_t id, const Cause& last) {
+    sink_.start(id, last);
     const FlatMessage& message = flat_.messages[index(id)];
     if (message.recv == kNone) {
       follow_collective(id);
@@ -279,12 +295,13 @@ class ListWalk {
   const FlatProgram& flat_;
   bool blocking_;
   bool some_eager_;  // there may be eager messages
+  bool is_large_;    // no processor's cache holds the program
   Sink& sink_;
   std::vector<std::int32_t> stands_at_;  // by rank: the message it waits for
   std::vector<std::int32_t> awake_;      // a ring: each rank at most once
   std::size_t first_awake_ = 0;
   std::size_t awake_count_ = 0;
-  std::vector<std::int32_t> ready_;   // messages whose last cause has come, in that order
+  std::vector<Ready> ready_;          // in the order of their last causes
   std::vector<std::int32_t> inputs_;  // of the compute action at hand
   WalkState state_;
 };

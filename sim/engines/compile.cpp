@@ -33,6 +33,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/engines/message_ways.hpp"
+#include "sim/engines/queue_senders.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/tape_classes.hpp"
 #include "sim/engines/tape_code.hpp"
@@ -55,7 +56,7 @@ class TapeWriter {
     tape_.rank_count = flat.rank_count;
     tape_.last = trash_ + 1;
     find_ways(channels.model, groups);
-    for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) scan(rank);
+    if (!flat.next_member.empty()) count_collectives();
     for (std::int32_t rank = 0; flat.has_launches && rank < flat.rank_count; ++rank) make_host(rank);
     // An instruction for each position that takes time, and a few where messages wait for more.
     const auto timed = static_cast<std::size_t>(std::ranges::count_if(
@@ -86,18 +87,19 @@ class TapeWriter {
 
   void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 
-  void raise(std::int32_t id, const Cause& cause, bool last) {
+  /// Inline at each call of the walk, which knows the kind of its cause.
+  [[gnu::always_inline]] void raise(std::int32_t id, const Cause& cause, bool last) {
     if (cause.launched) gather(id, hosts_[index(cause.rank)].clock);
-    const Source source = source_of(id, cause);
-    const bool carried = source.at == kNoRegister || (last && cause.kind != CauseKind::release);
-    if (!carried) gather(id, source.at);
-    const bool waits = last && carried;  // for start(), which reads and lets go
-    if (last) starting_.push_back(waits ? source : Source{});
-    if (!waits) let_go(source);
+    if (last && has_source(cause)) return;  // start() takes it
+    if (!has_source(cause) && !some_eager_) return;
+    const Source source = has_source(cause) ? source_of(cause) : Source{.at = release_outside(id, cause)};
+    if (source.at == kNoRegister) return;
+    gather(id, source.at);
+    let_go(source);
   }
 
-  void start(std::int32_t id) {
-    const Source& source = starting_[next_start_++];
+  void start(std::int32_t id, const Cause& last) {
+    const Source source = has_source(last) ? source_of(last) : Source{};
     if (flat_.messages[index(id)].recv == kNone) {
       start_collective(id, source.at);
     } else {
@@ -105,9 +107,6 @@ class TapeWriter {
     }
     let_go(source);
     if (messages_[index(id)].uses == 0) unawaited(id);
-    if (next_start_ < starting_.size()) return;
-    starting_.clear();
-    next_start_ = 0;
   }
 
   void wait(std::int32_t rank, std::int32_t id) {
@@ -118,6 +117,7 @@ class TapeWriter {
 
   Tape tape() && {
     tape_.code = std::move(code_).instructions();
+    tape_.senders = senders_.of(tape_);
     return std::move(tape_);
   }
 
@@ -161,6 +161,8 @@ class TapeWriter {
                                         message.eager);
       link_of_[id] = first + way;
       if (message.eager && message.next_at_receiver != kNone) ways.queue_eager(way);
+      messages_[id].uses = (message.awaited ? 1 : 0) + (blocking_ ? 2 : 0);
+      if (message.late && !blocking_) ++late_sends_[message.producer].count;
     }
     WayRegisters registers = std::move(ways).in_registers(tape_.last + 1);
     tape_.register_count = tape_.last + 1 + registers.queue_count;
@@ -169,21 +171,16 @@ class TapeWriter {
     tape_.both_ends = registers.both_ends;
   }
 
-  /// Counts the readers of arrivals, and finds SENDs behind later actions than their producers.
-  void scan(std::int32_t rank) {
-    std::int32_t newest = kNone;
-    const std::size_t end = index(flat_.rank_begin[index(rank) + 1]);
-    for (std::size_t p = index(flat_.rank_begin[index(rank)]); p < end; ++p) {
+  /// Counts the readers of what is no transfer: compute actions, all clocks behind a barrier, and the next
+  /// collective of each member.
+  void count_collectives() {
+    for (std::size_t p = 0; p < flat_.ops.size(); ++p) {
       const FlatOp op = flat_.ops[p];
-      if (op == FlatOp::compute || op == FlatOp::barrier) newest = static_cast<std::int32_t>(p);
       if (op == FlatOp::compute) {
         for (std::int32_t w = flat_.next_wait[p]; w != kNone; w = flat_.next_wait[index(w)])
-          ++message_at(index(w)).uses;
-      } else if (reads_its_message(p)) {
+          if (flat_.ops[index(w)] == FlatOp::collective) ++message_at(index(w)).uses;
+      } else if (op == FlatOp::barrier || (op == FlatOp::collective && flat_.next_collective[p] != kNone)) {
         ++message_at(p).uses;
-      } else if (op == FlatOp::send) {
-        const std::int32_t producer = flat_.messages[index(flat_.message[p])].producer;
-        if (producer != kNone && producer != newest) ++late_sends_[producer].count;
       }
     }
   }
@@ -195,25 +192,6 @@ class TapeWriter {
     const auto all = static_cast<std::int64_t>(std::count(first, end, FlatOp::compute));
     if (flat_.most_ahead == 0 || all <= flat_.most_ahead) return;
     for (std::int32_t i = 0; i < flat_.most_ahead; ++i) host.ends.push_back(new_register());
-  }
-
-  /// True where the clock of a rank, or the next collective there, asks for the arrival of the position's
-  /// own message.
-  bool reads_its_message(std::size_t position) const {
-    switch (flat_.ops[position]) {
-      case FlatOp::barrier:
-        return true;
-      case FlatOp::send:
-      case FlatOp::recv:
-        return blocking_;
-      case FlatOp::collective:
-        return flat_.next_collective[position] != kNone;
-      case FlatOp::compute:
-      case FlatOp::leaf:
-      case FlatOp::reshard:
-        break;
-    }
-    return false;
   }
 
   Message& message_at(std::size_t position) { return messages_[index(flat_.message[position])]; }
@@ -247,19 +225,23 @@ class TapeWriter {
 
   // --- causes -------------------------------------------------------------------------------------
 
-  Source source_of(std::int32_t id, const Cause& cause) const {
+  /// False where program order or a queue, which the message passes anyway, says when.
+  static bool has_source(const Cause& cause) {
+    return cause.kind != CauseKind::listed && cause.kind != CauseKind::release;
+  }
+
+  Source source_of(const Cause& cause) const {
     switch (cause.kind) {
-      case CauseKind::listed:
-        return {};
       case CauseKind::clock:
         return {.at = static_cast<Register>(cause.rank)};
       case CauseKind::producer:
         if (newest_[index(cause.rank)] == cause.which) return {.at = static_cast<Register>(cause.rank)};
         return {.at = late_sends_.at(cause.which).copy, .producer = cause.which};
-      case CauseKind::release:
-        return {.at = release_outside(id, cause)};
       case CauseKind::collective:
         return {.at = arrival(cause.which), .collective = cause.which};
+      case CauseKind::listed:
+      case CauseKind::release:
+        break;
     }
     return {};
   }
@@ -267,7 +249,7 @@ class TapeWriter {
   /// The register that says when an eager message has left, for what waits behind it at the receiver; none
   /// where the queue that `id` itself passes says so. The register moves on, so it is read at once.
   Register release_outside(std::int32_t id, const Cause& cause) const {
-    if (!some_eager_) return kNoRegister;
+    if (cause.kind != CauseKind::release) return kNoRegister;
     const FlatMessage& before = flat_.messages[index(cause.which)];
     if (!before.eager || cause.rank != before.to_rank) return kNoRegister;
     const bool sends = flat_.messages[index(id)].from_rank == cause.rank;
@@ -338,12 +320,18 @@ class TapeWriter {
     const std::uint32_t link = link_of_[index(id)];
     if (gathered == kNoRegister && source != kNoRegister && is_open(source)) {
       code_.send_along(message.arrival, link);
+      senders_.add(code_.last_duration());
       tape_.origins.back().message = id;
       return;
     }
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
                                                    : link_of(id).c;
+    if (gathered == kNoRegister && source == static_cast<Register>(flat_.messages[index(id)].from_rank)) {
+      senders_.add(kNoTime);
+    } else {
+      senders_.add_other();
+    }
     write_linked(first, source == kNoRegister ? first : source, message.arrival, kNoTime, link,
                  {.message = id});
     if (gathered != kNoRegister) free_.push_back(gathered);
@@ -386,13 +374,12 @@ class TapeWriter {
   std::vector<std::uint32_t> link_of_;  // by message: its link class
   std::vector<std::int32_t> newest_;    // by rank: the compute position whose end its clock is
   std::unordered_map<std::int32_t, LateSends> late_sends_;  // by position of the producer
-  std::vector<Source> starting_;  // of messages whose last cause has come, in that order
-  std::size_t next_start_ = 0;
   std::size_t computed_last_ = 0;  // instructions up to the last one that ran a compute action; 0: none
   std::vector<Register> free_;
   std::vector<Host> hosts_;  // by rank; none without launches
   Tape tape_;
   TapeClasses classes_;
+  QueueSenders senders_;
   TapeCode code_;
 };
 

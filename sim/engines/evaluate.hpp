@@ -81,7 +81,8 @@ class RepeatedTape {
   void pass();
   /// The same; by rank when it computes. Requires that nothing but compute actions takes time on the tape.
   std::vector<ComputeTimes> pass_with_compute();
-  /// All that a further pass starts from: the clocks of ranks, and when queues are free.
+  /// All that a further pass starts from: the clocks of ranks, and when queues are free that messages wait
+  /// for.
   std::vector<Ns> left() const;
   /// When all passes so far have ended.
   Ns latest_ns() const;

@@ -15,7 +15,7 @@ namespace {
 
 using Lanes = std::int64_t __attribute__((vector_size(kLaneBytes), may_alias));
 
-template <bool kBothEnds, bool kIsStream, class Step>
+template <QueuesFollowed kQueues, bool kIsStream, class Step>
 void loop(const Step* code, const LaneRun& run) {
   const auto* durations = reinterpret_cast<const Lanes*>(run.durations);
   auto* v = reinterpret_cast<Lanes*>(run.registers);
@@ -26,33 +26,44 @@ void loop(const Step* code, const LaneRun& run) {
     const Lanes x = (first > second ? first : second) + durations[kIsStream ? i : step.duration];
     v[step.a] = x;
     const LaneLink& link = run.links[step.link];
-    const Lanes sender = v[link.c];
-    Lanes y = x > sender ? x : sender;
-    if constexpr (kBothEnds) {
+    Lanes y = x;
+    if constexpr (kQueues != QueuesFollowed::none) {
+      const Lanes sender = v[link.c];
+      y = y > sender ? y : sender;
+    }
+    if constexpr (kQueues == QueuesFollowed::both_ends) {
       const Lanes receiver = v[link.e];
       y = y > receiver ? y : receiver;
     }
-    y += *reinterpret_cast<const Lanes*>(link.hold_ns);
-    v[link.c] = y;
-    if constexpr (kBothEnds) v[link.e] = y;
+    if constexpr (kQueues != QueuesFollowed::none) y += *reinterpret_cast<const Lanes*>(link.hold_ns);
+    if constexpr (kQueues != QueuesFollowed::none) v[link.c] = y;
+    if constexpr (kQueues == QueuesFollowed::both_ends) v[link.e] = y;
     v[step.d] = y + *reinterpret_cast<const Lanes*>(link.latency_ns);
   }
 }
 
-template <bool kBothEnds, bool kIsStream>
+template <QueuesFollowed kQueues, bool kIsStream>
 void loop_over(const LaneRun& run) {
   if (run.narrow != nullptr) {
-    loop<kBothEnds, kIsStream>(run.narrow, run);
+    loop<kQueues, kIsStream>(run.narrow, run);
   } else {
-    loop<kBothEnds, kIsStream>(run.wide, run);
+    loop<kQueues, kIsStream>(run.wide, run);
   }
 }
 
+template <QueuesFollowed kQueues>
+void loop_with(const LaneRun& run) {
+  run.is_stream ? loop_over<kQueues, true>(run) : loop_over<kQueues, false>(run);
+}
+
 inline void run_loop(const LaneRun& run) {
-  if (run.both_ends) {
-    run.is_stream ? loop_over<true, true>(run) : loop_over<true, false>(run);
-  } else {
-    run.is_stream ? loop_over<false, true>(run) : loop_over<false, false>(run);
+  switch (run.queues) {
+    case QueuesFollowed::none:
+      return loop_with<QueuesFollowed::none>(run);
+    case QueuesFollowed::one_end:
+      return loop_with<QueuesFollowed::one_end>(run);
+    case QueuesFollowed::both_ends:
+      return loop_with<QueuesFollowed::both_ends>(run);
   }
 }
 

@@ -10,7 +10,8 @@
 
 namespace penstock {
 
-/// A link class with its times in all lanes.
+/// A link class with its times in all lanes. Where no queues are followed, nothing but the end of the latency
+/// counts, and the hold is in it.
 struct LaneLink {
   Register c = 0;
   Register e = 0;
@@ -24,7 +25,7 @@ struct LaneRun {
   const NarrowInstruction* narrow = nullptr;  ///< one of the two
   const WideInstruction* wide = nullptr;
   std::size_t size = 0;
-  bool both_ends = false;
+  QueuesFollowed queues = QueuesFollowed::both_ends;
   bool is_stream = false;         ///< durations: kLanes an instruction instead of a class
   const Ns* durations = nullptr;  ///< aligned to kLaneBytes, like registers
   const LaneLink* links = nullptr;

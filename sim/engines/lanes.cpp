@@ -16,8 +16,10 @@
 #include <variant>
 #include <vector>
 
+#include "schedules/ir/action.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/lane_run.hpp"
+#include "sim/engines/queue_senders.hpp"
 #include "sim/engines/tape.hpp"
 
 namespace penstock {
@@ -49,7 +51,7 @@ const Code& code() {
 }
 
 /// Lane l of every link is that of tables[l]; all lanes are tables[0]'s where there is one table.
-std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables) {
+std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables, QueuesFollowed queues) {
   std::vector<LaneLink> links(tables[0].links.size());
   for (std::size_t number = 0; number < links.size(); ++number) {
     LaneLink& link = links[number];
@@ -59,22 +61,39 @@ std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables) {
       const PricedLink& priced = tables[std::min(lane, tables.size() - 1)].links[number];
       link.hold_ns[lane] = priced.hold_ns;
       link.latency_ns[lane] = priced.latency_ns;
+      if (queues == QueuesFollowed::none) link.latency_ns[lane] += priced.hold_ns;
     }
   }
   return links;
 }
 
+/// What one of the tables makes a pass follow, all lanes have to.
+QueuesFollowed followed_by_lanes(const Tape& tape, std::span<const TapeCosts> tables, Durations are) {
+  QueuesFollowed most = QueuesFollowed::none;
+  for (const TapeCosts& table : tables) {
+    const std::span<const Ns> durations =
+        are == Durations::by_class ? std::span(table.durations) : std::span<const Ns>();
+    most = std::max(most, queues_followed(tape, table.links, durations));
+  }
+  return most;
+}
+
 /// The registers of all lanes, and the steps of a tape over them.
 class LanePass {
  public:
-  LanePass(const Tape& tape, std::span<const TapeCosts> tables)
-      : tape_(tape), links_(lane_links(tables)), registers_(tape.register_count) {}
+  /// `are`: what run() is told of durations.
+  LanePass(const Tape& tape, std::span<const TapeCosts> tables, Durations are)
+      : tape_(tape),
+        are_(are),
+        queues_(followed_by_lanes(tape, tables, are)),
+        links_(lane_links(tables, queues_)),
+        registers_(tape.register_count) {}
 
-  /// Runs `count` instructions from `first` on with durations by class, or one line an instruction.
-  void run(std::size_t first, std::size_t count, std::span<const LaneLine> durations, Durations are) {
+  /// Runs `count` instructions from `first` on, with a line of durations a class or an instruction.
+  void run(std::size_t first, std::size_t count, std::span<const LaneLine> durations) {
     LaneRun pass{.size = count,
-                 .both_ends = tape_.both_ends,
-                 .is_stream = are == Durations::by_instruction,
+                 .queues = queues_,
+                 .is_stream = are_ == Durations::by_instruction,
                  .durations = durations.data()->of.data(),
                  .links = links_.data(),
                  .registers = registers_.data()->of.data()};
@@ -97,6 +116,8 @@ class LanePass {
 
  private:
   const Tape& tape_;
+  Durations are_;
+  QueuesFollowed queues_;
   std::vector<LaneLink> links_;
   std::vector<LaneLine> registers_;
 };
@@ -109,20 +130,20 @@ LaneTimes makespans_ns(const Tape& tape, std::span<const TapeCosts> tables) {
     for (std::size_t lane = 0; lane < tables.size(); ++lane)
       durations[number].of[lane] = tables[lane].durations[number];
   }
-  LanePass pass(tape, tables);
-  pass.run(0, tape.size(), durations, Durations::by_class);
+  LanePass pass(tape, tables, Durations::by_class);
+  pass.run(0, tape.size(), durations);
   LaneTimes makespans = pass.latest();
   std::fill(makespans.begin() + static_cast<std::ptrdiff_t>(tables.size()), makespans.end(), 0);
   return makespans;
 }
 
 LaneTimes makespans_ns(const Tape& tape, const TapeCosts& costs, const FillDurations& fill) {
-  LanePass pass(tape, {&costs, 1});
+  LanePass pass(tape, {&costs, 1}, Durations::by_instruction);
   std::vector<LaneLine> block(kBlock);
   for (std::size_t first = 0; first < tape.size(); first += kBlock) {
     const std::size_t count = std::min(kBlock, tape.size() - first);
     fill(first, std::span(block).first(count));
-    pass.run(first, count, block, Durations::by_instruction);
+    pass.run(first, count, block);
   }
   return pass.latest();
 }

@@ -34,21 +34,13 @@ MessageWays::MessageWays(ChannelModel model, const MicrobatchGroups& groups, std
   recent_.reserve(4 * ways);
 }
 
-std::uint32_t MessageWays::of(const TransferClass& message, bool eager) {
-  const Action& send = message.send;
-  const std::size_t place = (4 * groups_.place_of(send)) +
-                            (2 * static_cast<std::size_t>(flow_of(send.kind))) +
-                            static_cast<std::size_t>(eager);
+std::uint32_t MessageWays::find(const TransferClass& message, bool eager, std::size_t place) {
   if (place >= recent_.size()) recent_.resize(place + 1);
-  Recent& recent = recent_[place];
-  const bool same =
-      recent.from_rank == message.from_rank && recent.to_rank == message.to_rank && recent.peer == send.peer;
-  if (same) return recent.way;
   const auto [way, is_new] =
       numbers_.of({static_cast<std::uint32_t>(message.from_rank), static_cast<std::uint32_t>(message.to_rank),
-                   static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(send.peer)});
+                   static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(message.send.peer)});
   if (is_new) add_way(message, eager);
-  recent = {message.from_rank, message.to_rank, send.peer, way};
+  recent_[place] = {message.from_rank, message.to_rank, message.send.peer, way};
   return way;
 }
 

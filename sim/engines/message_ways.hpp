@@ -8,6 +8,7 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/needs.hpp"
 #include "schedules/ir/rank_queues.hpp"
 #include "sim/engines/numbering.hpp"
 #include "sim/engines/tape.hpp"
@@ -29,7 +30,13 @@ class MessageWays {
   MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways);
 
   /// The way of a message. Constant time.
-  std::uint32_t of(const TransferClass& message, bool eager);
+  std::uint32_t of(const TransferClass& message, bool eager) {
+    const std::size_t place = 4 * groups_.place_of(message.send) +
+                              2 * static_cast<std::size_t>(flow_of(message.send.kind)) +
+                              static_cast<std::size_t>(eager);
+    if (place < recent_.size() && recent_[place].is_of(message)) return recent_[place].way;
+    return find(message, eager, place);
+  }
   /// Something waits behind an eager message of the way in the receiver's queue.
   void queue_eager(std::uint32_t way) { ways_[way].is_of_queue = true; }
   std::size_t size() const { return ways_.size(); }
@@ -58,8 +65,13 @@ class MessageWays {
     std::int32_t to_rank = -1;
     std::int32_t peer = kNoPeer;
     std::uint32_t way = 0;
+
+    bool is_of(const TransferClass& message) const {
+      return from_rank == message.from_rank && to_rank == message.to_rank && peer == message.send.peer;
+    }
   };
 
+  std::uint32_t find(const TransferClass& message, bool eager, std::size_t place);
   void add_way(const TransferClass& message, bool eager);
   std::uint32_t queue_at(std::int32_t rank, const MessageEnd& end);
   void pair_queues();

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -93,6 +94,9 @@ struct Origin {
   std::int32_t message = -1;
 };
 
+/// Which queues of a message a pass has to look at: none where no message ever finds one taken.
+enum class QueuesFollowed : std::uint8_t { none, one_end, both_ends };
+
 struct Tape {
   std::variant<std::vector<NarrowInstruction>, std::vector<WideInstruction>> code;
   std::vector<Origin> origins;  ///< one an instruction
@@ -106,6 +110,9 @@ struct Tape {
   Register register_count = 0;
   Register last = 0;
   bool both_ends = false;  ///< some link has c != e
+  /// Duration classes of the instructions that send, where what passes a queue is sent by one rank's clock;
+  /// nothing where some queue takes messages of several, or of anything else.
+  std::optional<std::vector<std::uint32_t>> senders;
 
   std::size_t size() const { return origins.size(); }
   std::span<const Action> actions_of(const DurationClass& duration) const {

@@ -28,6 +28,7 @@ class TapeCode {
 
   Register last_clock() const { return !is_wide_ ? narrow_.back().a : wide_.back().a; }
   Register last_message() const { return !is_wide_ ? narrow_.back().d : wide_.back().d; }
+  std::uint32_t last_duration() const { return !is_wide_ ? narrow_.back().duration : wide_.back().duration; }
   /// What the last instruction sends goes to register `d`.
   void send_along(Register d) { (!is_wide_ ? narrow_.back().d : wide_.back().d) = d; }
   /// ... over a link.

@@ -32,6 +32,7 @@
 #include "sim/engines/handed_registers.hpp"
 #include "sim/engines/message_ways.hpp"
 #include "sim/engines/numbering.hpp"
+#include "sim/engines/queue_senders.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/tape_classes.hpp"
 #include "sim/engines/tape_code.hpp"
@@ -134,9 +135,11 @@ class TurnTapeWriter {
     const Origin origin{.message = new_message(message.microbatch)};
     if (std::exchange(sends_nothing_, false)) {  // it rides on what has just been computed
       code_.send_along(arrival, link);
+      senders_.add(code_.last_duration());
       tape().origins.back().message = origin.message;
     } else {
       const auto clock = static_cast<Register>(from_rank);
+      senders_.add(kNoTime);
       write_linked(clock, clock, arrival, kNoTime, link, origin);
     }
     handed_.newest_arrives(arrival);
@@ -165,6 +168,7 @@ class TurnTapeWriter {
     wait_for_last_collectives();
     tape().code = std::move(code_).instructions();
     number_queues();
+    tape().senders = senders_.of(tape());
     return std::move(turns_);
   }
 
@@ -290,6 +294,7 @@ class TurnTapeWriter {
   CollectiveEnds ends_;
   TurnTape turns_;
   TapeClasses classes_;
+  QueueSenders senders_;
   TapeCode code_;
 };
 
