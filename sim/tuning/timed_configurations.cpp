@@ -76,6 +76,7 @@ FoundFigures figures_of_group(const std::vector<AskedConfiguration>& asked,
   const auto program = programs.program(asked[group.front()].configuration);
   if (!program) return {.error = program.error()};
   std::vector<PricedConfiguration> priced;
+  priced.reserve(group.size());
   for (const std::size_t place : group) priced.push_back(asked[place].priced);
   return {.figures = figures_of(**program, priced)};
 }
