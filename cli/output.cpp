@@ -275,7 +275,7 @@ tl::expected<void, Failure> write_files(const OutputFlags& flags, const std::vec
   return tl::unexpected(Failure{code, fmt::format("{}", fmt::join(problems, "\npenstock: "))});
 }
 
-tl::expected<void, Failure> print(const std::function<std::string()>& text) {
+tl::expected<void, Failure> print_made(const std::function<std::string()>& text) {
   try {
     return write_stdout(text());
   } catch (const std::bad_alloc&) {
@@ -289,7 +289,7 @@ tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::ve
                                          const std::function<std::string()>& text) {
   // A result that took minutes is not lost because one of its places is.
   const auto files = write_files(flags, forms);
-  const auto printed = print(text);
+  const auto printed = print_made(text);
   return files ? printed : files;
 }
 

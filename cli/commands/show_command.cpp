@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>

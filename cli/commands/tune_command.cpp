@@ -92,9 +92,12 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
         done_unless(options.stopped, [request = answer.request, best = answer.report.candidates.front()] {
           return sensitivity(request, best);
         });
-    if (rows && !*rows) return bad_input(rows->error());
-    if (rows) answer.sensitivity = **std::move(rows);
-    if (!rows) answer.report.notes.emplace_back("interrupted: before other machines were looked at");
+    if (!rows) {
+      answer.report.notes.emplace_back("interrupted: before other machines were looked at");
+      return answer;
+    }
+    if (!*rows) return bad_input(rows->error());
+    answer.sensitivity = **std::move(rows);
   }
   return answer;
 }

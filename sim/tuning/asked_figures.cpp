@@ -36,28 +36,30 @@ std::vector<std::vector<std::size_t>> by_program(const std::vector<AskedConfigur
   return groups;
 }
 
-struct Figures {
+struct FoundFigures {
   std::vector<std::int64_t> figures{};  // none where the work was stopped before
   std::string error{};
 };
 
-Figures figures_of_group(const std::vector<AskedConfiguration>& asked, const std::vector<std::size_t>& group,
-                         ProgramLibrary& programs, FiguresOfProgram figures_of) {
+FoundFigures figures_of_group(const std::vector<AskedConfiguration>& asked,
+                              const std::vector<std::size_t>& group, ProgramLibrary& programs,
+                              FiguresOfProgram figures_of) {
   const auto program = programs.program(asked[group.front()].configuration);
   if (!program) return {.error = program.error()};
   std::vector<PricedConfiguration> priced;
+  priced.reserve(group.size());
   for (const std::size_t place : group) priced.push_back(asked[place].priced);
   return {.figures = figures_of(**program, priced)};
 }
 
-Figures found_figures(const std::vector<AskedConfiguration>& asked, ProgramLibrary& programs,
-                      FiguresOfProgram figures_of, const std::function<bool()>& stopped) {
+FoundFigures found_figures(const std::vector<AskedConfiguration>& asked, ProgramLibrary& programs,
+                           FiguresOfProgram figures_of, const std::function<bool()>& stopped) {
   const auto groups = by_program(asked);
-  std::vector<Figures> of_groups(groups.size());
+  std::vector<FoundFigures> of_groups(groups.size());
   tbb::parallel_for(std::size_t{0}, groups.size(), [&](std::size_t g) {
     if (!stopped || !stopped()) of_groups[g] = figures_of_group(asked, groups[g], programs, figures_of);
   });
-  Figures all{.figures = std::vector<std::int64_t>(asked.size())};
+  FoundFigures all{.figures = std::vector<std::int64_t>(asked.size())};
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (of_groups[g].figures.empty()) return std::move(of_groups[g]);
     for (std::size_t i = 0; i < groups[g].size(); ++i) all.figures[groups[g][i]] = of_groups[g].figures[i];
