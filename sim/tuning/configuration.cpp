@@ -26,9 +26,9 @@
 namespace penstock {
 namespace {
 
-/// Actions that a configuration's search for its order may place, over all its passes: some 0.3 s of them.
-constexpr std::int64_t kSearchedActions = 10'000'000;
-constexpr std::int64_t kLeastPasses = 20;
+/// Actions that a configuration's search for its order may place, over all its passes: some 0.15 s of them.
+constexpr std::int64_t kSearchedActions = 5'000'000;
+constexpr std::int64_t kLeastPasses = 10;
 
 /// For a schedule that searches its order; long orders get fewer passes. Nothing for others.
 std::optional<std::int64_t> passes_of(const Configuration& of) {
