@@ -29,6 +29,7 @@
 #include "sim/measured/measured_iterations.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
+#include "sim/tuning/against_best.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {
@@ -40,9 +41,11 @@ struct RunsFlags {
   std::string fit;
   std::string costs;
   std::vector<std::string> products;  // DEVICE=FILE
+  bool best = false;
 };
 
 const std::vector<std::string_view> kRunsFiles = {".json", ".csv", ".html", ".txt"};
+const std::vector<std::string_view> kBestFiles = {".json", ".txt"};
 
 /// Rows and their predictions.
 struct JudgedRuns {
@@ -109,6 +112,28 @@ tl::expected<JudgedRuns, Failure> by_costs(const RunsFlags& flags) {
   return JudgedRuns{.runs = std::move(runs), .report = *std::move(report)};
 }
 
+/// Beside the best that is found for what each run asks.
+Outcome compare_with_best(const RunsFlags& flags) {
+  if (!flags.fit.empty() || !flags.costs.empty())
+    return bad_input("runs: --best takes the devices' own constants: leave --fit and --costs out");
+  if (auto known = check_output_files(flags.output.files, kBestFiles); !known)
+    return tl::unexpected(known.error());
+  const auto kernels = kernels_of(flags.products);
+  if (!kernels) return tl::unexpected(kernels.error());
+  const auto runs = read_measured_runs(flags.runs, *kernels);
+  if (!runs) return bad_input(runs.error());
+  ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
+  const auto rows = against_best(runs->runs, [&](std::size_t done, std::size_t all) { bar.show(done, all); });
+  if (!rows) return bad_input(rows.error());
+  const std::vector<OutputForm> forms = {{".json", [&] { return against_best_json(*rows); }},
+                                         {".txt", [&] { return against_best_text(*rows, 0); }}};
+  const std::string text =
+      flags.output.json ? against_best_json(*rows) : against_best_text(*rows, table_width());
+  if (auto written = write_answer(flags.output, forms, text); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
 Outcome predict(const RunsFlags& flags) {
   if (auto known = check_output_files(flags.output.files, kRunsFiles); !known)
     return tl::unexpected(known.error());
@@ -149,6 +174,10 @@ Command runs_command(CLI::App& root) {
                  "matrix products as a machine of this device ran them in training, in place of the device's "
                  "tables and sustained rate where a shape is there; may be repeated")
       .type_name("DEVICE=FILE");
+  app.add_flag(
+      "--best", flags->best,
+      "beside each run the best that `penstock tune` finds for its model, devices and batch, and what "
+      "the run's own choices cost; takes seconds a run");
   add_output_flags(app, flags->output, ".json .csv .html .txt");
   app.footer(
       "Examples:\n"
@@ -157,7 +186,7 @@ Command runs_command(CLI::App& root) {
       "  penstock runs scenarios/library/runs/training_steps.csv \\\n"
       "    --products b200-sxm=scenarios/library/kernels/products_B200.csv\n"
       "  penstock runs new.csv --fit scenarios/library/runs/training_steps.csv -o predicted.csv");
-  return {app, [flags] { return predict(*flags); }};
+  return {app, [flags] { return flags->best ? compare_with_best(*flags) : predict(*flags); }};
 }
 
 }  // namespace penstock

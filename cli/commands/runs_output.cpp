@@ -25,6 +25,8 @@
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
 #include "sim/measured/run_prices.hpp"
+#include "sim/tuning/against_best.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
@@ -168,6 +170,57 @@ std::string runs_json(const RunsReport& report) {
   }
   if (report.all) document["all"] = group_json(*report.all);
   document["memory"] = report.all_memory ? group_json(*report.all_memory) : Json(nullptr);
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+namespace {
+
+std::string longer_text(const ChosenValue& value) {
+  const std::string longer = value.longer ? error_text(*value.longer) : std::string("does not fit");
+  return fmt::format("{} {} {}", value.choice, value.value, longer);
+}
+
+/// The values that cost anything, the two most costly ones.
+std::string costliest(const AgainstBest& row) {
+  std::vector<std::string> words;
+  for (const ChosenValue& value : row.values) {
+    if (words.size() < 2 && value.longer.value_or(1) >= 0.0005) words.push_back(longer_text(value));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
+std::string against_best_text(const std::vector<AgainstBest>& rows, std::size_t width) {
+  Table table;
+  table.columns = {"run", "predicted s", "best s", "longer", "costs most", "the best has"};
+  for (const AgainstBest& row : rows) {
+    const double seconds = static_cast<double>(row.step_ns) * kSecondsPerNanosecond;
+    const double best = static_cast<double>(row.best_ns) * kSecondsPerNanosecond;
+    table.rows.push_back({{row.id, std::nullopt},
+                          {fmt::format("{:.4f}", seconds), seconds},
+                          {fmt::format("{:.4f}", best), best},
+                          {row.in_space ? error_text(row.longer()) : "not in the space", row.longer()},
+                          {costliest(row), std::nullopt},
+                          {row.best_differs, std::nullopt}});
+  }
+  return table_to_text(table, width);
+}
+
+std::string against_best_json(const std::vector<AgainstBest>& rows) {
+  Json document = {{"schema_version", 1}, {"kind", "runs-against-best"}, {"rows", Json::array()}};
+  for (const AgainstBest& row : rows) {
+    Json values = Json::array();
+    for (const ChosenValue& value : row.values)
+      values.push_back({{"choice", value.choice}, {"value", value.value}, {"longer", or_null(value.longer)}});
+    document["rows"].push_back({{"id", row.id},
+                                {"in_space", row.in_space},
+                                {"step_seconds", static_cast<double>(row.step_ns) * kSecondsPerNanosecond},
+                                {"best_seconds", static_cast<double>(row.best_ns) * kSecondsPerNanosecond},
+                                {"longer", row.longer()},
+                                {"best_differs", row.best_differs},
+                                {"values", std::move(values)}});
+  }
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

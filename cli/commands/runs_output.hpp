@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
+#include "sim/tuning/against_best.hpp"
 
 namespace penstock {
 
@@ -18,5 +20,12 @@ std::string runs_csv(const MeasuredRuns& runs, const RunsReport& report);
 
 /// A page: predicted over measured seconds as a picture, and the tables, which sort.
 std::string runs_html(const MeasuredRuns& runs, const RunsReport& report);
+
+/// Runs beside the best that tune() finds for what each of them asks: a table, and which of a run's values
+/// cost most.
+std::string against_best_text(const std::vector<AgainstBest>& rows, std::size_t width);
+/// {schema_version, kind: "runs-against-best", rows: [{id, in_space, step_seconds, best_seconds, longer,
+/// best_differs, values: [{choice, value, longer}]}]}.
+std::string against_best_json(const std::vector<AgainstBest>& rows);
 
 }  // namespace penstock

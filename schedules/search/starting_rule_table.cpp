@@ -27,7 +27,7 @@ constexpr ChunkChoice kCount = ChunkChoice::by_turns;
 
 // A row a line, in the order of StartingRow's members.
 // clang-format off
-constexpr std::array<StartingRow, 57> kRows = {{
+constexpr std::array<StartingRow, 54> kRows = {{
     {1, 1.125, 0.32, 0, 0.107, 0.88, 3.884, 0.961, kNone, 0, "FLMQJPJGEFFDEIEG", "", kTurns, kLast, kLast, 0, 1, true, true, 1.39, 3},
     {1, 1.125, 0.3352, 0.0586, 0.043, 0.71, 3.929, 1.575, kNone, 0, "NMIC?BD?HAFJHBKFJEDBFCDJ", "", kTurns, kLast, kLast, 0, 1, false, false, 0.05, 0},
     {1, 1.125, 0.3268, 0.0586, 0.223, 0.618, 4.066, 1.155, kNone, 0, "HJJJBCQFJHHKHCFMJPBHGFFFBCIJDEEP", "", kTurns, kLast, kLast, 0, 1, true, true, 1.13, kMany},
@@ -37,9 +37,6 @@ constexpr std::array<StartingRow, 57> kRows = {{
     {1, 1.375, 0.2421, 0, 0.4, 1, 2.618, 1.364, kNone, 0, "GGHHHHGGGGGGHHHH", "", kTurns, kLast, kLast, 0, 1, false, false, 1.71, kMany},
     {1, 1.375, 0.2533, 0, 1, 0.81, 19.219, 0.903, kNone, 0, "FGGGGGGGGFHHHHIJIIHHIHIH", "", kTurns, kLast, kLast, 0, 1, false, false, 0.41, kMany},
     {1, 1.375, 0.226, 0.0531, 1, 0.555, 50.759, 0.059, kNone, 0, "IHGFHHGHIHJHHGHJKGHIIIFGGFIGJGFE", "", kTurns, kLast, kLast, 0, 1, false, false, 0.08, kMany},
-    {1, 1.625, 0.0417, 0, 1, 0.39, 10.061, 1.452, kNone, 0, "", "", kTurns, kLast, kLast, 0, 1, false, false, 1.36, kMany},
-    {1, 1.625, 0.05, 0, 1, 0.39, 10.061, 1.452, kNone, 0, "", "", kTurns, kLast, kLast, 0, 1, false, false, 1.36, kMany},
-    {1, 1.625, 0.0333, 0, 1, 0.39, 10.061, 1.452, kNone, 0, "", "", kTurns, kLast, kLast, 0, 1, false, false, 1.36, kMany},
     {1, 2, 0.0194, 0, 0.984, 0.029, 33.844, 0.053, kNone, 0, "GGGGGGFGGGGGGGGH", "", kInput, kLast, kLast, 0, 1, false, true, 1.45, kMany},
     {1, 2, 0.0206, 0, 1, 0.752, kNone, 0, kNone, 0, "", "", kTurns, kLast, kLast, 0, 1, false, false, 0.08, kMany},
     {1, 2, 0.0206, 0, 1, 0.752, kNone, 0, kNone, 0, "", "", kTurns, kLast, kLast, 0, 1, false, false, 0.08, kMany},

@@ -150,7 +150,7 @@ Program with_updates_one_minibatch_later(Program program) {
 Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_t minibatches) {
   Scenario scenario = planned.scenario;
   scenario.batch.microbatches = minibatches;
-  scenario.shape.buckets.clear();  // the recurrence's stages reduce as a whole
+  if (!on.has(PlanFactor::buckets)) scenario.shape.buckets.clear();
   if (!on.has(PlanFactor::depth)) scenario.shape.warmup = deep_warmups(planned.plan);
   if (!on.has(PlanFactor::transfers)) scenario.channels = ChannelOptions{};
   return scenario;
@@ -249,6 +249,8 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
 FactorSet FactorSet::with(PlanFactor factor) const {
   FactorSet set = *this;
   set.bits_ |= 1U << static_cast<unsigned>(factor);
+  // Buckets are stages of their own, of which the recurrence's links and updates know nothing.
+  if (factor == PlanFactor::buckets) return set.with(PlanFactor::contention).with(PlanFactor::overlap);
   if (factor != PlanFactor::contention) return set;
   return set.with(PlanFactor::transfers).with(PlanFactor::ring).with(PlanFactor::latency);
 }

@@ -20,8 +20,9 @@ enum class PlanFactor : std::uint8_t {
   latency,     // of every message, and of the steps of a ring
   contention,  // links that several messages share; takes the three above along
   overlap,     // a replica's next forward waits for the reduction before it
-  depth,       // as many minibatches in flight as 1F1B-RR admits
-  ends,        // a run of so many minibatches fills its pipeline and drains it
+  buckets,  // gradients are reduced in buckets, as the scenario has them; takes contention and overlap along
+  depth,    // as many minibatches in flight as 1F1B-RR admits
+  ends,     // a run of so many minibatches fills its pipeline and drains it
 };
 
 /// Factors that are on, a bit each.

@@ -28,14 +28,21 @@ namespace penstock {
 namespace {
 
 constexpr std::array kFactors = {PlanFactor::transfers,  PlanFactor::ring,    PlanFactor::latency,
-                                 PlanFactor::contention, PlanFactor::overlap, PlanFactor::depth,
-                                 PlanFactor::ends};
+                                 PlanFactor::contention, PlanFactor::overlap, PlanFactor::buckets,
+                                 PlanFactor::depth,      PlanFactor::ends};
+
+/// Those that the plan may have.
+std::vector<PlanFactor> factors_of(const PlannedScenario& planned) {
+  std::vector<PlanFactor> factors(kFactors.begin(), kFactors.end());
+  if (planned.scenario.shape.buckets.empty()) std::erase(factors, PlanFactor::buckets);
+  return factors;
+}
 
 /// No factor; each one alone; the first two, three, ... of them.
-std::vector<FactorSet> sets_to_simulate() {
+std::vector<FactorSet> sets_to_simulate(const std::vector<PlanFactor>& factors) {
   std::vector<FactorSet> sets = {FactorSet{}};
   FactorSet all;
-  for (const PlanFactor factor : kFactors) {
+  for (const PlanFactor factor : factors) {
     sets.push_back(FactorSet{}.with(factor));
     all = all.with(factor);
     sets.push_back(all);
@@ -49,7 +56,7 @@ std::vector<FactorSet> sets_to_simulate() {
 using PeriodBySet = std::map<FactorSet, StreamPeriod>;
 
 tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& planned) {
-  const std::vector<FactorSet> sets = sets_to_simulate();
+  const std::vector<FactorSet> sets = sets_to_simulate(factors_of(planned));
   std::vector<tl::expected<StreamPeriod, std::string>> simulated(sets.size());
   tbb::parallel_for(std::size_t{0}, sets.size(),
                     [&](std::size_t i) { simulated[i] = simulated_period(planned, sets[i]); });
@@ -82,6 +89,8 @@ std::string_view to_text(PlanFactor factor) {
       return "contention";
     case PlanFactor::overlap:
       return "overlap";
+    case PlanFactor::buckets:
+      return "buckets";
     case PlanFactor::depth:
       return "depth";
     case PlanFactor::ends:
@@ -123,6 +132,9 @@ FactorMeaning meaning(PlanFactor factor, PlanObjective objective) {
     case PlanFactor::overlap:
       return {"a device waits for the reduction before its next forward",
               adds_up ? "the same" : "compute goes on meanwhile"};
+    case PlanFactor::buckets:
+      return {"each bucket of gradients reduced once it is there (with contention and overlap)",
+              "each stage's gradients as a whole"};
     case PlanFactor::depth:
       return {"as many minibatches in flight as 1F1B-RR admits", "so many that nobody waits for one"};
     case PlanFactor::ends:
@@ -144,16 +156,11 @@ tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evalua
                       .memory = memory_of(evaluation),
                       .notes = {}};
   FactorSet all;
-  for (const PlanFactor factor : kFactors) {
+  for (const PlanFactor factor : factors_of(planned)) {
     all = all.with(factor);
     factors.rows.push_back({.factor = factor,
                             .alone_ns = (*periods)[FactorSet{}.with(factor)].period_ns,
                             .with_those_before_ns = (*periods)[all].period_ns});
-  }
-  if (!planned.scenario.shape.buckets.empty()) {
-    factors.notes.emplace_back(
-        "the factors are those of stages that reduce their gradients as a whole: schedule.buckets is left "
-        "out");
   }
   if (!std::ranges::all_of(*periods, [](const auto& period) { return period.second.is_exact; })) {
     factors.notes.emplace_back(

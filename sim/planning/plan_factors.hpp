@@ -26,7 +26,7 @@ FactorMeaning meaning(PlanFactor factor, PlanObjective objective);
 /// Simulated periods of the plan.
 struct FactorPeriods {
   PlanFactor factor = PlanFactor::transfers;
-  double alone_ns = 0;              ///< with this factor on and, except for contention, no other one
+  double alone_ns = 0;              ///< with this factor on and no other one but those that it takes along
   double with_those_before_ns = 0;  ///< with this factor and all earlier ones of the enum
 };
 
@@ -41,8 +41,8 @@ struct PlanFactors {
   PlanObjective objective = PlanObjective::maximum;  ///< of the recurrence
   double recurrence_ns = 0;
   double ideal_ns = 0;  ///< simulated with every factor off: equal, but for roundings to whole nanoseconds
-  std::vector<FactorPeriods> rows;  ///< in the order of the enum; the one before `ends` has the plan's own
-                                    ///< steady period with those before it
+  std::vector<FactorPeriods> rows;  ///< in the order of the enum, buckets where there are; the one before
+                                    ///< `ends` has the plan's own steady period with those before it
   PlannedMemory memory;
   std::vector<std::string> notes;
 };

@@ -26,9 +26,9 @@
 namespace penstock {
 namespace {
 
-/// Actions that a configuration's search for its order may place, over all its passes: some 0.3 s of them.
-constexpr std::int64_t kSearchedActions = 10'000'000;
-constexpr std::int64_t kLeastPasses = 20;
+/// Actions that a configuration's search for its order may place, over all its passes: some 0.15 s of them.
+constexpr std::int64_t kSearchedActions = 5'000'000;
+constexpr std::int64_t kLeastPasses = 10;
 
 /// For a schedule that searches its order; long orders get fewer passes. Nothing for others.
 std::optional<std::int64_t> passes_of(const Configuration& of) {
@@ -62,16 +62,25 @@ std::int32_t stated_sharding(const Configuration& configuration) {
 
 }  // namespace
 
-Scenario scenario_of(const TuneRequest& request, const Configuration& configuration) {
-  Scenario scenario = request.base;
-  auto& model = std::get<DeviceModel>(scenario.model);
-  Parallel& parallel = model.work.parallel;
+void set_choices(Workload& work, const Configuration& configuration) {
+  Parallel& parallel = work.parallel;
   parallel.tensor = configuration.tensor;
   parallel.context = configuration.context;
   parallel.context_exchange = configuration.context_exchange;
   parallel.expert = configuration.expert;
-  parallel.sharding = std::min(configuration.sharding, 1);
-  model.work.recompute = configuration.recompute;
+  parallel.data = configuration.data;
+  parallel.sharding = configuration.sharding;
+  work.ranks = configuration.stages;
+  work.micro_batch_size = configuration.micro_batch_size;
+  work.recompute = configuration.recompute;
+}
+
+Scenario scenario_of(const TuneRequest& request, const Configuration& configuration) {
+  Scenario scenario = request.base;
+  auto& model = std::get<DeviceModel>(scenario.model);
+  set_choices(model.work, configuration);
+  // Beyond that the schedule states it.
+  model.work.parallel.sharding = std::min(configuration.sharding, 1);
   model.split = request.layer_splits[configuration.layer_split];
   model.copies = configuration.data;
   model.devices = device_count(configuration);

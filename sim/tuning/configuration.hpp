@@ -72,6 +72,9 @@ const DeviceModel& model_of(const TuneRequest& request);
 /// Devices that the configuration occupies.
 std::int64_t device_count(const Configuration& configuration);
 
+/// Puts what the configuration chooses into a workload: degrees, sharding, ranks, microbatch, recomputation.
+void set_choices(Workload& work, const Configuration& configuration);
+
 /// What the configuration is in a scenario file over the request's: edited_scenario() with it reads back as
 /// scenario_of().
 std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration);

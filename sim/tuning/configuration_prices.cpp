@@ -26,19 +26,6 @@ namespace penstock {
 ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
     : request_(request), work_(model_of(request).work) {}
 
-void ConfigurationPrices::set_workload(const Configuration& configuration) {
-  Parallel& parallel = work_.parallel;
-  parallel.tensor = configuration.tensor;
-  parallel.context = configuration.context;
-  parallel.context_exchange = configuration.context_exchange;
-  parallel.expert = configuration.expert;
-  parallel.data = configuration.data;
-  parallel.sharding = configuration.sharding;
-  work_.ranks = configuration.stages;
-  work_.micro_batch_size = configuration.micro_batch_size;
-  work_.recompute = configuration.recompute;
-}
-
 const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
   const bool near = is_on_nvlink(work_.parallel, work_.ranks, DeviceGroup::expert, work_.device);
   const bool shares = configuration.sharding > 1;
@@ -63,7 +50,7 @@ const std::vector<std::int64_t>& ConfigurationPrices::cut_of(std::size_t layer_s
 
 PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
                                             std::span<const std::int32_t> rank_of_stage) {
-  set_workload(configuration);
+  set_choices(work_, configuration);
   const auto stages = static_cast<std::int32_t>(rank_of_stage.size());
   const std::vector<StagePrice> prices =
       price_stages(work_, layers_of(configuration), cut_of(configuration.layer_split, stages), rank_of_stage);

@@ -40,7 +40,6 @@ class ConfigurationPrices {
   using LayerKey = std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, bool, std::int32_t,
                               LayerRecompute, std::int32_t, std::int32_t, bool>;
 
-  void set_workload(const Configuration& configuration);
   const LayerPrices& layers_of(const Configuration& configuration);
   const std::vector<std::int64_t>& cut_of(std::size_t layer_split, std::int32_t stages);
 

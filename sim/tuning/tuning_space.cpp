@@ -121,12 +121,7 @@ class Space {
 
   /// Whether heads, widths, sequences and experts divide as the degrees ask.
   bool is_priced() {
-    work_.parallel.tensor = now_.tensor;
-    work_.parallel.context = now_.context;
-    work_.parallel.context_exchange = now_.context_exchange;
-    work_.parallel.expert = now_.expert;
-    work_.parallel.data = now_.data;
-    work_.ranks = now_.stages;
+    set_choices(work_, now_);
     return !fault_of(work_);
   }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -28,7 +29,9 @@ PlanFactors factors_of(const PlanEvaluation& evaluation) {
 }
 
 FactorPeriods row(const PlanFactors& factors, PlanFactor factor) {
-  return factors.rows[static_cast<std::size_t>(factor)];
+  const auto found = std::ranges::find(factors.rows, factor, &FactorPeriods::factor);
+  EXPECT_NE(found, factors.rows.end()) << to_text(factor);
+  return found == factors.rows.end() ? FactorPeriods{} : *found;
 }
 
 /// Layers of 1 ms forward and 2 ms backward, with nothing to send.
@@ -76,6 +79,7 @@ std::vector<Planned> plans() {
       {"VggOnTwoServers", vgg + two_by_four},
       {"VggOnTwoServersSum", vgg + two_by_four, sum},
       {"VggOnClusterA", vgg + "cluster: {preset: pipedream-a, nodes: 2}\n"},
+      {"VggInBuckets", vgg + "cluster: {preset: pipedream-a, nodes: 2}\nschedule: {buckets: 4}\n"},
       {"VggOnFourServers",
        "model: vgg16.yaml\ntraining: {micro_batch_size: 4, optimizer: momentum}\n"
        "cluster: {preset: pipedream-a, nodes: 4}\n"},
@@ -108,6 +112,22 @@ TEST_P(IdealisedStream, WithEveryFactorIsTheSimulation) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, IdealisedStream, testing::ValuesIn(plans()),
                          [](const auto& plan) { return std::string(plan.param.name); });
+
+TEST(PlanFactors, BucketsAreOneOfThem) {
+  const std::string model =
+      "model: {layers: [{name: a, forward: 10 ms, backward: 20 ms, weights: 40 MB}, "
+      "{name: b, forward: 10 ms, backward: 20 ms, weights: 40 MB}]}\n"
+      "cluster: {preset: uniform, devices: 2, bandwidth: 8 GB/s}\n";
+  // Data parallelism: 60 ms and 2 x 1/2 x 80 MB, which take 10 ms. In two buckets the second layer's 5 ms run
+  // beside the first one's backward.
+  const PlanFactors whole = factors_of(evaluated(model));
+  const PlanFactors parts = factors_of(evaluated(model + "schedule: {buckets: 2}\n"));
+  EXPECT_EQ(std::ranges::count(whole.rows, PlanFactor::buckets, &FactorPeriods::factor), 0);
+  EXPECT_DOUBLE_EQ(row(whole, PlanFactor::depth).with_those_before_ns, 70e6 / 2);
+  EXPECT_DOUBLE_EQ(row(parts, PlanFactor::overlap).with_those_before_ns, 70e6 / 2);
+  EXPECT_DOUBLE_EQ(row(parts, PlanFactor::buckets).with_those_before_ns, 65e6 / 2);
+  EXPECT_DOUBLE_EQ(row(parts, PlanFactor::depth).with_those_before_ns, 65e6 / 2);
+}
 
 /// Layers of random times and sizes in a chain.
 std::string random_layers(std::mt19937& random, int count) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,11 +24,14 @@
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/override.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "sim/measured/measured_runs.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/tuning/against_best.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/configuration_prices.hpp"
 #include "sim/tuning/lower_bounds.hpp"
@@ -470,6 +474,42 @@ TEST(Tuning, EagerMessagesAreRefused) {
   TuneRequest request = request_of(kLlama, 16);
   request.base.channels.eager_bytes = 1 << 16;
   EXPECT_NE(tune(request, {}).error().find("eager"), std::string::npos);
+}
+
+// --- configurations that others ran
+// -------------------------------------------------------------------------
+
+TEST(AgainstBest, SaysWhatEachChoiceOfARunCosts) {
+  constexpr std::string_view kRuns =
+      "id,source,model,device,precision,devices,tensor,stages,virtual_stages,context,context_exchange,expert,"
+      "data,micro_batch_size,microbatches,sequence,layers,layer_split,schedule,recompute,tensor_overlap,"
+      "data_overlap,gradient_bytes,step_seconds,peak_gib\n"
+      "a,us,llama-3.1-70b.json,b200-sxm,bf16,8,1,2,1,1,,1,4,1,4,4096,12,even,1f1b,none,no,no,4,0.843,\n"
+      "b,us,llama-3.1-70b.json,b200-sxm,bf16,8,4,1,1,1,,1,2,1,8,4096,12,even,1f1b,none,no,no,4,0.4098,\n"
+      "c,us,llama-3.1-70b.json,b200-sxm,bf16,8,2,1,1,4,all-to-all,1,1,1,4,32768,12,even,1f1b,none,no,no,4,"
+      "1.758,\n";
+  const auto text_of = [](const std::string& model) {
+    return read_text_file(source_path("tests/scenarios/configs/" + model), model);
+  };
+  const auto runs = parse_measured_runs(kRuns, "runs.csv", text_of);
+  ASSERT_TRUE(runs) << runs.error();
+  const auto rows = against_best(runs->runs);
+  ASSERT_TRUE(rows) << rows.error();
+  ASSERT_EQ(rows->size(), 3U);
+  for (const AgainstBest& row : *rows) {
+    EXPECT_TRUE(row.in_space) << row.id;
+    EXPECT_LE(row.best_ns, row.step_ns) << row.id;
+    EXPECT_FALSE(row.best_differs.empty()) << row.id;
+    EXPECT_FALSE(row.values.empty());
+    // Who holds one value of the run alone is between the best and the run, which holds them all.
+    for (const ChosenValue& value : row.values) {
+      ASSERT_TRUE(value.longer) << value.choice;
+      EXPECT_GE(*value.longer, 0) << value.choice;
+      EXPECT_LE(*value.longer, row.longer() + 1e-12) << row.id << " " << value.choice;
+    }
+    EXPECT_TRUE(std::ranges::is_sorted(row.values, std::ranges::greater(), &ChosenValue::longer));
+  }
+  EXPECT_EQ((*rows)[0].best_ns, (*rows)[1].best_ns) << "16 samples both, on the same devices";
 }
 
 // --- the scenario -----------------------------------------------------------------------------------------

@@ -1,0 +1,205 @@
+// A run's scenario is a question (its model, precision, overlaps, devices, global batch) and an answer (its
+// degrees, stages, schedule, microbatch). The search answers the same question; what each value of the run's
+// answer costs is the best that holds this one value, beside the best of all.
+
+#include "sim/tuning/against_best.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/measured/measured_runs.hpp"
+#include "sim/runs/simulate.hpp"
+#include "sim/tuning/choice_values.hpp"
+#include "sim/tuning/configuration.hpp"
+#include "sim/tuning/tune.hpp"
+#include "sim/tuning/tuning_space.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+namespace {
+
+/// A question as it was asked of the search, and its answer.
+struct Answered {
+  TuneRequest request;
+  std::vector<Configuration> space;
+  TuneReport report;
+};
+
+/// With nothing of what a configuration chooses.
+Workload question_of(const Scenario& run) {
+  Workload work = std::get<DeviceModel>(run.model).work;
+  const Parallel chosen = std::exchange(work.parallel, {});
+  work.parallel.order = chosen.order;
+  work.parallel.sequence_parallel = chosen.sequence_parallel;
+  work.parallel.tensor_overlap = chosen.tensor_overlap;
+  work.parallel.data_overlap = chosen.data_overlap;
+  work.recompute = {};
+  work.ranks = 1;
+  work.micro_batch_size = 1;
+  return work;
+}
+
+std::int64_t global_batch(const Scenario& run) {
+  return *run.batch.micro_batch_size * *run.batch.microbatches * *std::get<DeviceModel>(run.model).copies;
+}
+
+/// Errors: devices that are no whole nodes.
+tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
+  TuneRequest request{.base = run, .global_batch_size = global_batch(run)};
+  const DeviceType& device = model_of(request).work.device;
+  const std::int64_t devices = model_of(request).devices;
+  if (devices % device.devices_per_node != 0) {
+    return tl::unexpected(fmt::format("devices: expected whole nodes of {} {}, got {}",
+                                      device.devices_per_node, device.name, devices));
+  }
+  request.base.cluster.named =
+      DeviceCluster{.type = device, .nodes = static_cast<std::int32_t>(devices / device.devices_per_node)};
+  const LayerSplit& split = model_of(request).split;
+  if (std::ranges::find(request.layer_splits, split) == request.layer_splits.end())
+    request.layer_splits.push_back(split);
+  if (std::ranges::find(request.schedules, run.schedule) == request.schedules.end())
+    request.schedules.push_back(run.schedule);
+  return request;
+}
+
+bool asks_the_same(const TuneRequest& a, const TuneRequest& b) {
+  return a.global_batch_size == b.global_batch_size && a.layer_splits == b.layer_splits &&
+         a.schedules == b.schedules && model_of(a).devices == model_of(b).devices &&
+         question_of(a.base) == question_of(b.base);
+}
+
+/// The run's configuration, as the space spells it.
+Configuration configuration_of(const Scenario& run, const TuneRequest& request) {
+  const DeviceModel& model = std::get<DeviceModel>(run.model);
+  const Parallel& parallel = model.work.parallel;
+  const bool has_copies = *model.copies * parallel.context > 1;
+  const auto split = std::ranges::find(request.layer_splits, model.split);
+  return {.nodes = request.base.cluster.named->nodes,
+          .tensor = parallel.tensor,
+          .context = parallel.context,
+          .context_exchange = parallel.context > 1 ? parallel.context_exchange : ContextExchange::ring,
+          .expert = parallel.expert,
+          .data = *model.copies,
+          .stages = run.shape.stages,
+          .virtual_stages = std::max(run.shape.virtual_stages, find_schedule(run.schedule)->chunks),
+          .schedule = run.shape.stages == 1 ? "1f1b" : find_schedule(run.schedule)->name,
+          .layer_split =
+              run.shape.stages == 1 ? 0 : static_cast<std::size_t>(split - request.layer_splits.begin()),
+          .micro_batch_size = static_cast<std::int32_t>(*run.batch.micro_batch_size),
+          .microbatches = static_cast<std::int32_t>(*run.batch.microbatches),
+          .recompute = model.work.recompute,
+          .sharding = has_copies ? std::max(run.shape.sharding, parallel.sharding) : 0};
+}
+
+tl::expected<Ns, std::string> step_of(const Scenario& run) {
+  const SimulateOptions options{.memory = {.samples = false},
+                                .steady = SteadyState::skip,
+                                .timeline = TimelineKept::none,
+                                .figures = WantedFigures::of_rows};
+  const auto result = simulate_scenario(run, options);
+  if (!result) return tl::unexpected(result.error().message);
+  return result->makespan_ns;
+}
+
+std::vector<ChosenValue> values_of(const Answered& answered, const Configuration& configuration) {
+  const TuneReport& report = answered.report;
+  const auto best = static_cast<double>(report.candidates.front().step_ns);
+  const ChoiceTexts texts = choice_texts(answered.request, configuration);
+  std::vector<ChosenValue> values;
+  for (std::size_t choice = 0; choice < kChoices.size(); ++choice) {
+    const auto cost = std::ranges::find_if(report.choices, [&](const ChoiceCost& one) {
+      return one.choice == kChoices[choice] && one.value == texts[choice];
+    });
+    if (cost == report.choices.end()) continue;
+    ChosenValue& value = values.emplace_back(ChosenValue{kChoices[choice], texts[choice], {}});
+    if (cost->best) value.longer = static_cast<double>(report.candidates[*cost->best].step_ns) / best - 1;
+  }
+  std::ranges::stable_sort(values, std::ranges::greater(), [](const ChosenValue& value) {
+    return value.longer.value_or(std::numeric_limits<double>::infinity());
+  });
+  return values;
+}
+
+/// What `best` chooses otherwise.
+std::string differences(const Answered& answered, const Configuration& own, const Configuration& best) {
+  const ChoiceTexts owns = choice_texts(answered.request, own);
+  const ChoiceTexts bests = choice_texts(answered.request, best);
+  std::vector<std::string> words;
+  for (std::size_t choice = 0; choice < kChoices.size(); ++choice) {
+    if (owns[choice] != bests[choice]) words.push_back(fmt::format("{} {}", kChoices[choice], bests[choice]));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+class Questions {
+ public:
+  tl::expected<const Answered*, std::string> answer(TuneRequest request) {
+    for (const Answered& known : answered_) {
+      if (asks_the_same(known.request, request)) return &known;
+    }
+    auto space = tuning_space(request);
+    if (!space) return tl::unexpected(space.error());
+    auto report = tune(request, {.top = 1, .refined = 1});
+    if (!report) return tl::unexpected(report.error());
+    return &answered_.emplace_back(
+        Answered{.request = std::move(request), .space = *std::move(space), .report = *std::move(report)});
+  }
+
+ private:
+  std::deque<Answered> answered_;
+};
+
+tl::expected<AgainstBest, std::string> compared(const MeasuredRun& run, Questions& questions) {
+  const auto step = step_of(run.scenario);
+  if (!step) return tl::unexpected(step.error());
+  auto request = request_of(run.scenario);
+  if (!request) return tl::unexpected(request.error());
+  const auto answered = questions.answer(*std::move(request));
+  if (!answered) return tl::unexpected(answered.error());
+  const Configuration own = configuration_of(run.scenario, (*answered)->request);
+  const TunedConfiguration& best = (*answered)->report.candidates.front();
+  return AgainstBest{.id = run.id,
+                     .in_space = std::ranges::binary_search((*answered)->space, own),
+                     .step_ns = *step,
+                     .best_ns = best.step_ns,
+                     .best_differs = differences(**answered, own, best.configuration),
+                     .values = values_of(**answered, own)};
+}
+
+}  // namespace
+
+tl::expected<std::vector<AgainstBest>, std::string> against_best(std::span<const MeasuredRun> runs,
+                                                                 const AgainstBestProgress& progress) {
+  Questions questions;
+  std::vector<AgainstBest> all;
+  for (const MeasuredRun& run : runs) {
+    auto one = compared(run, questions);
+    if (!one) return tl::unexpected(fmt::format("{}: {}", run.id, one.error()));
+    all.push_back(*std::move(one));
+    if (progress) progress(all.size(), runs.size());
+  }
+  return all;
+}
+
+}  // namespace penstock
