@@ -177,7 +177,8 @@ TEST(ShownText, WhatIsNoUtf8IsReplaced) {
   EXPECT_EQ(shown_text("\xc3\xa9\xe2\x94\x80\xf0\x9f\x98\x80"), "\xc3\xa9\xe2\x94\x80\xf0\x9f\x98\x80");
   EXPECT_EQ(shown_text("\xff"
                        "a"),
-            "\xef\xbf\xbda");
+            "\xef\xbf\xbd"
+            "a");
   EXPECT_EQ(shown_text("\xc3"), "\xef\xbf\xbd") << "cut";
   EXPECT_EQ(shown_text("\xc0\x80"), "\xef\xbf\xbd\xef\xbf\xbd") << "longer than needed";
   EXPECT_EQ(shown_text("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd") << "half of a pair";
