@@ -153,7 +153,9 @@ std::vector<std::string> long_tuning() {
 }
 
 TEST_F(Interrupted, TuneReportsTheBestOfWhatIsSettled) {
-  start(with(long_tuning(), {"--exhaustive", "-o", "best.json"}));
+  start({"tune", "--model", source_path("scenarios/library/models/llama-3.1-70b.json"), "--device",
+         "h100-sxm", "--nodes", "16", "--sequence", "8192", "--global-batch-size", "2048", "--exhaustive",
+         "-o", "best.json"});
   std::this_thread::sleep_for(std::chrono::seconds(4));
   EXPECT_EQ(signal_after_interrupt(), SIGINT);
   EXPECT_THAT(text("best.json"), testing::HasSubstr("interrupted: "));
