@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/index.hpp"
 #include "schedules/ir/search_effort.hpp"
 #include "schedules/search/order_rules.hpp"
 #include "schedules/search/rule_draws.hpp"

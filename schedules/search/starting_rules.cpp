@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/index.hpp"
 #include "schedules/search/order_rules.hpp"
 #include "schedules/search/starting_rule_table.hpp"
 #include "schedules/search/timed_lists.hpp"

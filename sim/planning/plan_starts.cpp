@@ -21,7 +21,7 @@
 #include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
-#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/prepare/planning_task.hpp"
 #include "sim/planning/plan_choice.hpp"
 #include "sim/planning/plan_trials.hpp"
 

@@ -24,6 +24,7 @@
 #include "report/timeline/timeline.hpp"
 #include "report/timeline/walk_timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/trained_model.hpp"
 #include "scenarios/prepare/rank_devices.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"

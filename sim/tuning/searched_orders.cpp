@@ -4,8 +4,8 @@
 #include "sim/tuning/searched_orders.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
-#include <utility>
 
 #include <tl/expected.hpp>
 
