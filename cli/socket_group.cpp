@@ -116,14 +116,16 @@ class Meeting {
                    steady_clock::now() + kUntilGroupIsThere))
       return {};
     return tl::unexpected(fmt::format("waited {} s on {} for {} processes, of which {} came",
-                                      kUntilGroupIsThere.count(), to_text(*bound), size() - 1, connection_of_.size()));
+                                      kUntilGroupIsThere.count(), to_text(*bound), size() - 1,
+                                      connection_of_.size()));
   }
 
   tl::expected<void, std::string> connect() {
     const Endpoint& there = process_.place.coordinator;
     const auto connection = loop_.connect(there, steady_clock::now() + kUntilGroupIsThere);
     if (!connection)
-      return tl::unexpected(fmt::format("waited {} s for rank 0: {}", kUntilGroupIsThere.count(), connection.error()));
+      return tl::unexpected(
+          fmt::format("waited {} s for rank 0: {}", kUntilGroupIsThere.count(), connection.error()));
     // Not before somebody listens there, who has left the secret by then.
     const auto secret = process_.place.secret.empty() ? left_secret(there.port) : process_.place.secret;
     if (!secret) {
