@@ -43,7 +43,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kUntilGroupIsThere(60);
+constexpr std::chrono::seconds kJoining(60);
 constexpr std::size_t kMostBytes = std::size_t{1} << 32;
 
 /// The first byte of a frame.
@@ -113,19 +113,17 @@ class Meeting {
     loop_.prove_with(secret);
     if (const auto listens = loop_.listen(); !listens) return tl::unexpected(listens.error());
     if (wait_until([this] { return connection_of_.size() + 1 == static_cast<std::size_t>(size()); },
-                   steady_clock::now() + kUntilGroupIsThere))
+                   steady_clock::now() + kJoining))
       return {};
     return tl::unexpected(fmt::format("waited {} s on {} for {} processes, of which {} came",
-                                      kUntilGroupIsThere.count(), to_text(*bound), size() - 1,
-                                      connection_of_.size()));
+                                      kJoining.count(), to_text(*bound), size() - 1, connection_of_.size()));
   }
 
   tl::expected<void, std::string> connect() {
     const Endpoint& there = process_.place.coordinator;
-    const auto connection = loop_.connect(there, steady_clock::now() + kUntilGroupIsThere);
+    const auto connection = loop_.connect(there, steady_clock::now() + kJoining);
     if (!connection)
-      return tl::unexpected(
-          fmt::format("waited {} s for rank 0: {}", kUntilGroupIsThere.count(), connection.error()));
+      return tl::unexpected(fmt::format("waited {} s for rank 0: {}", kJoining.count(), connection.error()));
     // Not before somebody listens there, who has left the secret by then.
     const auto secret = process_.place.secret.empty() ? left_secret(there.port) : process_.place.secret;
     if (!secret) {
