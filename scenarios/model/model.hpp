@@ -14,6 +14,7 @@
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/model/fitted_model.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
@@ -82,6 +83,9 @@ struct StageFigures {
 
   friend bool operator==(const StageFigures&, const StageFigures&) = default;
 };
+
+/// Those that cost what `costs` says. Requires stages that are a chain.
+StageFigures figures_of_stages(const CostTable& costs);
 
 /// One layer of a model, for the file's own microbatch.
 struct Layer {

@@ -47,13 +47,6 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
       sustained_factor(work), device.collectives, device.step_fraction);
 }
 
-std::string experts_note(const Workload& work) {
-  return fmt::format(
-      "each layer of experts has {:.4g} ms both ways that no known kernel explains, as DeepSeek-V2 showed on "
-      "B200 (training.expert_layer)",
-      work.unexplained_expert_seconds * 1e3);
-}
-
 }  // namespace
 
 std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split) {
@@ -63,7 +56,12 @@ std::vector<std::string> device_notes(const Workload& work, const LayerSplit& sp
         "the head's weight gradient is computed at the end of the step, from what all microbatches leave "
         "(training.deferred_head)");
   }
-  if (work.model.experts && work.unexplained_expert_seconds > 0) notes.push_back(experts_note(work));
+  if (work.model.experts && work.unexplained_expert_seconds > 0) {
+    notes.push_back(fmt::format(
+        "each layer of experts has {:.4g} ms both ways that no known kernel explains, as DeepSeek-V2 showed "
+        "on B200 (training.expert_layer)",
+        work.unexplained_expert_seconds * 1e3));
+  }
   return notes;
 }
 

@@ -28,18 +28,6 @@ namespace {
 constexpr std::int64_t kForwardPart = 3;
 constexpr std::int64_t kBytesOfActivation = 2;
 
-tl::expected<LayerCosts, std::string> costs_of(const IterationCosts& costs, const FittedLayer& kind) {
-  const auto known = costs.layers.find(kind);
-  if (known != costs.layers.end()) return known->second;
-  // The nearest in the order of hidden, heads, sequence, tensor and microbatch.
-  const auto after = costs.layers.upper_bound(kind);
-  const FittedLayer& near = after == costs.layers.end() ? costs.layers.rbegin()->first : after->first;
-  return tl::unexpected(fmt::format(
-      "model.fitted: no costs for layers of {}: nothing is guessed between the {} kinds that were measured, "
-      "such as {}",
-      to_text(kind), costs.layers.size(), to_text(near)));
-}
-
 /// By model stage.
 std::vector<ModelPartSize> stage_parts(const std::vector<std::int64_t>& layers) {
   std::vector<ModelPartSize> parts;
@@ -110,8 +98,8 @@ tl::expected<FittedPrices, std::string> price_by_fit(const Scenario& scenario, c
   if (!copy) return tl::unexpected(copy.error());
   FittedModel sized = model;
   sized.kind.micro_batch_size = copy->resolved.micro_batch_size;
-  const auto costs = costs_of(*model.costs, sized.kind);
-  if (!costs) return tl::unexpected(costs.error());
+  const auto costs = layer_costs(*model.costs, sized.kind);
+  if (!costs) return tl::unexpected("model.fitted: " + costs.error());
   Scenario priced = scenario;
   priced.model = figures_of(sized, *costs, copy->rank_of_stage, stage_parts(copy->layers));
   priced.batch = copy->batch;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "scenarios/pricing/workload.hpp"
+
 namespace penstock {
 
 /// What is trained by all copies of a pipeline on named devices.
@@ -17,5 +19,8 @@ struct TrainedModel {
 
   friend bool operator==(const TrainedModel&, const TrainedModel&) = default;
 };
+
+/// Requires a workload whose degrees are settled.
+TrainedModel trained_by(const Workload& work);
 
 }  // namespace penstock

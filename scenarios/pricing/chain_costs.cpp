@@ -17,6 +17,7 @@
 
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/step_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"

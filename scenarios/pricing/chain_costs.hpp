@@ -8,6 +8,7 @@
 #include <string>
 
 #include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/step_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "topology/presets.hpp"

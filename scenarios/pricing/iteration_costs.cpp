@@ -12,6 +12,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
 
@@ -20,6 +21,17 @@ namespace penstock {
 std::string to_text(const FittedLayer& kind) {
   return fmt::format("hidden {}, heads {}, sequence {}, tensor {}, micro_batch_size {}", kind.hidden,
                      kind.heads, kind.sequence, kind.tensor, kind.micro_batch_size);
+}
+
+tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, const FittedLayer& kind) {
+  const auto known = costs.layers.find(kind);
+  if (known != costs.layers.end()) return known->second;
+  // The nearest in the order of hidden, heads, sequence, tensor and microbatch.
+  const auto after = costs.layers.upper_bound(kind);
+  const FittedLayer& near = after == costs.layers.end() ? costs.layers.rbegin()->first : after->first;
+  return tl::unexpected(fmt::format(
+      "no costs for layers of {}: nothing is guessed between the {} kinds that were measured, such as {}",
+      to_text(kind), costs.layers.size(), to_text(near)));
 }
 
 double device_parameters(const FittedLayer& kind, std::int64_t vocabulary, const ModelPartSize& part) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
 
@@ -53,6 +54,9 @@ struct IterationCosts {
 
   friend bool operator==(const IterationCosts&, const IterationCosts&) = default;
 };
+
+/// Those of layers of this kind. Error: it was not measured; nothing is guessed between those that were.
+tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, const FittedLayer& kind);
 
 /// A part of a model, on a rank or in a stage.
 struct ModelPartSize {

@@ -33,15 +33,19 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
           .parameters = parameters};
 }
 
-EndPrice embedding_of(const Workload& work, const KernelTables& kernels) {
+EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
+  const DeviceParameters parameters = embedding_device_parameters(work);
   return {.times = times_of(embedding_terms(work, kernels)),
-          .transient_bytes = whole_layer_bytes(work, embedding_device_parameters(work))};
+          .transient_bytes = whole_layer_bytes(work, parameters),
+          .parameters = parameters};
 }
 
 HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
+  const DeviceParameters alone = head_device_parameters(work, false);
   HeadPrice head{.times = times_of(head_terms(work, kernels)),
-                 .transient_bytes = head_transient_bytes(work) +
-                                    whole_layer_bytes(work, head_device_parameters(work, false))};
+                 .transient_bytes = head_transient_bytes(work) + whole_layer_bytes(work, alone),
+                 .parameters = alone,
+                 .beside_embedding = head_device_parameters(work, true)};
   if (work.model.multi_token == 0) return head;
   const LayerPrice one{.times = times_of(multi_token_terms(work, kernels)),
                        .kept_bytes = kept_bytes(work, work.model.layers.back()),

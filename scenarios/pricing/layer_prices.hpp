@@ -28,15 +28,18 @@ struct LayerPrice {
 };
 
 /// The embedding, which takes no time but for what its copies tell each other.
-struct EndPrice {
+struct EmbeddingPrice {
   PassTimes times;
   double transient_bytes = 0;
+  DeviceParameters parameters;
 };
 
 /// What the last stage has behind its layers.
 struct HeadPrice {
   PassTimes times;  ///< product and loss
   double transient_bytes = 0;
+  DeviceParameters parameters;            ///< on a rank without the embedding
+  DeviceParameters beside_embedding;      ///< on the embedding's rank, whose matrix a tied head has
   std::vector<LayerPrice> multi_token{};  ///< one a layer of multi-token prediction
 };
 
@@ -55,7 +58,7 @@ class LayerPrices {
   /// Of the model's layer of that number.
   const LayerPrice& of_layer(std::size_t layer) const { return kinds_[kind_of_layer_[layer]].price; }
   std::size_t kind_of_layer(std::size_t layer) const { return kind_of_layer_[layer]; }
-  const EndPrice& embedding() const { return embedding_; }
+  const EmbeddingPrice& embedding() const { return embedding_; }
   const HeadPrice& head() const { return head_; }
   /// Bytes of placeholders of gradients on a rank with layers of these kinds: shapes that several have count
   /// once.
@@ -68,7 +71,7 @@ class LayerPrices {
   };
   std::vector<Kind> kinds_;
   std::vector<std::size_t> kind_of_layer_;
-  EndPrice embedding_;
+  EmbeddingPrice embedding_;
   HeadPrice head_;
 };
 

@@ -2,19 +2,12 @@
 //
 //   time = sum of its terms         bytes kept = sum over its layers       weights = those of its layers and
 //   ends
-//
-// Once a step the copies of a rank reduce their gradients and gather the weights that each has updated its
-// part of, as far as they do not in every microbatch (weight_copies.cpp). Of both, 1/v stays exposed when
-// they run beside the other passes (v chunks: the first chunk's gradients are complete last), and over the
-// network a part of the whole reduction besides. The optimizer reads and writes its share once: weights in 4
-// bytes and two moments, gradients, new weights.
 
 #include "scenarios/pricing/stage_prices.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
 
@@ -30,10 +23,6 @@
 namespace penstock {
 namespace {
 
-constexpr double kOptimizerLaunchSeconds = 0.3e-3;
-/// Beside the state, read and written, a parameter moves its gradient (4), its weight (2), and both again (4
-/// + 4).
-constexpr double kOptimizerOtherBytes = 4 + 2 + 4 + 4;
 /// Of a weight of the embedding, the head or a norm.
 constexpr double kEndBytes = 2;
 
@@ -60,9 +49,9 @@ void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
                          work.parallel.tensor;
 }
 
-void add_embedding(StagePrice& stage, const Workload& work, const EndPrice& embedding) {
+void add_embedding(StagePrice& stage, const EmbeddingPrice& embedding) {
   add_times(stage, embedding.times);
-  stage.parameters += embedding_device_parameters(work);
+  stage.parameters += embedding.parameters;
   stage.transient_bytes = std::max(stage.transient_bytes, embedding.transient_bytes);
 }
 
@@ -70,13 +59,8 @@ void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bo
   for (const LayerPrice& layer : head.multi_token) add_layer(stage, layer);
   add_times(stage, head.times);
   if (work.deferred_head) put_off(stage, work, head.times);
-  stage.parameters += head_device_parameters(work, beside_embedding);
+  stage.parameters += beside_embedding ? head.beside_embedding : head.parameters;
   stage.transient_bytes = std::max(stage.transient_bytes, head.transient_bytes);
-}
-
-/// Those of `held` that a device holds of what is shared out from `sharding` on.
-DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, const DeviceParameters& held) {
-  return parallel.sharding >= sharding ? part_of_copy(parallel, held) : held;
 }
 
 /// Bytes of weights: norms, embedding and head stay in 2 bytes, which only 8 bit weights would notice.
@@ -89,23 +73,15 @@ void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParam
   stage.optimizer_bytes = work.optimizer_bytes * held_from(work.parallel, 1, own).total();
 }
 
-std::int32_t stages_on(std::span<const std::int32_t> rank_of_stage, std::int32_t rank) {
-  return static_cast<std::int32_t>(std::ranges::count(rank_of_stage, rank));
-}
-
-double reduction_seconds(const Workload& work, const KernelTables& kernels,
-                         const DeviceParameters& parameters, std::int32_t chunks) {
-  const Parallel& parallel = work.parallel;
-  const auto seconds = [&](GroupOperation operation, double bytes) {
-    return copies_seconds(work, kernels, operation, parameters, bytes);
-  };
-  const bool scatters = parallel.sharding > 0;
-  const double reduce_s =
-      seconds(scatters ? GroupOperation::reduce_scatter : GroupOperation::all_reduce, work.gradient_bytes);
-  const double gather_s = scatters ? seconds(GroupOperation::all_gather, gathered_bytes(work)) : 0;
-  if (!parallel.data_overlap) return reduce_s + gather_s;
-  const bool over_network = !is_on_nvlink(parallel, work.ranks, DeviceGroup::data, work.device);
-  return (reduce_s + gather_s) / chunks + (over_network ? work.device.step_fraction * reduce_s : 0);
+/// By rank, of the kinds of layers that are on it. Neighbours mostly have the same ones.
+std::vector<double> placeholder_bytes(const LayerPrices& prices, std::span<const LayerPrices::Kinds> kinds) {
+  std::vector<double> bytes;
+  bytes.reserve(kinds.size());
+  for (const LayerPrices::Kinds& of_rank : kinds) {
+    const bool is_as_before = !bytes.empty() && of_rank == kinds[bytes.size() - 1];
+    bytes.push_back(is_as_before ? bytes.back() : prices.placeholder_bytes(of_rank));
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -124,7 +100,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
     const double before = stage.parameters.dense;
-    if (i == 0) add_embedding(stage, work, layer_prices.embedding());
+    if (i == 0) add_embedding(stage, layer_prices.embedding());
     if (i + 1 == stages) {
       add_head(stage, work, layer_prices.head(), rank_of_stage.front() == rank_of_stage.back());
     } else {
@@ -132,12 +108,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
     }
     add_static_bytes(stage, work, {.dense = stage.parameters.dense - before});
   }
-  std::vector<double> placeholders;
-  placeholders.reserve(kinds.size());
-  for (const LayerPrices::Kinds& of_rank : kinds) {
-    const bool is_as_before = !placeholders.empty() && of_rank == kinds[placeholders.size() - 1];
-    placeholders.push_back(is_as_before ? placeholders.back() : layer_prices.placeholder_bytes(of_rank));
-  }
+  const std::vector<double> placeholders = placeholder_bytes(layer_prices, kinds);
   for (std::size_t i = 0; i < stages; ++i)
     prices[i].transient_bytes += placeholders[index(rank_of_stage[i])] + kOtherBytes;
   return prices;
@@ -147,29 +118,6 @@ std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& k
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage) {
   return price_stages(work, LayerPrices(work, kernels), layers, rank_of_stage);
-}
-
-RankStep price_step(const Workload& work, const KernelTables& kernels, const DeviceParameters& parameters,
-                    std::int32_t chunks) {
-  const double share = held_from(work.parallel, 1, parameters).total();
-  const double bytes =
-      share * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) + parameters.total() * work.gradient_bytes;
-  const DeviceType& device = work.device;
-  return {.reduction_s = reduction_seconds(work, kernels, parameters, chunks),
-          .optimizer_s =
-              bytes / (device.memory_efficiency * device.memory_bytes_per_second) + kOptimizerLaunchSeconds};
-}
-
-RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,
-                      std::span<const std::int32_t> rank_of_stage) {
-  std::map<std::int32_t, DeviceParameters> held;
-  for (std::size_t i = 0; i < stages.size(); ++i) held[rank_of_stage[i]] += stages[i].parameters;
-  RankStep longest;
-  for (const auto& [rank, parameters] : held) {
-    const RankStep step = price_step(work, kernels, parameters, stages_on(rank_of_stage, rank));
-    if (step.total_s() > longest.total_s()) longest = step;
-  }
-  return longest;
 }
 
 }  // namespace penstock

@@ -1,6 +1,5 @@
 #pragma once
-// What each model stage of a workload takes and holds on one device of its rank, and what a rank does once a
-// step.
+// What each model stage of a workload takes and holds on one device of its rank.
 
 #include <cstdint>
 #include <span>
@@ -31,13 +30,6 @@ struct StagePrice {
   DeviceParameters parameters;
 };
 
-/// What a rank does once a step beside its microbatches, as far as nothing hides it.
-struct RankStep {
-  double reduction_s = 0;  ///< gradients, and weights back
-  double optimizer_s = 0;
-  double total_s() const { return reduction_s + optimizer_s; }
-};
-
 /// The stages' prices. `layers` has the layers of each stage, `rank_of_stage` where each is: placeholders of
 /// gradients are shared by the stages of a rank. Requires as many of one as of the other, and that the
 /// layers are the model's.
@@ -48,13 +40,5 @@ std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& k
 std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& layer_prices,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
-
-/// Of a rank with these parameters in `chunks` model stages.
-RankStep price_step(const Workload& work, const KernelTables& kernels, const DeviceParameters& parameters,
-                    std::int32_t chunks);
-
-/// Over the ranks: the longest step, which all wait for.
-RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,
-                      std::span<const std::int32_t> rank_of_stage);
 
 }  // namespace penstock

@@ -56,7 +56,8 @@ double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOp
 
 double gathered_bytes(const Workload& work) { return work.precision == GemmPrecision::bf16 ? 2 : 1; }
 
-DeviceParameters part_of_copy(const Parallel& parallel, const DeviceParameters& held) {
+DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, const DeviceParameters& held) {
+  if (parallel.sharding < sharding) return held;
   return {.dense = held.dense / parallel.weight_copies(), .expert = held.expert / parallel.expert_copies()};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What the copies of a weight say to each other, and what of it each of them holds (ZeRO).
 
+#include <cstdint>
 #include <vector>
 
 #include "scenarios/pricing/kernel_tables.hpp"
@@ -17,8 +18,8 @@ double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOp
 /// Bytes of a weight on its way to the other copies: 2, or 1 where products take 8 bits or less.
 double gathered_bytes(const Workload& work);
 
-/// A copy's even part.
-DeviceParameters part_of_copy(const Parallel& parallel, const DeviceParameters& held);
+/// Those of `held` that a device holds of what is shared out from `sharding` on.
+DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, const DeviceParameters& held);
 
 /// What each microbatch waits for beside the `terms` of a layer with these parameters, as far as they do not
 /// hide it: under sharding 2 and 3 its gradients, scattered; under 3 its weights, gathered both ways.

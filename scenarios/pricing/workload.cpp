@@ -13,8 +13,6 @@
 #include "topology/unit_factors.hpp"
 
 namespace penstock {
-namespace {}  // namespace
-
 std::string_view to_text(LayerRecompute recompute) {
   switch (recompute) {
     case LayerRecompute::none:

@@ -80,8 +80,8 @@ Fault precision_fault(const Workload& work) {
 }  // namespace
 
 std::optional<std::string> fault_of(const Workload& work) {
-  if (auto fault = precision_fault(work)) return fault;
-  return model_fault(work);
+  if (auto fault = model_fault(work)) return fault;
+  return precision_fault(work);
 }
 
 }  // namespace penstock

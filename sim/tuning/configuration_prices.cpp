@@ -19,6 +19,7 @@
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/step_prices.hpp"
 #include "sim/tuning/configuration.hpp"
 
 namespace penstock {

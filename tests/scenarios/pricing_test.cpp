@@ -14,6 +14,7 @@
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/step_prices.hpp"
 #include "tests/scenarios/device_workload.hpp"
 #include "topology/device_types.hpp"
 

@@ -17,6 +17,7 @@
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/step_prices.hpp"
 #include "scenarios/read/load.hpp"
 #include "tests/scenarios/device_workload.hpp"
 #include "tests/source_path.hpp"

@@ -140,7 +140,7 @@ TEST(PlansOfRandomModels, LoseLittleWhereTheyAreTooMany) {
       losses.push_back(loss.part);
       if (is_long)
         std::cout << "  model " << sample << ", limit " << limit << ": " << loss.found.simulations
-                  << " simulations, " << loss.part * 100 << " % lost\n";
+                  << " simulations, " << loss.part * 100 << " % lost" << std::endl;
     }
   }
   const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());

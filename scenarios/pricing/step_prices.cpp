@@ -1,0 +1,74 @@
+// Once a step the copies of a rank reduce their gradients and gather the weights that each has updated its
+// part of, as far as they do not in every microbatch (weight_copies.cpp). Of both, 1/v stays exposed when
+// they run beside the other passes (v chunks: the first chunk's gradients are complete last), and over the
+// network a part of the whole reduction besides. The optimizer reads and writes its share once: weights in 4
+// bytes and two moments, gradients, new weights.
+
+#include "scenarios/pricing/step_prices.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/weight_copies.hpp"
+#include "scenarios/pricing/workload.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kOptimizerLaunchSeconds = 0.3e-3;
+/// Beside the state, read and written, a parameter moves its gradient (4), its weight (2), and both again (4
+/// + 4).
+constexpr double kOptimizerOtherBytes = 4 + 2 + 4 + 4;
+
+std::int32_t stages_on(std::span<const std::int32_t> rank_of_stage, std::int32_t rank) {
+  return static_cast<std::int32_t>(std::ranges::count(rank_of_stage, rank));
+}
+
+double reduction_seconds(const Workload& work, const KernelTables& kernels,
+                         const DeviceParameters& parameters, std::int32_t chunks) {
+  const Parallel& parallel = work.parallel;
+  const auto seconds = [&](GroupOperation operation, double bytes) {
+    return copies_seconds(work, kernels, operation, parameters, bytes);
+  };
+  const bool scatters = parallel.sharding > 0;
+  const double reduce_s =
+      seconds(scatters ? GroupOperation::reduce_scatter : GroupOperation::all_reduce, work.gradient_bytes);
+  const double gather_s = scatters ? seconds(GroupOperation::all_gather, gathered_bytes(work)) : 0;
+  if (!parallel.data_overlap) return reduce_s + gather_s;
+  const bool over_network = !is_on_nvlink(parallel, work.ranks, DeviceGroup::data, work.device);
+  return (reduce_s + gather_s) / chunks + (over_network ? work.device.step_fraction * reduce_s : 0);
+}
+
+}  // namespace
+
+RankStep price_step(const Workload& work, const KernelTables& kernels, const DeviceParameters& parameters,
+                    std::int32_t chunks) {
+  const double share = held_from(work.parallel, 1, parameters).total();
+  const double bytes =
+      share * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) + parameters.total() * work.gradient_bytes;
+  const DeviceType& device = work.device;
+  return {.reduction_s = reduction_seconds(work, kernels, parameters, chunks),
+          .optimizer_s =
+              bytes / (device.memory_efficiency * device.memory_bytes_per_second) + kOptimizerLaunchSeconds};
+}
+
+RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,
+                      std::span<const std::int32_t> rank_of_stage) {
+  std::map<std::int32_t, DeviceParameters> held;
+  for (std::size_t i = 0; i < stages.size(); ++i) held[rank_of_stage[i]] += stages[i].parameters;
+  RankStep longest;
+  for (const auto& [rank, parameters] : held) {
+    const RankStep step = price_step(work, kernels, parameters, stages_on(rank_of_stage, rank));
+    if (step.total_s() > longest.total_s()) longest = step;
+  }
+  return longest;
+}
+
+}  // namespace penstock
