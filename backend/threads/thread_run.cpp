@@ -17,6 +17,7 @@
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/threads/in_process_transport.hpp"
+#include "backend/threads/thread_room.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/channel.hpp"
@@ -54,6 +55,10 @@ ChannelOptions thread_channels(const ChannelOptions& asked) {
 
 tl::expected<Result, RunError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
                                               const RunOptions& options, const ModuleFamily& family) {
+  if (const auto room = thread_room()) {
+    if (auto refusal = threads_refusal(experiment.program.ranks.size(), *room))
+      return tl::unexpected(RunError{.message = *std::move(refusal), .fault = RunFault::bad_input});
+  }
   auto result = measure(experiment, pace, options, family,
                         {.engine = "cpu-thread",
                          .transport = kThreadTransport,

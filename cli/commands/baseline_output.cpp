@@ -45,10 +45,10 @@ std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
   std::vector<std::string> lines;
   if (verdict.error) lines.push_back(*verdict.error);
   for (const BaselineFinding& finding : verdict.findings) {
-    lines.push_back(fmt::format("{} {}: expected {}, is {}", finding.failed ? "FAIL" : "note", finding.figure,
-                                finding.expected, finding.actual));
+    lines.push_back(shown_name(fmt::format("{} {}: expected {}, is {}", finding.failed ? "FAIL" : "note",
+                                           finding.figure, finding.expected, finding.actual)));
   }
-  for (const std::string& reason : verdict.reasons) lines.push_back(fmt::format("  {}", reason));
+  for (const std::string& reason : verdict.reasons) lines.push_back(fmt::format("  {}", shown_name(reason)));
   return lines;
 }
 
@@ -59,29 +59,18 @@ Json json_of(const BaselineFinding& finding) {
           {"failed", finding.failed}};
 }
 
-/// What would end a cell or begin a tag.
-std::string markdown_cell(std::string_view text) {
-  std::string cell;
-  for (const char c : text) {
-    if (c == '|') {
-      cell += "\\|";
-    } else if (c == '<') {
-      cell += "&lt;";
-    } else {
-      cell += c == '\n' ? ' ' : c;
-    }
-  }
-  return cell;
-}
-
 std::string table_rows(const BaselineVerdict& verdict) {
   std::string rows;
   const auto row = [&](std::string_view word, std::string_view figure, std::string_view then,
                        std::string_view now) {
-    rows += fmt::format("| {} | {} | {} | {} | {} |\n", word, markdown_cell(verdict.scenario),
-                        markdown_cell(figure), markdown_cell(then), markdown_cell(now));
+    rows += fmt::format("| {} | {} | {} | {} | {} |\n", word, markdown_escaped(verdict.scenario),
+                        markdown_escaped(figure), markdown_escaped(then), markdown_escaped(now));
   };
-  if (verdict.error) row("FAIL", "error", "", *verdict.error);
+  if (verdict.error) {
+    std::string error = *verdict.error;
+    std::ranges::replace(error, '\n', ' ');
+    row("FAIL", "error", "", error);
+  }
   for (const BaselineFinding& finding : verdict.findings)
     row(finding.failed ? "FAIL" : "note", finding.figure, finding.expected, finding.actual);
   return rows;
@@ -90,9 +79,9 @@ std::string table_rows(const BaselineVerdict& verdict) {
 /// Behind a fold, since a summary shows many entries. The fence is longer than any in the lines.
 std::string folded_reasons(const BaselineVerdict& verdict) {
   if (verdict.reasons.empty()) return "";
-  std::string text =
-      fmt::format("\n<details><summary>Why: {}</summary>\n\n~~~~~~~~text\n", markdown_cell(verdict.scenario));
-  for (const std::string& reason : verdict.reasons) text += fmt::format("{}\n", reason);
+  std::string text = fmt::format("\n<details><summary>Why: {}</summary>\n\n~~~~~~~~text\n",
+                                 markdown_escaped(verdict.scenario));
+  for (const std::string& reason : verdict.reasons) text += fmt::format("{}\n", shown_name(reason));
   return text + "~~~~~~~~\n\n</details>\n";
 }
 
@@ -133,7 +122,7 @@ std::string variable(const char* name) {
 std::string verdicts_text(const std::vector<BaselineVerdict>& verdicts) {
   std::string text;
   for (const BaselineVerdict& verdict : verdicts) {
-    text += fmt::format("{:<8} {}\n", word_of(verdict), verdict.scenario);
+    text += fmt::format("{:<8} {}\n", word_of(verdict), shown_name(verdict.scenario));
     for (const std::string& line : lines_of(verdict)) text += fmt::format("    {}\n", line);
   }
   return text + count_text(verdicts);
@@ -169,12 +158,12 @@ std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
   std::string text;
   for (const BaselineVerdict& verdict : accepted) {
     if (!verdict.error && verdict.findings.empty()) continue;
-    text += fmt::format("{:<8} {}\n", verdict.error ? "new" : "changed", verdict.scenario);
+    text += fmt::format("{:<8} {}\n", verdict.error ? "new" : "changed", shown_name(verdict.scenario));
     for (const BaselineFinding& finding : verdict.findings) {
       text += fmt::format("    accepted, {}: {}: {} -> {}\n", finding.failed ? "worse" : "not worse",
-                          finding.figure, finding.expected, finding.actual);
+                          finding.figure, shown_name(finding.expected), shown_name(finding.actual));
     }
-    for (const std::string& reason : verdict.reasons) text += fmt::format("      {}\n", reason);
+    for (const std::string& reason : verdict.reasons) text += fmt::format("      {}\n", shown_name(reason));
   }
   return text;
 }

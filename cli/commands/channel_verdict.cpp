@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands/smallest_failure.hpp"
+#include "report/print/escaping.hpp"
 #include "report/print/table.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
@@ -167,11 +168,12 @@ std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options
   const std::string smallest = options.smallest ? smallest_to_text(verdict) : "";
   if (!verdict.valid()) return fmt::format("invalid: {}\n{}", verdict.error, smallest);
   const auto weakest = verdict.weakest_safe();
-  std::string text = fmt::format(
-      "{}: {} ({}, ranks {}, stages {}, microbatches {})\n\n{}\nweakest safe channel{}: {}\n", verdict.name,
-      verdict_in_words(verdict), verdict.schedule, verdict.ranks, verdict.stages, verdict.microbatches,
-      table_to_text(model_table(verdict)), verdict.channels.blocking ? " with --blocking" : "",
-      weakest ? to_text(*weakest) : "none, it hangs under all");
+  std::string text =
+      fmt::format("{}: {} ({}, ranks {}, stages {}, microbatches {})\n\n{}\nweakest safe channel{}: {}\n",
+                  shown_name(verdict.name), verdict_in_words(verdict), verdict.schedule, verdict.ranks,
+                  verdict.stages, verdict.microbatches, table_to_text(model_table(verdict)),
+                  verdict.channels.blocking ? " with --blocking" : "",
+                  weakest ? to_text(*weakest) : "none, it hangs under all");
   if (const Hang* hang = explained(verdict))
     text += fmt::format("\n{}{}\n", verdict.passed() ? "elsewhere it " : "", hang->message);
   return text + versions_to_text(verdict, options) + smallest;

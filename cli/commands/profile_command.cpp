@@ -24,6 +24,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
+#include "report/print/escaping.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/model/model.hpp"
@@ -89,8 +90,8 @@ std::string table_of(const NetworkSpec& network, const LayerGraph& graph, const 
                           figure(format_bytes(layer.weights), layer.weights)});
   }
   return fmt::format("{} with {} a microbatch: medians of {} passes, {} before them not counted\n{}",
-                     network.name, format_count(options.samples, "sample"), options.repeats, options.warmup,
-                     table_to_text(table));
+                     shown_name(network.name), format_count(options.samples, "sample"), options.repeats,
+                     options.warmup, table_to_text(table));
 }
 
 Outcome run_profile(ProfileFlags flags, const Invocation& invocation) {

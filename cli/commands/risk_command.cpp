@@ -21,6 +21,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
+#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/quantities.hpp"
@@ -184,7 +185,7 @@ std::string noise_text(const RiskReport& report, const RiskFlags& flags) {
 }
 
 std::string to_text(const RiskReport& report, const RiskFlags& flags) {
-  std::string text = fmt::format("scenario     {}\nundisturbed  {}\n", report.name,
+  std::string text = fmt::format("scenario     {}\nundisturbed  {}\n", shown_name(report.name),
                                  format_duration(report.makespans.undisturbed_ns));
   if (disturbs(flags.noise)) text += noise_text(report, flags);
   if (report.failures) {

@@ -1,12 +1,14 @@
 // What stands between a user's text (names of files, layers, devices) and a form with a grammar of its own.
 // XML's five characters become entities and control characters, which XML 1.0 cannot hold even as entities,
-// become '?'; JSON strings are nlohmann-json's; CSV fields are quoted as RFC 4180 has it. Bytes that are no
-// UTF-8 (Unicode 15, table 3-7: neither longer than needed nor a half of a pair) become U+FFFD everywhere.
+// become '?'; JSON strings are nlohmann-json's; CSV fields are quoted as RFC 4180 has it; Markdown's marks
+// become entities, since a backslash before a bar may be taken as one of a pair. Bytes that are no UTF-8
+// (Unicode 15, table 3-7: neither longer than needed nor a half of a pair) become U+FFFD everywhere.
 
 #include "report/print/escaping.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
@@ -69,6 +71,12 @@ std::size_t plain_size(std::string_view text) {
   return first.is_valid && !is_control(first.code) ? first.size : 0;
 }
 
+/// Those that a JSON string may hold as they are have the form that they may have there, too: JSON that is
+/// printed stays JSON.
+std::string escape_of(std::uint32_t code) {
+  return code < 0x20 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
+}
+
 bool is_formula(std::string_view text) {
   if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
   double number = 0;
@@ -77,8 +85,8 @@ bool is_formula(std::string_view text) {
   return error != std::errc{} || end != digits.data() + digits.size();
 }
 
-bool is_forbidden_in_xml(char c) {
-  return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+bool is_forbidden_in_xml(std::uint32_t code) {
+  return code < 0x20 && code != '\t' && code != '\n' && code != '\r';
 }
 
 void append_xml(std::string& out, char c) {
@@ -99,7 +107,27 @@ void append_xml(std::string& out, char c) {
       out += "&#39;";
       return;
     default:
-      out += is_forbidden_in_xml(c) ? '?' : c;
+      out += c;
+  }
+}
+
+/// What would end a cell, begin a tag, a link or an image, or set other type.
+std::string_view markdown_entity(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '|':
+      return "&#124;";
+    case '`':
+      return "&#96;";
+    case '*':
+      return "&#42;";
+    case '\\':
+      return "&#92;";
+    default:
+      return {};
   }
 }
 
@@ -117,7 +145,7 @@ std::string shown_text(std::string_view text) {
     }
     const Character first = first_of(rest);
     if (first.is_valid) {
-      out += first.code < 0x100 ? fmt::format("\\x{:02x}", first.code) : fmt::format("\\u{:04x}", first.code);
+      out += escape_of(first.code);
     } else {
       out += kReplacement;
     }
@@ -126,15 +154,56 @@ std::string shown_text(std::string_view text) {
   return out;
 }
 
-std::string xml_escaped(std::string_view text) {
+std::string shown_name(std::string_view text) {
+  const bool is_plain = std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+  if (is_plain) return std::string(text);
+  std::string out;
+  for (const char c : text) {
+    if (c == '\x1b' || c == '\n' || c == '\r' || c == '\t') {
+      out += escape_of(static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return shown_text(out);
+}
+
+std::string markdown_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : shown_name(text)) {
+    const std::string_view entity = markdown_entity(c);
+    if (c == '(' && out.ends_with(']')) {
+      out += "&#40;";
+    } else if (entity.empty()) {
+      out += c;
+    } else {
+      out += entity;
+    }
+  }
+  return out;
+}
+
+std::string xml_text(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const Character next = first_of(text.substr(at));
-    if (!next.is_valid) out += kReplacement;
-    for (std::size_t i = 0; next.is_valid && i < next.size; ++i) append_xml(out, text[at + i]);
+    if (!next.is_valid || next.code == 0xfffe || next.code == 0xffff) {
+      out += kReplacement;
+    } else if (is_forbidden_in_xml(next.code)) {
+      out += '?';
+    } else {
+      out += text.substr(at, next.size);
+    }
     at += next.size;
   }
+  return out;
+}
+
+std::string xml_escaped(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : xml_text(text)) append_xml(out, c);
   return out;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The one place where text is made safe for terminals, XML and HTML, JSON and CSV.
+// The one place where text is made safe for terminals, XML and HTML, JSON, CSV and Markdown.
 
 #include <string>
 #include <string_view>
@@ -7,12 +7,17 @@
 namespace penstock {
 
 /// For terminals and logs: control characters, and marks that turn the direction of writing, are shown as
-/// "\x1b" instead of sent; bytes that are not UTF-8 become U+FFFD. Line ends, tabs and colours (ESC [ .. m)
-/// stay.
+/// "\x1b" or "\u202e" instead of sent; bytes that are not UTF-8 become U+FFFD. Line ends, tabs and colours
+/// (ESC [ .. m) stay; what is JSON stays JSON.
 std::string shown_text(std::string_view text);
+/// For a name within a line, a cell or a sentence: the same, and line ends, tabs and colours are shown, too.
+std::string shown_name(std::string_view text);
+/// A name as text of Markdown, in a cell of a table too: no line end, tag, link or emphasis.
+std::string markdown_escaped(std::string_view text);
 
-/// For text and double-quoted attributes of XML, SVG and HTML. Control characters that XML forbids become
-/// '?', bytes that are not UTF-8 U+FFFD.
+/// What XML can hold: control characters that it forbids become '?', bytes that are not UTF-8 U+FFFD.
+std::string xml_text(std::string_view text);
+/// The same for text and double-quoted attributes of XML, SVG and HTML, with entities for their marks.
 std::string xml_escaped(std::string_view text);
 /// A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string json_quoted(std::string_view text);

@@ -24,6 +24,15 @@ bool is_numeric(const Table& table, std::size_t column) {
   });
 }
 
+/// A name in a cell must not end its line.
+Table in_lines(Table table) {
+  for (std::string& column : table.columns) column = shown_name(column);
+  for (auto& row : table.rows) {
+    for (Cell& cell : row) cell.text = shown_name(cell.text);
+  }
+  return table;
+}
+
 std::size_t width_of(const Table& table, std::size_t column) {
   std::size_t width = table.columns[column].size();
   for (const auto& row : table.rows) width = std::max(width, row[column].text.size());
@@ -76,8 +85,9 @@ std::string html_cell(const Cell& cell) {
 
 }  // namespace
 
-std::string table_to_text(const Table& table, std::size_t width) {
-  if (table.columns.empty()) return "";
+std::string table_to_text(const Table& given, std::size_t width) {
+  if (given.columns.empty()) return "";
+  const Table table = in_lines(given);
   std::vector<ColumnLayout> layout;
   layout.reserve(table.columns.size());
   for (std::size_t column = 0; column < table.columns.size(); ++column) {

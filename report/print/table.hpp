@@ -27,6 +27,7 @@ struct Table {
 
 /// Columns two blanks apart, a line a row, no blanks at line ends; empty without columns. Where lines would
 /// be longer than `width`, further columns follow below, each time beside the first column; 0: any length.
+/// Cells are shown as names are (escaping.hpp).
 std::string table_to_text(const Table& table, std::size_t width = 0);
 /// A <table>, which a click on a heading sorts in a page of html_page.hpp. Cells are escaped.
 std::string table_to_html(const Table& table);

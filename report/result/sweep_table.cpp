@@ -256,7 +256,7 @@ Table sweep_rows(const std::vector<SweepRow>& rows) {
 }
 
 std::string sweep_table(const Sweep& sweep, std::size_t width) {
-  std::string text = sweep.title.empty() ? "" : sweep.title + "\n\n";
+  std::string text = sweep.title.empty() ? "" : shown_name(sweep.title) + "\n\n";
   text += table_to_text(sweep_rows(sweep.rows), width);
   const std::vector<SweepRow> best = best_per_schedule(sweep);
   if (best.empty()) {

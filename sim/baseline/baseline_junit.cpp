@@ -9,17 +9,11 @@
 #include <fmt/format.h>
 #include <pugixml.hpp>
 
+#include "report/print/escaping.hpp"
 #include "sim/baseline/baseline.hpp"
 
 namespace penstock {
 namespace {
-
-/// XML has no way to write most control characters.
-std::string without_controls(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t'; }, '?');
-  return text;
-}
 
 std::string lines_of(const BaselineVerdict& verdict) {
   std::string lines;
@@ -40,11 +34,11 @@ std::string summary_of(const BaselineVerdict& verdict) {
 void add_case(pugi::xml_node suite, const BaselineVerdict& verdict) {
   pugi::xml_node test = suite.append_child("testcase");
   test.append_attribute("classname") = "penstock.check";
-  test.append_attribute("name") = without_controls(verdict.scenario).c_str();
+  test.append_attribute("name") = xml_text(verdict.scenario).c_str();
   const auto add = [&](const char* kind, const std::string& message, const std::string& text) {
     pugi::xml_node node = test.append_child(kind);
-    if (!message.empty()) node.append_attribute("message") = without_controls(message).c_str();
-    node.append_child(pugi::node_pcdata).set_value(without_controls(text).c_str());
+    if (!message.empty()) node.append_attribute("message") = xml_text(message).c_str();
+    node.append_child(pugi::node_pcdata).set_value(xml_text(text).c_str());
   };
   if (verdict.error) {
     add("error", "the scenario cannot be measured", *verdict.error);

@@ -41,6 +41,7 @@
 #include "sim/tuning/lower_bounds.hpp"
 #include "sim/tuning/program_library.hpp"
 #include "sim/tuning/searched_orders.hpp"
+#include "sim/tuning/space_size.hpp"
 #include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/timed_configurations.hpp"
 #include "sim/tuning/tuning_space.hpp"
@@ -82,6 +83,7 @@ class TuneSearch {
     }
     auto space = tuning_space(request_);
     if (!space) return tl::unexpected(space.error());
+    if (auto refusal = space_refusal(*space)) return tl::unexpected(*std::move(refusal));
     if (auto bounded = find_bounds(*space); !bounded) return tl::unexpected(bounded.error());
     KnownWorth known(options_.top, capacity_, values_.count());
     known.set_possible_fits(static_cast<std::size_t>(

@@ -9,10 +9,12 @@
 #include <gtest/gtest.h>
 
 #include "backend/executor/link_pace.hpp"
+#include "backend/threads/thread_room.hpp"
 #include "backend/threads/thread_run.hpp"
 #include "report/compare/compare.hpp"
 #include "report/result/result.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/digest.hpp"
 #include "schedules/text/program_text.hpp"
@@ -60,6 +62,14 @@ TEST(ThreadRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {
   EXPECT_GE(result.makespan_ns, 20'000'000);
   EXPECT_LE(std::chrono::nanoseconds(2 * result.makespan_ns), spent) << "in the time of the scenario";
   EXPECT_NE(result.notes.back().find("held 2 times as long"), std::string::npos);
+}
+
+TEST(ThreadRun, ThreadsWithoutRoomForTheirStacksAreRefused) {
+  const ThreadRoom room{.stack = Bytes{8} << 20, .left = Bytes{1} << 30};
+  EXPECT_FALSE(threads_refusal(96, room)) << "three quarters of a gibibyte";
+  EXPECT_EQ(threads_refusal(97, room),
+            "97 ranks take a thread each, and stacks of 8.00 MiB leave room for 96 in the 1.00 GiB of "
+            "addresses that are within reach: take fewer ranks, or smaller stacks (ulimit -s 512)");
 }
 
 TEST(ThreadRun, AProgramThatHangsOnTheTransportIsRefused) {

@@ -87,6 +87,15 @@ TEST_F(ExitCodes, AShapeThatMemoryCannotHoldIsBadInputBeforeItIsStored) {
                                     "memory, and .* within reach: take fewer .*"));
 }
 
+TEST_F(ExitCodes, MoreThreadsThanTheMachineHasRoomForAreBadInput) {
+  const std::string command =
+      "ulimit -v 1500000; ulimit -s 8192; penstock run --schedule 1f1b --pp-size 5000 --num-microbatches 1";
+  expect(ExitCode::bad_input, command);
+  EXPECT_THAT(outcome(command),
+              testing::MatchesRegex("! penstock: 5000 ranks take a thread each, and stacks of 8.00 MiB leave "
+                                    "room for .* take fewer ranks, or smaller stacks .*"));
+}
+
 TEST_F(ExitCodes, ANumberInJsonThatNoDoubleHoldsIsBadInput) {
   folder_.write("huge.json", R"({"schema_version": 1, "makespan_ns": 1e999, "entries": [1e999]})");
   folder_.write("model.json", R"({"model_type": "llama", "hidden_size": 1e999})");

@@ -136,6 +136,13 @@ void read_words(FuzzBytes bytes) {
 void write_words(FuzzBytes bytes) {
   const std::string shown = shown_text(text_of(bytes));
   require(shown_text(shown) == shown, "what is shown is text");
+  const std::string name = shown_name(text_of(bytes));
+  require(shown_name(name) == name, "a name that is shown is shown as it is");
+  require(
+      std::ranges::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }),
+      "a name that is shown has no control character");
+  const std::string markdown = markdown_escaped(text_of(bytes));
+  require(markdown.find_first_of("|<`*\\\n\r") == std::string::npos, "Markdown has no marks of a name");
   const std::string xml = xml_escaped(text_of(bytes));
   require(xml.find('<') == std::string::npos, "what is escaped has no tag");
   const std::string field = csv_field(text_of(bytes));

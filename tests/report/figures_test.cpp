@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -151,6 +152,26 @@ TEST(Table, ColumnsThatDoNotFitFollowBelowBesideTheFirstOne) {
             "rank  busy\n   0  1 ms\n   1  4 ms\n\nrank  idle\n   0  2 ms\n   1  5 ms\n\n"
             "rank   peak\n   0  3 GiB\n   1  6 GiB\n")
       << "one column beside the first always has room";
+}
+
+TEST(Table, ANameEndsNoLine) {
+  const Table table = {.columns = {"name", "n"},
+                       .rows = {{{"a\nb\x1b[8m", std::nullopt}, {"1", 1}}, {{"c", std::nullopt}, {"2", 2}}}};
+  EXPECT_EQ(table_to_text(table),
+            "name           n\n"
+            "a\\x0ab\\x1b[8m  1\n"
+            "c              2\n");
+}
+
+TEST(ResultTable, NamesEndNoLine) {
+  Result result = sample_result();
+  const std::string before = result_to_table(result);
+  result.scenario += "\nmakespan    1 ns";
+  result.ranks.front().device += "\n0";
+  result.notes.emplace_back("one\ntwo");
+  const std::string text = result_to_table(result);
+  const auto lines = [](const std::string& of) { return std::ranges::count(of, '\n'); };
+  EXPECT_EQ(lines(text), lines(before) + (sample_result().notes.empty() ? 2 : 1)) << text;
 }
 
 TEST(Table, HtmlIsEscapedAndCarriesTheSortingValue) {

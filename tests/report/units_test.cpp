@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -121,6 +122,19 @@ TEST(Escaping, XmlHasNoMarkupOfItsOwn) {
   EXPECT_EQ(xml_escaped("a<b> & \"c\" 'd'\x01"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;?");
 }
 
+TEST(Escaping, XmlTextHoldsWhatXmlCan) {
+  EXPECT_EQ(xml_text("<a>\n\t\x1b\xff"), "<a>\n\t?\xef\xbf\xbd");
+  EXPECT_EQ(xml_text("\xef\xbf\xbe"), "\xef\xbf\xbd") << "U+FFFE is no character";
+}
+
+TEST(Escaping, MarkdownHasNoMarksOfItsOwn) {
+  EXPECT_EQ(markdown_escaped("ranks[0].peak_bytes (was 3)"), "ranks[0].peak_bytes (was 3)");
+  EXPECT_EQ(markdown_escaped("a|b\\|c"), "a&#124;b&#92;&#124;c");
+  EXPECT_EQ(markdown_escaped("<img> & `x` **y**"), "&lt;img> &amp; &#96;x&#96; &#42;&#42;y&#42;&#42;");
+  EXPECT_EQ(markdown_escaped("![x](http://y)"), "![x]&#40;http://y)");
+  EXPECT_EQ(markdown_escaped("two\nlines\r"), "two&#92;x0alines&#92;x0d");
+}
+
 TEST(Escaping, CsvQuotesOnlyWhereNeeded) {
   EXPECT_EQ(csv_field("plain"), "plain");
   EXPECT_EQ(csv_field("=1+2"), "'=1+2");
@@ -160,17 +174,29 @@ TEST(TerminalColour, ActionsStayApartInSixteenColours) {
 TEST(ShownText, ControlCharactersAreShownAndNotSent) {
   EXPECT_EQ(shown_text("plain\ttext\nin lines\r\n"), "plain\ttext\nin lines\r\n");
   EXPECT_EQ(shown_text("\x1b]0;title\x07"), "\\x1b]0;title\\x07");
-  EXPECT_EQ(shown_text("a\rb\b\x7f"), "a\\x0db\\x08\\x7f");
+  EXPECT_EQ(shown_text("a\rb\b\x7f"), "a\\x0db\\x08\\u007f");
   EXPECT_EQ(shown_text(std::string("a\0b", 3)), "a\\x00b");
   EXPECT_EQ(shown_text("\xc2\x9b"
                        "31m"),
-            "\\x9b31m")
+            "\\u009b31m")
       << "a control character of two bytes";
   EXPECT_EQ(shown_text("\xe2\x80\xae"
                        "txt.exe"),
             "\\u202etxt.exe")
       << "from right to left";
   EXPECT_EQ(shown_text("\x1b[1;31mred\x1b[0m \x1b[2J"), "\x1b[1;31mred\x1b[0m \\x1b[2J");
+}
+
+TEST(ShownText, WhatIsJsonStaysJson) {
+  const std::string text = "{\"name\": " + json_quoted("\x1b[31m\n\x7f\xc2\x9b\xe2\x80\xae") + "}";
+  EXPECT_EQ(nlohmann::json::parse(shown_text(text)), nlohmann::json::parse(text));
+}
+
+TEST(ShownText, ANameEndsNoLine) {
+  EXPECT_EQ(shown_name("a name"), "a name");
+  EXPECT_EQ(shown_name("\xc3\xa9"), "\xc3\xa9");
+  EXPECT_EQ(shown_name("a\nb\r\n\tc"), "a\\x0ab\\x0d\\x0a\\x09c");
+  EXPECT_EQ(shown_name("\x1b[8mhidden"), "\\x1b[8mhidden");
 }
 
 TEST(ShownText, WhatIsNoUtf8IsReplaced) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -36,6 +37,7 @@
 #include "sim/tuning/configuration_prices.hpp"
 #include "sim/tuning/lower_bounds.hpp"
 #include "sim/tuning/program_library.hpp"
+#include "sim/tuning/space_size.hpp"
 #include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/timed_configurations.hpp"
 #include "sim/tuning/tune.hpp"
@@ -218,6 +220,31 @@ TEST(TuningSpace, SaysWhyNothingIsLeft) {
   request.choices.tensor = {};
   request.schedules = {"chimera"};
   EXPECT_NE(tuning_space(request).error().find("chimera is not tuned"), std::string::npos);
+}
+
+TEST(TuningSpace, AProgramThatFitsNoMachineIsRefusedBeforeItIsMade) {
+  const Configuration small{.stages = 4, .microbatches = 64};
+  const Configuration large{
+      .stages = 8, .virtual_stages = 2, .schedule = "interleaved", .microbatches = 1 << 20};
+  constexpr Bytes kEnough = Bytes{4} << 30;
+  EXPECT_EQ(space_refusal({}, 0), std::nullopt);
+  EXPECT_EQ(space_refusal(std::vector{small}, 0), std::nullopt);
+  EXPECT_EQ(space_refusal(std::vector{small, large}, kEnough), std::nullopt);
+  EXPECT_EQ(space_refusal(std::vector{small, large, small}, Bytes{1} << 30),
+            "tune: interleaved on 8 ranks x 2 virtual stages with 1048576 microbatches has 3.36e+07 compute "
+            "actions, which take at least 2.19 GiB of memory, and 1.00 GiB are within reach: take a smaller "
+            "global batch, or allow fewer stages (--pp-size), larger microbatches (--micro-batch-size) or "
+            "more copies (--data-parallel) alone");
+  const Configuration beyond{.stages = 2048, .microbatches = 1 << 18};
+  const auto refusal = space_refusal(std::vector{beyond}, std::numeric_limits<Bytes>::max());
+  EXPECT_NE(refusal.value_or("").find("and engines number at most 2^29 of them"), std::string::npos)
+      << refusal.value_or("none");
+}
+
+TEST(Tuning, ABatchThatFitsNoMachineIsRefused) {
+  const auto report = tune(request_of(kLlama, 1'000'000'000), {});
+  ASSERT_FALSE(report);
+  EXPECT_NE(report.error().find("take a smaller global batch"), std::string::npos) << report.error();
 }
 
 TEST(TuningSpace, SeveralNumbersOfNodes) {

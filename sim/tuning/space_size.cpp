@@ -1,0 +1,60 @@
+// A program with its tape takes some 70 bytes a forward or backward, from below: what 1F1B of a million
+// actions has taken of resident memory while its step was timed and its peak found; other schedules take
+// more. A search that is begun although its largest program does not fit would end in its midst, after
+// minutes.
+
+#include "sim/tuning/space_size.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "report/print/units.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/runs/memory_need.hpp"
+#include "sim/tuning/configuration.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr double kTunedBytes = 70;
+constexpr double kAlwaysThere = 1 << 26;
+constexpr double kMostNumberedActions = 1LL << 29;
+
+double tuned_actions(const Configuration& of) {
+  return 2.0 * of.stages * of.virtual_stages * of.microbatches;
+}
+
+std::string largest_refusal(const Configuration& largest, const std::string& reason) {
+  return fmt::format(
+      "tune: {} on {} ranks x {} virtual stages with {} microbatches has {:.3g} compute actions, {}: take a "
+      "smaller global batch, or allow fewer stages (--pp-size), larger microbatches (--micro-batch-size) or "
+      "more copies (--data-parallel) alone",
+      largest.schedule, largest.stages, largest.virtual_stages, largest.microbatches, tuned_actions(largest),
+      reason);
+}
+
+}  // namespace
+
+std::optional<std::string> space_refusal(std::span<const Configuration> space, Bytes within_reach) {
+  const auto largest = std::ranges::max_element(space, {}, tuned_actions);
+  if (largest == space.end()) return std::nullopt;
+  const double actions = tuned_actions(*largest);
+  if (actions > kMostNumberedActions)
+    return largest_refusal(*largest, "and engines number at most 2^29 of them");
+  const double needed = actions * kTunedBytes;
+  if (needed < kAlwaysThere || needed <= static_cast<double>(within_reach)) return std::nullopt;
+  return largest_refusal(*largest,
+                         fmt::format("which take at least {} of memory, and {} are within reach",
+                                     format_bytes(static_cast<Bytes>(needed)), format_bytes(within_reach)));
+}
+
+std::optional<std::string> space_refusal(std::span<const Configuration> space) {
+  return space_refusal(space, memory_within_reach().value_or(std::numeric_limits<Bytes>::max()));
+}
+
+}  // namespace penstock
