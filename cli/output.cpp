@@ -129,10 +129,7 @@ tl::expected<void, Failure> write_files(const OutputFlags& flags, const std::vec
 
 /// 0, or the error. Lines that look like commands are shown in another form.
 int error_of_printing(std::string_view lines) {
-  const bool is_plain =
-      std::ranges::all_of(lines, [](char c) { return (c >= ' ' && c <= '~') || c == '\n'; }) &&
-      lines.find("::") == std::string_view::npos;
-  return error_of_writing(STDOUT_FILENO, is_plain ? lines : without_commands(shown_text(lines)));
+  return error_of_writing(STDOUT_FILENO, is_plain(lines) ? lines : without_commands(shown_text(lines)));
 }
 
 tl::expected<void, Failure> outcome_of_printing(int error) {

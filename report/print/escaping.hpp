@@ -9,6 +9,9 @@ namespace penstock {
 /// For terminals and logs: control characters, and marks that turn the direction of writing, are shown as
 /// "\x1b" instead of sent; bytes that are not UTF-8 become U+FFFD. Line ends, tabs and colours (ESC [ .. m)
 /// stay.
+/// True where nothing has to be changed for that, nor for a runner of jobs, which obeys lines that begin with
+/// "::": printable ASCII and line ends, no two colons. Quick, for long texts.
+bool is_plain(std::string_view text);
 std::string shown_text(std::string_view text);
 
 /// For text and double-quoted attributes of XML, SVG and HTML. Control characters that XML forbids become

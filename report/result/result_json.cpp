@@ -7,8 +7,8 @@
 
 #include "report/result/result_json.hpp"
 
+#include <array>
 #include <cstddef>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -109,14 +109,17 @@ Json throughput_json(const ThroughputReport& throughput) {
 
 /// As the rest of the document is indented: an element of its list `timeline`.
 void append_span(std::string& text, const Span& span) {
+  constexpr std::size_t kLongest = 512;  // keys take 210 characters, seven numbers and the action at most 200
+  std::array<char, kLongest> room;       // NOLINT(cppcoreguidelines-pro-type-member-init)
   const Action& action = span.action;
-  fmt::format_to(
-      std::back_inserter(text),
+  const char* end = fmt::format_to(
+      room.data(),
       FMT_COMPILE("    {{\n      \"rank\": {},\n      \"action\": \"{}\",\n      \"stage\": {},\n"
                   "      \"microbatch\": {},\n      \"replica\": {},\n      \"weight_version\": {},\n"
                   "      \"start_ns\": {},\n      \"end_ns\": {}{}\n    }}"),
       span.rank, to_text(action), action.stage, action.microbatch, span.replica, action.weight_version,
       span.start_ns, span.end_ns, action.overlaps_next ? ",\n      \"overlaps_next\": true" : "");
+  text.append(room.data(), static_cast<std::size_t>(end - room.data()));
 }
 
 /// The document with the timeline as its last key.
