@@ -1,9 +1,12 @@
-// Writing a result with every action in it, and the same spans as a tree of a JSON library beside it.
+// Writing a result with every action in it, piece by piece, and the same spans as a tree of a JSON library
+// beside it.
 
 #include <benchmark/benchmark.h>
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "bench/mean_seconds.hpp"
 #include "bench/sizes.hpp"
@@ -38,9 +41,16 @@ std::string timeline_by_tree(const Timeline& timeline) {
 void timeline_json(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);
   const Result result = *simulate(experiment, {});
-  const auto write = [&] { return result_to_json(result, {.timeline = true}); };
+  const auto write = [&] {
+    std::size_t bytes = 0;
+    write_result_json(result, {.timeline = true}, [&](std::string_view lines) {
+      bytes += lines.size();
+      return true;
+    });
+    return bytes;
+  };
   const std::string tree = timeline_by_tree(result.timeline);
-  if (Json::parse(write()).at("timeline") != Json::parse(tree))
+  if (Json::parse(result_to_json(result, {.timeline = true})).at("timeline") != Json::parse(tree))
     return state.SkipWithError("the text and the tree say different timelines");
   ActionClock clock(state);
   for (auto _ : state) benchmark::DoNotOptimize(write());

@@ -6,17 +6,22 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <variant>
 #include <vector>
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
+#include "report/print/text_sink.hpp"
 
 namespace penstock {
+
+/// Makes a text. Error: why there is none.
+using WholeText = std::function<tl::expected<std::string, std::string>()>;
 
 /// A form in which a command can write its answer, chosen by the file's suffix.
 struct OutputForm {
   std::string_view suffix;  ///< ".json", ".trace.json"; the longest that fits is taken
-  std::function<tl::expected<std::string, std::string>()> write;  ///< the whole content
+  std::variant<WholeText, TextInPieces> content;
 };
 
 /// True when the file ends in `suffix`, in capital or small letters, and has a name before it.
@@ -30,12 +35,13 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
 /// Writes `content` to a temporary name beside `file` and renames it; mode, owner and links stay. A signal
 /// that ends the run meanwhile leaves no temporary name. Error: "FILE: cannot be written: ...".
 tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content);
+tl::expected<void, Failure> write_file(const std::filesystem::path& file, const TextInPieces& content);
 
 /// An answer: first the files of -o, with a note on stderr for each unless --quiet, then the text on standard
 /// output, also where a file cannot be written or its form takes more memory than there is. Requires
 /// check_output_files(). Error: all that went wrong.
 tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
-                                         const std::function<std::string()>& text);
+                                         const TextInPieces& text);
 tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
                                          std::string_view text);
 

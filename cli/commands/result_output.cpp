@@ -17,12 +17,12 @@
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
 #include "report/pages/html_report.hpp"
+#include "report/print/text_sink.hpp"
 #include "report/result/chrome_trace.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_csv.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline_svg.hpp"
-#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 
@@ -34,15 +34,15 @@ const std::vector<std::string_view> kResultFiles = {".json", ".csv",        ".ra
 /// All forms of `result`, which must outlive them.
 std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& json,
                                  const std::string& text) {
-  return {{".json", [&result, json] { return result_to_json(result, json); }},
-          {".csv", [&result] { return timeline_to_csv(result.timeline); }},
+  return {{".json", [&result, json](const TextSink& sink) { write_result_json(result, json, sink); }},
+          {".csv", [&result](const TextSink& sink) { write_timeline_csv(result.timeline, sink); }},
           {".ranks.csv", [&result] { return ranks_to_csv(result); }},
           {".svg",
            [&result] {
              return timeline_to_svg(result.timeline, {.title = result.scenario, .communication = true});
            }},
           {".html", [&result] { return result_to_html(result); }},
-          {".trace.json", [&result] { return result_to_chrome_trace(result); }},
+          {".trace.json", [&result](const TextSink& sink) { write_chrome_trace(result, sink); }},
           {".txt", [&text] { return text; }}};
 }
 
@@ -79,19 +79,16 @@ bool wants_timeline(const ResultFlags& flags) {
   return flags.timeline || !std::ranges::all_of(flags.output.files, has_figures_alone);
 }
 
-TimelineText timeline_text(const ResultFlags& flags) {
-  const auto has = [&](std::string_view suffix) {
-    return std::ranges::any_of(flags.output.files,
-                               [&](const std::string& file) { return has_suffix(file, suffix); });
-  };
-  if (has(".trace.json")) return TimelineText::trace;
-  return flags.timeline && (flags.output.json || has(".json")) ? TimelineText::json : TimelineText::none;
-}
-
 tl::expected<void, Failure> write_result(const Result& result, const ResultFlags& flags,
                                          const ResultTexts& texts) {
   const ResultJsonOptions json = {.timeline = flags.timeline};
-  const auto printed = [&] { return flags.output.json ? result_to_json(result, json) : texts.printed; };
+  const auto printed = [&](const TextSink& sink) {
+    if (!flags.output.json) {
+      sink(texts.printed);
+      return;
+    }
+    write_result_json(result, json, sink);
+  };
   return write_answer(flags.output, forms_of(result, json, texts.file), printed);
 }
 

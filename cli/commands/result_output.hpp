@@ -9,7 +9,6 @@
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "report/result/result.hpp"
-#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 
@@ -32,8 +31,6 @@ bool wants_memory_samples(const std::vector<std::string>& files);
 
 /// True when JSON or some file shows single actions.
 bool wants_timeline(const ResultFlags& flags);
-/// The largest of the texts that hold all of them.
-TimelineText timeline_text(const ResultFlags& flags);
 
 /// A Result as text: on standard output, unless JSON is asked for, and in a .txt file.
 struct ResultTexts {

@@ -62,7 +62,7 @@ struct SchedulesFlags {
   Shape shape{.stages = 4, .microbatches = 8, .virtual_stages = 2, .slices = 2};
 };
 
-/// The forms of what the flags ask for; the first is the one for the terminal.
+/// The forms of what the flags ask for.
 std::vector<OutputForm> forms_of(const SchedulesFlags& flags) {
   const Shape shape = flags.shape;
   if (flags.gallery) return {{".md", [shape] { return schedule_gallery_markdown(shape); }}};
@@ -71,6 +71,13 @@ std::vector<OutputForm> forms_of(const SchedulesFlags& flags) {
             {".md", [shape] { return schedule_table_markdown(shape); }}};
   }
   return {{".txt", [] { return schedules_text(); }}, {".json", [] { return schedules_json(); }}};
+}
+
+/// The one for the terminal.
+std::string listing_printed(const SchedulesFlags& flags) {
+  if (flags.output.json) return schedules_json();
+  if (flags.gallery) return schedule_gallery_markdown(flags.shape);
+  return flags.figures ? schedule_table_text(flags.shape, table_width()) : schedules_text();
 }
 
 Outcome list_schedules(const SchedulesFlags& flags) {
@@ -84,10 +91,8 @@ Outcome list_schedules(const SchedulesFlags& flags) {
     return bad_input(
         "schedules: --json lists names and options; --figures and --gallery print text and Markdown");
   }
-  const std::string text = output.json                       ? schedules_json()
-                           : flags.figures && !flags.gallery ? schedule_table_text(flags.shape, table_width())
-                                                             : *forms.front().write();
-  if (auto written = write_answer(output, forms, text); !written) return tl::unexpected(written.error());
+  if (auto written = write_answer(output, forms, listing_printed(flags)); !written)
+    return tl::unexpected(written.error());
   return ExitCode::ok;
 }
 

@@ -76,8 +76,7 @@ Outcome show_actions(const Experiment& experiment, const ShowFlags& flags) {
 SimulateOptions simulate_options(const ShowFlags& flags) {
   return {.engine = engine_of(flags.prediction.engine),
           .memory = {.samples = wants_memory_samples(flags.result.output.files)},
-          .steady = SteadyState::skip,
-          .text = timeline_text(flags.result)};
+          .steady = SteadyState::skip};
 }
 
 Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {

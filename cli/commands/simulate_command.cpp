@@ -38,8 +38,7 @@ tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
       .engine = engine_of(flags.prediction.engine),
       .memory = {.samples = wants_memory_samples(flags.result.output.files)},
       .band = SharingBand::find,
-      .timeline = wants_timeline(flags.result) ? TimelineKept::all : TimelineKept::none,
-      .text = timeline_text(flags.result)};
+      .timeline = wants_timeline(flags.result) ? TimelineKept::all : TimelineKept::none};
   auto result = simulate_scenario(*scenario, options);
   if (result) return *std::move(result);
   return tl::unexpected(

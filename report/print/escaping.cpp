@@ -77,6 +77,9 @@ std::string escape_of(std::uint32_t code) {
   return code < 0x20 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
 }
 
+/// Neither a line end nor printable ASCII.
+bool is_special_character(char c) { return (c < ' ' || c > '~') && c != '\n'; }
+
 bool is_formula(std::string_view text) {
   if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
   double number = 0;
@@ -132,6 +135,17 @@ std::string_view markdown_entity(char c) {
 }
 
 }  // namespace
+
+bool is_plain(std::string_view text) {
+  // Branches and early ends would keep these loops from being done sixteen characters at a time and more.
+  unsigned char special = 0;
+  for (const char c : text) special |= static_cast<unsigned char>(is_special_character(c));
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    const int both = static_cast<int>(text[i - 1] == ':') & static_cast<int>(text[i] == ':');
+    special |= static_cast<unsigned char>(both);
+  }
+  return special == 0;
+}
 
 std::string shown_text(std::string_view text) {
   std::string out;

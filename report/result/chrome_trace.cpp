@@ -25,7 +25,9 @@
 
 #include "report/print/escaping.hpp"
 #include "report/print/memory_category.hpp"
+#include "report/print/text_sink.hpp"
 #include "report/result/result.hpp"
+#include "report/timeline/arrivals.hpp"
 #include "report/timeline/timeline.hpp"
 #include "report/timeline/timeline_rows.hpp"
 #include "schedules/ir/action.hpp"
@@ -38,29 +40,20 @@ constexpr std::array<std::string_view, 4> kRowNames = {"compute", "send", "recei
 
 std::string microseconds(Ns ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-/// A rank's spans of one row.
-struct Row {
-  TimelineRow row;
-  std::vector<Span> spans;
-};
-
-std::vector<std::array<Row, 4>> rows_by_rank(const Timeline& timeline) {
-  const std::array<Row, 4> empty = {Row{TimelineRow::compute, {}}, Row{TimelineRow::send, {}},
-                                    Row{TimelineRow::receive, {}}, Row{TimelineRow::collective, {}}};
-  std::vector<std::array<Row, 4>> ranks(static_cast<std::size_t>(timeline.rank_count), empty);
-  for (const Span& span : timeline.spans) {
-    const auto row = static_cast<std::size_t>(row_of(span.action.kind));
-    ranks[static_cast<std::size_t>(span.rank)][row].spans.push_back(span);
-  }
-  return ranks;
-}
-
+/// Events, one a line, with the commas between them.
 class TraceText {
  public:
+  explicit TraceText(const TextSink& sink) : lines_(sink) {
+    lines_.text() = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+  }
+
+  /// False: nobody reads on.
+  bool is_wanted() const { return is_wanted_; }
+
   void add(std::string_view event) {
-    text_ += first_ ? "\n" : ",\n";
-    text_ += event;
-    first_ = false;
+    lines_.text() += std::exchange(separator_, ",\n");
+    is_wanted_ = lines_.end_line();
+    lines_.text() += event;
   }
 
   void add_name(std::string_view what, std::int32_t pid, std::size_t tid, std::string_view name) {
@@ -73,11 +66,15 @@ class TraceText {
                     tid, order));
   }
 
-  std::string finish() && { return "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[" + text_ + "\n]}\n"; }
+  void finish() {
+    lines_.text() += "\n]}\n";
+    lines_.flush();
+  }
 
  private:
-  std::string text_;
-  bool first_ = true;
+  LineBuffer lines_;
+  const char* separator_ = "\n";
+  bool is_wanted_ = true;
 };
 
 std::string span_arguments(const Action& action) {
@@ -95,23 +92,30 @@ void add_span(TraceText& trace, const Span& span, std::size_t tid) {
       microseconds(span.end_ns - span.start_ns), span_arguments(span.action)));
 }
 
-void add_row(TraceText& trace, std::int32_t rank, const Row& row) {
-  const auto row_index = static_cast<std::size_t>(row.row);
-  const std::vector<std::int32_t> lanes = lanes_of(row.spans);
+void add_row(TraceText& trace, std::size_t row, Spans spans) {
+  const std::vector<std::int32_t> lanes = lanes_of(spans);
   std::set<std::int32_t> named;
-  for (std::size_t i = 0; i < row.spans.size(); ++i) {
-    const std::size_t tid = row_index * kLanesPerRow + static_cast<std::size_t>(lanes[i]);
+  for (std::size_t i = 0; i < spans.size() && trace.is_wanted(); ++i) {
+    const std::size_t tid = row * kLanesPerRow + static_cast<std::size_t>(lanes[i]);
     if (named.insert(lanes[i]).second) {
       const std::string suffix = lanes[i] == 0 ? "" : fmt::format(" {}", lanes[i] + 1);
-      trace.add_name("thread_name", rank, tid, std::string(kRowNames[row_index]) + suffix);
-      trace.add_order("thread_sort_index", rank, tid, tid);
+      trace.add_name("thread_name", spans[i].rank, tid, std::string(kRowNames[row]) + suffix);
+      trace.add_order("thread_sort_index", spans[i].rank, tid, tid);
     }
-    add_span(trace, row.spans[i], tid);
+    add_span(trace, spans[i], tid);
   }
+}
+
+/// The spans of one rank, row by row.
+void add_rows(TraceText& trace, Spans of_rank) {
+  std::array<std::vector<Span>, kRowNames.size()> rows;
+  for (const Span& span : of_rank) rows[static_cast<std::size_t>(row_of(span.action.kind))].push_back(span);
+  for (std::size_t row = 0; row < rows.size(); ++row) add_row(trace, row, rows[row]);
 }
 
 void add_memory(TraceText& trace, const RankReport& rank) {
   for (const MemorySample& sample : rank.memory.samples) {
+    if (!trace.is_wanted()) return;
     std::string series;
     for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
       if (rank.memory.peaks[i] == 0) continue;
@@ -127,19 +131,16 @@ void add_memory(TraceText& trace, const RankReport& rank) {
 
 }  // namespace
 
-std::string result_to_chrome_trace(const Result& result) {
-  TraceText trace;
-  const auto ranks = rows_by_rank(result.timeline);
+void write_chrome_trace(const Result& result, const TextSink& sink) {
+  TraceText trace(sink);
   for (const RankReport& rank : result.ranks) {
     const std::string device = rank.device.empty() ? "" : fmt::format(" ({})", rank.device);
     trace.add_name("process_name", rank.rank, 0, fmt::format("rank {}{}", rank.rank, device));
     trace.add_order("process_sort_index", rank.rank, 0, static_cast<std::size_t>(rank.rank));
   }
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    for (const Row& row : ranks[rank]) add_row(trace, static_cast<std::int32_t>(rank), row);
-  }
+  for (const Spans of_rank : spans_by_rank(result.timeline)) add_rows(trace, of_rank);
   for (const RankReport& rank : result.ranks) add_memory(trace, rank);
-  return std::move(trace).finish();
+  trace.finish();
 }
 
 }  // namespace penstock

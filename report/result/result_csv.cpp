@@ -3,6 +3,7 @@
 
 #include "report/result/result_csv.hpp"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -11,21 +12,25 @@
 
 #include "report/print/escaping.hpp"
 #include "report/print/memory_category.hpp"
+#include "report/print/text_sink.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
 
-std::string timeline_to_csv(const Timeline& timeline) {
-  std::string csv = "rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns\n";
+void write_timeline_csv(const Timeline& timeline, const TextSink& sink) {
+  LineBuffer lines(sink);
+  lines.text() = "rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns\n";
   for (const Span& span : timeline.spans) {
     const Action& action = span.action;
     const std::string microbatch = has_microbatch(action.kind) ? std::to_string(action.microbatch) : "";
-    fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{}\n", span.rank, to_text(action),
-                   action.stage, microbatch, span.replica, action.weight_version, span.start_ns, span.end_ns);
+    fmt::format_to(std::back_inserter(lines.text()), FMT_COMPILE("{},{},{},{},{},{},{},{}\n"), span.rank,
+                   to_text(action), action.stage, microbatch, span.replica, action.weight_version,
+                   span.start_ns, span.end_ns);
+    if (!lines.end_line()) return;
   }
-  return csv;
+  lines.flush();
 }
 
 std::string ranks_to_csv(const Result& result) {

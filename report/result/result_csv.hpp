@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "report/print/text_sink.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 
@@ -10,7 +11,7 @@ namespace penstock {
 
 /// A line a span: rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns. The microbatch of
 /// an action that belongs to a whole stage is empty.
-std::string timeline_to_csv(const Timeline& timeline);
+void write_timeline_csv(const Timeline& timeline, const TextSink& sink);
 
 /// A line a rank: the keys of the JSON document's `ranks`, then capacity_bytes and out_of_memory, then each
 /// category's own peak as peak_CATEGORY.

@@ -1,13 +1,14 @@
 // Writes the document; result_json_reader.cpp reads it. Keys and units are a contract with scripts: times in
 // nanoseconds and bytes as integers, ratios as fractions of 1, null where a figure does not exist.
 // nlohmann-json prints null for a double that is not finite. Timeline and memory samples are written on
-// demand: they are most of the bytes. Spans go straight into the text, in the library's own form, since a
-// tree of a million of them takes ten times as long and twenty times the memory.
+// demand: they are most of the bytes. Spans go straight into the text, in the library's own form, and piece
+// by piece to whoever takes it: a tree of a million of them takes ten times as long and twenty times the
+// memory.
 
 #include "report/result/result_json.hpp"
 
+#include <array>
 #include <cstddef>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "report/print/memory_category.hpp"
+#include "report/print/text_sink.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
@@ -107,30 +109,34 @@ Json throughput_json(const ThroughputReport& throughput) {
 
 /// As the rest of the document is indented: an element of its list `timeline`.
 void append_span(std::string& text, const Span& span) {
+  constexpr std::size_t kLongest = 512;  // keys take 210 characters, seven numbers and the action at most 200
+  std::array<char, kLongest> room;       // NOLINT(cppcoreguidelines-pro-type-member-init)
   const Action& action = span.action;
-  fmt::format_to(
-      std::back_inserter(text),
+  const char* end = fmt::format_to(
+      room.data(),
       FMT_COMPILE("    {{\n      \"rank\": {},\n      \"action\": \"{}\",\n      \"stage\": {},\n"
                   "      \"microbatch\": {},\n      \"replica\": {},\n      \"weight_version\": {},\n"
                   "      \"start_ns\": {},\n      \"end_ns\": {}{}\n    }}"),
       span.rank, to_text(action), action.stage, action.microbatch, span.replica, action.weight_version,
       span.start_ns, span.end_ns, action.overlaps_next ? ",\n      \"overlaps_next\": true" : "");
+  text.append(room.data(), static_cast<std::size_t>(end - room.data()));
 }
 
 /// The document with the timeline as its last key.
-std::string with_timeline(std::string document, const Timeline& timeline) {
+void write_with_timeline(std::string_view document, const Timeline& timeline, const TextSink& sink) {
   constexpr std::string_view kEnd = "\n}\n";
-  constexpr std::size_t kBytesOfASpan = 224;
-  document.resize(document.size() - kEnd.size());
-  document += ",\n  \"timeline\": [";
-  document.reserve(document.size() + timeline.spans.size() * kBytesOfASpan);
+  LineBuffer lines(sink);
+  lines.text() = document.substr(0, document.size() - kEnd.size());
+  lines.text() += ",\n  \"timeline\": [";
   const char* separator = "\n";
   for (const Span& span : timeline.spans) {
-    document += std::exchange(separator, ",\n");
-    append_span(document, span);
+    lines.text() += std::exchange(separator, ",\n");
+    if (!lines.end_line()) return;
+    append_span(lines.text(), span);
   }
-  document += timeline.spans.empty() ? "]" : "\n  ]";
-  return document.append(kEnd);
+  lines.text() += timeline.spans.empty() ? "]" : "\n  ]";
+  lines.text() += kEnd;
+  lines.flush();
 }
 
 /// Null where no sample is known.
@@ -138,9 +144,8 @@ Json per_sample(Bytes bytes, double samples) {
   return samples > 0 ? Json(static_cast<double>(bytes) / samples) : Json(nullptr);
 }
 
-}  // namespace
-
-std::string result_to_json(const Result& result, const ResultJsonOptions& options) {
+/// All but the timeline.
+std::string document_text(const Result& result, const ResultJsonOptions& options) {
   Json document = {{"schema_version", 1},
                    {"kind", to_text(result.kind)},
                    {"scenario", result.scenario},
@@ -170,8 +175,22 @@ std::string result_to_json(const Result& result, const ResultJsonOptions& option
                                  {"bytes_per_sample", per_sample(link.bytes, result.throughput.samples)}});
   }
   document["notes"] = result.notes;
-  std::string text = document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
-  return options.timeline ? with_timeline(std::move(text), result.timeline) : text;
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace
+
+void write_result_json(const Result& result, const ResultJsonOptions& options, const TextSink& sink) {
+  const std::string document = document_text(result, options);
+  if (!options.timeline) {
+    sink(document);
+    return;
+  }
+  write_with_timeline(document, result.timeline, sink);
+}
+
+std::string result_to_json(const Result& result, const ResultJsonOptions& options) {
+  return whole_text([&](const TextSink& sink) { write_result_json(result, options, sink); });
 }
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <tl/expected.hpp>
 
+#include "report/print/text_sink.hpp"
 #include "report/result/result.hpp"
 
 namespace penstock {
@@ -18,6 +19,7 @@ struct ResultJsonOptions {
 
 /// Indented by two blanks, keys in a fixed order, a line break at the end. Doubles have the shortest form
 /// that reads back the same, and null where they are not finite.
+void write_result_json(const Result& result, const ResultJsonOptions& options, const TextSink& sink);
 std::string result_to_json(const Result& result, const ResultJsonOptions& options = {});
 
 /// Reads the document back; with both long parts in it the Result is the one that was written. Keys that

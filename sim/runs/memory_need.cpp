@@ -5,8 +5,6 @@
 //   program, channels, walk               160        120
 //   event engine's states                 120        590
 //   spans of a timeline                   160
-//   the timeline as JSON                  400        700     of which a text that grows is there twice
-//   the same as a trace                   880        480
 //
 // Of K ranks' compute actions K-1 in K have a neighbour to tell, weights' gradients (one in three) nobody. A
 // run that is begun although it does not fit ends in the middle, after minutes; one that is refused says how
@@ -43,8 +41,6 @@ constexpr ActionBytes kListedBytes = {.compute = 50, .transfer = 50};
 constexpr ActionBytes kStoredBytes = {.compute = 160, .transfer = 120};
 constexpr ActionBytes kEventBytes = {.compute = 120, .transfer = 590};
 constexpr ActionBytes kTimelineBytes = {.compute = 160, .transfer = 0};
-constexpr ActionBytes kJsonBytes = {.compute = 400, .transfer = 700};
-constexpr ActionBytes kTraceBytes = {.compute = 880, .transfer = 480};
 constexpr double kAnyMachinesBytes = 1 << 26;
 
 /// Of this process, from the first number of /proc/self/statm.
@@ -69,16 +65,7 @@ double operator*(const ActionCounts& counts, ActionBytes each) {
 double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) {
   double bytes = counts * kStoredBytes;
   if (options.engine == Engine::event) bytes += counts * kEventBytes;
-  if (options.timeline == TimelineKept::none) return bytes;
-  bytes += counts * kTimelineBytes;
-  switch (options.text) {
-    case TimelineText::none:
-      return bytes;
-    case TimelineText::json:
-      return bytes + counts * kJsonBytes;
-    case TimelineText::trace:
-      return bytes + counts * kTraceBytes;
-  }
+  if (options.timeline == TimelineKept::all) bytes += counts * kTimelineBytes;
   return bytes;
 }
 

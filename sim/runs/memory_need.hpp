@@ -23,8 +23,7 @@ struct ActionCounts {
 };
 ActionCounts action_counts(const Scenario& scenario);
 
-/// Why a stored run of so many actions, with the text that its timeline becomes, does not fit in so many
-/// bytes; nothing where it may.
+/// Why a stored run of so many actions does not fit in so many bytes; nothing where it may.
 std::optional<std::string> memory_refusal(const ActionCounts& counts, const SimulateOptions& options,
                                           Bytes within_reach);
 /// The same of a scenario on this machine; nothing of shapes that prepare() refuses.

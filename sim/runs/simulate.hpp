@@ -34,9 +34,6 @@ enum class WantedFigures : std::uint8_t { all, of_rows };
 /// Whether the result holds the span of every action; no figure needs it.
 enum class TimelineKept : std::uint8_t { all, none };
 
-/// The largest text that will be made of the timeline, which takes memory beside it.
-enum class TimelineText : std::uint8_t { none, json, trace };
-
 /// Where the steady state of an asynchronous scenario comes from: endless_stream() or what remembers it.
 using StreamOf =
     std::function<std::optional<EndlessStream>(const Scenario&, const Experiment&, Engine engine)>;
@@ -49,7 +46,6 @@ struct SimulateOptions {
   SharingBand band = SharingBand::skip;
   TimelineKept timeline = TimelineKept::all;  ///< `none` with WantedFigures::of_rows
   WantedFigures figures = WantedFigures::all;
-  TimelineText text = TimelineText::none;
   StreamOf stream_of = endless_stream;
 };
 

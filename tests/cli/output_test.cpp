@@ -2,11 +2,18 @@
 
 #include "cli/output.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -14,6 +21,7 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
+#include "report/print/text_sink.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace penstock {
@@ -52,10 +60,76 @@ TEST(Output, ADocumentThatMemoryCannotHoldCostsNoFile) {
   flags.files = {folder.path() / "small.csv"};
   flags.quiet = true;
   const std::vector<OutputForm> forms = {{".csv", []() -> Text { return "a,b\n"; }}};
-  const auto written = write_answer(flags, forms, []() -> std::string { throw std::bad_alloc(); });
+  const auto written = write_answer(flags, forms, [](const TextSink&) { throw std::bad_alloc(); });
   ASSERT_FALSE(written);
   EXPECT_THAT(written.error().message, HasSubstr("standard output: cannot be written: this machine has too"));
   EXPECT_EQ(content_of(flags.files.front()), "a,b\n");
+}
+
+TEST(Output, AFileThatIsWrittenInPiecesAppearsWholeOrNotAtAll) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.path() / "long.json";
+  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(folder.path()), {}); };
+  const TextInPieces fails = [&](const TextSink& sink) {
+    EXPECT_TRUE(sink("half\n"));
+    EXPECT_FALSE(std::filesystem::exists(file) && content_of(file) != "before\n")
+        << "it shows when it is done";
+    throw std::bad_alloc();
+  };
+  EXPECT_THROW(static_cast<void>(write_file(file, fails)), std::bad_alloc);
+  EXPECT_EQ(files(), 0);
+  ASSERT_TRUE(write_file(file, "before\n"));
+  EXPECT_THROW(static_cast<void>(write_file(file, fails)), std::bad_alloc);
+  EXPECT_EQ(content_of(file), "before\n");
+  const TextInPieces ends = [](const TextSink& sink) { EXPECT_TRUE(sink("a\n") && sink("b\n")); };
+  ASSERT_TRUE(write_file(file, ends));
+  EXPECT_EQ(content_of(file), "a\nb\n");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST(Output, ASignalInTheMidstOfALongTextLeavesNoTemporaryName) {
+  const ScratchFolder folder;
+  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(folder.path()), {}); };
+  const pid_t writer = fork();
+  ASSERT_GE(writer, 0);
+  if (writer == 0) {
+    // Endless; should nobody end it, it is over when the disk is full or in a minute.
+    alarm(60);
+    const TextInPieces text = [](const TextSink& sink) {
+      while (sink("line\n")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+    static_cast<void>(write_file(folder.path() / "long.json", text));
+    _exit(0);
+  }
+  while (files() == 0 && waitpid(writer, nullptr, WNOHANG) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  kill(writer, SIGTERM);
+  int status = 0;
+  ASSERT_EQ(waitpid(writer, &status, 0), writer);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  EXPECT_EQ(files(), 0);
+}
+
+TEST(Output, ASecondNameOfAFileShowsTheNewContentToo) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.path() / "a.json";
+  const std::filesystem::path second = folder.path() / "b.json";
+  ASSERT_TRUE(write_file(file, "a text that is longer than what replaces it\n"));
+  std::filesystem::create_hard_link(file, second);
+  ASSERT_TRUE(write_file(file, [](const TextSink& sink) { EXPECT_TRUE(sink("1\n") && sink("2\n")); }));
+  EXPECT_EQ(content_of(file), "1\n2\n");
+  EXPECT_EQ(content_of(second), "1\n2\n");
+}
+
+TEST(Output, APlaceThatIsFullEndsTheMakingOfTheText) {
+  std::size_t pieces = 0;
+  const TextInPieces endless = [&](const TextSink& sink) {
+    while (sink("line\n") && pieces < 1'000) ++pieces;
+  };
+  const auto written = write_file("/dev/full", endless);
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().message, HasSubstr("/dev/full: cannot be written: No space left"));
+  EXPECT_EQ(pieces, 0);
 }
 
 TEST(Output, ANameIsNoCommandToWhoReadsTheLogOfAJob) {

@@ -5,13 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "report/print/text_sink.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline_rows.hpp"
 #include "tests/report/sample_result.hpp"
@@ -21,13 +24,17 @@ namespace {
 
 using Json = nlohmann::json;
 
+std::string trace_of(const Result& result) {
+  return whole_text([&](const TextSink& sink) { write_chrome_trace(result, sink); });
+}
+
 Result sample_result() {
   const sample::Shape shape = {.ranks = 4, .microbatches = 8, .transfer_ns = 2'500'001};
   return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
 }
 
 std::vector<Json> events(const Result& result, const std::string& phase) {
-  const Json trace = Json::parse(result_to_chrome_trace(result));
+  const Json trace = Json::parse(trace_of(result));
   std::vector<Json> found;
   for (const Json& event : trace["traceEvents"]) {
     if (event["ph"] == phase) found.push_back(event);
@@ -61,7 +68,7 @@ TEST(ChromeTrace, MicrosecondsKeepEveryNanosecond) {
   result.timeline.spans = {
       sample::span_of(0, {.kind = ActionKind::forward, .stage = 0, .microbatch = 0, .weight_version = 4},
                       9'007'199'254'740'993, 9'007'199'254'741'000)};
-  const std::string trace = result_to_chrome_trace(result);
+  const std::string trace = trace_of(result);
   EXPECT_NE(
       trace.find(
           R"("ts":9007199254740.993,"dur":0.007,"args":{"stage":0,"microbatch":0,"weight_version":4}})"),
@@ -121,7 +128,15 @@ TEST(ChromeTrace, CountsMemoryByTheCategoriesInUse) {
 }
 
 TEST(ChromeTrace, AnEmptyResultIsAValidTrace) {
-  EXPECT_EQ(Json::parse(result_to_chrome_trace({}))["traceEvents"], Json::array());
+  EXPECT_EQ(Json::parse(trace_of({}))["traceEvents"], Json::array());
+}
+
+TEST(ChromeTrace, IsNotMadeFurtherThanSomebodyReads) {
+  const sample::Shape shape = {.ranks = 4, .microbatches = 1'000};
+  const Result result = sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
+  std::size_t pieces = 0;
+  write_chrome_trace(result, [&](std::string_view) { return ++pieces < 3; });
+  EXPECT_EQ(pieces, 3);
 }
 
 TEST(TimelineRows, LanesAreAsFewAsPossible) {

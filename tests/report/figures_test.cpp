@@ -7,6 +7,7 @@
 #include <string>
 
 #include "report/print/table.hpp"
+#include "report/print/text_sink.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_csv.hpp"
 #include "report/result/result_figures.hpp"
@@ -187,11 +188,14 @@ TEST(ResultCsv, HasALineASpan) {
       sample::span_of(0, {.kind = ActionKind::forward, .stage = 1, .microbatch = 2, .weight_version = 3}, 0,
                       5),
       sample::span_of(0, {.kind = ActionKind::step, .stage = 1}, 5, 5)};
-  EXPECT_EQ(timeline_to_csv(timeline),
+  const auto csv_of = [](const Timeline& shown) {
+    return whole_text([&](const TextSink& sink) { write_timeline_csv(shown, sink); });
+  };
+  EXPECT_EQ(csv_of(timeline),
             "rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns\n"
             "0,1F2,1,2,0,3,0,5\n"
             "0,1STEP,1,,0,0,5,5\n");
-  EXPECT_EQ(timeline_to_csv({}), "rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns\n");
+  EXPECT_EQ(csv_of({}), "rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns\n");
 }
 
 TEST(ResultCsv, HasALineARank) {

@@ -45,6 +45,28 @@ TEST(ResultJson, ReadsBackTheSameResultAndWritesTheSameBytes) {
   EXPECT_EQ(result_to_json(*again, kEverything), text);
 }
 
+TEST(ResultJson, LongTextsGoOutInPiecesOfWholeLinesAsFarAsSomebodyReads) {
+  const sample::Shape shape = {.ranks = 4, .microbatches = 1'000};
+  const Result result = sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
+  std::vector<std::string> pieces;
+  write_result_json(result, {.timeline = true}, [&](std::string_view lines) {
+    pieces.emplace_back(lines);
+    return true;
+  });
+  ASSERT_GT(pieces.size(), 10);
+  std::string all;
+  for (const std::string& piece : pieces) {
+    EXPECT_EQ(piece.back(), '\n');
+    EXPECT_LT(piece.size(), std::size_t{1} << 18U);
+    all += piece;
+  }
+  EXPECT_EQ(all, result_to_json(result, {.timeline = true}));
+  EXPECT_EQ(result_from_json(all, "r.json")->timeline, result.timeline);
+  std::size_t taken = 0;
+  write_result_json(result, {.timeline = true}, [&](std::string_view) { return ++taken < 3; });
+  EXPECT_EQ(taken, 3) << "nobody took more";
+}
+
 TEST(ResultJson, ReadsBackWhatIsWrittenOnlyWhereItSaysSomething) {
   Result result = sample_result();
   result.link_sharing = LinkSharing::left_out;

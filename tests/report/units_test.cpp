@@ -171,6 +171,18 @@ TEST(TerminalColour, ActionsStayApartInSixteenColours) {
   EXPECT_NE(basic(ActionKind::backward_input), basic(ActionKind::backward_weight));
 }
 
+TEST(ShownText, WhatIsPlainNeedsNoChange) {
+  const std::string line = "  \"rank\": 0, the quick brown fox ~ {}: ; :";
+  EXPECT_TRUE(is_plain(""));
+  EXPECT_TRUE(is_plain(line + "\n" + line + "\n"));
+  for (std::size_t at = 0; at <= line.size(); ++at) {
+    for (const char* const special : {"\x1b", "\r", "\t", "\x7f", "\x80", "\xc3\xa4", "::"}) {
+      std::string text = line;
+      EXPECT_FALSE(is_plain(text.insert(at, special))) << text;
+    }
+  }
+}
+
 TEST(ShownText, ControlCharactersAreShownAndNotSent) {
   EXPECT_EQ(shown_text("plain\ttext\nin lines\r\n"), "plain\ttext\nin lines\r\n");
   EXPECT_EQ(shown_text("\x1b]0;title\x07"), "\\x1b]0;title\\x07");

@@ -46,16 +46,6 @@ TEST(MemoryNeed, ARefusalNamesWhatIsNeededAndWhatThereIs) {
                   "reach: take fewer stages, microbatches or iterations, or no timeline")));
 }
 
-TEST(MemoryNeed, ATextOfTheTimelineTakesItsShare) {
-  SimulateOptions options = options_of(TimelineKept::all);
-  const Bytes enough_for_the_run = Bytes{2} << 30;
-  EXPECT_EQ(memory_refusal(actions(1 << 22), options, enough_for_the_run), std::nullopt);
-  for (const TimelineText text : {TimelineText::json, TimelineText::trace}) {
-    options.text = text;
-    EXPECT_NE(memory_refusal(actions(1 << 22), options, enough_for_the_run), std::nullopt);
-  }
-}
-
 TEST(MemoryNeed, OneRankTellsNobody) {
   const auto counts = [](std::string_view stages) {
     const auto scenario = parse_scenario(

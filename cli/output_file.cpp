@@ -1,0 +1,229 @@
+// A file appears whole or not at all: its content goes to a name of its own beside it and is renamed over it,
+// so that a reader or a run that is ended in between never sees half of it; a signal that ends the run
+// removes that name. Links stay links and modes stay as they are, and devices and pipes are written in place.
+// A file with a second name, which renaming would part, gets the finished content copied into it.
+
+#include "cli/output_file.hpp"
+
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction() is POSIX's
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "report/print/text_sink.hpp"
+
+namespace penstock {
+namespace {
+
+std::string text_of_error(int error) { return error == 0 ? std::string() : std::strerror(error); }
+
+/// An open file, closed where nobody has asked how that went.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&&) = delete;
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() { close(); }
+
+  int number() const { return number_; }
+  /// 0, or what a write that was put off has come to.
+  int close() {
+    const int number = std::exchange(number_, -1);
+    return number < 0 || ::close(number) == 0 ? 0 : errno;
+  }
+
+ private:
+  int number_;
+};
+
+/// The file that a link names, so that the link stays.
+std::filesystem::path target_of(const std::filesystem::path& file) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(file, error)) return file;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(file, error);
+  return error ? file : target;
+}
+
+bool is_special(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
+// --- a name beside the file -------------------------------------------------------------------------------
+
+// What a signal that ends the run removes; empty: nothing. Handlers may touch nothing but such globals.
+std::array<char, PATH_MAX> temporary_name{};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+volatile std::sig_atomic_t temporary_exists =
+    0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+void remove_and_end(int signal) {
+  if (temporary_exists != 0) ::unlink(temporary_name.data());
+  // The handler was taken off when it was called: the signal now ends the run as it would have.
+  static_cast<void>(::raise(signal));
+}
+
+/// A file of its own name beside `target`, removed unless it took its place. One at a time.
+class Temporary {
+ public:
+  explicit Temporary(const std::filesystem::path& target)
+      : name_(fmt::format("{}.{}.tmp", target.string(), ::getpid())) {
+    if (name_.size() >= temporary_name.size()) return;  // too long for open() as well
+    std::ranges::copy(name_, temporary_name.begin());
+    temporary_name[name_.size()] = '\0';
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction now{};
+      ::sigaction(kSignals[i], nullptr, &now);
+      handled_[i] = now.sa_handler == SIG_DFL;
+      if (!handled_[i]) continue;  // somebody notes it, and the run goes on
+      struct sigaction removing{};
+      removing.sa_handler = remove_and_end;
+      removing.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+      ::sigaction(kSignals[i], &removing, nullptr);
+    }
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  Temporary(Temporary&&) = delete;
+  Temporary& operator=(Temporary&&) = delete;
+  ~Temporary() {
+    if (temporary_exists != 0) ::unlink(name_.c_str());
+    temporary_exists = 0;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      if (handled_[i]) ::signal(kSignals[i], SIG_DFL);
+    }
+  }
+
+  const std::string& name() const { return name_; }
+  int open() const {
+    const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0) temporary_exists = 1;
+    return descriptor;
+  }
+  /// Error: empty, or why it could not take the target's place.
+  std::string replace(const std::filesystem::path& target) const {
+    if (std::rename(name_.c_str(), target.c_str()) != 0) return std::strerror(errno);
+    temporary_exists = 0;
+    return {};
+  }
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::string name_;
+  std::array<bool, kSignals.size()> handled_{};
+};
+
+}  // namespace
+
+int error_of_writing(int descriptor, std::string_view content) {
+  // Linux ends a write to a file before it looks at a signal that somebody handles.
+  constexpr std::size_t kMostAtOnce = 4U << 20U;
+  while (!content.empty()) {
+    const ssize_t written = ::write(descriptor, content.data(), std::min(content.size(), kMostAtOnce));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+int error_of_writing(int descriptor, const TextInPieces& content) {
+  int error = 0;
+  content([&](std::string_view piece) {
+    error = error_of_writing(descriptor, piece);
+    return error == 0;
+  });
+  return error;
+}
+
+std::string unwritable(const std::filesystem::path& file) {
+  const std::filesystem::path target = target_of(file);
+  struct stat status{};
+  if (::stat(target.c_str(), &status) == 0) {
+    // A mode without any right to write is a wish that holds for root, too.
+    const bool is_read_only = (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
+    if (is_read_only) return "it is read-only; make it writable or name another";
+    if (::access(target.c_str(), W_OK) != 0) return std::strerror(errno);
+    if (!S_ISREG(status.st_mode)) return {};
+  }
+  const std::filesystem::path directory = target.parent_path();
+  if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0)
+    return fmt::format("{} in {}", std::strerror(errno), directory.empty() ? "." : directory.string());
+  return {};
+}
+
+namespace {
+
+/// Opens the file as it is and fills it by `error_of_filling`. Empty, or why not.
+template <class Fill>
+std::string write_in_place(const std::filesystem::path& file, int flags, const Fill& error_of_filling) {
+  Descriptor opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC | flags));
+  if (opened.number() < 0) return std::strerror(errno);
+  const int error = error_of_filling(opened.number());
+  const int later = opened.close();
+  return text_of_error(error != 0 ? error : later);
+}
+
+/// 0 when all of one file, from its beginning, was written to the other, otherwise the error.
+int error_of_copying(int from, int to) {
+  std::vector<char> piece(std::size_t{1} << 20U);
+  for (off_t at = 0;;) {
+    const ssize_t size = ::pread(from, piece.data(), piece.size(), at);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return size < 0 ? errno : 0;
+    if (const int error = error_of_writing(to, {piece.data(), static_cast<std::size_t>(size)})) return error;
+    at += size;
+  }
+}
+
+/// Writes it beside the target, which it then replaces. Empty, or why not.
+std::string write_whole(const std::filesystem::path& target, const TextInPieces& content) {
+  const Temporary temporary(target);
+  Descriptor file(temporary.open());
+  if (file.number() < 0) return std::strerror(errno);
+  if (const int error = error_of_writing(file.number(), content)) return std::strerror(error);
+  struct stat before{};
+  const bool replaces = ::stat(target.c_str(), &before) == 0;
+  if (replaces) {
+    ::fchmod(file.number(), before.st_mode & 07777U);
+    static_cast<void>(::fchown(file.number(), before.st_uid, before.st_gid));  // as far as that is ours to do
+  }
+  // That there was room for it beside the file is all that can be known of one with several names.
+  if (replaces && before.st_nlink > 1)
+    return write_in_place(target, O_TRUNC, [&](int to) { return error_of_copying(file.number(), to); });
+  if (const int error = file.close()) return std::strerror(error);
+  return temporary.replace(target);
+}
+
+}  // namespace
+
+std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content) {
+  if (std::string why = unwritable(file); !why.empty()) return why;
+  const std::filesystem::path target = target_of(file);
+  if (!is_special(target)) return write_whole(target, content);
+  return write_in_place(target, 0, [&](int to) { return error_of_writing(to, content); });
+}
+
+}  // namespace penstock

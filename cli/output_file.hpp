@@ -1,0 +1,25 @@
+#pragma once
+// Files that appear whole or not at all. Used by output.hpp, which words what went wrong.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "report/print/text_sink.hpp"
+
+namespace penstock {
+
+/// 0 when all of it was written to an open file, otherwise the error (errno).
+int error_of_writing(int descriptor, std::string_view content);
+/// The same of a text that is made while it is written, as far as that goes.
+int error_of_writing(int descriptor, const TextInPieces& content);
+
+/// Why the file could not be replaced or made; empty where it can.
+std::string unwritable(const std::filesystem::path& file);
+
+/// Writes to a temporary name beside `file` and renames it; mode, owner and links stay. A signal that ends
+/// the run meanwhile leaves no temporary name, nor does an exception of `content`. Empty, or why it could not
+/// be written.
+std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content);
+
+}  // namespace penstock
