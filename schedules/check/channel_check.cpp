@@ -31,6 +31,7 @@ class WaitGraph {
   WaitGraph(const FlatProgram& flat, const WalkState& stalled) : flat_(flat), stalled_(stalled) {
     for (std::size_t id = 0; id < flat.messages.size(); ++id) {
       const FlatMessage& message = flat.messages[id];
+      // A message that could start holds nobody up; only the others can be what a message waits for.
       if (stalled.pending[id] == 0) continue;
       const auto before = static_cast<std::int32_t>(id);
       if (message.next_at_sender != kNone) {
@@ -50,6 +51,7 @@ class WaitGraph {
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const std::int32_t rank = flat_.rank_of(position);
     const std::int32_t cursor = stalled_.cursor[index(rank)];
+    // Program order has not come to it: whatever it asks for, the cursor stands before it.
     if (position > cursor) return {cursor};
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
@@ -60,6 +62,7 @@ class WaitGraph {
       case FlatOp::collective:
       case FlatOp::barrier:
         return collective_waits(rank, position);
+      // Both are passed as soon as they are reached, so that no cursor ever stands at one.
       case FlatOp::leaf:
       case FlatOp::reshard:
         return {};
@@ -96,11 +99,13 @@ class WaitGraph {
     std::vector<std::int32_t> waits;
     const std::int32_t id = flat_.message[index(position)];
     if (position > stalled_.cursor[index(rank)]) return {stalled_.cursor[index(rank)]};
+    // There may be several: eager messages have no turn of their own, and what comes next waits for each.
     const auto [first, last] = before_.equal_range({rank, id});
     for (auto entry = first; entry != last; ++entry) waits.push_back(end_on(rank, entry->second));
     if (flat_.ops[index(position)] != FlatOp::recv) return waits;
     const auto [holder, last_holder] = holders_.equal_range(id);
     for (auto entry = holder; entry != last_holder; ++entry) {
+      // From the cursor on nothing has run: such a consumer still holds the place.
       if (entry->second >= stalled_.cursor[index(rank)]) waits.push_back(entry->second);
     }
     return waits;
@@ -110,12 +115,15 @@ class WaitGraph {
     std::vector<std::int32_t> waits = own_end_waits(rank, position);
     if (!waits.empty()) return waits;
     const FlatMessage& message = flat_.messages[index(flat_.message[index(position)])];
+    // This end is ready, so that the other one is what is missing.
     const std::int32_t other = position == message.recv ? message.first : message.recv;
     return {other};
   }
 
   std::vector<std::int32_t> collective_waits(std::int32_t rank, std::int32_t position) const {
     const std::int32_t id = flat_.message[index(position)];
+    // A rank's collectives start one after another: the one before this may be what keeps it. Looking for
+    // it takes long in a long list, but is done for a few positions of a program that hangs.
     for (std::int32_t p = flat_.rank_begin[index(rank)]; p < position; ++p) {
       if (flat_.next_collective[index(p)] == position && !passed(flat_.message[index(p)])) return {p};
     }
@@ -127,6 +135,7 @@ class WaitGraph {
     return late;
   }
 
+  /// Whether a member that has come to its collective still waits for the one before it on its rank.
   bool blocked_collective(std::int32_t position) const {
     for (std::int32_t p = flat_.rank_begin[index(flat_.rank_of(position))]; p < position; ++p) {
       if (flat_.next_collective[index(p)] == position) return !passed(flat_.message[index(p)]);
@@ -168,6 +177,7 @@ std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& chan
   const FlatProgram flat = flatten(lowered, costs, {.channels = channels, .iterations = passes});
   Nobody nobody;
   const auto stalled = ListWalk<Nobody>(flat, channels, nobody).run();
+  // What ends on the channels may still hang where kernels start in the order of their launches.
   return stalled ? std::optional(hang_of(flat, *stalled, channels)) : find_launch_hang(flat, channels);
 }
 

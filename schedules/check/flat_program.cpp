@@ -31,6 +31,7 @@ namespace penstock {
 namespace {
 
 FlatOp op_of(const Action& action, const Action* before) {
+  // The group is laid out as its first action, which stands for all of them.
   if (before != nullptr && before->overlaps_next) return FlatOp::leaf;
   if (is_compute(action.kind)) return FlatOp::compute;
   if (is_send(action.kind)) return FlatOp::send;
@@ -85,6 +86,7 @@ class Flattener {
     reserve();
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) lay_out(rank);
     flat_.rank_begin.push_back(flat_.position_count());
+    // Last, since only now every RECV knows who takes what it brings.
     if (channels_.capacity > 0) limit_queues();
     return std::move(flat_);
   }
@@ -114,10 +116,12 @@ class Flattener {
   void lay_out(std::int32_t rank) {
     const std::vector<Action>& list = program_.ranks[index(rank)];
     RankScan scan{.rank = rank};
+    // Later iterations name later versions, by as many STEPs of the stage as the rank's list has.
     if (iterations_ > 1) count_steps(list, 1);
     flat_.rank_begin.push_back(flat_.position_count());
     for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
       if (iteration > 0 && program_.barrier) {
+        // A barrier has no action; an empty one keeps the vectors beside each other in step.
         flat_.actions.emplace_back();
         scan.newest = push(FlatOp::barrier);
         join_collective(scan.newest, barriers_, scan.barriers_seen++);
@@ -191,6 +195,7 @@ class Flattener {
   }
 
   std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
+    // Numbers run on over iterations, and the placement knows those of one.
     const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
     const Bytes bytes = bytes_of(action, 2 * edge + static_cast<std::size_t>(what.flow));
     return new_message({.from_rank = program_.placement.rank_of(what.from, unit),
@@ -200,6 +205,7 @@ class Flattener {
   }
 
   Bytes bytes_of(const Action& transfer, std::size_t way) {
+    // Otherwise an edge carries the same each time, which is looked up once.
     if (costs_.microbatches_differ()) return transfer_bytes(costs_, edges_, transfer);
     if (bytes_[way] == kUnknown) bytes_[way] = transfer_bytes(costs_, edges_, transfer);
     return bytes_[way];
@@ -218,9 +224,11 @@ class Flattener {
     if (sends) {
       transfer.first = position;
       transfer.producer = at_stage.producer;
+      // If nothing has been computed since, the producer ends just when the SEND is reached.
       transfer.late = at_stage.producer != kNone && at_stage.producer != scan.newest;
     } else {
       transfer.recv = position;
+      // Into the list of those that nobody has taken yet; the action that needs them takes them all.
       flat_.next_wait[index(position)] = std::exchange(at_stage.recvs, position);
     }
     const bool waits_its_turn = sends || !transfer.eager;
@@ -247,6 +255,7 @@ class Flattener {
     of_kind.newest = position;
     if (scan.last_collective != kNone) {
       flat_.next_collective[index(scan.last_collective)] = position;
+      // A collective starts on a rank when the one before it there has ended.
       ++flat_.messages[index(flat_.message[index(position)])].pending;
     }
     scan.last_collective = position;
@@ -254,6 +263,7 @@ class Flattener {
 
   void join_collective(std::int32_t position, std::vector<std::int32_t>& of_group, std::size_t occurrence) {
     if (!has_collectives()) {
+      // Most programs have no collective and pay nothing for these tables.
       flat_.next_member.assign(flat_.message.size(), kNone);
       flat_.next_collective.assign(flat_.message.size(), kNone);
     }
@@ -284,6 +294,7 @@ class Flattener {
     const auto awaited = collective_before(action.kind);
     if (!awaited) return;
     std::int32_t& newest = collectives_[group_of({.kind = *awaited, .stage = action.stage})].newest;
+    // Only the first action that needs it waits: program order keeps all others behind that one.
     if (newest == kNone) return;
     flat_.next_wait[index(newest)] = std::exchange(flat_.next_wait[index(head)], newest);
     newest = kNone;
@@ -294,6 +305,7 @@ class Flattener {
       const std::int32_t recv = std::exchange(recvs, flat_.next_wait[index(recvs)]);
       flat_.messages[index(flat_.message[index(recv)])].awaited = true;
       flat_.next_wait[index(recv)] = std::exchange(flat_.next_wait[index(head)], recv);
+      // Who ends frees the place that the message took.
       if (!consumer_.empty()) consumer_[index(recv)] = head;
     }
   }
@@ -323,6 +335,7 @@ class Flattener {
       (tail.last_sends ? before.next_at_sender : before.next_at_receiver) = id;
       ++pending;
     }
+    // Each eager arrival goes at its own time, and what comes behind them waits for all.
     for (; tail.unordered != kNone; tail.unordered = previous_unordered_[index(tail.unordered)]) {
       flat_.messages[index(tail.unordered)].next_at_receiver = id;
       ++pending;
@@ -354,8 +367,10 @@ class Flattener {
     if (recvs.size() <= index(channels_.capacity)) return;
     const std::int32_t id = flat_.message[index(recvs.back())];
     FlatMessage& limited = flat_.messages[index(id)];
+    // It arrives whether its receiver has come to it or not.
     if (limited.eager) return;
     const std::int32_t holder = consumer_[index(recvs[recvs.size() - 1 - index(channels_.capacity)])];
+    // What nobody takes would never free its place, so that it counts for none.
     if (holder == kNone) return;
     limited.next_of_capacity = std::exchange(flat_.released_by_consumer[index(holder)], id);
     ++limited.pending;

@@ -42,6 +42,7 @@ class Launches {
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(flat.messages.size()); ++id) {
       const FlatMessage& message = flat.messages[index(id)];
       if (message.recv == kNone) continue;
+      // A SEND is launched behind what makes it, wherever in the list it stands.
       sent_by_[index(message.producer)].push_back(id);
       if (message.next_at_sender != kNone) before_[{message.from_rank, message.next_at_sender}].push_back(id);
       if (message.next_at_receiver != kNone)
@@ -58,6 +59,7 @@ class Launches {
   }
 
  private:
+  /// The ranks that take part, ascending: equal for all collectives of one group.
   std::vector<std::int32_t> group_of(std::int32_t message) const {
     std::vector<std::int32_t> members;
     for (std::int32_t m = flat_.messages[index(message)].first; m != kNone; m = flat_.next_member[index(m)])
@@ -66,6 +68,8 @@ class Launches {
     return members;
   }
 
+  /// Writes down what the rank launches, in order: a RECV or a collective where it stands, a SEND when it
+  /// has been made and those before it in its queue have been launched.
   void list(std::int32_t rank) {
     std::vector<bool> made(flat_.messages.size());
     std::vector<bool> launched(flat_.messages.size());
@@ -84,6 +88,7 @@ class Launches {
                     std::vector<bool>& launched) {
     for (std::int32_t id = message; id != kNone; id = flat_.messages[index(id)].next_at_sender) {
       const auto waits = [&](std::int32_t before) { return sends(rank, before) && !launched[index(before)]; };
+      // The chain ends at the first that is not made yet: its own producer comes back to it.
       if (!made[index(id)] || launched[index(id)] || std::ranges::any_of(before(rank, id), waits)) return;
       launched[index(id)] = true;
       add(rank, id, flat_.messages[index(id)].first);
@@ -106,6 +111,7 @@ class Launches {
   }
 
   void add_collective(std::int32_t rank, std::int32_t message, std::int32_t position) {
+    // The queue of a collective is its group's on this rank: the one before it there has to end first.
     const auto [last, is_first] = last_.try_emplace({rank, group_of(message)}, message);
     Launch launch{.message = message, .position = position};
     if (!is_first) launch.before = {std::exchange(last->second, message)};
@@ -140,6 +146,8 @@ class LaunchWalk {
 
   /// False: it hangs.
   bool ends() {
+    // What can start, start and end goes on in any order: nothing that has become possible is ever undone,
+    // so that the order makes no difference to where it ends.
     for (bool moved = true; moved;) {
       moved = false;
       for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
@@ -156,6 +164,8 @@ class LaunchWalk {
     return positions;
   }
 
+  /// In the order of what comes first: program order, the other ends of what has started, what was
+  /// launched before it, what is before it in its queues, and failing all that the rank's own computation.
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const FlatOp op = flat_.ops[index(position)];
     const std::int32_t rank = flat_.rank_of(position);
@@ -231,6 +241,7 @@ class LaunchWalk {
     std::int32_t& at = at_[index(rank)];
     if (at == flat_.rank_begin[index(rank) + 1]) return false;
     const FlatOp op = flat_.ops[index(at)];
+    // Other communication does not hold program order up: only what is launched waits.
     if (op == FlatOp::barrier && !has_ended(flat_.message[index(at)])) return false;
     if (op == FlatOp::compute) {
       if (!missing_messages(at).empty()) return false;

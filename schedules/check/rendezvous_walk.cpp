@@ -41,6 +41,7 @@ class HostClocks {
 
   void launch(std::int32_t rank, bool computes) {
     Host& host = hosts_[index(rank)];
+    // The ends of all earlier ones are there: this is told right before the action's own compute().
     if (computes && most_ahead_ > 0 && host.ends.size() >= most_ahead_)
       host.clock = std::max(host.clock, host.ends[host.ends.size() - most_ahead_]);
     host.clock += launch_;
@@ -82,6 +83,7 @@ class TimeKeeper {
   void pass(std::int32_t rank, std::int32_t position) {
     const bool is_leaf = flat_.ops[index(position)] == FlatOp::leaf;
     times_.end[index(position)] = clock_[index(rank)];
+    // A leaf starts and ends with its group.
     times_.start[index(position)] = is_leaf ? times_.start[index(position) - 1] : clock_[index(rank)];
   }
 
@@ -92,6 +94,7 @@ class TimeKeeper {
   }
 
   void start(std::int32_t message, const Cause& /*last*/) {
+    // All causes have been told, so that the start is final.
     times_.message_end[index(message)] = released(message) + at(durations_.latency, message);
   }
 

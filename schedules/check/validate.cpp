@@ -32,6 +32,7 @@ tl::unexpected<std::string> broken(fmt::format_string<Arguments...> rule, Argume
 }
 
 Checked check_numbers(const Program& program) {
+  // The text form has it as one word of a line, where `#` begins a comment.
   if (program.schedule.empty() || program.schedule.find_first_of(" \t\r\n#") != std::string::npos) {
     return broken("the schedule's name `{}` must be one word without `#`", program.schedule);
   }
@@ -39,6 +40,7 @@ Checked check_numbers(const Program& program) {
   if (program.slices < 1) return broken("slices is {}, must be at least 1", program.slices);
   if (program.iterations < 1) return broken("iterations is {}, must be at least 1", program.iterations);
   const std::int64_t units = std::int64_t{program.microbatches} * program.slices;
+  // The first comparison keeps the second product within 64 bits.
   if (units > kMostStatedUnits || units * program.iterations > kMostStatedUnits) {
     return broken("microbatches x slices x iterations is {} x {} x {}, must be at most {}",
                   program.microbatches, program.slices, program.iterations, kMostStatedUnits);
@@ -54,6 +56,7 @@ Checked check_stage(const Program& program, std::size_t stage) {
   const StagePlacement& placement = program.placement.stages[stage];
   std::vector<std::int32_t> ranks = placement.ranks;
   if (ranks.empty()) return broken("stage {} is on no rank, must be on at least one", stage);
+  // Sorted, the two ends show whether any is out of range, and neighbours whether one comes twice.
   std::ranges::sort(ranks);
   for (const std::int32_t rank : {ranks.front(), ranks.back()}) {
     if (rank >= 0 && rank < program.rank_count()) continue;

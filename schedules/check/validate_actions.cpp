@@ -18,6 +18,7 @@
 namespace penstock {
 namespace {
 
+/// What is wrong with the action's own numbers; nothing when all is well. So with those below.
 std::optional<std::string> broken_number(const Program& program, const Action& action) {
   if (action.stage < 0 || action.stage >= program.stage_count()) {
     return fmt::format("names stage {}, must be 0 to {}", action.stage, program.stage_count() - 1);
@@ -46,6 +47,7 @@ std::optional<std::string> wrong_rank(const Program& program, const Action& acti
     return fmt::format("is on the wrong rank, stage {} runs microbatch {} on rank {}", action.stage,
                        action.microbatch, right);
   }
+  // Without a microbatch it belongs to every replica of its stage.
   if (program.placement.replica_on(action.stage, rank) >= 0) return std::nullopt;
   return fmt::format("is on the wrong rank, stage {} is on rank {}", action.stage,
                      fmt::join(program.placement.stages[static_cast<std::size_t>(action.stage)].ranks, ", "));
@@ -136,6 +138,7 @@ Checked check_stage_actions(const Program& program) {
     for (std::size_t position = 0; position < actions.size(); ++position) {
       const Action& action = actions[position];
       StageState& state = states[static_cast<std::size_t>(action.stage)];
+      // One table serves all ranks: one of ranks x stages would be far larger than the lists.
       if (state.rank != rank) state = {.rank = rank};
       const auto broken = broken_by_history(program, action, state);
       if (broken) return broken_at(program, rank, position, action, *broken);

@@ -40,6 +40,7 @@ struct Example {
 };
 
 void note(Example& example, const Program& program, std::int32_t stage) {
+  // The lowest stage, so that the message does not depend on which rank comes first.
   std::int32_t& first = is_shared(program, stage) ? example.shared : example.alone;
   if (first == kNoStage || stage < first) first = stage;
 }
@@ -67,6 +68,8 @@ std::optional<std::string> duty(const Program& program, std::int32_t stage, cons
     return fmt::format("its weights are sharded (`sharding {}`)", program.sharding);
   }
   const bool shared = is_shared(program, stage);
+  // What a stage alone on its rank does, all have to do; what only shared stages do says nothing of the
+  // others.
   const std::int32_t like = shared && example.shared != kNoStage ? example.shared : example.alone;
   if (like == kNoStage) return std::nullopt;
   return fmt::format("stage {} has one", like);
@@ -112,6 +115,7 @@ Life moved_on(Life life, const Action& action, std::size_t position) {
   if (makes_weight_gradient(action.kind)) gradients(Gradients::accumulating);
   if (action.kind == ActionKind::reduce_grad) gradients(Gradients::reduced);
   if (action.kind == ActionKind::step) {
+    // The rank has updated its own part of the weights; what it gathered of the others is that of before.
     if (life.gathers) weights(Weights::outdated);
     gradients(Gradients::none);
     ++life.steps;
@@ -154,6 +158,7 @@ class LifeWalk {
     for (const Action& action : list(rank)) {
       Life& life = lives_[index(action.stage)];
       if (life.rank != rank) life = born(rank, action.stage);
+      // Whoever drops weights must gather them again, even where nothing else says that stages gather.
       if (action.kind == ActionKind::reshard) life.gathers = true;
     }
   }

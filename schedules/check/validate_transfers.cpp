@@ -74,6 +74,7 @@ Checked TransferCheck::collect(std::int32_t rank) {
     const Action& action = actions[position];
     if (!is_transfer(action.kind)) continue;
     const StageEdge edge = edge_of(action);
+    // check_edges() has proven that they are sorted.
     const auto found = std::lower_bound(edges_.begin(), edges_.end(), edge);
     if (found == edges_.end() || *found != edge) {
       return broken_at(program_, rank, position, action,
@@ -99,6 +100,8 @@ Checked TransferCheck::collect(std::int32_t rank) {
   return {};
 }
 
+/// Between ranks the message is there once at both ends, its SEND behind what makes it and its RECV before
+/// what takes it. Inside a rank there is none: check_order() looks at those.
 Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t unit) {
   auto [from, to] = edges_[edge];
   if (program_.placement.rank_of(from, unit) == program_.placement.rank_of(to, unit)) return {};

@@ -24,6 +24,7 @@ Action compute_action(ActionKind kind, std::int32_t stage, std::int32_t unit) {
   return {.kind = kind, .stage = stage, .microbatch = unit};
 }
 
+/// Where the table has actions of this kind; null for kinds that it does not have.
 std::int32_t* place_of(Positions& positions, ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:
@@ -60,6 +61,7 @@ std::int32_t missing_forward(const Program& program, std::int32_t stage) {
   std::ranges::sort(units);
   std::int32_t missing = 0;
   for (const std::int32_t unit : units) {
+    // A unit that comes twice does not count twice.
     if (unit == missing) ++missing;
   }
   return missing;
@@ -100,6 +102,7 @@ Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
       return broken_at(program, rank, position, action,
                        fmt::format("comes a second time, must come once and stands at position {}", place));
     }
+    // All actions of a group start together, and so have one position.
     place = static_cast<std::int32_t>(group);
   }
   return {};

@@ -42,6 +42,7 @@ std::vector<std::int32_t> path_to(std::int32_t end, std::int32_t start,
   return path;
 }
 
+/// A shortest cycle through `start`, beginning there; empty where none leads back to it.
 std::vector<std::int32_t> cycle_through(std::int32_t start, const WaitsOf& waits_of) {
   std::map<std::int32_t, std::int32_t> came_from;
   std::deque<std::int32_t> open{start};
@@ -50,6 +51,7 @@ std::vector<std::int32_t> cycle_through(std::int32_t start, const WaitsOf& waits
     open.pop_front();
     for (const std::int32_t next : waits_of(here)) {
       if (next == start) return path_to(here, start, came_from);
+      // Only the first way to a position is kept, which is a shortest one.
       if (came_from.emplace(next, here).second) open.push_back(next);
     }
   }

@@ -36,6 +36,7 @@ std::int32_t most_kept(const VersionLives& versions, std::size_t list_size) {
   std::vector<std::int32_t> change(list_size + 1, 0);
   for (const VersionLife& version : versions.all()) {
     if (!version.is_used_after_its_replacement()) continue;
+    // One more from the STEP that replaces it, one less behind its last use; the sums are what is kept.
     ++change[index(version.replaced_by)];
     --change[index(version.last_used_by) + 1];
   }
@@ -73,6 +74,7 @@ class Reading {
       const Action& action = actions[position];
       StageOnRank& stage = stages[index(action.stage)];
       if (action.kind == ActionKind::step) {
+        // All gradients since the STEP before go into this one.
         for (const std::int32_t unit : stage.unapplied) at(action.stage, unit).update = stage.updates;
         stage.unapplied.clear();
         ++stage.updates;
@@ -84,6 +86,7 @@ class Reading {
     }
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
       const StageOnRank& here = stages[stage];
+      // Gradients that no STEP follows belong to the update that would come next.
       for (const std::int32_t unit : here.unapplied) {
         at(static_cast<std::int32_t>(stage), unit).update = here.updates;
       }
@@ -99,6 +102,7 @@ class Reading {
     for (std::int32_t unit = 0; unit < found_.units; ++unit) {
       const UnitVersions& versions = at(stage, unit);
       forward.push_back(versions.update - versions.forward);
+      // Both halves of a backward count: I and W may read different versions.
       backward.push_back(versions.update - versions.backward);
       backward.push_back(versions.update - versions.weight);
     }

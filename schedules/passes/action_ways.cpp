@@ -27,6 +27,8 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
   ways_.reserve(2 * count());  // both of its ends know of a way; none moves once it is pointed at
   const Placement& placement = program.placement;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    // Three pointers into one list say what is taken, from the first to the second, and what is given,
+    // from there to the third.
     const ActionWay* const activations_in =
         add_ways(placement, edges_.entering(stage), stage, Flow::activation);
     const ActionWay* const activations_out =

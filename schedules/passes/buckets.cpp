@@ -23,6 +23,7 @@ namespace {
 
 using List = std::vector<Action>;
 
+/// Whether a stage's buckets run from the last one to the first.
 bool runs_back(ActionKind kind) {
   return is_backward(kind) || kind == ActionKind::reduce_grad || kind == ActionKind::step;
 }
@@ -61,6 +62,7 @@ List split(const List& list, const Buckets& buckets, Reduction when) {
   List result;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Action reduction{.kind = ActionKind::reduce_grad, .stage = list[i].stage};
+    // Overlapped, a bucket's reduction starts right behind its backward, while the next bucket computes.
     const bool reduces_at_once = when == Reduction::overlapped && makes_weight_gradient(list[i].kind) &&
                                  i + 1 < list.size() && list[i + 1] == reduction;
     if (reduces_at_once) {
@@ -78,6 +80,7 @@ std::vector<StageEdge> split_edges(const Program& program, const Buckets& bucket
   std::vector<StageEdge> edges;
   edges.reserve(program.edges.size() + static_cast<std::size_t>(buckets.total()));
   for (const StageEdge& edge : program.edges)
+    // What a stage gives comes out of its last bucket and goes into the next stage's first one.
     edges.push_back({.from = buckets.last(edge.from), .to = buckets.first(edge.to)});
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     for (std::int32_t bucket = buckets.first(stage); bucket < buckets.last(stage); ++bucket)

@@ -32,6 +32,8 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// "rank 1, position 3: 1F0 is on ranks 0, 2" -> "rank #, position #: #F# is on ranks #".
+/// Numbers become `#` and lists of them one `#`: the same rule broken elsewhere is the same fault. Only
+/// the first line counts; below it is a picture of the place.
 std::string rule_of(std::string_view message) {
   std::string rule;
   const std::string_view line = message.substr(0, message.find('\n'));
@@ -50,6 +52,7 @@ std::string rule_of(std::string_view message) {
   return rule;
 }
 
+/// As find_hang() has it, without the cycle, which costs more than all else.
 bool hangs(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   const FlatProgram flat =
       flatten(lowered, costs, {.channels = channels, .iterations = std::min(lowered.iterations, 2)});
@@ -102,6 +105,7 @@ class Shrinking {
   Excerpt run() {
     bool smaller = true;
     while (smaller) {
+      // Largest parts first: every rank that goes makes all that follows cheaper.
       smaller = shrink_ranks();
       smaller |= shrink_microbatches();
       smaller |= shrink_stages();
@@ -110,6 +114,7 @@ class Shrinking {
       smaller |= shrink_collectives();
       smaller |= shrink_actions();
     }
+    // What is left is no longer the schedule of that name.
     best_.program.schedule = "custom";
     return std::move(best_);
   }
@@ -146,6 +151,7 @@ bool drop_halves(Size size, Drop drop) {
       const std::int32_t some = std::min(count, size() - first);
       const bool dropped = some < size() && drop(first, some);
       smaller |= dropped;
+      // Where some went others have moved up to `first`.
       if (!dropped) first += some;
     }
   }
@@ -166,6 +172,8 @@ Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, With
 bool Shrinking::shrink_ranks() {
   const auto drop = [&](std::int32_t first, std::int32_t count) {
     const std::int32_t before = ranks();
+    // First with all that its stages do anywhere; then with its replicas alone; then also without gathers
+    // and reductions, since those of one rank cannot go alone. A try that takes no rank is no progress.
     return (take(without_ranks(best_, first, count, without_stages_of)) ||
             take(without_ranks(best_, first, count, without_replicas_of)) ||
             take(without_all(without_ranks(best_, first, count, without_replicas_of), is_of_sharing))) &&
@@ -231,6 +239,7 @@ bool Shrinking::shrink_actions() {
       return best_.program.ranks[static_cast<std::size_t>(rank)];
     };
     for (std::size_t position = list().size(); position-- > 0;) {
+      // From the end on, so that positions still to come stay.
       if (is_extra(list()[position].kind)) smaller |= take(without_action(best_, rank, position));
     }
   }

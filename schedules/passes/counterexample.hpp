@@ -21,8 +21,9 @@ enum class FaultKind : std::uint8_t {
 /// The first fault of a program, as its three checks find them in turn.
 struct ProgramFault {
   FaultKind kind = FaultKind::invalid;
-  /// The rule that is broken: the first line of the check's message, with `#` for numbers. Two programs fail
-  /// in the same way when kind and rule are equal. Empty for a hang.
+  /// The rule that is broken: the first line of the check's message, with `#` for numbers; of a hang, the
+  /// milder transports under which the program ends, empty if there are none. Two programs fail in the same
+  /// way when kind and rule are equal.
   std::string rule;
 
   friend bool operator==(const ProgramFault&, const ProgramFault&) = default;

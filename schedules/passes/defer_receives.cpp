@@ -33,6 +33,7 @@ bool takes(const Action& consumer, const Action& recv, RecomputeTiming recompute
 std::vector<Action> with_deferred(const std::vector<Action>& list, const std::vector<bool>& deferred,
                                   RecomputeTiming recompute) {
   std::vector<Action> result;
+  // RECVs on their way to the group that takes them, in the order of the list.
   std::vector<Action> held;
   result.reserve(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -48,6 +49,7 @@ std::vector<Action> with_deferred(const std::vector<Action>& list, const std::ve
     }
     result.push_back(list[i]);
   }
+  // What nothing on the rank takes comes last.
   result.insert(result.end(), held.begin(), held.end());
   return result;
 }
@@ -80,6 +82,9 @@ bool put_back(Deferred& deferred, const Program& lowered, const Hang& hang) {
     }
   };
   for (const WaitFor& wait : hang.cycle) keep(wait, false);
+  // The cycle may run through RECVs that stand where they were; then a whole rank of it goes back.
+  // Something goes back each time, so that the loop ends, at the latest with the lists as they were
+  // lowered.
   for (std::size_t i = 0; i < hang.cycle.size() && !changed; ++i) keep(hang.cycle[i], true);
   return changed;
 }

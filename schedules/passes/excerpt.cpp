@@ -50,6 +50,7 @@ bool has_stage(const Program& program, std::int32_t stage) {
   return stage >= 0 && stage < program.stage_count();
 }
 
+/// The program need not be valid: what is looked up by an edge's stages asks this first.
 bool edges_in_range(const Program& program) {
   return std::ranges::all_of(program.edges, [&](const StageEdge& edge) {
     return has_stage(program, edge.from) && has_stage(program, edge.to);
@@ -87,6 +88,7 @@ Gap gap_at(const Program& program, std::int32_t stage) {
   if (before.size() != 1 || behind.size() != 1) return gap;
   gap.before = before.front();
   gap.behind = behind.front();
+  // Where the two have an edge already, a second one of the same name would not be sound.
   gap.tied = std::ranges::find(program.edges, StageEdge{.from = gap.before, .to = gap.behind}) ==
              program.edges.end();
   return gap;
@@ -98,6 +100,7 @@ std::vector<StageEdge> edges_around(const Program& program, const Gap& gap) {
     if (edge.from == gap.stage || edge.to == gap.stage) continue;
     edges.push_back({.from = gap.renumbered(edge.from), .to = gap.renumbered(edge.to)});
   }
+  // A program without a list of edges is a chain, and is one without the stage.
   if (gap.tied && !program.edges.empty()) {
     edges.push_back({.from = gap.renumbered(gap.before), .to = gap.renumbered(gap.behind)});
   }
@@ -155,6 +158,7 @@ bool is_held(const Program& program, std::int32_t rank) {
 }
 
 Program without_idle_ranks(Program program) {
+  // From the last on, so that the numbers of ranks still to come stay.
   for (std::int32_t rank = program.rank_count(); rank-- > 0;) {
     if (!program.ranks[index(rank)].empty() || is_held(program, rank)) continue;
     program.ranks.erase(program.ranks.begin() + rank);
@@ -205,6 +209,7 @@ class LostUpdates {
     if (stage < 0 || index(stage) >= windows_.size()) return version;
     const auto& steps = windows_[index(stage)].steps_lost;
     const auto last = steps.begin() + std::clamp<std::ptrdiff_t>(version, 0, std::ssize(steps));
+    // As many lower as STEPs before it have gone.
     return version - static_cast<std::int32_t>(std::count(steps.begin(), last, true));
   }
 
@@ -225,6 +230,7 @@ class LostUpdates {
     } else if (action.kind == ActionKind::reduce_grad) {
       window.reductions.push_back(position);
     } else if (action.kind == ActionKind::step) {
+      // A STEP without any backward before it was no consequence of those that go, and stays.
       const bool goes = window.some && !window.left;
       for (const std::size_t reduction : window.reductions) lost_[reduction] = goes;
       lost_[position] = goes;
@@ -249,6 +255,7 @@ std::vector<std::int32_t> route_of_rest(const std::vector<std::int32_t>& route, 
     return std::equal(rest.begin() + static_cast<std::ptrdiff_t>(period), rest.end(), rest.begin());
   };
   std::size_t period = 1;
+  // A route repeats for ever, so that the shortest period of the rest says as much as all of it.
   while (period < rest.size() && !repeats_after(period)) ++period;
   if (period < rest.size()) rest.resize(period);
   return rest;
@@ -333,6 +340,7 @@ Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank) {
   std::vector<std::int32_t> alone;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     if (program.placement.replica_on(stage, rank) < 0) continue;
+    // Another replica can do the work of a shared stage; one that the rank holds alone goes as a whole.
     (program.placement.stages[index(stage)].ranks.size() > 1 ? shared : alone).push_back(stage);
   }
   for (const std::int32_t stage : shared) {
@@ -346,6 +354,7 @@ Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank) {
   for (const std::int32_t stage : shared) {
     rest.program = without_replica(std::move(rest.program), stage, rank);
   }
+  // From the last on, so that the numbers of stages still to come stay.
   for (std::size_t i = alone.size(); i-- > 0;) rest = without_stage(rest, alone[i]);
   rest.program = without_idle_ranks(std::move(rest.program));
   return rest;

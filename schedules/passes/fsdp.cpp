@@ -54,6 +54,7 @@ UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_act
     if (actions[position].kind == ActionKind::reduce_grad) to_reduce_.insert(actions[position].stage);
     if (!uses_weights(actions[position])) continue;
     const auto [use, is_new] = first_use.try_emplace(actions[position].stage, position);
+    // From behind: what is known so far is the use that comes next.
     if (!is_new) next_use_[position] = std::exchange(use->second, position);
   }
   for (const auto& [stage, position] : first_use) upcoming_.emplace(position, stage);
@@ -62,12 +63,15 @@ UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_act
 std::vector<Action> UnshardPass::run() {
   for (std::size_t begin = 0; begin < actions_.size();) {
     const std::size_t end = group_end(actions_, begin);
+    // First what goes, then what comes: what is dropped makes room for what is gathered.
     if (is_compute(actions_[begin].kind)) drop_all_but(needed(actions_[begin]));
+    // The whole window, and not just what this group needs: gathers run while earlier stages compute.
     if (uses_weights(actions_[begin])) gather(window());
     for (; begin < end; ++begin) {
       result_.push_back(actions_[begin]);
       const std::int32_t stage = actions_[begin].stage;
       if (actions_[begin].kind == ActionKind::reduce_grad) to_reduce_.extract(stage);
+      // The stage's place in the window moves on to its next use, and is lost with its last one.
       if (upcoming_.erase({begin, stage}) > 0 && next_use_[begin] < actions_.size()) {
         upcoming_.emplace(next_use_[begin], stage);
       }
@@ -134,6 +138,7 @@ std::vector<bool> last_backwards(const std::vector<Action>& actions) {
   }
   const std::set<std::int32_t> reducing = finished;
   std::vector<bool> last(actions.size(), false);
+  // From behind, the first B or W of a stage that is met is its last; a STEP opens the stage again.
   for (std::size_t position = actions.size(); position-- > 0;) {
     const Action& action = actions[position];
     if (action.kind == ActionKind::step && !reducing.contains(action.stage)) finished.erase(action.stage);

@@ -30,6 +30,7 @@ std::vector<Action> merged(const std::vector<Action>& actions) {
       result.back().kind = ActionKind::backward;
       continue;
     }
+    // An I that ends a group does not stand alone, although it overlaps nothing behind it.
     last_overlapped = !result.empty() && result.back().overlaps_next;
     result.push_back(action);
   }

@@ -50,6 +50,8 @@ std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& a
     if (position == 0 || actions[position - 1].kind != ActionKind::step) steps = position;
     const auto last = last_backward.find(action.stage);
     if (last == last_backward.end() || reduced.contains(action.stage)) continue;
+    // Overlapped: right behind the stage's last backward. Otherwise before all STEPs that stand together,
+    // so that every reduction of the rank is on its way before the first of them waits.
     before.emplace(reduction == Reduction::overlapped ? group_end(actions, last->second) : steps,
                    action.stage);
     last_backward.erase(last);
@@ -79,6 +81,7 @@ std::int32_t shared_unit(std::int32_t unit, std::int32_t copy, std::int32_t copi
 StagePlacement replicated(const StagePlacement& stage, std::int32_t copies, std::int32_t slices) {
   StagePlacement all{.ranks = {}, .route = {}};
   for (const std::int32_t rank : stage.ranks) {
+    // Copies of one rank lie side by side: rank r becomes r x copies and those behind it.
     for (std::int32_t copy = 0; copy < copies; ++copy) all.ranks.push_back(rank * copies + copy);
   }
   // The route repeats after as many units of one copy as both the slices and the pipeline's own route divide.

@@ -94,6 +94,7 @@ tl::expected<void, std::string> check_order(const Program& program) {
   for (const StagePlacement& stage : program.placement.stages) {
     for (const std::int32_t rank : stage.ranks) {
       const std::int32_t first = stage.ranks.front();
+      // Each pair of ranks once, however many stages they share.
       if (rank == first || !seen.emplace(first, rank).second) continue;
       const std::vector<std::int32_t> here = gathered_together(program, first, rank);
       const std::vector<std::int32_t> there = gathered_together(program, rank, first);
@@ -115,6 +116,7 @@ void gather_behind_steps(const Program& program, std::vector<Action>& actions) {
     if (actions[position].kind != ActionKind::step) continue;
     behind = position + 1;
     if (is_shared(program, actions[position].stage))
+      // The STEP has updated each rank's part alone, so that all of them gather before the next F.
       gathers.push_back({.kind = ActionKind::unshard, .stage = actions[position].stage});
   }
   // By stage on every rank: collectives of several groups that are met in different orders would hang.

@@ -50,6 +50,8 @@ LoopHeads::LoopHeads(std::span<const ActionLoops> lists) {
   }
 }
 
+/// A cursor gives actions by value: here the leaves of a group lie side by side, as a span has to have
+/// them.
 void LoopHeads::spell_out_group(Head& head) {
   head.group.assign(1, head.first);
   for (LoopCursor next = head.cursor; head.group.back().overlaps_next;) head.group.push_back(*++next);
@@ -63,6 +65,7 @@ CollectiveCounts::Group& CollectiveCounts::group_of(const Action& collective) {
   Group& group = groups_[2 * index(collective.stage) + (unshards ? 1 : 0)];
   if (group.members.empty()) {
     group.members = placement_.stages[index(collective.stage)].ranks;
+    // Made when the stage's first collective is met, and sorted, so that a member is found by its rank.
     std::ranges::sort(group.members);
     group.passed.assign(group.members.size(), 0);
   }
@@ -81,6 +84,7 @@ std::size_t CollectiveCounts::next_of(const Action& collective, std::int32_t ran
 bool CollectiveCounts::reach(const Action& collective, std::int32_t rank) {
   Group& group = group_of(collective);
   const std::size_t number = passed_by(group, rank);
+  // The first member to come to its k-th collective opens it for all.
   if (number == group.met.size()) group.met.emplace_back();
   return ++group.met[number].reached == group.members.size();
 }
@@ -99,6 +103,7 @@ bool CollectiveCounts::join(const Action& collective, std::int32_t rank) {
 bool CollectiveCounts::all_joined(const Action& collective, std::int32_t rank) {
   Group& group = group_of(collective);
   const std::size_t passed = passed_by(group, rank);
+  // A rank that has passed none waits for none.
   return passed == 0 || group.met[passed - 1].joined == group.members.size();
 }
 

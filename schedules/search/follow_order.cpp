@@ -28,6 +28,9 @@ struct Stream {
 
 }  // namespace
 
+/// Merges a rank's four streams by slot. Slots of microbatch m are those of 0 plus 6 m, so that each
+/// stream moves on by the period, and a stream that is done moves beyond all others. On a tie the first
+/// stream goes first.
 PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t microbatches,
                               ActionKind backward) {
   constexpr std::int64_t kPeriod = 6;
@@ -36,6 +39,7 @@ PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
     const BlockSlots& block = slots[index(rank)];
     const std::int32_t down = rank;
+    // On a V rank r holds stages r and 2 K - 1 - r.
     const std::int32_t up = 2 * ranks - 1 - rank;
     std::array<Stream, 4> streams{{{block.forward_down, forward(down, 0)},
                                    {block.forward_up, forward(up, 0)},
@@ -56,6 +60,8 @@ Program best_followed(Program program, const OrderCosts& costs, const std::vecto
   Ns best = std::numeric_limits<Ns>::max();
   for (const OrderChoice& choice : choices) {
     OrderFollower follower(costs, choice.order);
+    // A run stands for all ways that would have decided as it did; only the others are run, one of them
+    // first, until none is left. A way must come below the best so far, so that the first one wins a tie.
     for (std::vector<FollowOptions> ways = choice.options; !ways.empty(); ways = follower.other_ways()) {
       const auto span = follower.run(ways, best);
       if (!span) continue;

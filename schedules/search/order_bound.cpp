@@ -55,6 +55,7 @@ class Way {
   Ns to(std::size_t stage) const { return forward(0, stage); }
   /// From the end of F of `from`, through the last stage, to the start of I of `to`.
   Ns around(std::size_t from, std::size_t to) const {
+    // forward() goes from start to start: without the F that it begins with, and with the last one.
     Ns way = forward(from, last()) - costs_.stages[from].forward_ns + costs_.stages[last()].forward_ns;
     for (std::size_t stage = last(); stage > to; --stage)
       way += costs_.stages[stage].backward_input_ns + delay(stage - 1);
@@ -114,12 +115,15 @@ std::vector<RankWork> work_of_ranks(const OrderCosts& costs) {
 
 Ns head(const OrderCosts& costs, const RankWork& rank) {
   const Ns way = Way(costs).around(rank.stages.front(), rank.stages.back());
+  // One less, since the way begins at the end of the first of them.
   return std::max<Ns>(0, way - (rank.fitting_forwards() - 1) * rank.longest_forward);
 }
 
 /// The most work of I and W in `room` bytes, of so many microbatches a stage.
 Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
   Ns most = 0;
+  // Two sorts of things fill the room: microbatches with I and W to come, and such whose W alone is left.
+  // All numbers of the first sort are tried, since neither is the better one for all costs.
   for (std::int64_t whole = std::min(units, fitting(room, rank.least_kept)); whole >= 0; --whole) {
     const std::int64_t owed =
         std::min(units - whole, fitting(room - whole * rank.least_kept, rank.least_owed));
@@ -129,6 +133,8 @@ Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
 }
 
 Ns tail(const OrderCosts& costs, const RankWork& rank) {
+  // The microbatch itself is held by all chunks of the rank until its I come; the others have what is
+  // left.
   Ns own = 0;
   Bytes room = rank.limit;
   for (const std::size_t stage : rank.stages) {
@@ -152,6 +158,7 @@ Ns room_for_all(const OrderCosts& costs, const RankWork& rank) {
     byte_ns += static_cast<double>(cost.kept - cost.released_by_input) *
                static_cast<double>(cost.backward_weight_ns);
   }
+  // A sum that is rounded up would be no bound any more.
   constexpr double kRounding = 1 - 1e-12;
   return static_cast<Ns>(kRounding * byte_ns * static_cast<double>(rank.microbatches) /
                          static_cast<double>(rank.limit));

@@ -36,6 +36,7 @@ constexpr std::array<ActionKind, 3> kPassKinds = {ActionKind::forward, ActionKin
                                                   ActionKind::backward_weight};
 
 /// `base` and `slope` for each of `steps`, and `more` of its own; at most 2^30.
+/// Draws may be anything: what is clamped here always fits into 32 bits.
 std::int32_t cap(double base, double slope, std::int32_t steps, const std::vector<std::int8_t>& more,
                  std::int32_t rank) {
   const double own = more.empty() ? 0 : more[index(rank)];
@@ -111,6 +112,7 @@ void OrderBuilder::prepare_run(const OrderRules& rules, Ns limit) {
   for (std::int32_t number = 0; number < ranks; ++number) {
     const Rank& before = ranks_[index(number)];
     const double budget = rules.idle_budget + rules.idle_budget_per_rank * number;
+    // All else of a rank begins at nothing: this is the only reset between runs.
     ranks_[index(number)] = {
         .most_idle = limit - before.busy,
         .budget = static_cast<Ns>(std::clamp(budget, 0.0, 0x1p60)),
@@ -137,6 +139,8 @@ void OrderBuilder::prepare_chunk(Chunk& chunk, std::int32_t number, const OrderR
   chunk.next_input = kNever;
   chunk.forwards = 0;
   chunk.inputs = 0;
+  // Ranks at the front must send more ahead before their first I is back, so that a cap grows towards
+  // them.
   chunk.most_lead = cap(rules.lead, rules.lead_per_rank, ranks - 1 - chunk.rank, rules.more_lead, chunk.rank);
   // A rank that filled its memory with early chunks could run none of the later ones, whose I alone free it
   // again.
@@ -164,9 +168,11 @@ template <std::int32_t Chunks>
 bool OrderBuilder::place_all() {
   while (true) {
     const Waking waking = wakings_.earliest();
+    // Either all is placed, or ranks wait for each other's memory, which is_complete() tells apart.
     if (waking.time_ns == WakeTimes::kNever) return true;
     const Choice choice = choose<Chunks>(waking.rank, waking.time_ns);
     if (choice.kind == kNone) {
+      // What the rank waits for may be overtaken by an earlier arrival: wake() then sets an earlier time.
       wakings_.set(waking.rank, choice.until);
     } else if (!place(waking.rank, choice, waking.time_ns)) {
       return false;
@@ -177,6 +183,8 @@ bool OrderBuilder::place_all() {
 template <std::int32_t Chunks>
 void OrderBuilder::see_inputs(const Chunk* chunks, Ns now, Sight& sight) const {
   const auto is_there = [&](std::int32_t number) { return chunks[number].next_input <= now; };
+  // From the last chunk down: the first one found is the last that is there, and where the first one is
+  // wanted each further find replaces it.
   for (std::int32_t number = last_chunk<Chunks>(); number >= 0; --number) {
     sight.next_input = std::min(sight.next_input, chunks[number].next_input);
     if (is_there(number) && (sight.input == kNone || input_choice_ == ChunkChoice::first_first))
@@ -298,6 +306,7 @@ bool OrderBuilder::place(std::int32_t number, const Choice& choice, Ns now) {
     rank.idle += now - rank.free_at;
   } else {
     rank.first_start = now;
+    // The makespan counts from 0, so that a late first start is lost time as a pause is.
     if (objective_ == Objective::makespan) rank.most_idle -= now;
   }
   // A rank is done at the earliest after its work and its pauses: more of them than this cannot beat the
@@ -305,9 +314,11 @@ bool OrderBuilder::place(std::int32_t number, const Choice& choice, Ns now) {
   if (rank.idle > rank.most_idle) return false;
   rank.free_at = now + chunk.durations[index(choice.kind)];
   rank.free_bytes += chunk.released[index(choice.kind)];
+  // Microbatches are not written down: those of one kind and chunk run in order, and lists() counts them.
   order_[rank.order_at++] = 3 * choice.chunk + choice.kind;
   ++placed_;
   wakings_.set(number, rank.free_at);
+  // A W gives nothing to anybody; F and I wake those who wait for their output.
   if (choice.kind == kWeight) {
     ++rank.owed_from;
     return true;

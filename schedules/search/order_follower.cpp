@@ -24,11 +24,14 @@
 namespace penstock {
 namespace {
 
+/// Whether no stage splits its backward, so that no rank ever owes a W.
 bool has_whole_backwards(const OrderSteps& order) {
   return std::ranges::none_of(order.tracks,
                               [](const Track& track) { return track.kind == ActionKind::backward_input; });
 }
 
+/// Whether each rank stays within its limit when it runs its order as it stands. Requires whole backwards:
+/// what a W would release is not looked at.
 bool fits_into_memory(const OrderSteps& order) {
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     Bytes kept = 0;
@@ -61,6 +64,7 @@ OrderFollower::OrderFollower(const OrderCosts& costs, const PreferredOrder& orde
 void OrderFollower::reset(const std::vector<FollowOptions>& ways) {
   ways_ = ways;
   way_ = ways.front();
+  // Every way is taken to be alike until look_farther() finds an action that it would have taken.
   same_ahead_ = way_.warm_up_look_ahead;
   for (const FollowOptions& way : ways) same_ahead_ = std::max(same_ahead_, way.warm_up_look_ahead);
   differs_.assign(ways.size(), false);
@@ -94,10 +98,12 @@ void OrderFollower::forget_arrivals() {
 void OrderFollower::reset(std::int32_t number) {
   Rank& rank = ranks_[index(number)];
   const std::vector<Step>& preferred = order_.ranks[index(number)];
+  // Behind `bent` the last run has left the order as it was.
   std::copy_n(preferred.begin(), rank.bent, rank.order.begin());
   rank.list.clear();
   rank.inputs.clear();
   rank.arrivals.clear();
+  // Everything else begins anew, and the vectors keep their memory for the next run.
   rank = Rank{.order = std::move(rank.order),
               .list = std::move(rank.list),
               .inputs = std::move(rank.inputs),
@@ -113,6 +119,7 @@ std::optional<Ns> OrderFollower::run(const std::vector<FollowOptions>& ways, Ns 
     const Waking waking = wakings_.earliest();
     act(waking.rank, waking.time_ns);
     // Work plus pauses of one rank so far: it can only become longer.
+    // Ways that have decided alike so far are given up with it: they would come to no less.
     if (least_span_ >= limit) return std::nullopt;
     if (may_stop && unsettled_ == 0) break;
   }
@@ -132,6 +139,7 @@ std::optional<Ns> OrderFollower::finish() {
     if (rank.next < rank.order.size()) return std::nullopt;
     // Nothing waits for a W: those left over fill the end of the rank, back to back.
     while (rank.owes_weight()) place_weight(number, rank.free_at);
+    // Placing the W asked for another look at its end; there is nothing left to look for.
     wakings_.set(number, WakeTimes::kNever);
     longest = std::max(longest, rank.free_at - rank.first_start);
   }
@@ -161,6 +169,7 @@ std::optional<Ns> OrderFollower::span_in_sight() {
   for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(done_.size()); ++giver) {
     const std::int32_t taker = order_.tracks[index(giver)].next;
     if (taker == Track::kNone) continue;
+    // Microbatches of a track run in order: these have been sent and not been taken yet.
     for (std::int32_t m = done_[index(taker)]; m < done_[index(giver)]; ++m) {
       const std::int32_t place = taker * order_.microbatches + m;
       start(place, arrivals_[index(place)]);
@@ -172,6 +181,7 @@ std::optional<Ns> OrderFollower::span_in_sight() {
 void OrderFollower::act(std::int32_t number, Ns now) {
   const Rank& rank = ranks_[index(number)];
   const Sight sight = look(number, now);
+  // F and B or I come before any W: others wait for what they send, and nobody waits for a W.
   if (sight.ready != kNothing) {
     take(number, sight.ready, now);
   } else if (rank.owes_weight() && (sight.needs_memory || sight.next_arrival == WakeTimes::kNever ||
@@ -242,6 +252,7 @@ bool OrderFollower::weight_suits(const Rank& rank, Ns gap) {
 
 void OrderFollower::take(std::int32_t number, std::size_t at, Ns now) {
   Rank& rank = ranks_[index(number)];
+  // A rank is settled when its own order holds from here on; when all are, the tails speak for the rest.
   const bool was_settled = rank.is_settled();
   if (at > rank.next) {
     const auto place = [&](std::size_t of) { return rank.order.begin() + static_cast<std::ptrdiff_t>(of); };
@@ -261,6 +272,7 @@ void OrderFollower::take(std::int32_t number, std::size_t at, Ns now) {
   unsettled_ -= !was_settled && rank.is_settled() ? 1 : 0;
   ++done_[index(step.track)];
   start(number, now, track.duration);
+  // Known from the start of its sender on, so that the taker can weigh what it does until it comes.
   if (track.next == Track::kNone) return;
   const Ns arrival = rank.free_at + track.delay;
   arrivals_[index(order_.taker(step))] = arrival;
@@ -271,6 +283,7 @@ void OrderFollower::place_weight(std::int32_t number, Ns now) {
   Rank& rank = ranks_[index(number)];
   const Step input = rank.inputs[rank.weights++];
   const Track& track = order_.track_of(input);
+  // The sign marks a W. Track 0 is an F and has none, so that no track is its own negative.
   rank.list.push_back({.track = -input.track, .place = input.place});
   rank.kept -= track.owed;
   rank.owed -= track.owed;
@@ -282,6 +295,7 @@ void OrderFollower::start(std::int32_t number, Ns now, Ns duration) {
   if (rank.has_started) {
     rank.idle += now - rank.free_at;
     most_idle_ = std::max(most_idle_, rank.idle);
+    // The rank has all its work and these pauses in its span, whatever comes.
     least_span_ = std::max(least_span_, order_.busy_ns[index(number)] + rank.idle);
   } else {
     rank.has_started = true;
@@ -304,6 +318,8 @@ void OrderFollower::tell(std::int32_t number, Ns arrival) {
 
 void OrderFollower::sleep(std::int32_t number, Ns now) {
   std::vector<Ns>& arrivals = ranks_[index(number)].arrivals;
+  // Messages that are there have been looked at: nothing of theirs could run, and they are looked at again
+  // with whatever comes next.
   while (!arrivals.empty() && arrivals.front() <= now) {
     std::ranges::pop_heap(arrivals, std::greater<>{});
     arrivals.pop_back();
@@ -313,6 +329,8 @@ void OrderFollower::sleep(std::int32_t number, Ns now) {
 
 bool OrderFollower::sees_as_much(const FollowOptions& way) const {
   if (way.look_ahead != way_.look_ahead) return false;
+  // From here on ways differ in the warm-up alone: one that looks farther is the same way where nothing
+  // farther off was ready to be taken.
   if (way.warm_up_look_ahead == way_.warm_up_look_ahead) return true;
   return settles_ && way.look_ahead == 0 && way.warm_up_look_ahead > way_.warm_up_look_ahead &&
          way.warm_up_look_ahead <= same_ahead_;

@@ -28,6 +28,7 @@ Track forward_track(const OrderCosts& costs, std::int32_t stage) {
           .charged = cost.kept};
 }
 
+/// B gives back all that F took. I gives back a part at once and owes the rest, which its W gives back.
 Track backward_track(const OrderCosts& costs, std::int32_t stage, ActionKind kind) {
   const StageCost& cost = costs.stages[index(stage)];
   const bool splits = kind == ActionKind::backward_input;
@@ -40,6 +41,7 @@ Track backward_track(const OrderCosts& costs, std::int32_t stage, ActionKind kin
           .owed = splits ? released_activations(cost, ActionKind::backward_weight) : 0};
 }
 
+/// By stage B or I, as the order has it. A stage has one kind only, so that any of its backwards tells.
 std::vector<ActionKind> backward_kinds(const PreferredOrder& order, std::size_t stages) {
   std::vector<ActionKind> kinds(stages, ActionKind::backward);
   for (const std::vector<Action>& list : order) {
@@ -60,6 +62,7 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
   for (std::int32_t stage = 0; stage < stages; ++stage) {
     tracks.push_back(backward_track(costs, stage, kinds[index(stage)]));
   }
+  // Edge e joins stages e and e + 1, and takes as long in one direction as in the other.
   const auto give = [&](std::int32_t giver, std::int32_t taker, std::int32_t edge) {
     Track& from = tracks[index(giver)];
     from.next = taker;
@@ -70,6 +73,8 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
     give(stage, stage + 1, stage);
     give(stages + stage + 1, stages + stage, stage);
   }
+  // The last stage gives to its own backward. Both are on one rank, so that the edge behind the last one,
+  // which does not exist, is never read.
   give(stages - 1, 2 * stages - 1, stages - 1);
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     std::vector<Step>& steps = ranks.emplace_back();
@@ -77,6 +82,7 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
     for (const Action& action : order[rank]) {
       const std::int32_t number = action.stage + (action.kind == ActionKind::forward ? 0 : stages);
       steps.push_back({.track = number, .place = number * microbatches + action.microbatch});
+      // W are not in the order, since they fill gaps, but a rank's span holds their work all the same.
       busy_ns[rank] += tracks[index(number)].duration + tracks[index(number)].weight_ns;
     }
   }

@@ -29,6 +29,7 @@
 namespace penstock {
 namespace {
 
+/// The end of an action that has not been timed; ends are never negative.
 constexpr Ns kNotYet = -1;
 
 }  // namespace
@@ -54,6 +55,8 @@ void RetimedLists::append_list(const std::vector<Action>& list, std::int32_t ran
     if (action.kind == ActionKind::forward) kept += cost.kept;
     kept -= released_activations(cost, action.kind);
     const auto number = static_cast<Number>(nodes_.size());
+    // Numbers run on from rank to rank, and the list is a chain through them: a move relinks a few
+    // neighbours, and every number stays what it was.
     nodes_.push_back({.end = kNotYet,
                       .duration = duration_ns(cost, action.kind),
                       .kept = kept,
@@ -83,6 +86,7 @@ void RetimedLists::connect(const OrderCosts& costs) {
     if (action.kind == ActionKind::forward) forwards[place] = static_cast<Number>(number);
     if (makes_input_gradient(action.kind)) gradients[place] = static_cast<Number>(number);
   }
+  // Transfers have one delay an edge, so that the lower stage names it in both directions.
   const auto give = [&](Number giver, Number taker, std::int32_t lower_stage) {
     const std::size_t lower = index(lower_stage);
     node(giver).taker = taker;
@@ -91,6 +95,8 @@ void RetimedLists::connect(const OrderCosts& costs) {
   };
   for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(stages); ++stage) {
     for (std::int32_t m = 0; m < costs.microbatches; ++m) {
+      // The last stage's backward has no giver: its own F stands before it in the same list, where no move
+      // takes it past that.
       node(gradients[at(stage, m)]).own = forwards[at(stage, m)];
       if (stage == 0) continue;
       give(forwards[at(stage - 1, m)], forwards[at(stage, m)], stage - 1);
@@ -105,6 +111,7 @@ void RetimedLists::run_all() {
   const auto ready = [&](Number number) {
     return number != kNone && (node(number).giver == kNone || node(node(number).giver).end != kNotYet);
   };
+  // Each rank goes as far as it can, round by round. Lists that can run are through when no rank moves.
   for (bool moved = true; moved;) {
     moved = false;
     for (Number& cursor : cursors) {
@@ -147,6 +154,8 @@ std::vector<std::vector<Action>> RetimedLists::lists() const {
 }
 
 bool RetimedLists::fits(Number action, Number target) const {
+  // What the action adds to memory counts earlier now: at its new place and behind all that it passes. A
+  // backward adds nothing or less and always fits.
   const Node& moved = node(action);
   const Bytes limit = ranks_[index(moved.rank)].limit;
   const auto kept_after = [&](Number number) { return number == kNone ? 0 : node(number).kept; };
@@ -160,9 +169,13 @@ bool RetimedLists::fits(Number action, Number target) const {
 
 bool RetimedLists::move_if_shorter(Number action, Number target) {
   Node& moved = node(action);
+  // A circle shows in ends that change (above). Without any duration in it none would change, so that it
+  // would go unseen.
   if (moved.duration == 0 && input_at(moved) >= node(target).end) return false;
   const Number next_before = moved.next;
+  // The target stands before the action, so that there is a previous one.
   const Bytes added = moved.kept - node(moved.previous).kept;
+  // A rank gets another last action or another first one.
   spans_may_change_ = next_before == kNone || node(target).previous == kNone;
   spans_may_shrink_ = spans_may_change_;
   put_before(target, action);
@@ -176,6 +189,7 @@ bool RetimedLists::move_if_shorter(Number action, Number target) {
     for (Number passed = target; passed != next_before; passed = next(passed)) node(passed).kept += added;
     length_ = *length;
   } else {
+    // Backwards, so that an action that changed twice gets the end that it had first.
     put_before(next_before, action);
     for (std::size_t at = changes_.size(); at-- > 0;) node(changes_[at].action).end = changes_[at].end;
   }
@@ -186,6 +200,7 @@ bool RetimedLists::move_if_shorter(Number action, Number target) {
 void RetimedLists::put_before(Number target, Number action) {
   Node& moved = node(action);
   Rank& rank = ranks_[index(moved.rank)];
+  // Out of the chain at the old place, then into it at the new one.
   (moved.previous == kNone ? rank.first : node(moved.previous).next) = moved.next;
   (moved.next == kNone ? rank.last : node(moved.next).previous) = moved.previous;
   moved.next = target;
@@ -197,6 +212,8 @@ void RetimedLists::put_before(Number target, Number action) {
 std::optional<Length> RetimedLists::follow_changes(Number moved) {
   while (!queue_.empty()) {
     if (earlier_in_queue_ == 0 && sum_change_ >= 0 && !spans_may_shrink_) return std::nullopt;
+    // What is taken out first ended first before the move; an action whose giver changes again is touched
+    // again.
     const Number changed = dequeue();
     if (changed == moved) return std::nullopt;
     set_end(changed, end_now(node(changed)));
@@ -220,6 +237,8 @@ void RetimedLists::set_end(Number action, Ns end) {
 void RetimedLists::touch(Number action) {
   Node& touched = node(action);
   const Ns end = end_now(touched);
+  // An action that waits stays in the queue even where its end is again what it was: set_end() finds
+  // nothing to do then.
   if (end == touched.end && !touched.waits_in_queue) return;
   const bool earlier = end < touched.end;
   earlier_in_queue_ += (earlier ? 1 : 0) - (touched.would_be_earlier ? 1 : 0);
@@ -227,6 +246,7 @@ void RetimedLists::touch(Number action) {
   if (touched.waits_in_queue) return;
   touched.waits_in_queue = true;
   queue_.push_back(action);
+  // By the ends before the change. They stay as long as an action waits, so that the heap stays one.
   std::ranges::push_heap(queue_, std::greater<>{}, [this](Number number) { return node(number).end; });
 }
 

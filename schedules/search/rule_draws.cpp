@@ -13,6 +13,7 @@
 namespace penstock {
 namespace {
 
+/// A cap that was unlimited stays far above this through all small changes.
 bool is_capped(double cap) { return cap < OrderRules::kUnlimited / 2; }
 
 void draw_turns(OrderRules& rules, Draws& draws) {
@@ -35,6 +36,8 @@ void draw_most_owed(OrderRules& rules, Draws& draws, double unlimited) {
   rules.most_owed = draws.happens(unlimited) ? OrderRules::kAnyNumber : draws.from_to(0, 6);
 }
 
+/// One in three caps by a few microbatches and so many more for each rank behind; one in four by what
+/// memory holds, less towards the end of the pipeline; the rest not at all.
 void draw_in_flight(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   const double way = draws.between(0, 1);
   if (way < 0.35) {
@@ -59,6 +62,7 @@ void change_own(std::vector<std::int8_t>& own, Draws& draws, std::int32_t ranks)
 void change_caps(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   const bool of_lead = scale.chunks > 1 && draws.happens(0.5);
   double& cap = of_lead ? rules.lead : rules.in_flight;
+  // One more or less changes nothing where there is no cap: first it becomes what memory holds.
   if (!is_capped(cap)) {
     cap = scale.units;
     (of_lead ? rules.lead_per_rank : rules.in_flight_per_rank) = 0;
@@ -67,6 +71,7 @@ void change_caps(OrderRules& rules, Draws& draws, const RuleScale& scale) {
 }
 
 void change_once(OrderRules& rules, Draws& draws, const RuleScale& scale) {
+  // Caps of single ranks come twice as often: they are as many variables as there are ranks.
   switch (draws.from_to(0, 14)) {
     case 0:
       rules.idle_budget = scale.idle_ns * draws.between(0.3, 1.1);

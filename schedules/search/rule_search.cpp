@@ -22,11 +22,13 @@
 namespace penstock {
 namespace {
 
+/// Two and a half times as many microbatches as ranks, if there are more.
 std::int32_t part_of(const OrderCosts& costs) {
   const auto enough = static_cast<std::int32_t>(5 * costs.memory_limit.size() / 2);
   return std::min(costs.microbatches, enough);
 }
 
+/// Activations of a stage that fit into the rank with least room; very many where nothing is kept.
 double units_of(const OrderCosts& costs) {
   const std::vector<MicrobatchShare> shares = microbatch_shares(costs);
   const double chunks = static_cast<double>(costs.stages.size()) / static_cast<double>(shares.size());
@@ -58,9 +60,11 @@ void RuleSearch::go_on(std::int64_t actions) {
 }
 
 OrderRules RuleSearch::next_rules() {
+  // Budgets are drawn on the scale of what the best order pauses, which shrinks as the search goes on.
   const bool known = best_.length < RatedRules::kUnknownLength;
   scale_.idle_ns = static_cast<double>(known ? best_.length - busiest_ : busiest_ / 4);
   if (!known || draws_.happens(0.4)) return fresh_rules(draws_, scale_);
+  // Rules that are best on the part alone are another place to start from.
   const bool from_part =
       has_part_ && best_of_part_.length < RatedRules::kUnknownLength && draws_.happens(0.7);
   return changed_rules(from_part ? best_of_part_.rules : best_.rules, draws_, scale_);
@@ -69,6 +73,7 @@ OrderRules RuleSearch::next_rules() {
 bool RuleSearch::is_promising(const OrderRules& rules) {
   if (!has_part_) return true;
   const Ns best = best_of_part_.length;
+  // The best on the whole need not be the best on a part: now and then 2 % of the pauses are forgiven.
   const Ns slack = best < RatedRules::kUnknownLength && draws_.happens(0.3) ? (best - busiest_) / 50 : 0;
   const std::optional<Ns> length = part_.run(rules, best + slack);
   if (!length) return false;
@@ -79,10 +84,12 @@ bool RuleSearch::is_promising(const OrderRules& rules) {
 void RuleSearch::try_rules(const OrderRules& rules) {
   if (!is_promising(rules)) return;
   const std::optional<Ns> length = whole_.run(rules, best_.length);
+  // Also where it is as long as the best: the search drifts on where orders are equally long.
   if (length) best_ = {.rules = rules, .length = *length};
 }
 
 std::vector<std::vector<Action>> RuleSearch::lists() {
+  // Only the last order is kept, which was seldom the best; building it again costs one pass.
   whole_.run(best_.rules, best_.length);
   return whole_.lists();
 }

@@ -17,6 +17,7 @@ namespace penstock {
 namespace {
 
 /// Moves that the search may try, times actions.
+/// A trial may touch every action, so that this bounds the time whatever the size of the program.
 constexpr std::int64_t kMostTrials = std::int64_t{1} << 23;
 constexpr int kReach = 2;
 
@@ -39,6 +40,7 @@ class Squeezer {
  private:
   using Number = RetimedLists::Number;
 
+  // No span is shorter than the work of the rank that has most.
   bool finished() const { return trials_ >= kMostTrials || lists_.length().longest_span_ns == least_ns_; }
 
   static Ns busiest_rank_ns(const Lists& lists, const OrderCosts& costs) {
@@ -54,12 +56,15 @@ class Squeezer {
   bool pass(std::int32_t rank) {
     bool improved = false;
     for (Number place = lists_.first(rank); place != kNone; place = lists_.next(place)) {
+      // One place at a time first: the nearer move is tried before the farther one, and the first that
+      // helps is kept.
       for (int reach = 1; reach <= kReach && !finished(); ++reach) {
         const Number passed = lists_.previous(place);
         const Number target = reach == 1 || passed == kNone ? passed : lists_.previous(passed);
         if (target == kNone) break;
         if (!lists_.waits_for_rank(place) || !try_move(place, target)) continue;
         improved = true;
+        // It stands where the moved action stood: what has come to stand behind it is looked at next.
         place = passed;
       }
     }
@@ -69,6 +74,7 @@ class Squeezer {
   bool try_move(Number action, Number target) {
     if (follows_from(lists_.action(target), lists_.action(action))) return false;
     if (!lists_.fits(action, target)) return false;
+    // What could not be tried costs nothing; what is tried may have to follow changes through all lists.
     trials_ += lists_.action_count();
     return lists_.move_if_shorter(action, target);
   }

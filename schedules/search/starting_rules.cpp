@@ -35,6 +35,7 @@ struct Fitting {
   double microbatch = 0;  // its work on the busiest rank, in ns
 };
 
+/// Ranks that keep nothing do not count for the limit.
 Fitting fitting_of(const OrderCosts& costs) {
   Fitting fitting{.ranks = costs.memory_limit.size()};
   fitting.chunks = static_cast<std::int32_t>(costs.stages.size() / fitting.ranks);
@@ -50,6 +51,8 @@ Fitting fitting_of(const OrderCosts& costs) {
   return fitting;
 }
 
+/// `own` for other than its number of ranks: rank r takes that of rank r x size / ranks. Empty stays
+/// empty.
 std::vector<std::int8_t> stretched(const std::vector<std::int8_t>& own, std::size_t ranks) {
   std::vector<std::int8_t> fitted;
   for (std::size_t rank = 0; rank < ranks && !own.empty(); ++rank)
@@ -71,6 +74,7 @@ std::vector<OrderRules> rules_aimed_at(Ns bound, const OrderCosts& costs) {
   const auto pause = static_cast<double>(bound - busiest_work_ns(costs));
   std::vector<OrderRules> starts;
   if (pause <= 0) return starts;
+  // The most promising first: a small effort ends before the list does.
   for (const double part : {0.8, 1.0, 0.9, 0.7, 0.5, 1.1}) {
     for (const bool one_input_a_turn : {false, true}) {
       OrderRules rules;
@@ -87,6 +91,8 @@ std::vector<OrderRules> starting_rules(const OrderCosts& costs) {
   const Fitting fitting = fitting_of(costs);
   std::vector<StartingRow> rows;
   for (const StartingRow& row : starting_rule_table()) {
+    // More chunks than two start from the rows for two. Rows for a little more memory are tried as well:
+    // the builder keeps within what there is.
     const bool suits = std::min(2, fitting.chunks) == row.chunks && row.limit <= fitting.limit + kAbove;
     if (suits) rows.push_back(row);
   }
@@ -96,12 +102,15 @@ std::vector<OrderRules> starting_rules(const OrderCosts& costs) {
   for (const StartingRow& row : rows) {
     OrderRules rules = fitted(rules_of(row), fitting);
     const double budget = rules.idle_budget;
+    // Far below the limit a row only serves in the memory that it was found for, below.
     for (const double part : {1.0, 0.8, 1.2}) {
       if (row.limit < fitting.limit - kBelow) break;
       rules.idle_budget = part * budget;
       starts.push_back(rules);
     }
     rules.idle_budget = budget;
+    // In as much memory as the row was found for: a larger limit then never starts from worse than a
+    // smaller one.
     rules.memory_share = std::min(1.0, row.limit / fitting.limit);
     if (rules.memory_share < 1) starts.push_back(rules);
   }

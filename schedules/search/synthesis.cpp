@@ -44,6 +44,8 @@ class Tournament {
   Tournament(const OrderCosts& costs, Objective objective, const SearchEffort& effort, Ns bound)
       : costs_(costs), objective_(objective), effort_(effort), bound_(bound), end_(Clock::now()) {
     end_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(effort.budget_seconds));
+    // Rules that aim at the bound and those of the table come first: where they meet the bound nothing
+    // else runs.
     add_search();
     actions_of_a_pass_ = searches_.front().actions_of_a_pass();
     start_from(rules_aimed_at(bound, costs));
@@ -68,6 +70,7 @@ class Tournament {
   }
 
   bool is_over() {
+    // The clock is asked only where time is limited: otherwise nothing depends on it.
     if (spent_ >= effort_.passes * actions_of_a_pass_ || best().is_optimal()) return true;
     return effort_.budget_seconds > 0 && Clock::now() >= end_;
   }
@@ -78,6 +81,8 @@ class Tournament {
 
   /// The first search is the best of the brackets before.
   void run_bracket(std::int64_t passes) {
+    // Every bracket's searches have seeds of their own; the champion stays in front and is not sorted with
+    // them.
     while (searches_.size() <= kSearches) add_search();
     for (std::size_t left = kSearches; left > 0 && !is_over(); left /= 2, passes *= 2) {
       for (std::size_t number = 1; number <= left && !is_over(); ++number) go_on(searches_[number], passes);
@@ -86,6 +91,7 @@ class Tournament {
       searches_.erase(searches_.begin() + 1 + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, left / 2)),
                       searches_.end());
     }
+    // As many passes as the last one left has made: `passes` was doubled once more behind it.
     if (!is_over()) go_on(searches_.front(), passes / 2);
     std::ranges::stable_sort(searches_, {}, length_of_search);
     searches_.erase(searches_.begin() + 1, searches_.end());
@@ -94,6 +100,7 @@ class Tournament {
   /// In slices, between which the time is looked at.
   void go_on(RuleSearch& search, std::int64_t passes) {
     const std::int64_t before = search.placed_actions();
+    // A search counts what it placed itself, `spent_` what all of them did.
     const std::int64_t spent_before = spent_;
     const std::int64_t end = before + passes * actions_of_a_pass_;
     while (search.placed_actions() < end && !search.is_optimal() && !is_over()) {
@@ -138,6 +145,7 @@ Synthesis synthesize(const OrderCosts& costs, Objective objective, const SearchE
   tournament.run();
   best.passes = tournament.passes();
   if (tournament.best().best().length < best.length_ns) offer(tournament.best().lists());
+  // It shortens spans. Where the makespan is asked for its lists count only if that is shorter as well.
   offer(squeeze(best.lists, costs));
   return best;
 }

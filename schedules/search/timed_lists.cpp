@@ -24,6 +24,8 @@
 namespace penstock {
 namespace {
 
+/// `given` as `wanted` numbers: one alone stands for each. A model of one stage has no edges; what is
+/// given for them is then left out. Errors: another number of them, a negative one.
 template <class Value>
 tl::expected<std::vector<Value>, std::string> one_each(std::string_view key, std::vector<Value> given,
                                                        std::size_t wanted, std::string_view each) {
@@ -63,6 +65,7 @@ std::vector<Bytes> limits_of_activations(const OrderCosts& costs, std::int32_t r
   std::vector<Bytes> limits;
   limits.reserve(static_cast<std::size_t>(ranks));
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    // An activation is that of a stage, and a microbatch leaves one on each of the rank's stages.
     limits.push_back(kept_by_one_microbatch(costs, rank) * activations / chunks);
   }
   return limits;
@@ -144,6 +147,7 @@ TimedLists::TimedLists(const OrderCosts& costs)
   constexpr std::size_t kKinds = 3;  // F, I, W
   for (const std::int32_t rank : costs.rank_of) {
     std::vector<Action>& list = ranks_[index(rank)].list;
+    // Once for each stage of the rank.
     list.reserve(list.capacity() + kKinds * index(costs.microbatches));
   }
 }
@@ -158,6 +162,7 @@ std::optional<Ns> TimedLists::arrival_ns(const Action& action) const {
   const std::int32_t m = action.microbatch;
   if (action.kind == ActionKind::forward) {
     if (stage == 0) return 0;
+    // Microbatches of a stage run in order: a count above m says that m is among them.
     if (forwards_[index(stage - 1)] <= m) return std::nullopt;
     return forward_end_ns_[at(stage - 1, m)] + transfer_ns(stage - 1, stage);
   }
@@ -172,6 +177,7 @@ void TimedLists::place(const Action& action, Ns earliest_ns) {
   Rank& rank = rank_of(action.stage);
   const Ns arrival = action.kind == ActionKind::backward_weight ? 0 : *arrival_ns(action);
   const Ns start = std::max({rank.free_at_ns, arrival, earliest_ns});
+  // What passes before a rank's first action is not a pause: spans begin with it.
   if (rank.first_start_ns) {
     rank.idle_ns += start - rank.free_at_ns;
     most_idle_ns_ = std::max(most_idle_ns_, rank.idle_ns);
@@ -205,6 +211,7 @@ void TimedLists::account(Rank& rank, const Action& action, Ns end_ns) {
 
 void TimedLists::place_owed_weight(std::int32_t rank, Ns earliest_ns) {
   Rank& owing = ranks_[index(rank)];
+  // Placing a W adds no W, so that the reference into `weights` holds.
   place(owing.weights[owing.placed_weights++], earliest_ns);
 }
 

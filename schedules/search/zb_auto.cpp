@@ -98,6 +98,7 @@ std::vector<Ns> first_input_starts(const OrderCosts& costs, const std::vector<Ns
 /// Whether `stage` and those before it, each `lead` further, have memory for n forwards.
 bool fit(const OrderCosts& costs, const Variant& variant, std::int32_t stage, std::int32_t n) {
   for (std::int32_t before = 0; before <= stage; ++before) {
+    // Where nothing is kept everything fits, and the division is by 1 instead of 0.
     const std::int64_t count = std::min(costs.microbatches, n + (stage - before) * variant.lead);
     if (count > costs.memory_limit[index(before)] / std::max<Bytes>(1, costs.stages[index(before)].kept) &&
         costs.stages[index(before)].kept > 0) {
@@ -114,13 +115,17 @@ std::vector<std::int32_t> warm_up_counts(const OrderCosts& costs, const Variant&
   std::vector<std::int32_t> counts(costs.stages.size(), 1);
   for (std::int32_t stage = static_cast<std::int32_t>(costs.stages.size()) - 2; stage >= 0; --stage) {
     std::int32_t& count = counts[index(stage)];
+    // Further F as long as they end before the first I is there; with `overshoot` one more that begins
+    // before it.
     while (count < costs.microbatches && fit(costs, variant, stage, count + 1)) {
+      // Rows are made when a stage asks for them: few stages run many F ahead.
       while (ends.size() <= index(count)) ends.push_back(forward_ends(costs, ends.back()));
       const Ns busy_until = ends[index(count - 1)][index(stage)];
       const bool in_time = ends[index(count)][index(stage)] <= input_starts[index(stage)];
       if (!in_time && !(variant.overshoot && busy_until < input_starts[index(stage)])) break;
       ++count;
     }
+    // The F of this stage need those of the stage before, which keeps `lead` ahead of it.
     if (stage > 0 && count > 1) {
       counts[index(stage - 1)] =
           std::max(counts[index(stage - 1)], std::min(costs.microbatches, count + variant.lead));
@@ -140,6 +145,7 @@ class Heuristic {
   /// The longest span; nothing when it is not below `limit`.
   std::optional<Ns> run(Ns limit) {
     warm_up();
+    // Round 0 is the warm-up's: it ends with the I of microbatch 0 on every stage.
     for (std::int32_t m = 1; m < microbatches_; ++m) {
       if (least_span() >= limit) return std::nullopt;
       run_round(m);
@@ -180,12 +186,15 @@ class Heuristic {
   /// Which stages run an F in round m, from the first stage down; every stage must have run that of m itself.
   std::vector<bool> due_forwards(std::int32_t m) {
     std::vector<bool> due(index(stages()), false);
+    // F of the stage before, with the one that it is due. M stands for a stage that nothing holds back:
+    // the first one, and any behind a stage that has run all its F.
     std::int32_t ahead = microbatches_;
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
       const std::int32_t count = lists_.forwards(stage);
       const bool behind = count <= m;
       const bool may_follow = count < microbatches_ && count < ahead && !behind && has_room(stage);
       const bool apart = ahead == microbatches_ || count + 1 + variant_.lead <= ahead;
+      // The two leads part only here: with 1 the stage waits, with 0 it runs.
       decisions_.by_lead |= may_follow && ahead != microbatches_ && count + 1 == ahead;
       due[index(stage)] = (count < microbatches_ && behind) || (may_follow && apart);
       ahead = count + (due[index(stage)] ? 1 : 0);
@@ -199,13 +208,16 @@ class Heuristic {
     const std::vector<bool> due = due_forwards(m);
     std::vector<std::int32_t> goals(index(stages()));
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
+      // Said before the round, since F that later stages need are run on the way.
       goals[index(stage)] = lists_.forwards(stage) + (due[index(stage)] ? 1 : 0);
     }
     for (std::int32_t stage = stages() - 1; stage >= 0; --stage) {
+      // An I needs the F of its microbatch, which may still have to run here and on the stages before.
       run_forwards_through(stage, m);
       if (lists_.forwards(stage) < goals[index(stage)]) take_forward(stage);
       fill_gap(stage, *lists_.arrival_ns(next_input(stage)));
       lists_.place(next_input(stage));
+      // Nobody waits for the I of the first stage. Once it has run its F, W go before them at no cost.
       if (stage == 0 && lists_.forwards(0) == microbatches_) place_all_owed(0);
     }
   }
@@ -231,6 +243,7 @@ class Heuristic {
 
   bool holds_up_input(std::int32_t stage) const {
     Ns start = std::max(lists_.free_at_ns(stage), *lists_.arrival_ns(next_forward(stage)));
+    // Memory must come from an owed W first.
     if (!lists_.fits(next_forward(stage))) {
       start = std::max(start, lists_.free_at_ns(stage) + cost(stage).backward_weight_ns);
     }
@@ -239,6 +252,7 @@ class Heuristic {
   }
 
   void place_forward(std::int32_t stage) {
+    // The stage has room without the W that it owes, so that this comes to an end.
     while (!lists_.fits(next_forward(stage))) lists_.place_owed_weight(stage);
     fill_gap(stage, *lists_.arrival_ns(next_forward(stage)));
     lists_.place(next_forward(stage));
@@ -249,6 +263,7 @@ class Heuristic {
       const Ns gap = until_ns - lists_.free_at_ns(stage);
       if (gap <= 0) return;
       if (gap < cost(stage).backward_weight_ns) {
+        // The W is longer than the gap. While another stage has paused longer, this pause costs nothing.
         if (lists_.idle_ns(stage) + gap <= lists_.most_idle_ns()) return;
         decisions_.by_overrun = true;
         if (!variant_.overrun) return;
@@ -276,6 +291,7 @@ std::vector<std::vector<Action>> zero_bubble_order(const OrderCosts& costs) {
   for (const Variant& variant : all_variants()) {
     const std::vector<std::int32_t> warm_up = warm_up_counts(costs, variant);
     const auto is_the_same = [&](const Decisions& run) { return run.would_be(variant, warm_up); };
+    // A run that was given up stands for the others as well: up to there they are as bad.
     if (std::ranges::any_of(tried, is_the_same)) continue;
     Heuristic heuristic(costs, variant, warm_up);
     const auto span_ns = heuristic.run(best_ns);
