@@ -13,7 +13,9 @@
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/tune_answer.hpp"
 #include "cli/commands/tune_flags.hpp"
+#include "cli/commands/tune_json.hpp"
 #include "cli/commands/tune_launchers.hpp"
 #include "cli/commands/tune_output.hpp"
 #include "cli/flags.hpp"

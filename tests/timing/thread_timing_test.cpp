@@ -17,7 +17,7 @@ namespace penstock {
 namespace {
 
 constexpr double kTolerance = 0.05;
-constexpr std::int32_t kRepeats = 5;
+constexpr std::int32_t kRepeats = 3;
 
 class ThreadTiming : public testing::Test {
  protected:

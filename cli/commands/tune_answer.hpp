@@ -1,0 +1,36 @@
+#pragma once
+// What `penstock tune` has found, with what was asked: what its text, its files and its page are made of.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/tuning/configuration.hpp"
+#include "sim/tuning/sensitivity.hpp"
+#include "sim/tuning/told_apart.hpp"
+#include "sim/tuning/tune.hpp"
+
+namespace penstock {
+
+/// An answer with what was asked.
+struct TuneAnswer {
+  TuneRequest request;
+  TuneReport report;
+  double seconds = 0;               ///< that the search took
+  std::optional<double> tokens{};   ///< to be trained in all
+  std::optional<ToldApart> told{};  ///< nothing where the search was interrupted
+  std::vector<SensitivityRow> sensitivity{};
+  std::string launch{};  ///< a launcher's name and arguments, for the best one
+};
+
+double step_seconds(const TunedConfiguration& tuned);
+/// Tokens per second and device over the best one's, less one.
+double gain_against(const TunedConfiguration& tuned, const TunedConfiguration& best);
+/// Seconds of training all tokens, which must be known.
+double training_seconds(const TuneAnswer& answer, const TunedConfiguration& tuned);
+/// What that costs on all devices; nothing where tokens or the price of a device are unknown.
+std::optional<double> training_cost(const TuneAnswer& answer, const TunedConfiguration& tuned);
+/// How layers are shared out, as a scenario states it.
+std::string split_text(const TuneRequest& request, const Configuration& of);
+
+}  // namespace penstock

@@ -1,0 +1,132 @@
+// A candidate is one object: its configuration's fields, then its figures. CSV has a column a field, so that
+// whatever is added to the object is in both.
+
+#include "cli/commands/tune_json.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/tune_answer.hpp"
+#include "report/print/escaping.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "sim/measured/ratio_spread.hpp"
+#include "sim/tuning/configuration.hpp"
+#include "sim/tuning/sensitivity.hpp"
+#include "sim/tuning/tune.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json configuration_json(const TuneRequest& request, const Configuration& of) {
+  return {{"nodes", of.nodes},
+          {"tensor", of.tensor},
+          {"context", of.context},
+          {"context_exchange", to_text(of.context_exchange)},
+          {"expert", of.expert},
+          {"data", of.data},
+          {"stages", of.stages},
+          {"virtual_stages", of.virtual_stages},
+          {"schedule", of.schedule},
+          {"layer_split", split_text(request, of)},
+          {"micro_batch_size", of.micro_batch_size},
+          {"microbatches", of.microbatches},
+          {"recompute", to_text(of.recompute)},
+          {"sharding", of.sharding}};
+}
+
+Json candidate_json(const TuneAnswer& answer, const TunedConfiguration& tuned) {
+  Json object = configuration_json(answer.request, tuned.configuration);
+  object["step_ns"] = tuned.step_ns;
+  object["mfu"] = tuned.mfu;
+  object["tokens_per_second_per_device"] = tuned.tokens_per_second_per_device;
+  object["peak_bytes"] = tuned.peak_bytes;
+  object["fits"] = tuned.fits;
+  object["constructed"] = tuned.constructed;
+  if (answer.tokens) object["training_seconds"] = training_seconds(answer, tuned);
+  if (const auto cost = training_cost(answer, tuned)) object["training_cost"] = *cost;
+  return object;
+}
+
+Json or_null(const std::optional<std::size_t>& number) { return number ? Json(*number) : Json(nullptr); }
+
+std::string dumped(const Json& document) {
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace
+
+std::string tune_json(const TuneAnswer& answer) {
+  const TuneReport& report = answer.report;
+  Json document = {{"schema_version", 1},
+                   {"kind", "tune"},
+                   {"space", report.space},
+                   {"evaluated", report.evaluated},
+                   {"pruned", {{"memory", report.pruned_by_memory}, {"time", report.pruned_by_time}}},
+                   {"seconds", answer.seconds}};
+  document["candidates"] = Json::array();
+  for (std::size_t i = 0; i < report.candidates.size(); ++i) {
+    document["candidates"].push_back(candidate_json(answer, report.candidates[i]));
+    if (answer.told) document["candidates"].back()["group"] = answer.told->groups[i];
+  }
+  if (answer.told) {
+    const RatioSpread& spread = answer.told->spread;
+    document["ratio_error"] = {
+        {"deviation", spread.deviation}, {"rows", spread.rows}, {"groups", spread.groups}};
+  }
+  document["front"] = report.front;
+  document["choices"] = Json::array();
+  for (const ChoiceCost& choice : report.choices) {
+    document["choices"].push_back({{"choice", choice.choice},
+                                   {"value", choice.value},
+                                   {"best", or_null(choice.best)},
+                                   {"faster", or_null(choice.faster)}});
+  }
+  document["sensitivity"] = Json::array();
+  for (const SensitivityRow& row : answer.sensitivity) {
+    document["sensitivity"].push_back({{"figure", row.figure},
+                                       {"factor", row.factor},
+                                       {"best", candidate_json(answer, row.best)},
+                                       {"loss", row.loss ? Json(*row.loss) : Json(nullptr)}});
+  }
+  document["notes"] = report.notes;
+  if (!answer.launch.empty()) document["launch"] = answer.launch;
+  return dumped(document);
+}
+
+std::string tune_csv(const TuneAnswer& answer) {
+  std::string text;
+  const auto add_line = [&](const std::vector<std::string>& fields) {
+    text += fmt::format("{}\n", fmt::join(fields, ","));
+  };
+  std::vector<std::string> fields;
+  for (const TunedConfiguration& tuned : answer.report.candidates) {
+    const Json object = candidate_json(answer, tuned);
+    fields.clear();
+    if (text.empty()) {
+      for (const auto& [key, value] : object.items()) fields.push_back(key);
+      add_line(std::exchange(fields, {}));
+    }
+    for (const auto& [key, value] : object.items())
+      fields.push_back(csv_field(value.is_string() ? value.get<std::string>() : value.dump()));
+    add_line(fields);
+  }
+  return text;
+}
+
+std::string space_json(const TuneRequest& request, const std::vector<Configuration>& space) {
+  Json document = {{"schema_version", 1}, {"kind", "space"}, {"configurations", Json::array()}};
+  for (const Configuration& of : space) document["configurations"].push_back(configuration_json(request, of));
+  return dumped(document);
+}
+
+}  // namespace penstock

@@ -1,0 +1,36 @@
+#pragma once
+// The tables of an answer of `penstock tune`. Configurations are numbered from 1, the best first.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cli/commands/tune_answer.hpp"
+#include "report/print/table.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/tuning/configuration.hpp"
+#include "sim/tuning/tune.hpp"
+
+namespace penstock {
+
+/// Rows that a text has of each table of configurations.
+inline constexpr std::size_t kShownConfigurations = 10;
+
+/// Of all candidates, counted from 0.
+std::vector<std::size_t> all_numbers(const TuneReport& report);
+/// Of the first ones, without those that differ from one before them in nothing that has an effect.
+std::vector<std::size_t> shown_numbers(const TuneReport& report);
+
+/// A row a candidate of these numbers: what it is, what it takes, how far it is from the best.
+Table configurations_table(const TuneAnswer& answer, const std::vector<std::size_t>& numbers);
+/// What each value of each choice costs against the best.
+Table choices_table(const TuneAnswer& answer);
+/// The best configuration on machines with one figure changed, and what the one found loses there.
+Table sensitivity_table(const TuneAnswer& answer);
+
+/// "tensor 8, 4 stages x 1, data 2, 1f1b, ..".
+std::string configuration_text(const TuneRequest& request, const Configuration& of);
+/// GiB, as tables have them.
+std::string gib(Bytes bytes);
+
+}  // namespace penstock
