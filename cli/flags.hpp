@@ -42,6 +42,9 @@ struct InputFlags {
   friend bool operator==(const InputFlags&, const InputFlags&) = default;
 };
 
+/// Of draws. Beyond it digits would be taken for another number than they say.
+constexpr std::int64_t kLargestSeed = 999'999'999'999'999'999;
+
 /// How messages move; what is not given stays as the scenario has it.
 struct ChannelFlags {
   std::string transport;  ///< all of what this one declares, before the flags below; empty: none

@@ -92,7 +92,10 @@ void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWo
       .range(0.0, 1.0)
       .group(kGroup)
       .type_name("FRACTION");
-  app.add_option("--seed", flags.seed, "of the jitter (default 1)").group(kGroup).type_name("N");
+  app.add_option("--seed", flags.seed, "of the jitter (default 1)")
+      .range(std::int64_t{0}, kLargestSeed)
+      .group(kGroup)
+      .type_name("N");
   app.add_option("--deadline", flags.deadline_seconds,
                  "seconds after which an action that does not end fails the run (default: ten times the "
                  "longest, at least 10)")

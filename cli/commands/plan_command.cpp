@@ -250,7 +250,10 @@ void add_question_flags(Subcommand app, PlanFlags& flags) {
       .range(1, 100'000)
       .group(group)
       .type_name("N");
-  app.add_option("--seed", flags.seed, "of the noise (default 1)").group(group).type_name("N");
+  app.add_option("--seed", flags.seed, "of the noise (default 1)")
+      .range(std::int64_t{0}, kLargestSeed)
+      .group(group)
+      .type_name("N");
 }
 
 }  // namespace

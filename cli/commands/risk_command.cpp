@@ -255,7 +255,10 @@ void add_noise_flags(Subcommand app, RiskFlags& flags) {
       .range(1, 10'000'000)
       .group(group)
       .type_name("N");
-  app.add_option("--seed", flags.noise.seed, "of the draws (default 1)").group(group).type_name("N");
+  app.add_option("--seed", flags.noise.seed, "of the draws (default 1)")
+      .range(std::int64_t{0}, kLargestSeed)
+      .group(group)
+      .type_name("N");
 }
 
 void add_failure_flags(Subcommand app, RiskFlags& flags) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -40,10 +41,13 @@
 #include "cli/sweep_progress_file.hpp"
 #include "cli/terminal.hpp"
 #include "report/pages/html_report.hpp"
+#include "report/print/units.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/runs/memory_need.hpp"
 #include "sim/runs/sweep.hpp"
 
 namespace penstock {
@@ -150,11 +154,19 @@ tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario
 }
 
 tl::expected<void, Failure> check_size(const SweepFlags& flags, std::uint64_t points) {
-  if (points <= static_cast<std::uint64_t>(flags.max_points)) return {};
+  if (points > static_cast<std::uint64_t>(flags.max_points)) {
+    return bad_input(
+        fmt::format("the grid has {} points, more than {}: make its lists shorter, or lift the limit by "
+                    "--max-points {}",
+                    points, flags.max_points, points));
+  }
+  const double needed = static_cast<double>(points) * sizeof(std::optional<SweepPoint>);
+  const auto within_reach = memory_within_reach();
+  if (!within_reach || needed <= static_cast<double>(*within_reach)) return {};
   return bad_input(
-      fmt::format("the grid has {} points, more than {}: make its lists shorter, or lift the limit by "
-                  "--max-points {}",
-                  points, flags.max_points, points));
+      fmt::format("the grid has {} points, which take at least {} of memory, and {} are within reach: make "
+                  "its lists shorter",
+                  points, format_bytes(static_cast<Bytes>(needed)), format_bytes(*within_reach)));
 }
 
 /// What --resume names, with what it knows put into the grid; nothing without the flag.

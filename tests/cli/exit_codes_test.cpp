@@ -40,6 +40,13 @@ class ExitCodes : public testing::Test {
     EXPECT_EQ(failed ? std::stoi(found[1]) : 0, static_cast<int>(code)) << "$ " << command << "\n" << printed;
   }
 
+  /// Sanitizers take more addresses than there is memory before anything else runs.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  static constexpr bool kAddressesCanBeBounded = false;
+#else
+  static constexpr bool kAddressesCanBeBounded = true;
+#endif
+
   ScratchFolder folder_;
 };
 
@@ -78,6 +85,7 @@ TEST_F(ExitCodes, TwoIsBadInput) {
 }
 
 TEST_F(ExitCodes, AShapeThatMemoryCannotHoldIsBadInputBeforeItIsStored) {
+  if (!kAddressesCanBeBounded) GTEST_SKIP() << "no bound on addresses under a sanitizer";
   const std::string command =
       "ulimit -v 1500000; penstock simulate --schedule 1f1b --pp-size 64 --num-microbatches 100000 --engine "
       "event";
@@ -87,7 +95,19 @@ TEST_F(ExitCodes, AShapeThatMemoryCannotHoldIsBadInputBeforeItIsStored) {
                                     "memory, and .* within reach: take fewer .*"));
 }
 
+TEST_F(ExitCodes, AGridThatMemoryCannotHoldIsBadInput) {
+  if (!kAddressesCanBeBounded) GTEST_SKIP() << "no bound on addresses under a sanitizer";
+  const std::string command =
+      "ulimit -v 1500000; penstock sweep --schedule 1f1b --pp-size 1..100000 --num-microbatches 1..100 "
+      "--max-points 10000000";
+  expect(ExitCode::bad_input, command);
+  EXPECT_THAT(outcome(command),
+              testing::MatchesRegex("! penstock: the grid has 10000000 points, which take at least .* of "
+                                    "memory, and .* are within reach: make its lists shorter.*"));
+}
+
 TEST_F(ExitCodes, MoreThreadsThanTheMachineHasRoomForAreBadInput) {
+  if (!kAddressesCanBeBounded) GTEST_SKIP() << "no bound on addresses under a sanitizer";
   const std::string command =
       "ulimit -v 1500000; ulimit -s 8192; penstock run --schedule 1f1b --pp-size 5000 --num-microbatches 1";
   expect(ExitCode::bad_input, command);
