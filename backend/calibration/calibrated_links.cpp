@@ -60,6 +60,7 @@ LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<
   }
   const Line line = fit_line(medians);
   const double gain = line.slope * (medians.back().x - medians.front().x);
+  // Two tests: the sizes must differ by more than one size scatters, and the slope by more than chance.
   link.bandwidth_measured = gain > static_cast<double>(widest) && line.slope > 2 * line.slope_error;
   double latency = line.constant;
   if (link.bandwidth_measured) {
@@ -67,6 +68,8 @@ LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<
   } else {
     latency = static_cast<double>(spread_of(beside_bandwidth).median_ns);
   }
+  // A hop is seen from one action to the next, so that the launch is in it, which the overhead has
+  // already.
   link.latency_ns = std::max<Ns>(0, std::llround(latency) - launch_ns);
   return link;
 }
@@ -113,6 +116,7 @@ std::optional<ClusterSpec> calibrated_cluster(const ClusterSpec& spec,
     shape->intra_bytes_per_second = inside->bytes_per_second;
   }
   if (const LinkCalibration* between = find_link(links, name_of_link(spec, kBetween))) {
+    // A route between servers has the latency inside a server as well.
     shape->inter_latency_ns = std::max<Ns>(0, between->latency_ns - shape->intra_latency_ns);
     shape->inter_bytes_per_second = between->bytes_per_second;
   }

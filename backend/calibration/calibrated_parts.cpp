@@ -75,11 +75,13 @@ class StageFormula {
       for (const KindAtSize& size : kind.sizes) {
         const double y = measured(size);
         const double m = ratio(size);
+        // A size that was not measured says nothing.
         if (y <= 0) continue;
         above += (1 - m) * (y - m * d) / (y * y);
         below += (1 - m) * (1 - m) / (y * y);
       }
     }
+    // Not below 0, and not above any duration, of which it is a part.
     overhead_ = below > 0 ? std::clamp(above / below, 0.0, least) : 0;
   }
 
@@ -126,6 +128,7 @@ StageTimes times_of(const StageFormula& formula, const NeededKinds& needed) {
   times.backward = times.backward_input + times.backward_weight;
   if (needed.split_backward || !formula.has(ActionKind::backward)) return times;
   times.backward = std::llround(whole);
+  // B is exact; its halves share it as they were measured, evenly where they were not.
   const double share = input + weight > 0 ? input / (input + weight) : 0.5;
   times.backward_input = std::llround(whole * share);
   times.backward_weight = times.backward - times.backward_input;

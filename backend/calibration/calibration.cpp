@@ -106,6 +106,8 @@ struct MeasurementPlan {
 OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& like,
                                        const MeasurementPlan& plan, const CalibrationOptions& options,
                                        const CalibrationRun& run) {
+  // With both forms of the backward every second microbatch has one of them: twice as many give each its
+  // number.
   const std::int32_t turns = plan.backward == BackwardForm::both ? 2 : 1;
   // While a busy pipeline drains, not all ranks work.
   const std::int32_t drain = plan.load == CalibrationLoad::busy ? like.stage_count() : 0;
@@ -127,6 +129,7 @@ OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& 
                          .notes = result->notes,
                          .peak_bytes = peaks_of(*result)};
     measured.spread = worst_spread(measured.samples);
+    // Whatever else ran on the machine only made times scatter more.
     if (!steadiest || measured.spread < steadiest->spread) steadiest = std::move(measured);
     if (steadiest->spread <= options.steady) break;
   }

@@ -28,6 +28,7 @@ namespace {
 std::vector<Action> with_backward_form(const std::vector<Action>& list, BackwardForm form) {
   std::vector<Action> formed;
   for (const Action& action : list) {
+    // With both forms even microbatches have B, odd ones I and W.
     const bool split =
         form == BackwardForm::split || (form == BackwardForm::both && action.microbatch % 2 == 1);
     formed.push_back(action);
@@ -62,6 +63,7 @@ class Merge {
         merged[rank].push_back(round.back());
         moved = true;
       }
+      // Behind the round: what one rank makes in it the others see in the next.
       for (const Action& action : round) note(action);
     }
     return merged;

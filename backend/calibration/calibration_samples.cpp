@@ -43,6 +43,7 @@ std::map<Product, const Span*> producers_of(const Timeline& timeline) {
 }
 
 bool counts(const Span& span, std::int32_t steps_before, const CountedMicrobatches& counted) {
+  // A STEP has no microbatch: it counts by how many of its stage came before it.
   const std::int32_t number = span.action.kind == ActionKind::step ? steps_before : span.action.microbatch;
   return number >= counted.first && number < counted.last;
 }
@@ -51,6 +52,7 @@ bool counts(const Span& span, std::int32_t steps_before, const CountedMicrobatch
 void add_hop(CalibrationSamples& samples, Spans spans, const IdleBefore& before,
              std::span<const Span* const> waited, const std::map<Product, const Span*>& producers,
              const std::function<Bytes(const Action&)>& bytes_of) {
+  // With more than one message it is not known which of them was waited for.
   if (waited.size() != 1 || !is_recv(waited.front()->action.kind)) return;
   const Action& receive = waited.front()->action;
   const auto sender = producers.find({flow_of(receive.kind), receive.peer, receive.microbatch});
@@ -80,6 +82,7 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
     std::size_t added = 0;
     bool first = true;
     for (const IdleBefore& before : idle_before_actions(spans)) {
+      // What stands before the action in the list is what it may have waited for.
       for (; added < before.position; ++added) arrivals.add(spans[added]);
       const Span& span = spans[before.position];
       const std::int32_t stage = span.action.stage;

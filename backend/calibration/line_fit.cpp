@@ -37,9 +37,11 @@ Line fit_line(const std::vector<LinePoint>& points) {
     of_x += (point.x - mean_x) * (point.x - mean_x);
     of_xy += (point.x - mean_x) * (point.y - mean_y);
   }
+  // Points of one size have no slope. Written so that it holds for NaN as well.
   if (!(of_x > 0)) return {.constant = mean_y};
   Line line{.slope = of_xy / of_x};
   line.constant = mean_y - line.slope * mean_x;
+  // Two points lie on any line, and leave no error to speak of.
   if (points.size() < 3) return line;
   double residual = 0;
   for (const LinePoint& point : points) residual += std::pow(point.y - line.at(point.x), 2);

@@ -35,6 +35,7 @@ DeviceTime::DeviceTime(const Clock& clock, double scale, const StreamView& strea
     const Ns before = clock.now_ns();
     launch_stamp(moments.slot(0), stream.stream);
     written.record(stream);
+    // Without sleeping: what the host would sleep is part of the uncertainty.
     watch(written, {.stopped = stopped, .deadline = until - std::chrono::steady_clock::now()});
     const Ns after = clock.now_ns();
     if (after - before >= narrowest) continue;
@@ -45,6 +46,7 @@ DeviceTime::DeviceTime(const Clock& clock, double scale, const StreamView& strea
 }
 
 Ns DeviceTime::of(std::uint64_t moment) const {
+  // Signed: a stamp may be from before the moment that is compared with.
   const auto later = static_cast<std::int64_t>(moment - moment_);
   return clock_ns_ + std::llround(static_cast<double>(later) / scale_);
 }

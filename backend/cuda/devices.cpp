@@ -87,9 +87,11 @@ tl::expected<std::int32_t, std::string> cuda_device_count_by_child() {
     answer(ends[1]);
     _exit(0);
   }
+  // Or reading would never come to an end: this process could still write.
   close(ends[1]);
   const std::string words = child < 0 ? "cannot start a process to look for GPUs" : all_of(ends[0]);
   close(ends[0]);
+  // Reaped here, so that it is not taken for a rank's process that has ended.
   while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
   std::int32_t count = 0;
   const auto [end, error] = std::from_chars(words.data(), words.data() + words.size(), count);

@@ -105,6 +105,7 @@ tl::expected<GreenContexts, std::string> GreenContexts::create(std::int32_t devi
   driver->check(
       driver->split_by_count(groups.data(), &count, &all, &rest, 0, static_cast<unsigned>(split.sms_each)),
       "cuDevSmResourceSplitByCount");
+  // The driver may grant fewer than it was asked for, and says so in `count`.
   if (count < groups.size()) {
     return tl::unexpected(fmt::format("asked for {} partitions of {} SMs, the driver granted {}",
                                       groups.size(), split.sms_each, count));

@@ -30,6 +30,7 @@ Fifos fifos_of(const FlatProgram& flat) {
   }
   Fifos fifos;
   for (std::int32_t head = 0; head < static_cast<std::int32_t>(flat.messages.size()); ++head) {
+    // Only a FIFO's first message; the others follow from it.
     if (flat.messages[index(head)].recv == kNone || is_behind[index(head)]) continue;
     for (std::int32_t id = head; id != kNone; id = flat.messages[index(id)].next_at_sender) {
       const FlatMessage& message = flat.messages[index(id)];
@@ -136,6 +137,7 @@ LinkSlots link_slots(const FlatProgram& flat) {
                   .slot = std::vector<std::int32_t>(flat.messages.size(), kNone),
                   .next = std::vector<std::int32_t>(flat.messages.size(), kNone)};
   for (const auto& [edge, fifo] : fifos) {
+    // More slots than messages would never be used.
     const std::size_t count = std::min(windows.at(edge).most + kSpare, fifo.size());
     slots.count[edge] = static_cast<std::int32_t>(count);
     for (std::size_t i = 0; i < fifo.size(); ++i) {

@@ -60,6 +60,7 @@ StageModules CudaOccupyFamily::modules(std::optional<std::int32_t>, const Clock&
   for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
     for (const std::int32_t rank : program.placement.stages[stage].ranks) {
       const auto& clock = clocks_[static_cast<std::size_t>(rank)];
+      // A rank of another process.
       if (clock == nullptr) continue;
       modules[static_cast<std::size_t>(rank)][stage] =
           std::make_unique<OccupyModule>(experiment_.costs, *clock, jitter_);

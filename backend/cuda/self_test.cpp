@@ -89,6 +89,7 @@ bool connect(std::int32_t from, std::int32_t to) {
   if (reaches == 0) return false;
   use_device(from);
   const cudaError_t result = cudaDeviceEnablePeerAccess(to, 0);
+  // "Already enabled" counts as an error, which the next launch would be blamed for.
   static_cast<void>(cudaGetLastError());
   return result == cudaSuccess || result == cudaErrorPeerAccessAlreadyEnabled;
 }
@@ -99,6 +100,7 @@ PairCheck check_pair(const Station& from, const Station& to) {
   const StreamView& stream = from.stream.view();
   pair.ping = timed([&] { copy(from.sent.data(), to.received, kPingBytes, stream); });
   std::vector<LinePoint> points;
+  // Large ones alone: small copies take the same time whatever their size, and would bend the line.
   for (std::size_t bytes = std::size_t{1} << 20; bytes <= kMostBytes; bytes *= 4) {
     const Spread taken = timed([&] { copy(from.sent.data(), to.received, bytes, stream); });
     points.push_back({.x = static_cast<double>(bytes), .y = static_cast<double>(taken.median_ns)});
@@ -106,6 +108,7 @@ PairCheck check_pair(const Station& from, const Station& to) {
   const Line line = fit_line(points);
   pair.latency_ns = std::max<Ns>(0, std::llround(line.constant));
   pair.bytes_per_second = line.slope > 0 ? 1e9 / line.slope : 0;
+  // A start of its own for each sender, so that what an earlier pair has left does not pass for right.
   count_up(from, 1000.0 * pair.from);
   copy(from.sent.data(), to.received, kMostBytes, stream);
   pair.wrong = difference(to.received, kMostBytes, 1000.0 * pair.from);

@@ -54,6 +54,7 @@ StreamQueue::StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock
 
 void StreamQueue::begin(std::int32_t number) {
   use_device(stream_.device);
+  // Before the stamp: when the event has passed, what held the action back is over.
   event(begun_, number).record(stream_);
   launch_stamp(moments_.slot(start_slot(number)), stream_.stream);
 }
@@ -61,6 +62,7 @@ void StreamQueue::begin(std::int32_t number) {
 void StreamQueue::end(std::int32_t number) {
   use_device(stream_.device);
   launch_stamp(moments_.slot(end_slot(number)), stream_.stream);
+  // Behind the stamp: when the event has passed, both moments are there.
   event(ended_, number).record(stream_);
 }
 

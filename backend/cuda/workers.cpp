@@ -30,6 +30,7 @@
 namespace penstock {
 namespace {
 
+/// Several for each SM of a GPU, so that every SM of a partition gets one.
 constexpr std::int32_t kBlocksToFindSms = 1024;
 constexpr std::chrono::seconds kUntilSeen(10);
 constexpr std::int32_t kLeastCapability = 9;  // what the kernels are compiled for
@@ -100,6 +101,7 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::create(std::int32_t count) {
                     "newer; hide it by CUDA_VISIBLE_DEVICES",
                     device.number, device.name, device.major, device.minor, kLeastCapability));
   }
+  // Too few GPUs for one each: all workers share the first one.
   if (std::cmp_less(devices->size(), count)) return partitions(count, devices->front().name);
   connect_peers(count);
   CudaWorkers workers;
@@ -115,6 +117,7 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::create(std::int32_t count) {
 
 CudaStream CudaWorkers::link_stream(std::int32_t worker) const {
   if (!contexts_) return {place(worker).stream.device, CudaStream::Priority::high};
+  // Without spare SMs copies go by the worker's own partition; can_pace_links() says so.
   return contexts_->spare() > 0 ? contexts_->spare_stream() : contexts_->worker_stream(worker);
 }
 

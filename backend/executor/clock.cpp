@@ -38,6 +38,7 @@ Ns SteadyClock::now_ns() const {
 void SteadyClock::hold_for(Ns duration_ns, const std::stop_token& stop) const {
   const auto begin = steady_clock::now();
   const nanoseconds whole(std::llround(static_cast<double>(duration_ns) * scale_));
+  // What is left is counted from the begin each time.
   for (nanoseconds left = whole; left.count() > 0 && !stop.stop_requested();
        left = whole - (steady_clock::now() - begin)) {
     std::this_thread::sleep_for(std::min(left, kLongestNap));

@@ -63,10 +63,13 @@ class Run {
       fail({.rank = static_cast<std::int32_t>(threads.size()),
             .action = "",
             .message = fmt::format("rank {}: no thread for its worker: {}", threads.size(), error.what())});
+      // Only those that started will say that they have ended.
       working_ = static_cast<std::int32_t>(threads.size());
     }
+    // Also after a failure: threads that wait at the line could not end.
     start_line_.count_down();
     supervise();
+    // Joins them: times and errors are read below.
     threads.clear();
     if (error_) return tl::unexpected(*std::move(error_));
     return timeline();
@@ -97,6 +100,7 @@ class Run {
       const std::scoped_lock lock(mutex_);
       if (!error_) error_ = std::move(error);
     }
+    // Behind the record: who is stopped by this must not be taken for the first to fail.
     stop_.request_stop();
     execution_.transport.stop();
   }
@@ -122,6 +126,7 @@ class Run {
     while (!changed_.wait_for(lock, pause, [this] { return working_ == 0; })) {
       const nanoseconds took =
           std::chrono::steady_clock::now() - std::exchange(since, std::chrono::steady_clock::now());
+      // Judged already; what is left is to wait until all have ended.
       if (error_) continue;
       lock.unlock();
       judge(took);

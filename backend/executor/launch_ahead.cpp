@@ -38,6 +38,7 @@ LaunchAhead::LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueu
 }
 
 void LaunchAhead::begin(std::int32_t position, const std::stop_token& stop) {
+  // As many at most as the queue has events for.
   wait_while([this] { return given() - ended_ >= queue_.most_ahead(); }, stop);
   queue_.begin(given());
   positions_.push_back(position);
@@ -62,6 +63,7 @@ void LaunchAhead::wait_while(const std::function<bool()>& condition, const std::
 void LaunchAhead::follow() {
   while (ended_ < given()) {
     const std::int32_t position = positions_[index(ended_)];
+    // Until it begins, it is shown as waiting for the first message that it needs.
     if (!has_begun_) {
       const std::int32_t wait = flat_.next_wait[index(position)];
       show(position, wait == kNone ? kNone : flat_.message[index(wait)]);

@@ -63,6 +63,7 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
   for (std::size_t i = 0; i < pace.hold.size(); ++i) {
     longest = std::max(longest, pace.hold[i] + pace.latency[i]);
   }
+  // Ten times the longest action: a slow machine is not late, one that hangs is found in time.
   const double scaled = 10 * static_cast<double>(longest) * options.time_scale;
   const auto most = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::hours(24 * 365));
   const std::chrono::nanoseconds least = std::chrono::seconds(10);
@@ -165,6 +166,7 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
                               .pace = links,
                               .deadline = deadline_of(experiment.costs, links, options)});
   if (!runs) return tl::unexpected(RunError{.message = std::move(runs.error().message)});
+  // Another rank's process has the result.
   if (runs->empty()) return std::nullopt;
   runs->erase(runs->begin(), runs->begin() + options.warmup);
   ExecutedRun median = median_of(*std::move(runs));
@@ -199,6 +201,7 @@ tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions
     return tl::unexpected(
         fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", transport, what));
   };
+  // What can be refused is what a prediction would have counted with and the transport cannot do.
   if (asked.blocking) return refused("blocking channels");
   if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
   if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");

@@ -30,6 +30,7 @@ double draw(std::uint64_t seed, const Action& action) {
   bits = mixed(bits ^ static_cast<std::uint64_t>(action.kind));
   bits = mixed(bits ^ static_cast<std::uint64_t>(action.stage));
   bits = mixed(bits ^ static_cast<std::uint64_t>(action.microbatch));
+  // 53 bits, which a double holds exactly.
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
@@ -43,6 +44,7 @@ Ns held_ns(const CostTable& costs, std::span<const Action> group, const Jitter& 
 }
 
 void OccupyModule::occupy(const ComputeCall& call) const {
+  // The first leaf holds the time of the whole group.
   if (!call.first_of_group) return;
   const Ns held = held_ns(costs_, call.group, jitter_);
   if (held > 0) clock_.hold_for(held, call.stop);

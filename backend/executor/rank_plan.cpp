@@ -23,11 +23,13 @@ std::map<std::int32_t, std::vector<StageVersion>> dropped_versions(const FlatPro
                                                                    std::int32_t begin, std::int32_t end) {
   std::map<std::int32_t, VersionLives> stages;
   for (std::int32_t p = begin; p < end; ++p) {
+    // A barrier has no action of its own.
     if (flat.ops[index(p)] == FlatOp::barrier) continue;
     stages[flat.actions[index(p)].stage].note(flat.actions[index(p)], p);
   }
   std::map<std::int32_t, std::vector<StageVersion>> dropped;
   for (const auto& [stage, versions] : stages) {
+    // Lives stand in the order of their versions, from 0.
     for (std::int32_t version = 0; const VersionLife& life : versions.all()) {
       if (life.dropped_by() != kNoPosition) dropped[life.dropped_by()].push_back({stage, version});
       ++version;

@@ -82,6 +82,7 @@ void RankWorker::pass(std::int32_t position) {
     case FlatOp::leaf:
       break;
     case FlatOp::send:
+      // Otherwise it left right behind its producer, and the SEND in the list has nothing to do.
       if (blocking_) pass_send(position);
       break;
     case FlatOp::recv:
@@ -94,6 +95,7 @@ void RankWorker::pass(std::int32_t position) {
     case FlatOp::reshard: {
       const Ns now = execution_.clock.now_ns();
       const std::int32_t stage = flat_.actions[index(position)].stage;
+      // Dropped before anybody used them: nothing waits for them any more.
       gathering_.erase(stage);
       module_of(stage).reshard();
       stamp(position, now, now);
@@ -127,6 +129,7 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   stand_at(position, kNone);
   const std::int32_t end = flat_.group_end(position);
   const std::span<const Action> group(&flat_.actions[index(position)], index(end - position));
+  // Before the clock is read: the queue may be full.
   if (ahead_) ahead_->begin(position, stop);
   const Ns start_ns = execution_.clock.now_ns();
   for (std::int32_t leaf = position; leaf < end; ++leaf) {
@@ -136,7 +139,9 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   const Ns end_ns = execution_.clock.now_ns();
   if (ahead_) ahead_->end();
   for (std::int32_t leaf = position; leaf < end; ++leaf) stamp(leaf, start_ns, end_ns);
+  // Behind the end's time, so that what sending takes is no part of the action.
   if (!blocking_) send_outputs();
+  // Inputs have been used: whoever waited for their place may send.
   execution_.transport.release(position);
   for (std::int32_t leaf = position; leaf < end; ++leaf) drop_versions(leaf);
 }
@@ -148,6 +153,7 @@ void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
   switch (action.kind) {
     case ActionKind::forward:
       with_outputs.outputs = takers_of(neighbours_, action.stage, Flow::activation).size();
+      // An R will make the rest again: the module need only keep what it reads.
       if (plan_.recomputed.contains({action.stage, action.microbatch})) with_outputs.kept = Kept::input;
       hand_on(action, Flow::activation, module.forward(with_outputs, inputs_of(action, Flow::activation)));
       break;
@@ -227,6 +233,7 @@ void RankWorker::hand_on(const Action& action, Flow flow, std::vector<Payload> o
   for (std::size_t i = 0; i < takers.size(); ++i) {
     const StageMessage output{flow, action.stage, takers[i], action.microbatch};
     const auto message = plan_.messages.find(output);
+    // What no message carries is for a stage on this rank, and is there already.
     (message == plan_.messages.end() ? inbox_[output] : outbox_[message->second]) = std::move(outputs[i]);
   }
 }

@@ -23,6 +23,7 @@ Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, 
     span.start_ns -= first;
     span.end_ns -= first;
   }
+  // Without a span there is no first start to take away.
   timeline.makespan_ns -= timeline.spans.empty() ? 0 : first;
   return timeline;
 }

@@ -23,6 +23,7 @@ CostTable with_stage_bytes(CostTable costs, const Program& program, const std::v
     cost.gradients = found.gradients;
     cost.optimizer_state = found.optimizer_state;
   }
+  // Costs of single microbatches would hide those of the stages.
   costs.microbatches.clear();
   costs.edges.clear();
   for (const StageEdge& edge : stage_edges(program)) {

@@ -76,6 +76,7 @@ std::int32_t Watchdog::to_blame(const std::vector<std::int32_t>& waiting) const 
 
 bool Watchdog::everybody_has_passed(std::int32_t message) const {
   const FlatMessage& missing = flat_.messages[index(message)];
+  // Transfers leave behind their producer, wherever their SEND stands.
   if (missing.recv != kNone) return progress_of(missing.from_rank).position > missing.producer;
   for (std::int32_t m = missing.first; m != kNone; m = flat_.next_member[index(m)]) {
     if (progress_of(flat_.rank_of(m)).position <= m) return false;
@@ -92,6 +93,7 @@ std::int32_t Watchdog::peer_of(std::int32_t message, std::int32_t rank) const {
     const std::int32_t other = flat_.rank_of(m);
     if (other == rank) continue;
     peer = other;
+    // One that has not come to it is more to blame than one that waits there as well.
     if (progress_of(other).position <= m) return other;
   }
   return peer;
@@ -112,6 +114,8 @@ ExecutionError Watchdog::overdue_at(std::int32_t rank) const {
 ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) const {
   ExecutionError error{.rank = rank, .action = standing_text(rank), .message = {}};
   error.message = fmt::format("rank {}: {}: {}", rank, error.action, what);
+  // Who waits for it right now says most about what the failure means; failing that, who will need it
+  // next, and at last who gives it something.
   for (std::int32_t other = 0; other < flat_.rank_count; ++other) {
     const std::int32_t message = progress_of(other).waits_for;
     if (message == kNone || other == rank || peer_of(message, other) != rank) continue;

@@ -37,6 +37,7 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
   std::unique_lock lock(shared->mutex);
   for (;;) {
     shared->changed.wait(lock, [&] { return shared->ends || shared->call; });
+    // A call that was asked for before the end is still made.
     if (!shared->call) return;
     lock.unlock();
     std::exception_ptr failure;
@@ -46,6 +47,7 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
       failure = std::current_exception();
     }
     lock.lock();
+    // What the call holds is let go of here, by the thread that made it.
     shared->call = nullptr;
     shared->failure = failure;
     shared->changed.notify_all();
@@ -54,6 +56,7 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
 
 void BlockingCalls::make(std::function<void()> call, const WaitLimits& limits) {
   std::unique_lock lock(shared_->mutex);
+  // The thread is still in it, and no other call can be made.
   if (shared_->call) throw std::runtime_error("an earlier call has not been answered");
   shared_->call = std::move(call);
   shared_->changed.notify_all();

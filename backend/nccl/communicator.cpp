@@ -106,6 +106,7 @@ int Communicator::number_of(std::int32_t rank) const {
 
 void Communicator::settle(ncclResult_t result, std::string_view call, const WaitLimits& limits) const {
   const auto begin = std::chrono::steady_clock::now();
+  // Each look first asks whether the run has been stopped: a peer that is gone never answers.
   while (result == ncclInProgress) {
     if (limits.stopped && limits.stopped()) throw Stopped{};
     if (std::chrono::steady_clock::now() - begin > limits.deadline) {

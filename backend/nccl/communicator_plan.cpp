@@ -42,6 +42,7 @@ std::vector<CommunicatorPlan> communicators_of(const FlatProgram& flat) {
   std::map<CommunicatorPlan, FirstUse> first_uses;
   for (const FlatMessage& message : flat.messages) {
     const auto [known, is_new] = first_uses.emplace(communicator_of(flat, message), use_of(flat, message));
+    // Messages are numbered by lists, rank after rank, so that a later one may be used earlier.
     if (!is_new) known->second = std::min(known->second, use_of(flat, message));
   }
   std::vector<std::pair<FirstUse, CommunicatorPlan>> ordered;

@@ -78,6 +78,7 @@ const AgreedLayout& Layouts::heard(const std::string& flow, std::int32_t from, c
 }
 
 const AgreedLayout& Layouts::known(const std::string& flow) const {
+  // Without a codec nothing but null payloads moves, and nobody says anything.
   static const AgreedLayout null;
   if (codec_ == nullptr) return null;
   const auto found = by_flow_.find(flow);

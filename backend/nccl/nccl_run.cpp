@@ -102,6 +102,7 @@ class NcclRun {
     if (hosts) {
       auto socket = ListeningSocket::open(store_.address, store_.port);
       if (!socket) return failed(socket.error() + " (the store of unique ids); give all ranks another port");
+      // Port 0 was any: the others are told which one it became.
       store_.port = socket->port();
       socket_ = *std::move(socket);
     }
@@ -143,6 +144,7 @@ class NcclRun {
     if (of_rank == nullptr) {
       of_rank = std::make_unique<RankHardware>(device, rank, run_.flat.rank_count, make_);
     }
+    // The current device is each thread's own, and this may be another thread than the one before.
     use_device(device);
     return *of_rank;
   }
@@ -289,6 +291,7 @@ tl::expected<std::optional<Result>, RunError> run_on_nccl(const Experiment& expe
   }
   const std::int32_t ranks = experiment.program.rank_count();
   if (const auto lack = lack_of_devices(ranks, place)) return unavailable(*lack);
+  // A family without any place: it is only asked what it is.
   const auto description = make(std::vector<std::optional<CudaPlace>>(static_cast<std::size_t>(ranks)));
   if (!description) return unavailable(description.error());
   auto result =

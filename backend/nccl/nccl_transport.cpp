@@ -74,6 +74,7 @@ NcclTransport::NcclTransport(const NcclTransportParts& parts)
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(states_.size()); ++id) {
     const FlatMessage& message = flat_of(id);
     const bool is_transfer = message.recv != kNone;
+    // Others' transfers need nothing here.
     if (is_transfer && message.from_rank != parts.rank && message.to_rank != parts.rank) continue;
     state(id).made.emplace(parts.compute.device);
     state(id).ended.emplace(parts.compute.device);
@@ -169,8 +170,10 @@ void NcclTransport::give_send(std::int32_t message) {
   const State& transfer = state(message);
   check_layout(message, transfer.payload.get());
   NcclSession::Line& line = line_of(message);
+  // The stream waits, and not the thread.
   transfer.made->hold_back(line.stream.view());
   between_stamps(message, [&] {
+    // One buffer an edge is enough: what is packed next comes behind this send on the same stream.
     void* data = line.outgoing.data();
     if (transfer.payload != nullptr) parts_.codec->pack(*transfer.payload, data, line.stream.view());
     line.communicator->settle(ncclSend(data, state(message).bytes, ncclInt8, 1, line.communicator->handle(),
@@ -196,6 +199,7 @@ void NcclTransport::give_receive(std::int32_t message) {
   NcclSession::Line& line = line_of(message);
   take_turn(message);
   NcclSession::Slot& slot = line.slots[state(message).slot];
+  // Whoever used the slot last must have unpacked it.
   slot.consumed.hold_back(line.stream.view());
   between_stamps(message, [&] {
     line.communicator->settle(ncclRecv(slot.memory.data(), state(message).bytes, ncclInt8, 0,

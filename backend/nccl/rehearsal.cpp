@@ -77,6 +77,7 @@ class SilentTransport : public Transport {
   Payload zeros(const AgreedLayout& layout) {
     if (!layout) return nullptr;
     if (zeros_.empty() || zeros_.back().bytes() < layout->bytes) {
+      // Longer ones are added and the old ones kept: copies out of them may still be under way.
       zeros_.emplace_back(parts_.compute.device, std::max<std::size_t>(layout->bytes, 1));
     }
     use_device(parts_.compute.device);

@@ -65,6 +65,7 @@ class SlotCount {
       const FlatOp op = flat.ops[index(p)];
       if (op == FlatOp::recv || op == FlatOp::collective || op == FlatOp::barrier)
         ask(flat.message[index(p)]);
+      // Nobody takes anything from a barrier, whose slot is free at once.
       if (op == FlatOp::barrier) take(flat.message[index(p)]);
       if (op != FlatOp::compute) continue;
       for (std::int32_t w = flat.next_wait[index(p)]; w != kNone; w = flat.next_wait[index(w)]) {
@@ -171,6 +172,7 @@ bool NcclSession::scatters(std::int32_t message) const {
                       parts_.flat.actions[index(flat.first)].kind != ActionKind::unshard;
   if (!parts_.scatters || !is_sum) return false;
   const AgreedLayout layout = layouts_.of_sum(message);
+  // A scatter needs numbers of one type side by side, of which every part has as many.
   if (layout && layout->has_gaps) return false;
   return !layout || std::ranges::all_of(layout->runs, [&](const DeviceRun& run) {
     return run.type == layout->runs.front().type;
@@ -182,6 +184,7 @@ bool NcclSession::scatters(std::int32_t message) const {
 void NcclSession::make_buffers(const Sizes& sizes) {
   const SlotCount count(parts_.flat, parts_.rank);
   for (auto& [plan, line] : lines_) {
+    // The largest message of the communicator: a slot serves them all in turn.
     const std::size_t bytes = *sizes.at(plan).rbegin();
     if (plan.kind == CommunicatorKind::edge && plan.ranks.front() == parts_.rank) {
       line.outgoing = DeviceBuffer(parts_.device, bytes, parts_.stopped);
@@ -286,6 +289,7 @@ void NcclSession::abort() {
   }).detach();
   std::unique_lock lock(aborting_->mutex);
   if (aborting_->changed.wait_for(lock, kUntilAborted, [this] { return aborting_->done; })) return;
+  // The thread is left behind with all that it holds, and nothing of the device may be freed any more.
   give_up_devices();
   lock.unlock();
   aborting_.reset();

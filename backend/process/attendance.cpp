@@ -48,6 +48,7 @@ std::optional<std::string> Attendance::join(ConnectionId from, const Hello& hell
   if (peer.connection) {
     return fmt::format("two processes have this rank: {} and {}", peer.hello.process_id, hello.process_id);
   }
+  // Its greeting counts as a sign of life and as a report, so that silence is counted from here.
   const Ns now = host_now_ns();
   peer = {.connection = from, .hello = hello, .heard_ns = now, .reported_ns = now, .arrived = true};
   ranks_[from] = hello.rank;

@@ -56,6 +56,7 @@ std::vector<Ns> ByteReader::times(std::size_t most) {
 
 void ByteReader::fail() {
   failed_ = true;
+  // Nothing more is read: every number from here on is refused as well.
   rest_ = {};
 }
 

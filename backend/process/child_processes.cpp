@@ -120,6 +120,7 @@ tl::expected<void, std::string> ChildProcesses::start(const std::function<int()>
 
 void ChildProcesses::look_at(Child& child) {
   int status = 0;
+  // It may have been stopped and continued several times since the last look: the last word counts.
   while (!child.status &&
          waitpid(child.process, &status, WNOHANG | WUNTRACED | WCONTINUED) == child.process) {
     if (WIFSTOPPED(status) || WIFCONTINUED(status)) {

@@ -32,6 +32,7 @@ Ns HostClock::shown_at(Ns steady_ns) const { return offset_ns + stretched(steady
 Ns HostClock::steady_at(Ns shown_ns) const { return stretched(shown_ns - offset_ns, 1 / rate); }
 
 ClockReading reading_of(const RoundTrip& trip) {
+  // Rounded up, so that what is said of the error is never too little.
   const Ns half = (trip.back_ns - trip.sent_ns + 1) / 2;
   return {.here_ns = trip.sent_ns + half, .there_ns = trip.there_ns, .error_ns = half};
 }
@@ -39,6 +40,7 @@ ClockReading reading_of(const RoundTrip& trip) {
 Ns AlignedClock::here(Ns there_ns) const {
   const Ns since = there_ns - before.there_ns;
   const Ns between = after.there_ns - before.there_ns;
+  // One series alone, or two at one moment, say nothing of the rate.
   if (between <= 0) return after.here_ns + (there_ns - after.there_ns);
   const double rate = static_cast<double>(after.here_ns - before.here_ns) / static_cast<double>(between);
   return before.here_ns + stretched(since, rate);
@@ -50,6 +52,7 @@ bool RankClocks::some_elsewhere() const { return std::ranges::any_of(clocks_, &O
 
 void RankClocks::begin_series() {
   for (OfRank& rank : clocks_) {
+    // What was the end of the last run is the beginning of this one.
     rank.clock.before = rank.clock.after;
     rank.trips = 0;
     rank.asked_ns.reset();
@@ -58,6 +61,7 @@ void RankClocks::begin_series() {
 
 bool RankClocks::answered(std::int32_t rank, const RoundTrip& trip) {
   OfRank& asked = of(rank);
+  // An answer to an earlier question, or to none, says nothing of this trip.
   if (!asked.elsewhere || asked.asked_ns != trip.sent_ns) return false;
   asked.asked_ns.reset();
   const ClockReading reading = reading_of(trip);
@@ -98,6 +102,7 @@ std::optional<Ns> RankClocks::error_ns() const {
   for (const OfRank& rank : clocks_) {
     if (!rank.elsewhere) continue;
     const Ns error = rank.clock.error_ns();
+    // Two ranks are apart by at most the two largest errors together.
     second = std::max(second, std::min(worst, error));
     worst = std::max(worst, error);
   }

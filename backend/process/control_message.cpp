@@ -140,6 +140,7 @@ class MessageReader {
  private:
   template <std::size_t I = 0>
   ControlMessage alternative(std::size_t kind) {
+    // The first byte is the alternative's number: one after the other is tried until it is that one.
     if constexpr (I < std::variant_size_v<ControlMessage>) {
       if (kind != I) return alternative<I + 1>(kind);
       std::variant_alternative_t<I, ControlMessage> message;
@@ -191,6 +192,7 @@ class MessageReader {
     const std::size_t losses = from_.count(sizes_.positions_of_rank, sizeof(std::int32_t) + sizeof(double));
     for (std::size_t i = 0; i < losses; ++i) {
       const auto microbatch = from_.number<std::int32_t>(0, std::numeric_limits<std::int32_t>::max());
+      // Ascending, as a map writes them: none comes twice, and the count says how many there are.
       if (!account.losses.empty() && microbatch <= account.losses.rbegin()->first) from_.fail();
       account.losses[microbatch] = from_.number<double>();
     }
@@ -275,6 +277,7 @@ tl::expected<ControlMessage, std::string> decoded(const Frame& frame, const Prog
 std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes) {
   if (beginning.empty()) return 0;
   if (beginning.front() == kind_of<Done>()) {
+    // Times of each position and message, and for each position at most one loss.
     const std::size_t of_position = 2 * sizeof(Ns) + sizeof(std::int32_t) + sizeof(double);
     return kMostControlBytes + sizes.positions_of_rank * of_position + index(sizes.messages) * 2 * sizeof(Ns);
   }

@@ -98,10 +98,12 @@ class Coordinator::Session {
     gather(Phase::joining);
     secret_file_.reset();  // nobody else is to come
     if (!error_) error_ = attendance_.difference();
+    // Only now are all hellos there, which say whose host is another.
     find_other_hosts();
     compare_clocks();
     if (!error_) welcome();
     for (run_ = 0; run_ < execution_.runs && !error_; ++run_) {
+      // Every run starts from nothing, so that a warm-up leaves no time behind.
       times_ = empty_times(flat_);
       done_.assign(index(flat_.rank_count), {});
       prepare();
@@ -126,12 +128,14 @@ class Coordinator::Session {
     phase_ = phase;
     attendance_.await_all();
     for (std::int32_t rank = 0; phase == Phase::comparing && rank < flat_.rank_count; ++rank)
+      // Ranks of this host are not asked: their clock is the one here.
       if (!clocks_.is_elsewhere(rank)) attendance_.arrive(rank);
     const auto until = steady_clock::now() + judge_.patience_of(phase);
     const nanoseconds period = report_period(execution_.deadline);
     while (!error_ && !attendance_.is_complete()) {
       const auto begin = steady_clock::now();
       loop_.run_until(begin + period);
+      // Workers, too, must tell a silent coordinator from one that waits.
       broadcast(Alive{});
       if (error_) return;
       error_ = judge_.judge({.phase = phase,
@@ -214,6 +218,7 @@ class Coordinator::Session {
     } else {
       broadcast(End{});
     }
+    // Workers hang up when they have heard it; who does not within this time is not waited for.
     const auto until = steady_clock::now() + std::min<nanoseconds>(execution_.deadline, kUntilGone);
     while (somebody_is_there() && steady_clock::now() < until) {
       loop_.run_until(std::min(until, steady_clock::now() + report_period(execution_.deadline)));
@@ -286,6 +291,7 @@ class Coordinator::Session {
       return;
     }
     Progress& progress = progress_[index(rank)];
+    // Nobody stands anywhere before the start: time spent on making ready must not count as late.
     progress.since_ns = std::max(clocks_.here(rank, report.since_ns), start_ns_);
     progress.position = report.position;
     progress.waits_for = report.waits_for;
@@ -297,6 +303,7 @@ class Coordinator::Session {
   }
 
   void hear(std::int32_t rank, const Done& done) {
+    // A word that is late belongs to a run that has ended otherwise.
     if (phase_ != Phase::running || done.run != run_) return;
     if (const auto fault = fault_of(flat_, rank, done)) {
       fail_at(rank, *fault);
@@ -335,6 +342,7 @@ class Coordinator::Session {
     const auto rank = attendance_.rank_of(connection);
     if (!rank) return;
     attendance_.at(*rank).gone = true;
+    // At the end everybody hangs up.
     if (phase_ != Phase::ended) judge_.lose(*rank);
   }
 
@@ -358,6 +366,7 @@ class Coordinator::Session {
   ProgramTimes times_;
   std::vector<Done> done_;  // by rank, of the run
   std::optional<ExecutionError> error_;
+  // Last, so that it goes first: what it calls uses all of the above.
   SocketLoop loop_;
 };
 

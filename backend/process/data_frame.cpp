@@ -1,5 +1,5 @@
-// 32 bytes of numbers and the payload as it is. No encoding: both ends run on one host, and a message is on
-// the way while the clock runs.
+// 32 bytes of numbers and the payload as it is. No encoding: numbers go as they lie in memory, which both
+// ends are taken to have alike, and a message is on the way while the clock runs.
 
 #include "backend/process/data_frame.hpp"
 

@@ -54,6 +54,7 @@ FaultJudge::FaultJudge(const ProcessExecution& execution, RankProcesses processe
       watchdog_(execution.flat, progress, execution.deadline) {}
 
 void FaultJudge::lose(std::int32_t rank) {
+  // The first one is the cause; others close because the run is over for them.
   if (lost_) return;
   lost_ = rank;
   lost_at_ = steady_clock::now();
@@ -100,6 +101,7 @@ std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
 
 std::optional<ExecutionError> FaultJudge::missing_in(const Wait& wait) const {
   const std::vector<std::int32_t> missing = attendance_.missing();
+  // A process that has ended will not come: no need to wait until patience is over.
   for (const std::int32_t rank : missing) {
     if (const auto how = how_ended(rank)) return failure_of(rank, *how, wait.phase);
   }

@@ -84,6 +84,8 @@ tl::expected<SecretFile, std::string> SecretFile::leave(std::uint16_t port, cons
   const std::filesystem::path path = secret_path(port);
   if (auto made = make_own_folder(path.parent_path()); !made) return tl::unexpected(made.error());
   const std::filesystem::path beside = fmt::format("{}.{}", path.string(), getpid());
+  // What an earlier process of the same number may have left; O_EXCL below makes the file anew or not at
+  // all.
   unlink(beside.c_str());
   {
     const OpenFile file(beside, O_WRONLY | O_CREAT | O_EXCL);

@@ -35,6 +35,7 @@ constexpr std::array kLaunchers = {
 };
 
 const Launcher* launcher_of(const Environment& environment) {
+  // In the order of the table: ranks that torchrun starts inside an allocation have the names of both.
   for (const Launcher& launcher : kLaunchers) {
     if (environment(launcher.rank) != nullptr) return &launcher;
   }
@@ -72,6 +73,7 @@ tl::expected<std::uint16_t, std::string> port_of(const Environment& environment,
         "unset {} to let this process start the others",
         launcher.rank, launcher.name, launcher.rank));
   }
+  // torchrun's own store listens on MASTER_PORT then; the coordinator takes the port behind it.
   const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
   const bool taken = agent != nullptr && std::string_view(agent) == "True";
   return number(environment, "MASTER_PORT", {1, taken ? kLastPort - 1 : kLastPort})

@@ -46,6 +46,7 @@ struct MessageProof::Key {
     require(hmac != nullptr);
     context.reset(EVP_MAC_CTX_new(hmac));
     EVP_MAC_free(hmac);
+    // OpenSSL wants it writable, and only reads it.
     std::array<char, 7> digest{"SHA256"};
     const std::array parameters = {OSSL_PARAM_construct_utf8_string("digest", digest.data(), 0),
                                    OSSL_PARAM_construct_end()};
@@ -57,6 +58,7 @@ struct MessageProof::Key {
   Proof of(const Part&... parts) const {
     Proof proof{};
     std::size_t size = 0;
+    // Without a key it begins a new message under the key that it has.
     require(EVP_MAC_init(context.get(), nullptr, 0, nullptr) == 1);
     (require(EVP_MAC_update(context.get(), parts.data(), parts.size()) == 1), ...);
     require(EVP_MAC_final(context.get(), proof.data(), &size, proof.size()) == 1 && size == proof.size());
@@ -83,6 +85,7 @@ MessageProof::~MessageProof() = default;
 
 Proof MessageProof::next(std::span<const std::uint8_t> header, std::span<const std::uint8_t> body) {
   std::array<std::uint8_t, sizeof(count_)> number{};
+  // The lowest byte first, whatever the machine, so that both ends prove the same bytes.
   for (std::size_t i = 0; i < number.size(); ++i) number[i] = static_cast<std::uint8_t>(count_ >> (8 * i));
   ++count_;
   return key_->of(number, header, body);

@@ -36,6 +36,7 @@ tl::unexpected<ExecutionError> failed(std::string message) {
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     const ProcessExecution& execution) {
+  // A socket for each rank and each pair: the usual limit of open files is soon reached.
   const MostDescriptors many;
   const std::vector<std::vector<std::int32_t>> peers = peers_of_ranks(execution.flat);
   RankSockets sockets(peers);
@@ -45,6 +46,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     const auto started =
         children.start([&] { return run_worker(execution, rank, sockets.take(rank)) ? 0 : 1; });
     if (!started) return failed(started.error());
+    // The child has them. Held here as well, a connection would stay open when the child dies.
     sockets.close_ends_of(rank);
   }
   if (execution.forked) execution.forked();
@@ -69,6 +71,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const Pro
   if (!meeting) return failed(meeting.error());
   tl::expected<std::vector<ExecutedRun>, ExecutionError> runs;
   {
+    // Joined at the end of the block, so that `runs` is there when it is returned.
     const std::jthread coordinating([&] { runs = coordinator.run(); });
     static_cast<void>(run_worker(execution, *meeting));  // the coordinator's error says it too
   }

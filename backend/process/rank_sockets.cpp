@@ -70,6 +70,7 @@ tl::expected<void, std::string> RankSockets::open_for(std::int32_t rank) {
 
 RankEnds RankSockets::take(std::int32_t rank) {
   RankEnds own = std::move(ends_[index(rank)]);
+  // The child closes what belongs to others: what it held would look alive when its owner is gone.
   ends_.clear();
   coordinators_.clear();
   return own;

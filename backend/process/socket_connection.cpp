@@ -113,6 +113,7 @@ void SocketConnection::read_header() {
 
 void SocketConnection::read_chunk() {
   const auto [length, is_last] = header_;
+  // All chunks but the last are full: a frame cannot be drawn out in many small ones.
   if (length > kChunkBytes || is_last > 1 || (is_last == 0 && length != kChunkBytes)) {
     owner_.lost(id_, Closing::not_a_frame);
     return;
@@ -132,15 +133,18 @@ void SocketConnection::take_chunk() {
   }
   append_chunk();
   const bool is_last = header_.is_last == 1;
+  // A frame that is as long as any of its kind may be, and goes on.
   if (!is_last && frame_.size() >= owner_.most_bytes(id_, frame_)) {
     owner_.lost(id_, Closing::not_a_frame);
     return;
   }
   if (is_last) owner_.received(id_, std::exchange(frame_, {}));
+  // Whoever received the frame may have closed the connection.
   if (!closed_) read_header();
 }
 
 bool SocketConnection::is_from_a_friend() {
+  // Nobody else can reach a socket pair.
   if (!must_prove()) return true;
   if (!same(received_proof_->next(bytes_of(header_), chunk_), proof_)) return false;
   proven_ = true;

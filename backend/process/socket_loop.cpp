@@ -97,6 +97,7 @@ struct SocketLoop::Parts {
   void turn_silent_away() {
     const auto latest = steady_clock::now() - (is_crowded() ? kTimeInCrowd : kTimeToProve);
     for (auto next = connections.begin(); next != connections.end();) {
+      // Moved on before lose() takes the entry out.
       const auto [id, connection] = *next++;
       if (!connection->is_proven() && connection->since() < latest) lose(id, Closing::no_proof);
     }
@@ -111,6 +112,7 @@ struct SocketLoop::Parts {
   void lose(ConnectionId id, Closing why) {
     const auto connection = find(id);
     drop(id);
+    // Who never proved anything was nobody to the owner, and is only counted.
     connection->is_proven() ? events.closed(id, why) : static_cast<void>(++turned_away);
   }
 

@@ -69,6 +69,9 @@ SocketTransport::SocketTransport(SocketTransportParts parts)
   count_pending();
 }
 
+/// What each message still waits for on this rank. A transfer that leaves here: its SEND, and the one
+/// before it in this rank's queue. A collective: that this rank comes to it, and the one before it on this
+/// rank.
 void SocketTransport::count_pending() {
   const FlatProgram& flat = parts_.flat;
   for (const FlatMessage& message : flat.messages) {
@@ -102,12 +105,14 @@ Payload SocketTransport::payload_of(const Frame& bytes) const {
 
 void SocketTransport::send(std::int32_t message, Payload payload) {
   const Ns now = parts_.clock.now_ns();
+  // Encoded before the lock is taken: payloads are large, and the other thread has frames to hand over.
   Frame bytes = payload ? bytes_of(*payload) : Frame{};
   const std::scoped_lock lock(mutex_);
   State& sent = state(message);
   sent.bytes = std::move(bytes);
   sent.has_payload = payload != nullptr;
   Ns time = now;
+  // What leaves may be what the next one waited for, and so on down the queue.
   for (std::int32_t head = message; head != kNone; head = flat_of(head).next_at_sender) {
     State& leaves = state(head);
     leaves.time.start_ns = std::max(leaves.time.start_ns, time);
@@ -151,6 +156,7 @@ static bool is_sent_by(const FlatProgram& flat, const FlatMessage& message, std:
 
 void SocketTransport::receive(std::int32_t peer, const Frame& frame) {
   const auto view = unpacked(frame);
+  // A frame of an earlier run may still have been on its way.
   if (!view || view->header.run != parts_.run || view->header.from_rank != peer) return;
   const DataHeader& header = view->header;
   if (header.message < 0 || index(header.message) >= states_.size()) return;
@@ -210,6 +216,7 @@ void SocketTransport::tell_members(std::int32_t message) {
 void SocketTransport::member_joined(std::int32_t message, std::int32_t rank, Ns time, Member member) {
   State& joined = state(message);
   joined.time.start_ns = std::max(joined.time.start_ns, time);
+  // Each member counts once, whatever else comes.
   if (!joined.members.emplace(rank, std::move(member)).second) return;
   if (--joined.missing == 0) start_collective(message);
 }
@@ -237,6 +244,7 @@ std::vector<SharedPayload> SocketTransport::collect(std::int32_t message, std::i
   }
   std::vector<SharedPayload> contributions;
   contributions.reserve(members.size());
+  // By rank, so that every member adds them up in one order and gets the same sum.
   for (const auto& [rank, member] : members) {
     const bool came_as_bytes = !member.own && member.has_payload;
     contributions.push_back(came_as_bytes ? SharedPayload(payload_of(member.bytes)) : member.own);
@@ -249,6 +257,7 @@ std::vector<SharedPayload> SocketTransport::collect(std::int32_t message, std::i
 void SocketTransport::wait(std::int32_t message, std::int32_t) {
   std::unique_lock lock(mutex_);
   const State& waited = state(message);
+  // First until it is known when it arrives, then until then.
   changed_.wait(lock, [&] { return stopped_ || waited.started; });
   changed_.wait_until(lock, parts_.clock.moment_of(waited.time.end_ns), [&] { return stopped_; });
   if (stopped_) throw Stopped{};
@@ -269,6 +278,7 @@ std::vector<MessageTime> SocketTransport::own_times() {
   std::vector<MessageTime> times;
   times.reserve(own_.size());
   std::unique_lock lock(mutex_);
+  // The rank's list has ended, but what it sent last may still stand in its queue.
   for (const std::int32_t message : own_) {
     changed_.wait(lock, [&] { return stopped_ || state(message).started; });
     if (stopped_) throw Stopped{};

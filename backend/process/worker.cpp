@@ -137,7 +137,9 @@ class Worker {
         make({.run = next.run, .clock = clock, .send = [this](std::int32_t peer, Frame frame) {
                 connections_.send(peer, std::move(frame));
               }});
+    // Peers may send as soon as they have started, which is after all have said Ready.
     const WorkerConnections::Attached attached(connections_, transport);
+    // Reports from here on speak of the next run, in which nobody stands anywhere yet.
     stand_at_start();
     connections_.say(Ready{next.run});
     const Go go = connections_.go();

@@ -97,6 +97,7 @@ bool WorkerConnections::has_met(std::int32_t peer) const {
 
 void WorkerConnections::meet_peers(const Welcome& welcome) {
   for (const std::int32_t peer : peers_) {
+    // Of each pair the higher rank connects, so that there is one connection and not two.
     if (peer > rank_ || has_met(peer)) continue;  // higher ones may be greeting meanwhile
     const auto link = loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience);
     if (!link) throw std::runtime_error(fmt::format("no connection to rank {}: {}", peer, link.error()));
@@ -150,6 +151,7 @@ std::optional<Prepare> WorkerConnections::next_run() {
 void WorkerConnections::give_up(const std::string& what) {
   say(Failed{report(), what});
   std::unique_lock lock(mutex_);
+  // The coordinator hears of all failures and knows which was first; without its word this one stands.
   const bool judged = changed_.wait_for(lock, execution_.deadline, [this] { return verdict_.has_value(); });
   if (!judged) verdict_ = watchdog_.failure_of(rank_, what);
 }
@@ -162,6 +164,7 @@ ExecutionError WorkerConnections::verdict() const {
 void WorkerConnections::attach(RankTransport* transport) {
   const std::scoped_lock lock(mutex_);
   transport_ = transport;
+  // The verdict may have come before there was a transport to stop.
   if (transport != nullptr && verdict_) transport->transport->stop();
 }
 
@@ -246,6 +249,7 @@ void WorkerConnections::received(ConnectionId from, const Frame& frame) {
 
 void WorkerConnections::greet(ConnectionId from, const Greeting& greeting) {
   const std::scoped_lock lock(mutex_);
+  // One that has greeted already, or with whom the program has nothing to exchange.
   if (links_.contains(greeting.rank) || !std::ranges::binary_search(peers_, greeting.rank)) {
     loop_.close(from);
   } else {

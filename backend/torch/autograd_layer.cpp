@@ -68,6 +68,8 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   ~Graph() {
+    // The graph goes first: it looks at the replica's parameters, which another microbatch will point
+    // elsewhere.
     output_.reset();
     input_.reset();
     pool_->put(std::move(replica_));
@@ -77,6 +79,7 @@ class Graph {
 
   at::Tensor of_input(const at::Tensor& gradient) const {
     if (!input_.requires_grad()) return {};
+    // W will go through the same graph.
     return torch::autograd::grad({output_}, {input_}, {gradient}, /*retain_graph=*/true).front();
   }
 
@@ -121,6 +124,7 @@ class AutogradLayer : public Layer {
   explicit AutogradLayer(ModuleFactory make) : make_(std::move(make)), pool_(std::make_shared<Pool>()) {
     std::unique_ptr<Replica> first = pool_->take(make_);
     for (const at::Tensor& parameter : first->parameters) {
+      // A copy: the parameters themselves will be pointed at other weights.
       initial_.push_back(parameter.detach().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true));
     }
     pool_->put(std::move(first));

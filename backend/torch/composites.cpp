@@ -23,6 +23,7 @@ namespace {
 void add_storages(const Record& record, std::map<const void*, std::int64_t>& sizes) {
   for (const at::Tensor& tensor : record.tensors) {
     if (tensor.defined() && tensor.has_storage())
+      // By storage: views of one tensor hold its memory once.
       sizes[tensor.storage().unsafeGetStorageImpl()] = static_cast<std::int64_t>(tensor.storage().nbytes());
   }
   for (const Record& part : record.parts) add_storages(part, sizes);
@@ -140,6 +141,7 @@ class Residual : public Layer {
 
   Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
     Gradients all = layer_->backward(weights, gradient, std::move(forward));
+    // The way around the layer hands the gradient on as it is.
     all.input = gradient.add(all.input);
     return all;
   }

@@ -60,6 +60,7 @@ tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetw
                               all.front() + " to " + all.back() + ". Profile it anew, or mend the sizes");
       }
       cut.back().push_back(found->second);
+      // A name that comes twice is then as unknown as one that the network has not.
       unused.erase(found);
     }
     std::ranges::sort(cut.back());

@@ -21,6 +21,7 @@ void MemoryMeter::set(std::int32_t stage, const MemoryByCategory& bytes, const s
   }
   before = bytes;
   const Bytes total = total_bytes(sum_);
+  // Of equal peaks the first action is named, as in a prediction.
   if (total <= memory_.peak_bytes) return;
   memory_.peak_bytes = total;
   memory_.peak_action = action;

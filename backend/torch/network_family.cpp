@@ -53,6 +53,7 @@ class NetworkFamily : public ModuleFamily {
  public:
   NetworkFamily(const Experiment& experiment, CutNetwork cut)
       : experiment_(experiment),
+        // Members are made in this order: both read what training_ then takes along.
         input_(cut.network.inputs.of(0)),
         definitions_(split(cut.network.model, cut.cut, {.type = at::kFloat}, input_)),
         training_(std::make_shared<Training>(Training{
@@ -149,6 +150,7 @@ class NetworkFamily : public ModuleFamily {
           {.action = of_input, .group = {&of_input, 1}, .outputs = outputs, .stop = stop},
           std::move(travelling));
       if (outputs > 0) bytes[stage].gradient = bytes_of(travelling.front());
+      // What F kept, less what is still there between I and W.
       bytes[stage].released_by_input =
           bytes[stage].kept - bytes_of(*stages[stage], MemoryCategory::activations);
       stages[stage]->backward_weight({.action = of_weight, .group = {&of_weight, 1}, .stop = stop});

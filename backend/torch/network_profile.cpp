@@ -106,6 +106,7 @@ class Passes {
     at::Tensor gradient = loss_of(model_.loss, pieces_.back().output, targets).gradient;
     pieces_.back().forward.back() += now_ns() - begin;
     for (std::size_t i = pieces_.size(); i-- > 0;) {
+      // Made outside of the time that is taken.
       if (i + 1 < pieces_.size()) gradient = at::randn_like(pieces_[i].output);
       const Ns start = now_ns();
       const Gradients gradients =

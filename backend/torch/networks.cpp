@@ -181,6 +181,7 @@ tl::unexpected<std::string> at_place(const NetworkSpec& spec, const std::string&
 }  // namespace
 
 at::Tensor RandomData::of(std::int32_t microbatch) const {
+  // `use` tells inputs and targets of one microbatch apart.
   const at::Generator generator =
       at::make_generator<at::CPUGeneratorImpl>(mixed(mixed(static_cast<std::uint64_t>(microbatch)) ^ use));
   return below > 0 ? at::randint(below, shape, generator, at::kLong) : at::randn(shape, generator, noise);

@@ -52,6 +52,7 @@ at::Tensor Optimizer::direction(Moments& moments, const at::Tensor& gradient) co
 
 Tensors Optimizer::step(const Tensors& weights, const Tensors& gradient) {
   if (weights.size() != gradient.size()) throw std::logic_error("a gradient is missing, or one is too many");
+  // Before the first direction: Adam divides by 1 - beta^t, which is 0 at t = 0.
   ++steps_;
   moments_.resize(weights.size());
   Tensors next;

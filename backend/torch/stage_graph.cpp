@@ -54,6 +54,7 @@ class Bundle {
   }
 
   at::Tensor pack(const Values& values) const {
+    // One value travels as it is, so that a chain needs no shapes and copies nothing.
     if (parts_.size() == 1) return values.at(parts_.front().first);
     Tensors flat;
     for (const auto& [value, shape] : parts_) flat.push_back(values.at(value).flatten(1));
@@ -167,12 +168,14 @@ class StageGraph : public Layer {
   }
 
   void hand_back(std::size_t i, const at::Tensor& of_input, Values& gradients) const {
+    // All that read its value stand behind it and have added theirs: the piece was the last to need it.
     gradients.erase(numbers_[i]);
     for (const std::int32_t value : values_read(pieces_[i])) add(gradients, value, of_input);
   }
 
   /// Undefined where the entry is the model's input and has no gradient.
   at::Tensor of_entry(const Values& gradients) const {
+    // What is left belongs to values that came in, also to those that only pass by.
     return gradients.empty() ? at::Tensor() : entry_.pack(gradients);
   }
 
@@ -220,6 +223,7 @@ std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& 
 
 std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input) {
   const std::map<std::int32_t, std::size_t> last = last_readers(model, cut);
+  // Of one sample: the sizes of a batch follow from it.
   const SampleShapes shapes = input.defined() ? sample_shapes(model, input.narrow(0, 0, 1)) : SampleShapes();
   std::vector<LayerPointer> layers;
   std::set<std::int32_t> alive = {kModelInput};

@@ -63,6 +63,7 @@ Tensors StageWeights::own_part(const Tensors& whole) const {
   const at::Tensor flat = laid_end_to_end(whole);
   const std::int64_t length = (flat.numel() + shard_->count - 1) / shard_->count;
   const at::Tensor filled = at::constant_pad_nd(flat, {0, length * shard_->count - flat.numel()});
+  // A view would keep the whole in memory.
   return {filled.narrow(0, shard_->index * length, length).clone()};
 }
 
@@ -81,6 +82,7 @@ Tensors StageWeights::with_own_part(const Tensors& whole, const at::Tensor& part
   const at::Tensor flat = laid_end_to_end(whole);
   const std::int64_t begin = std::min(shard_->index * part.numel(), flat.numel());
   const std::int64_t length = std::min(part.numel(), flat.numel() - begin);
+  // Laying end to end has copied: the version before keeps its values.
   flat.narrow(0, begin, length).copy_(part.narrow(0, 0, length));
   return whole_of(flat);
 }
@@ -118,6 +120,7 @@ void StageWeights::step(const Tensors& gradient) {
   const Tensors own_gradient = gives_part ? own_part(gradient) : gradient;
   const bool has_whole = updates_part_of_whole();
   const Tensors own = has_whole ? own_part(weights) : weights;
+  // A replica without a microbatch has no gradient and takes a step of zeros all the same.
   Tensors next = optimizer_.step(own, own_gradient.empty() ? zeros_like_all(own) : own_gradient);
   kept_[version + 1] = has_whole && !next.empty() ? with_own_part(weights, next.front()) : std::move(next);
   count();
@@ -137,6 +140,7 @@ Tensors StageWeights::part() {
 void StageWeights::gather(std::span<const at::Tensor> parts) {
   Tensors whole = parts.empty() ? Tensors() : whole_of(at::cat(std::vector(parts.begin(), parts.end())));
   if (updates_part_of_whole()) {
+    // Other members' parts were those of the version before.
     kept_[parting_version_] = std::move(whole);
   } else {
     gathered_ = {.version = parting_version_, .weights = std::move(whole)};

@@ -375,6 +375,7 @@ StageModules torch_modules(const Program& program, const std::vector<StageDefini
       if (only_rank && rank != *only_rank) continue;
       TorchStage::Place place{.rank = rank, .stage = stage, .shard = {}, .meter = meters[index(rank)]};
       if (gathers(program, rank, stage)) {
+        // Parts are gathered in the order of ranks, so a member's part is how many members come before it.
         const auto position = std::ranges::count_if(ranks, [&](std::int32_t r) { return r < rank; });
         place.shard = {.index = static_cast<std::int32_t>(position),
                        .count = static_cast<std::int32_t>(ranks.size()),

@@ -32,6 +32,7 @@ namespace {
 
 /// Even in [-bound, bound).
 at::Tensor even(at::IntArrayRef sizes, double bound, const at::Generator& generator) {
+  // In double precision, whatever type trains: all types begin with the same numbers.
   return at::rand(sizes, generator, at::kDouble).mul(2 * bound).sub(bound);
 }
 
@@ -135,6 +136,7 @@ class Embedding : public Layer {
     const at::Tensor& gradient = record.tensors[1];
     constexpr std::int64_t kNoPadding = -1;
     at::Tensor of_positions = at::zeros({positions_, width_}, gradient.options());
+    // Sequences may be shorter than the table; positions beyond them have no gradient.
     of_positions.narrow(0, 0, input.size(-1)).copy_(gradient.sum(0));
     return {at::embedding_dense_backward(gradient, input, tokens_, kNoPadding, false),
             std::move(of_positions)};

@@ -52,6 +52,7 @@ class Dropout : public Layer {
  private:
   /// 0 or 1 / (1 - p), drawn on the CPU.
   at::Tensor mask(const at::Tensor& like, std::uint64_t seed) const {
+    // One generator for all devices, so that they drop out the same.
     const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const at::Tensor drawn = at::rand(like.sizes(), generator, at::kDouble);
     return drawn.ge(probability_).to(like.options()).div(1 - probability_);

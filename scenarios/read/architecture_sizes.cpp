@@ -94,6 +94,7 @@ void read_layers(const MappingReader& reader, Architecture& model) {
   const std::int64_t window = reader.integer("window", kModelSize).value_or(0);
   for (std::int64_t i = 0; i < count; ++i)
     model.layers.push_back({.has_experts = model.experts && i >= dense, .window = window});
+  // Experts that no layer has would count among the parameters.
   if (dense == count) model.experts.reset();
 }
 

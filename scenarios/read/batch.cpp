@@ -129,6 +129,8 @@ Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meanin
   const bool all_three = batch.micro_batch_size && batch.global_batch_size && batch.microbatches;
   const bool none_stated = !stated.micro_batch_size && !stated.global_batch_size && !stated.microbatches;
   if (!all_three || none_stated) return batch;
+  // One of three sizes that agreed was changed: one that was not follows from it, the number of
+  // microbatches rather than a size.
   if (!stated.microbatches) {
     batch.microbatches.reset();
   } else if (!stated.micro_batch_size) {
@@ -179,6 +181,7 @@ tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(cons
 }
 
 tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies) {
+  // Where neither says it a microbatch is one sample.
   const bool follows = batch.global_batch_size && batch.microbatches;
   if (!batch.micro_batch_size && !follows) batch.micro_batch_size = 1;
   if (!batch.global_batch_size) return batch;

@@ -36,6 +36,7 @@ struct Build {
 
 ClusterSpec built_once(ClusterSpec spec) {
   const auto* uniform = std::get_if<UniformCluster>(&spec.shape);
+  // As many devices as ranks, which only the program says.
   if (uniform != nullptr && uniform->devices == 0) return spec;
   if (auto cluster = std::visit(Build{0}, spec.shape)) spec.built = *std::move(cluster);
   return spec;

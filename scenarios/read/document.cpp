@@ -185,6 +185,7 @@ std::string control_character(std::string_view text, const Source& source) {
 
 /// True when the line's indentation has a tab, which YAML forbids and reports as something else.
 bool is_indented_with_tab(std::string_view text, int line) {
+  // Only on an error: nobody minds a pass over the text then.
   for (int skipped = 0; skipped < line && !text.empty(); ++skipped) {
     text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
   }

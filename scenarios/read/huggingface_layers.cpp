@@ -42,6 +42,7 @@ struct ExpertLayers {
     const auto among = [layer](const std::vector<std::int64_t>& layers) {
       return std::ranges::find(layers, layer) != layers.end();
     };
+    // The most explicit way decides: a switch for each layer, a list, and only then steps.
     if (!switches.empty()) return switches[static_cast<std::size_t>(layer)] != 0;
     if (!listed.empty()) return among(listed);
     return layer >= first && (!last || layer <= *last) && layer % every == 0 && (layer + 1) % step == 0 &&
@@ -53,6 +54,7 @@ ExpertLayers expert_layers_of(HuggingFaceConfig& config, std::size_t layers) {
   ExpertLayers answer;
   answer.first = config.size({"first_k_dense_replace", "moe_layer_start_index"}, kIndex).value_or(0);
   const Node* last = config.find({"moe_layer_end_index"});
+  // -1 means the last layer, which is what leaving it out means.
   if (last != nullptr && last->text != "-1") answer.last = config.size({"moe_layer_end_index"}, kIndex);
   const Node* frequency = config.find({"moe_layer_freq"});
   const bool is_list = frequency != nullptr && frequency->kind == Node::Kind::list;

@@ -99,6 +99,7 @@ void read_latent_attention(Reading& reading) {
                                  .content_dim = config.required({"qk_nope_head_dim"}, kModelSize),
                                  .rotary_dim = config.required({"qk_rope_head_dim"}, kModelSize),
                                  .value_dim = config.required({"v_head_dim"}, kModelSize)};
+  // Such configurations have these keys as well, and mean nothing by them.
   config.know({"num_key_value_heads", "head_dim", "qk_head_dim"});
   model.kv_heads = model.heads;
   model.head_dim = model.latent->content_dim + model.latent->rotary_dim;
@@ -172,6 +173,7 @@ void read_feed_forward(Reading& reading) {
       config.size_if_any({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, kModelSize);
   const auto dense_width = config.size_if_any({"intermediate_size_mlp"}, kModelSize);
   model.experts = experts_of(reading, width);
+  // Only Llama 4 has this key: it is how its shared expert is known.
   if (model.experts && dense_width) model.experts->shared_inner = model.experts->inner;
   const std::int64_t of_family = model.gated ? 0 : 4 * model.hidden;
   model.feed_forward = dense_width ? *dense_width : width.value_or(of_family);

@@ -52,6 +52,7 @@ struct Parts {
 /// Reads one part, if it is there, as if nothing were wrong with the others.
 template <typename Read>
 auto read_part(const MappingReader& reader, std::string_view key, Problem& problem, Read read) {
+  // Problems of its own: a fault in one part must not keep another part's from being found.
   const Node* node = reader.find(key);
   Problem own;
   auto part = node == nullptr ? decltype(read(*node, own)){} : read(*node, own);
@@ -161,6 +162,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.cluster = std::move(parts.cluster);
   // What the cluster calls a device is a rank's group of them.
   scenario.cluster.devices_per_rank = parts.model.devices_per_rank;
+  // So that the price is that of a rank.
   if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);

@@ -85,6 +85,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.devices_per_node =
       static_cast<std::int32_t>(reader.integer("devices_per_node", kNodes).value_or(type.devices_per_node));
   type.sustained = number(reader, "sustained", type.sustained, kMostFactor);
+  // A factor that is stated holds for all precisions.
   if (reader.has("sustained")) type.sustained_fp4 = type.sustained;
   type.collectives = number(reader, "collectives", type.collectives, kMostFactor);
   type.step_fraction = number(reader, "step_fraction", type.step_fraction, 1);
@@ -101,6 +102,7 @@ TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
   shape.nodes = static_cast<std::int32_t>((devices + in_domain - 1) / in_domain);
   shape.intra_bytes_per_second = type.nvlink_bytes_per_second * type.nvlink_efficiency;
   shape.intra_latency_ns = type.link_latency_ns;
+  // All network cards of a domain together are its uplink.
   shape.inter_bytes_per_second = type.network_bytes_per_second * type.network_efficiency * in_domain;
   shape.inter_latency_ns = type.link_latency_ns;
   if (type.memory_bytes > 0) shape.memory_bytes = type.memory_bytes;

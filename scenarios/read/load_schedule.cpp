@@ -99,6 +99,7 @@ std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
   std::vector<std::int32_t> depths = reader.integers("depth", {.least = 1});
   if (!reader.has("depth")) return reader.integers("warmup", {.least = 0});
   if (reader.has("warmup")) reader.complain("depth", "expected depth or warmup (= depth - 1), got both");
+  // A depth counts the microbatch that goes back as well.
   for (std::int32_t& depth : depths) --depth;
   return depths;
 }
@@ -111,6 +112,7 @@ SearchEffort read_effort(const MappingReader& reader) {
   const auto budget = reader.duration("budget");
   if (seed) effort.seed = static_cast<std::uint64_t>(*seed);
   if (budget) effort = with_budget(effort, static_cast<double>(*budget) * 1e-9);
+  // Last, since a budget brings a number of passes of its own.
   if (passes) effort.passes = *passes;
   return effort;
 }

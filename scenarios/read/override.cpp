@@ -92,6 +92,7 @@ tl::expected<Override, std::string> parse_override(std::string_view text) {
 }
 
 tl::expected<Node, std::string> apply_override(Node document, const Override& change) {
+  // A file that the value names is looked for beside the scenario, as if it stood there.
   const std::filesystem::path directory =
       document.source ? document.source->directory : std::filesystem::path{};
   const auto source =

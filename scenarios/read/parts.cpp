@@ -110,6 +110,7 @@ tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
   }
   for (auto& path : visited) path = std::filesystem::absolute(path).lexically_normal();
   // Absolute and without dots, so that one file is known again whatever way it was named.
+  // A file may name another file. This ends, since no file is visited twice.
   while (scalar.kind == Node::Kind::scalar) {
     const NamedFile file = named_file(scalar);
     const std::filesystem::path full = std::filesystem::absolute(file.path).lexically_normal();

@@ -111,6 +111,7 @@ tl::expected<Layer, std::string> layer_of(std::string_view figures) {
 
 Checked add_node(Nodes& nodes, std::string_view file, std::size_t line, std::string_view text) {
   const std::size_t name_end = text.find(kSeparator);
+  // An operation may have the separator in its own text: the figures' first key is what ends it.
   const std::size_t figures_at = text.find(" -- forward_compute_time=");
   const Id id = id_of(trimmed(text.substr(0, name_end)));
   if (id < 0 || figures_at == std::string_view::npos || figures_at <= name_end) {
@@ -210,6 +211,8 @@ tl::expected<LayerGraph, std::string> in_topological_order(const Nodes& nodes, s
   }
   LayerGraph graph;
   std::map<Id, std::int32_t> position;
+  // Of the nodes that could come next the one with the lowest number, so that the order follows from the
+  // graph alone and not from that of the lines.
   while (!ready.empty()) {
     const Id id = *ready.begin();
     ready.erase(ready.begin());
@@ -255,6 +258,7 @@ std::vector<Id> ids_of(const LayerGraph& graph) {
   ids.reserve(graph.layers.size());
   for (const Layer& layer : graph.layers) ids.push_back(operation_and_id(layer.name).second);
   const std::set<Id> distinct(ids.begin(), ids.end());
+  // Names that do not end in numbers of their own: layers are numbered as they lie.
   if (distinct.size() != ids.size() || distinct.contains(-1)) std::iota(ids.begin(), ids.end(), Id{0});
   return ids;
 }

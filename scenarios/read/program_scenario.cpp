@@ -33,6 +33,8 @@ tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesyst
                                                              std::span<const Override> overrides) {
   const std::string name = path.string();
   if (!names_program(name)) return load_scenario(path, overrides);
+  // Read once only to see whether it can be read: its error must not speak of a scenario that nobody
+  // wrote.
   if (const auto text = read_text_file(path, name); !text) return tl::unexpected(text.error());
   auto scenario =
       parse_scenario(fmt::format("schedule: {{program: {}}}", yaml_scalar(name)), "", "", overrides);

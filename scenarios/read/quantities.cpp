@@ -129,8 +129,10 @@ std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) 
   }
   Digits divisor = 1;
   constexpr int kMostPower = 38;  // 10^38 < 2^127
+  // Less than half of the last place, whatever the digits: they are below 10^38.
   if (exponent < -kMostPower) return 0;
   for (; exponent < 0; ++exponent) divisor *= 10;
+  // Half goes up. All divisors are even but 1, which leaves nothing over.
   value = value / divisor + (value % divisor >= divisor - divisor / 2 ? 1 : 0);
   if (value > kLargest) return std::nullopt;
   return static_cast<std::int64_t>(value);
@@ -173,6 +175,7 @@ tl::expected<std::int64_t, std::string> parse_whole(std::string_view text, const
                                                     std::span<const Unit> units) {
   const auto quantity = take_quantity(text, kind);
   if (!quantity) return tl::unexpected(quantity.error());
+  // Nothing needs no unit.
   if (quantity->unit.empty() && quantity->mantissa == 0) return 0;
   for (const Unit& unit : units) {
     if (unit.name != quantity->unit) continue;
@@ -209,6 +212,7 @@ std::optional<double> scaled(const Quantity& quantity, int ten, int two) {
   double value = 0;
   const auto [end, error] = std::from_chars(decimal.data(), decimal.data() + decimal.size(), value);
   if (error != std::errc() && quantity.mantissa != 0) return std::nullopt;
+  // A power of two changes no digit, so that the decimal number is rounded once.
   value = std::ldexp(value, two);
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }

@@ -35,6 +35,7 @@ namespace {
 template <typename Value, typename Parse>
 tl::expected<Value, std::string> value_of(const Node& node, Parse parse) {
   if (node.kind == Node::Kind::scalar) return parse(node.text);
+  // Every parser refuses an empty text and says what it expects; what it got is said anew.
   std::string expected = parse(std::string_view{}).error();
   expected.erase(expected.rfind(", got "));
   return tl::unexpected(fmt::format("{}, got {}", expected, describe(node)));
@@ -65,6 +66,7 @@ bool is_list(const Node& node) { return node.kind == Node::Kind::list; }
 
 /// To the nearest; 0 of none.
 tl::expected<std::int64_t, std::string> mean(const std::vector<std::int64_t>& values) {
+  // Values up to 2^63 each: their sum needs more than 64 bits.
   Wide sum = 0;
   for (const std::int64_t value : values) sum += value;
   const auto count = static_cast<Wide>(std::max<std::size_t>(values.size(), 1));

@@ -22,6 +22,7 @@ namespace {
 constexpr std::array<std::string_view, 13> kLetters = {
     "F",      "B",      "I",       "W",       "R",           "SEND_F", "RECV_F",
     "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "STEP"};
+// The last entry stands at its place only if none before it is missing.
 static_assert(kLetters[static_cast<std::size_t>(ActionKind::step)] == "STEP");
 
 }  // namespace

@@ -39,6 +39,7 @@ bool follows(const Action& here, const Action& there, std::optional<std::int32_t
   if (!same_but_for_numbers(here, there)) return false;
   if (here.microbatch == kNoMicrobatch) return true;
   const std::int32_t moved = there.microbatch - here.microbatch;
+  // The first action that has a microbatch says how far all of them move.
   if (!step) step = moved;
   return *step == moved;
 }
@@ -77,9 +78,12 @@ Repetition repetition_of(std::span<const Item> items, std::size_t period) {
   while (covered < items.size()) {
     const Item& here = items[covered - period];
     if (!follows(here, items[covered], step)) break;
+    // Any two repetitions have some step of versions between them; from the third on it has to be the
+    // same.
     if (covered >= 2 * period && !keeps_pace(items[covered - 2 * period], here, items[covered])) break;
     ++covered;
   }
+  // What is left of a repetition that was begun is left out: it begins the next run.
   return {.period = period, .count = covered / period, .step = step.value_or(0)};
 }
 
@@ -90,6 +94,7 @@ Repetition longest_repetition(std::span<const Item> items, std::size_t longest_p
   std::size_t covered = 1;
   for (std::size_t period = 1; period <= longest_period && 2 * period <= items.size(); ++period) {
     const Repetition found = repetition_of(items, period);
+    // So that a short pattern is taken where a long one covers little more.
     const std::size_t handicap = period > 1 ? 2 * period : 0;
     if (found.count < 2 || found.count * period <= covered + handicap) continue;
     longest = found;
@@ -117,7 +122,10 @@ std::vector<ActionRun> runs_of(std::span<const Action> list) {
   std::vector<ActionRun> runs;
   while (!list.empty()) {
     Repetition repeated = longest_repetition(list, kLongestPeriod);
+    // A pattern that ended inside a group would tear it apart.
     if (list[repeated.period - 1].overlaps_next) repeated = {};
+    // What repeats nothing is put behind what repeated nothing before it, and a group stays in one
+    // pattern.
     const bool goes_on =
         !runs.empty() && (is_open(runs.back()) || (repeated.count == 1 && runs.back().count == 1));
     if (goes_on) {
@@ -140,6 +148,7 @@ RunLoop loop_of(std::span<const ActionRun> runs, const Repetition& repeated) {
     const std::vector<PatternAction>& next = runs[repeated.period + run].pattern;
     std::vector<PatternAction>& pattern = loop.runs[run].pattern;
     for (std::size_t i = 0; i < pattern.size(); ++i)
+      // Loops were found by runs that follow each other, so that the two patterns have equal lengths.
       pattern[i].outer_version_step = next[i].action.weight_version - pattern[i].action.weight_version;
   }
   return loop;
@@ -217,6 +226,7 @@ std::int64_t LoopCursor::passed() const {
 }
 
 bool operator==(const ActionLoops& a, const ActionLoops& b) {
+  // Equal loops are equal lists; other loops may stand for the same list, which only spelling out shows.
   if (a.loops_ == b.loops_) return true;
   LoopCursor here = a.begin();
   LoopCursor there = b.begin();

@@ -22,6 +22,8 @@
 namespace penstock {
 
 const MicrobatchCost& CostTable::of_unit(std::int32_t unit) const {
+  // All slices of a microbatch cost what its entry says, and numbers that run on begin again with the
+  // first.
   return microbatches[static_cast<std::size_t>(unit / slices) % microbatches.size()];
 }
 
@@ -60,6 +62,7 @@ Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& s
   const StageCost& one = costs.stage_of(first);
   const StageCost& other = costs.stage_of(second);
   const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
+  // Below 0: neither stage states it.
   if (stated >= 0) return stated;
   return duration_ns(one, first.kind) + duration_ns(other, second.kind);
 }
@@ -94,8 +97,10 @@ Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& c
   const auto& members = program.placement.stages[static_cast<std::size_t>(collective.stage)].ranks;
   const auto ranks = static_cast<Bytes>(members.size());
   const bool reduces_everywhere = collective.kind == ActionKind::reduce_grad && program.sharding == 0;
+  // Of n parts a member passes on n - 1 for the sum, and as many again where all are to have it.
   const Bytes steps = (reduces_everywhere ? 2 : 1) * (ranks - 1);
   const Bytes bytes = collective_bytes(costs, collective);
+  // steps x bytes / ranks, rounded up, in two parts so that the product stays within 64 bits.
   return steps * (bytes / ranks) + (steps * (bytes % ranks) + ranks - 1) / ranks;
 }
 

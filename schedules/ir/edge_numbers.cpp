@@ -32,6 +32,7 @@ EdgeNumbers::ByStage EdgeNumbers::sorted_by(std::int32_t StageEdge::* end, std::
                  .first = std::vector<std::uint32_t>(stages + 1, 0)};
   for (const StageEdge& edge : edges_) ++sorted.first[static_cast<std::size_t>(edge.*end) + 1];
   std::partial_sum(sorted.first.begin(), sorted.first.end(), sorted.first.begin());
+  // Counts before each stage are where its edges begin; taken in ascending order, they stay in it.
   std::vector<std::uint32_t> next = sorted.first;
   for (std::uint32_t number = 0; number < edges_.size(); ++number)
     sorted.numbers[next[static_cast<std::size_t>(edges_[number].*end)]++] = number;

@@ -24,6 +24,8 @@ std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t ra
 
 std::int32_t microbatches_of_minibatch(const Program& program) {
   if (program.update == UpdateRule::microbatch) return 1;
+  // All stages update alike, so that the first one speaks for them; without any STEP a pass is a
+  // minibatch.
   const std::int32_t steps = steps_per_pass(program, program.placement.stages.front().ranks.front()).front();
   return program.microbatches / std::max(1, steps);
 }

@@ -45,6 +45,7 @@ namespace {
 
 bool crosses_ranks(const Program& program, const StageEdge& edge) {
   for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
+    // With replicas it depends on the microbatch: one that crosses is enough.
     if (program.placement.rank_of(edge.from, unit) != program.placement.rank_of(edge.to, unit)) return true;
   }
   return false;

@@ -66,6 +66,7 @@ Program bidirectional_program(std::string schedule, const Shape& shape,
   Program program = program_of(std::move(schedule), shape);
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     const std::int32_t mirror = shape.stages - 1 - stage;
+    // With an odd K the middle stage is its own mirror, and both directions meet on one replica.
     if (stage == mirror) {
       program.placement.stages.push_back({.ranks = {stage}});
     } else {
@@ -111,10 +112,12 @@ Program spelled_out(RolledProgram rolled, const Shape& shape) {
 void insert_recompute(Program& program, const Shape& shape) {
   if (shape.checkpoint == Checkpoint::never) return;
   program.recompute = shape.recompute;
+  // Where none is excepted, kNoMicrobatch stands for one that no such action has.
   const std::int32_t kept =
       shape.checkpoint == Checkpoint::except_last ? program.microbatches - 1 : kNoMicrobatch;
   for (std::vector<Action>& list : program.ranks) {
     std::vector<Action> with_recompute;
+    // One R for each F and B.
     with_recompute.reserve(list.size() * 3 / 2);
     for (const Action& action : list) {
       if (makes_input_gradient(action.kind) && action.microbatch / program.slices != kept) {
@@ -128,6 +131,7 @@ void insert_recompute(Program& program, const Shape& shape) {
 }
 
 void reserve_actions(Program& program, std::int64_t actions_per_rank) {
+  // A STEP for each stage of the rank, rounded up.
   const std::int64_t steps = program.stage_count() / program.rank_count() + 1;
   for (std::vector<Action>& list : program.ranks)
     list.reserve(static_cast<std::size_t>(actions_per_rank + steps));

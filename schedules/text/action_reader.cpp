@@ -54,6 +54,7 @@ tl::expected<std::vector<Action>, TextFault> ActionReader::read() {
     const std::size_t end = cursor_.offset();
     cursor_.skip_blanks();
     if (cursor_.done()) break;
+    // PyTorch's form has one action, or one group, in a cell; ours has a whole list in a line.
     if (limits_.form == ActionForm::pytorch) return cursor_.fault("the end of the cell after its action");
     if (cursor_.offset() == end) return cursor_.fault("a blank or the end of the line after an action");
   }
@@ -68,12 +69,14 @@ Done ActionReader::read_group() {
   do {
     cursor_.skip_blanks();
     if (Done action = read_action(); !action) return action;
+    // Every one of the group but its last, whose mark is taken back behind the loop.
     actions_.back().overlaps_next = true;
     cursor_.skip_blanks();
   } while (cursor_.take(';'));
   if (actions_.size() - first < 2) return cursor_.fault("`;` and a second action to overlap with");
   if (!cursor_.take(')')) return cursor_.fault("`;` or `)`");
   actions_.back().overlaps_next = false;
+  // The fault is to point at the beginning of the word.
   TextCursor after = cursor_;
   if (cursor_.take_letters() != kOverlap) return after.fault("`OVERLAP_F_B` after the group");
   return {};
@@ -91,6 +94,7 @@ Done ActionReader::read_action() {
     if (!microbatch) return tl::unexpected(microbatch.error());
     action.microbatch = *microbatch;
   }
+  // The neighbour in a chain unless a peer is written behind it.
   if (const auto neighbour = chain_peer(*kind, *stage)) action.peer = *neighbour;
   if (limits_.form == ActionForm::penstock) {
     if (Done peer = read_peer(action); !peer) return peer;

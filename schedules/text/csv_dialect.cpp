@@ -93,6 +93,7 @@ tl::expected<std::vector<Action>, TextFault> read_old(std::string_view cell, Csv
     auto action = dialect == CsvDialect::torch_2_4 ? read_2_4(cursor) : read_2_5(cursor);
     if (!action) return tl::unexpected(std::move(action.error()));
     actions.push_back(*action);
+    // A cell of torch 2.5 may hold a SEND and a RECV, two messages at once.
   } while (is_send(actions.front().kind) && actions.size() == 1 && cursor.take('_'));
   if (!cursor.done()) return cursor.fault("the end of the cell after its action");
   if (actions.size() == 2 && !is_recv(actions.back().kind)) {
@@ -102,6 +103,7 @@ tl::expected<std::vector<Action>, TextFault> read_old(std::string_view cell, Csv
 }
 
 std::optional<std::string_view> old_word(ActionKind kind, bool halves) {
+  // Beside halves B is the word for I, and BW the one for the whole.
   if (kind == ActionKind::backward) return halves ? "BW" : "B";
   for (const OldWord& known : kOldWords) {
     if (known.kind == kind) return known.word;
@@ -125,6 +127,7 @@ std::string_view to_text(CsvDialect dialect) {
 
 std::optional<CsvDialect> csv_dialect_of_text(std::string_view text) {
   for (const CsvDialect dialect : kCsvDialects) {
+    // Also without `torch-`.
     if (text == to_text(dialect) || text == to_text(dialect).substr(sizeof("torch-") - 1)) return dialect;
   }
   return std::nullopt;
@@ -147,6 +150,7 @@ std::vector<std::vector<Action>> halved_backwards(std::vector<std::vector<Action
   }
   for (std::vector<Action>& row : rows) {
     for (Action& action : row) {
+      // B is I only where a W of the same microbatch completes it.
       if (action.kind == ActionKind::backward_input && !weights.contains({action.stage, action.microbatch})) {
         action.kind = ActionKind::backward;
       }

@@ -40,6 +40,8 @@ tl::expected<std::vector<CsvRow>, CsvFault> CsvReader::read() {
     return tl::unexpected(
         CsvFault{.line = open_quote_line_, .message = "expected a closing `\"`, got the end of the file"});
   }
+  // Empty lines at the end are no ranks; one between rows is a rank without actions, which the caller
+  // reports.
   while (!rows.empty() && rows.back().cells.empty()) rows.pop_back();
   return rows;
 }
@@ -50,6 +52,7 @@ CsvRow CsvReader::read_row() {
     row.cells.push_back(read_cell());
     if (at_line_end()) break;
     ++at_;  // the comma
+    // A comma at the end of a line has an empty cell behind it.
     if (at_line_end()) row.cells.emplace_back();
   }
   skip_line_end();
@@ -69,6 +72,7 @@ std::string CsvReader::read_quoted() {
   for (++at_; !done(); ++at_) {
     if (text_[at_] == '"') {
       ++at_;
+      // Two quotes are one: the second of them goes into the cell below.
       if (done() || text_[at_] != '"') return cell;
     }
     if (text_[at_] == '\n') ++line_;

@@ -33,10 +33,14 @@ bool adds(const Furthest& furthest, std::int32_t diagonal, std::int32_t edits, s
 /// The state before each number of edits, up to the one that reaches the ends of both lists.
 std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
+  // One diagonal more at either end, which is read and never reached. All begin at 0, so that no edits
+  // begin at the beginnings of both lists.
   Furthest furthest(static_cast<std::size_t>(2 * most + 3), 0);
   std::vector<Furthest> trace;
   for (std::int32_t edits = 0; edits <= most; ++edits) {
     trace.push_back(furthest);
+    // Each edit changes the diagonal by one: those of the other parity still hold what one edit
+    // less has reached.
     for (std::int32_t diagonal = -edits; diagonal <= edits; diagonal += 2) {
       std::int32_t x = adds(furthest, diagonal, edits, most) ? furthest[slot(diagonal + 1, most)]
                                                              : furthest[slot(diagonal - 1, most)] + 1;
@@ -62,6 +66,7 @@ std::vector<Edit> backwards(const std::vector<Furthest>& trace, Words before, Wo
     const std::int32_t diagonal = x - y;
     const bool added = adds(furthest, diagonal, edits, most);
     const std::int32_t from_diagonal = added ? diagonal + 1 : diagonal - 1;
+    // Before any edit both lists have what they have in common at their beginnings.
     const std::int32_t from_x = edits == 0 ? 0 : furthest[slot(from_diagonal, most)];
     const std::int32_t from_y = edits == 0 ? 0 : from_x - from_diagonal;
     for (; x > from_x && y > from_y; --x, --y) script.push_back(Edit::same);
@@ -91,6 +96,7 @@ std::vector<Edit> edit_script(Words before, Words after) {
     const std::vector<Edit> middle = backwards(*trace, before, after);
     script.insert(script.end(), middle.rbegin(), middle.rend());
   } else {
+    // Lists that differ in more than is looked for are told as one taken for the other.
     script.insert(script.end(), before.size(), Edit::removed);
     script.insert(script.end(), after.size(), Edit::added);
   }

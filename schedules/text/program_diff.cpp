@@ -27,6 +27,7 @@ namespace {
 std::string full_text(const Action& action, const Action* before) {
   std::string text = to_text(action);
   if (action.weight_version != 0) text += fmt::format("@{}", action.weight_version);
+  // A mark for the second of an overlapped pair, so that a pair and two actions differ.
   return before != nullptr && before->overlaps_next ? "&" + text : text;
 }
 
@@ -54,6 +55,7 @@ std::vector<ListChange> changes_of(const std::vector<std::string>& before,
       ++y;
       continue;
     }
+    // Neighbouring edits are one change, which stands where it begins in the first list.
     if (!std::exchange(open, true)) {
       changes.push_back({.position = static_cast<std::int32_t>(x), .removed = {}, .added = {}});
     }
@@ -69,6 +71,7 @@ std::vector<ListChange> changes_of(const std::vector<std::string>& before,
 /// The lines of the text form that stand before the lists.
 std::vector<std::string> settings_of(const Program& program) {
   Program without_lists = program;
+  // A program of another name that does the same has no difference.
   without_lists.schedule = "";
   for (auto& list : without_lists.ranks) list.clear();
   std::vector<std::string> lines;

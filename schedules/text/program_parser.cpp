@@ -144,6 +144,7 @@ Done ProgramParser::read_line(std::string_view text) {
   }
   if (Done keyword = read_keyword(line); !keyword) return keyword;
   line.skip_blanks();
+  // What the keyword's reader has left is something that it does not know.
   if (!line.done()) return line.fault("the end of the line");
   return {};
 }
@@ -325,6 +326,7 @@ tl::expected<void, std::string> ProgramParser::check_complete() const {
   if (!header_seen_) {
     return tl::unexpected(fmt::format("{}: expected a line `{}`, got comments only", file_, kProgramHeader));
   }
+  // `schedule` and `microbatches`, the first two keywords; all others have a default.
   for (const std::size_t required : {0, 1}) {
     if (first_lines_[required] != 0) continue;
     return tl::unexpected(

@@ -57,6 +57,7 @@ std::string ProgramWriter::write(const Program& program) {
 }
 
 void ProgramWriter::add(std::int32_t number) {
+  // Ten digits and a sign at most, so that writing never fails.
   std::array<char, 12> digits{};
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
   text_.append(digits.data(), end);

@@ -48,6 +48,7 @@ Failure failure(std::string_view file, std::size_t line, std::size_t rank, std::
 
 /// "; it is ..." where the cell is one of another dialect.
 std::string other_dialect(std::string_view cell, CsvDialect dialect) {
+  // The newest first: a cell may be one of several.
   for (const CsvDialect other : {CsvDialect::torch_2_6, CsvDialect::torch_2_5, CsvDialect::torch_2_4}) {
     if (other != dialect && read_csv_cell(cell, other)) {
       return fmt::format("; it is a cell of {0}: read the file with `--dialect {0}`", to_text(other));
@@ -118,6 +119,7 @@ struct HeldStage {
 std::vector<HeldStage> held_stages(const Rows& rows) {
   std::vector<HeldStage> held;
   for (std::size_t rank = 0; rank < rows.ranks.size(); ++rank) {
+    // A rank's list names its stages many times over: each once before all are sorted.
     std::vector<std::int32_t> stages;
     for (const Action& action : rows.ranks[rank]) stages.push_back(action.stage);
     std::ranges::sort(stages);
@@ -132,6 +134,7 @@ std::vector<HeldStage> held_stages(const Rows& rows) {
 tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_view file) {
   Placement placement;
   for (const auto& [stage, rank] : held_stages(rows)) {
+    // Sorted by stage: one below the next number is the last one again, on another rank.
     if (std::cmp_less(stage, placement.stages.size())) {
       const auto row = static_cast<std::size_t>(rank);
       return failure(file, rows.lines[row], row,
@@ -179,6 +182,7 @@ std::optional<std::string> mend_last_forwards(Rows& rows, const Placement& place
   const auto first = static_cast<std::size_t>(placement.stages.front().ranks.front());
   const std::size_t microbatches = microbatches_in(rows.ranks[first], 0, is_forward).size();
   const bool is_alone = std::ranges::all_of(row, [&](const Action& action) { return action.stage == stage; });
+  // All of it must be as that dump has it, before anything of a file is changed.
   if (microbatches == 0 || !is_alone ||
       microbatches_in(row, stage, is_forward) != numbers_from(1, microbatches) ||
       microbatches_in(row, stage, is_gradient) != numbers_from(0, microbatches)) {
@@ -264,6 +268,7 @@ std::string row_of(const std::vector<Action>& actions) {
   std::string row;
   bool in_group = false;
   for (const Action& action : actions) {
+    // There is none in PyTorch's files; reading puts them back at the end.
     if (action.kind == ActionKind::step) continue;
     if (in_group) {
       row += ';';
@@ -292,6 +297,8 @@ tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text,
   if (!microbatches) return Failure(microbatches.error());
   Program& program = imported.program;
   program.schedule = "custom";
+  // PyTorch's file holds lists and nothing else: K, M and the placement follow from them, and the rest has
+  // its default. STEPs, which it does not have, come at the end.
   program.microbatches = *microbatches;
   program.placement = std::move(*placement);
   program.ranks = std::move(rows->ranks);

@@ -40,6 +40,8 @@ std::vector<std::string> cells(const std::vector<Action>& actions, std::size_t f
   return texts;
 }
 
+/// The row of the action at `position`: a group is one row, so that each action but the last of a group
+/// before it counts for none.
 std::size_t step_of(const std::vector<Action>& actions, std::size_t position) {
   const auto until = actions.begin() + static_cast<std::ptrdiff_t>(std::min(position, actions.size()));
   return position - static_cast<std::size_t>(std::count_if(
@@ -67,6 +69,7 @@ std::string schedule_grid(const Program& program, const ProgramPlace& marked, co
   const std::size_t first_rank = window(marked_rank, size.ranks, ranks);
   const std::size_t last_rank = std::min(first_rank + size.ranks, ranks);
   const std::size_t marked_step = step_of(program.ranks[marked_rank], marked.position);
+  // The end of the list needs no looking at: rows that no rank fills are cut off below.
   const std::size_t first_step = marked_step > size.steps / 2 ? marked_step - size.steps / 2 : 0;
 
   std::vector<std::string> lines{"step  "};

@@ -81,6 +81,7 @@ class Differences {
   void number(std::string figure, std::int64_t then, std::int64_t now, double tolerance) {
     if (then == now) return;
     const double base = static_cast<double>(then);
+    // There is no part of nothing: from 0 any growth is more than every tolerance.
     const double change = then == 0 ? 0 : static_cast<double>(now) / base - 1;
     const std::string percent = then == 0 ? "" : fmt::format(" ({:+.4g} %)", 100 * change);
     add(std::move(figure), fmt::format("{}", then), fmt::format("{}{}", now, percent),
@@ -114,6 +115,7 @@ class Differences {
 void compare_hangs(Differences& differences, const BaselineFigures& expected, const Measurement& now) {
   for (const auto& [model, then] : expected.hangs) {
     const auto found = now.figures.hangs.find(model);
+    // A baseline that leaves a channel model out holds nothing about it.
     if (found == now.figures.hangs.end()) continue;
     differences.flag(fmt::format("hangs under {}", to_text(model)), then, found->second, !found->second, "");
   }
@@ -195,6 +197,7 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   const auto loaded = load_scenario_or_program(scenario);
   if (!loaded) return tl::unexpected(loaded.error());
   const auto experiment = prepare(*loaded);
+  // What cannot be read has no figures; a program that breaks a rule has one, that it is not valid.
   if (!experiment && !experiment.error().invalid) return tl::unexpected(experiment.error().message);
   if (!experiment) {
     Measurement invalid;
@@ -225,6 +228,7 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
                                          const BaselineTolerance& tolerance) {
   Differences differences;
   differences.flag("valid", expected.valid, now.figures.valid, now.figures.valid, now.problem);
+  // An invalid program has no other figures.
   if (!now.figures.valid) return differences.take();
   compare_hangs(differences, expected, now);
   if (expected.digest != now.figures.digest) {
@@ -272,6 +276,7 @@ std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline&
     }
     BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
     verdict.findings =
+        // Without any tolerance: every difference is shown that the update accepts.
         findings_of(*then->figures, {.figures = *entry.figures, .problem = {}}, BaselineTolerance{});
     if (then->held && entry.held && !verdict.findings.empty())
       verdict.reasons = explanation_of(*then->held, *entry.held);

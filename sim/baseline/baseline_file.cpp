@@ -145,6 +145,7 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
     return reader.member<std::int64_t>(entry, path, key, "a whole number of at least 0", is_count);
   };
   if (entry.contains("forwards")) figures.forwards = count("forwards");  // older files have none: --update
+  // A program that hangs has been measured, but has no run.
   if (!entry.contains("makespan_ns")) return figures;
   figures.run = RunFigures{.makespan_ns = count("makespan_ns"),
                            .idle_over_total = reader.member<double>(entry, path, "idle_over_total",
@@ -228,6 +229,7 @@ Baseline read_document(BaselineReader& reader, const Json& document) {
 }
 
 Json lines_of(const std::string& text) {
+  // A list of lines instead of one text, so that version control shows what changed in a program.
   Json lines = Json::array();
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));

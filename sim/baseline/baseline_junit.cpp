@@ -62,6 +62,7 @@ std::string to_junit(const std::vector<BaselineVerdict>& verdicts) {
   pugi::xml_node suite = document.append_child("testsuites").append_child("testsuite");
   suite.append_attribute("name") = "penstock check";
   suite.append_attribute("tests") = static_cast<unsigned>(verdicts.size());
+  // failed() is true of errors as well, which have a count of their own.
   suite.append_attribute("failures") = static_cast<unsigned>(failed - errors);
   suite.append_attribute("errors") = static_cast<unsigned>(errors);
   for (const BaselineVerdict& verdict : verdicts) add_case(suite, verdict);

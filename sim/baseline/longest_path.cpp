@@ -80,12 +80,14 @@ class PathFinder {
       arrivals.add(spans[i]);
       if (is_collective(spans[i].action.kind) && previous) note_member(spans[i], *previous);
       if (!is_compute(spans[i].action.kind)) continue;
+      // A group starts and ends as one: what its leaves make is made at its first action.
       const std::size_t first = opens_compute(spans, i) || !previous ? i : previous->position;
       note_product(spans[i].action, {rank, first});
       if (first != i) continue;
       Causes& causes = before_[index(rank)][i];
       causes.on_rank = previous;
       for (const Span* waited : arrivals.of_group(spans, i)) {
+        // What came after the start was not waited for.
         if (waited->end_ns <= spans[i].start_ns &&
             (causes.arrived == nullptr || waited->end_ns > causes.arrived->end_ns))
           causes.arrived = waited;
@@ -119,6 +121,7 @@ class PathFinder {
   std::optional<Place> cause_of(const Place& place) const {
     const Causes& causes = before_[index(place.rank)][place.position];
     const Ns free_ns = causes.on_rank ? span_at(*causes.on_rank).end_ns : 0;
+    // On a tie the rank's own action is taken.
     if (causes.arrived == nullptr || causes.arrived->end_ns <= free_ns) return causes.on_rank;
     const std::optional<Place> sender = sender_of(*causes.arrived);
     return sender ? sender : causes.on_rank;
@@ -159,6 +162,7 @@ std::map<std::string, Ns> shares_of(const std::vector<PathStep>& path) {
     shares[fmt::format("rank {} {}", step.rank, kind_in(step.action))] += step.end_ns - step.start_ns;
     const Ns since = i == 0 ? 0 : path[i - 1].end_ns;
     if (step.start_ns == since) continue;
+    // Time before the first step is a wait of its rank.
     const bool on_one_rank = i == 0 || path[i - 1].rank == step.rank;
     shares[on_one_rank ? fmt::format("waits on rank {}", step.rank)
                        : fmt::format("from rank {} to rank {}", path[i - 1].rank, step.rank)] +=

@@ -47,6 +47,7 @@ using Column = std::vector<double>;
 /// d log(predicted) / d log(constant), by run.
 Column effect_of(std::span<const TimedRun> runs, const DeviceConstants& prior, const Constant& constant) {
   DeviceConstants nudged = prior;
+  // A prior of 0 stays 0, which shows no effect, so that such a constant is never fitted.
   nudged.*constant.value *= 1 + kNudge;
   Column column;
   for (const TimedRun& run : runs) {
@@ -78,6 +79,7 @@ std::vector<Constant> told_apart(std::span<const TimedRun> runs, const DeviceCon
   for (const Constant& constant : kConstants) {
     Column column = beside(effect_of(runs, prior, constant), basis);
     const double length = std::sqrt(product(column, column));
+    // The least effect is that on one run; a column's length grows with the root of their number.
     if (length < kLeastEffect * std::sqrt(static_cast<double>(runs.size()))) continue;
     for (double& entry : column) entry /= length;
     basis.push_back(std::move(column));
@@ -115,12 +117,14 @@ FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConsta
     fit.fitted.emplace_back(constant.name);
     least.push_back(constant.least);
     most.push_back(constant.most);
+    // The search must begin within its bounds.
     values.push_back(std::clamp(prior.*constant.value, constant.least, constant.most));
   }
   search.set_lower_bounds(least);
   search.set_upper_bounds(most);
   search.set_xtol_rel(kTolerance);
   search.set_maxeval(kMostEvaluations);
+  // NLopt hands on a pointer and takes no captures.
   struct Question {
     std::span<const TimedRun> runs;
     const DeviceConstants& prior;

@@ -74,6 +74,8 @@ LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::
                 {layer, microbatches * layers},
                 {layer + 1, microbatches}},
       .value = 1};
+  // Divided by what was measured, so that residuals are relative errors and long rows count no more than
+  // others.
   for (auto& [unknown, coefficient] : equation.terms) coefficient *= kSecondsPerNanosecond / row.seconds;
   return equation;
 }
@@ -111,9 +113,11 @@ std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, s
   for (std::size_t part = 0; part < kParts; ++part) {
     std::vector<Iteration> fitted;
     for (std::size_t i = 0; i < rows.size(); ++i)
+      // Every fifth, so that each part has rows from all over the file.
       if (i % kParts != part) fitted.push_back(rows[i]);
     const IterationCosts costs = costs_of_iterations(fitted, vocabulary);
     for (std::size_t i = part; i < rows.size(); i += kParts) {
+      // A kind of layer that only this fifth has is in no cost of the others.
       if (costs.layers.contains(rows[i].kind))
         errors.add(seconds_on_one_stage(costs, rows[i]) / rows[i].seconds - 1);
     }

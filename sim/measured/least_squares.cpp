@@ -105,6 +105,7 @@ std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>
     if (!next) break;
     passive.push_back(*next);
     VectorXd target = solved(system, passive);
+    // Its gradient says that it rises from 0; if it does not, what is left of the gradient is rounding.
     if (target(*next) <= 0) break;
     while (std::ranges::any_of(passive, [&](Index unknown) { return target(unknown) <= 0; })) {
       at = within_bounds(at, target, passive);

@@ -186,6 +186,7 @@ tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& arc
   scenario.shape.virtual_stages = row.small("virtual_stages");
   scenario.batch.micro_batch_size = row.count("micro_batch_size");
   scenario.batch.microbatches = row.count("microbatches");
+  // Reading goes on behind a fault with other values: nothing must be made of them.
   if (!row.fault().empty()) return tl::unexpected(row.fault());
   const auto architecture = architectures.of(run.model, layers);
   if (!architecture) return tl::unexpected(architecture.error());
@@ -223,6 +224,7 @@ tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view tex
     RowReader row(*table, i);
     auto run = run_of(row, architectures, kernels_of);
     if (!run) {
+      // A row names its line itself, a model's file does not know of it.
       const bool is_of_row = run.error() == row.fault();
       return tl::unexpected(is_of_row ? fmt::format("{}:{}", file, run.error())
                                       : fmt::format("{}:{}: model: {}", file, table->line(i), run.error()));

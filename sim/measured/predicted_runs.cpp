@@ -43,6 +43,7 @@ tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& run
   });
   std::vector<RunPrices> prices;
   for (std::size_t i = 0; i < made.size(); ++i) {
+    // In the order of the rows, so that the first row's error is told however threads took turns.
     auto& one = made[i].value();
     if (!one) return tl::unexpected(fmt::format("{}: {}", runs.runs[i].id, one.error()));
     prices.push_back(*std::move(one));
@@ -103,6 +104,7 @@ PredictedRun predicted(const MeasuredRun& run, const RunPrices& prices, const De
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress) {
+  // Rows that are fitted on themselves are priced once.
   const bool is_other = fitted_on != nullptr && fitted_on != &runs;
   const std::size_t all = runs.runs.size() + (is_other ? fitted_on->runs.size() : 0);
   std::atomic<std::size_t> done = 0;

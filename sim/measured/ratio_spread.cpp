@@ -27,6 +27,7 @@ RatioSpread ratio_spread(const MeasuredRuns& runs, const RunsReport& report) {
   RatioSpread spread;
   double squares = 0;
   for (const auto& [name, errors] : groups) {
+    // A ratio needs two rows of a group.
     if (errors.size() < 2) continue;
     ++spread.groups;
     spread.rows += errors.size();

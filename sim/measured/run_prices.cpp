@@ -52,6 +52,7 @@ tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
   const auto result = simulate(*experiment, options);
   if (!result) return tl::unexpected(result.error().message);
   RunPrices run;
+  // Once, with the device's own constants.
   run.peak_bytes_ = highest_peak_bytes(*result);
   const FlatProgram flat =
       flatten(experiment->program, experiment->costs,

@@ -19,6 +19,8 @@
 
 namespace penstock {
 
+/// Whether what a rank holds follows from each action by itself: one version of whole weights, one STEP,
+/// and microbatches that are alike.
 bool is_held_by_actions(const Program& program, const CostTable& costs) {
   return program.update == UpdateRule::minibatch && !program.mixed_versions && program.sharding == 0 &&
          program.iterations == 1 && !costs.microbatches_differ();
@@ -50,6 +52,7 @@ ListHoldings::ListHoldings(const CostTable& costs)
                       .transient = cost.transient,
                       .released = released_activations(cost, kind)}};
     }
+    // Gradients, which depend on what came before, are next()'s own affair.
     kinds_[stage][static_cast<std::size_t>(ActionKind::step)].known = true;
   }
 }

@@ -18,6 +18,7 @@
 namespace penstock {
 
 std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostTable& costs) {
+  // With bytes on edges there are buffers, which other ranks' times fill and empty.
   if (!follows_from_lists(program, costs) || std::ranges::any_of(costs.edges, has_bytes)) return std::nullopt;
   ListHoldings holdings(costs);
   std::vector<Bytes> peaks = held_at_start(program, costs);

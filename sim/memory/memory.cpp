@@ -102,6 +102,7 @@ class RankHoldings {
 
   Bytes share(std::int32_t stage, Bytes bytes, std::int32_t from_sharding) const {
     const auto group = static_cast<Bytes>(program_.placement.stages[index(stage)].ranks.size());
+    // Rounded up: the last part may be smaller, the largest counts.
     return program_.sharding >= from_sharding ? (bytes + group - 1) / group : bytes;
   }
 
@@ -129,6 +130,7 @@ class RankHoldings {
       for (std::size_t i = 0; i < spans_.size(); ++i) {
         if (!is_transfer(spans_[i].action.kind)) by_stage_.push_back(static_cast<std::int32_t>(i));
       }
+      // Sorted once for all stages, and only where one has weights or gradients.
       std::ranges::stable_sort(by_stage_, {}, of);
     }
     const auto found = std::ranges::equal_range(by_stage_, stage, {}, of);
@@ -144,6 +146,7 @@ class RankHoldings {
       hold_between(MemoryCategory::weights, cost(stage).weights, gathered, position);
       gathered = kNoPosition;
     }
+    // Gathered at the end of the list: held until the run is over.
     if (gathered != kNoPosition)
       hold_between(MemoryCategory::weights, cost(stage).weights, gathered, kNoPosition);
   }
@@ -241,6 +244,7 @@ class RankHoldings {
     if (bytes == 0) return;
     const Passage& passage = passage_of(here.action);
     const bool activation = flow_of(here.action.kind) == Flow::activation;
+    // For a SEND who made it, for a RECV who takes it: in both cases the same action of this stage.
     const std::int32_t user = activation ? passage.forward : passage.backward;
     if (is_send(here.action.kind)) {
       const Ns produced = user == kNoPosition ? here.start_ns : span(user).end_ns;
@@ -315,6 +319,7 @@ RankMemory MemoryOfRanks::of(std::int32_t rank, std::span<const Span> spans) con
       RankHoldings(spans, experiment_, edges_, neighbours_).all(stages_of_rank_[index(rank)]);
   RankMemory memory = run_through(holdings, spans, options_);
   if (experiment_.counts_activations) memory.unit = MemoryUnit::activations;
+  // A rank beyond the cluster's devices has no stated capacity.
   if (rank < experiment_.cluster.device_count())
     memory.capacity = experiment_.cluster.devices()[index(rank)].memory_bytes;
   return memory;

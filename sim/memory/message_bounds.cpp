@@ -36,12 +36,15 @@ class BufferCount {
   void start(Ns time_ns) {
     is_ordered_ &= time_ns >= latest_ns_;
     latest_ns_ = time_ns;
+    // One that is over behind another that is not stays counted: the bound may be too large, never too
+    // small.
     while (over_ < ends_.size() && ends_[over_] <= time_ns) ++over_;
     ++started_;
     most_ = std::max(most_, started_ - over_);
   }
   void end(Ns time_ns) { ends_.push_back(time_ns); }
   /// Never held more at once.
+  // Where starts are not in order of time nothing is known but that there are no more than all.
   Bytes most() const { return static_cast<Bytes>(is_ordered_ ? most_ : started_); }
 
  private:
@@ -80,6 +83,7 @@ class MessageBuffers {
     std::visit([this](const auto& code) { follow(code); }, tape_.code);
     std::vector<Bytes> most(program_.ranks.size(), 0);
     for (const PairBuffers& pair : pairs_) {
+      // Each pair at its own worst moment, and each message as large as the largest.
       most[index(pair.from_rank)] += pair.largest * pair.sends.most();
       most[index(pair.to_rank)] += pair.largest * pair.receives.most();
     }
@@ -95,6 +99,8 @@ class MessageBuffers {
       const InstructionTimes& at = times_[i];
       if (origin.position != -1) {
         const auto rank = static_cast<std::size_t>(code[i].a);
+        // The tape has each rank's actions in the order of its list, so that a count says which one this
+        // is.
         take_in(rank, program_.ranks[rank][next[rank]++], at.end_ns);
       }
       if (origin.message == -1) continue;

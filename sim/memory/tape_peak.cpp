@@ -134,6 +134,8 @@ class TapeChanges {
     const Bytes at_start = holding->charged + holding->transient;
     const Bytes at_end = holding->transient + holding->released + taken_in(rank, action);
     ++here.places;
+    // What takes no time lets go of what was there before, charges, and releases its own transient, in
+    // this order.
     if (at.start_ns == at.end_ns) {
       add_in_order(here.streams.front(), {.time_ns = at.end_ns, .bytes = holding->transient - at_end});
       here.streams.front().push_back({.time_ns = at.start_ns, .place = here.places, .bytes = at_start});
@@ -171,6 +173,8 @@ class TapeChanges {
     const std::size_t receiver = index(tape_.transfers[transfer].to_rank);
     RankChanges& from = ranks_[sender];
     RankChanges& to = ranks_[receiver];
+    // A SEND and a RECV have places in their lists even where they carry nothing, so that places are those
+    // of the lowered list.
     ++from.places;
     ++to.places;
     if (bytes == 0) return;
@@ -214,6 +218,7 @@ class MergedStreams {
   const AmountChange* next() {
     if (left_.empty()) return nullptr;
     auto first = left_.begin();
+    // A rank exchanges messages with few others, so that looking at all streams is as quick as a heap.
     for (auto other = std::next(first); other != left_.end(); ++other) {
       if (other->front() < first->front()) first = other;
     }
@@ -315,6 +320,7 @@ std::optional<Bytes> highest_tape_peak(const Program& program, const CostTable& 
   const std::vector<InstructionTimes> times = instruction_times(turns.tape, priced);
   const auto bounds = peak_bounds(program, costs, most_of_messages(program, costs, turns, times));
   if (!bounds) return std::nullopt;
+  // Some rank holds at least this: those that cannot come up to it are not the fullest.
   const Bytes least = std::ranges::max(*bounds, {}, &PeakBounds::least).least;
   std::vector<bool> wanted;
   for (const PeakBounds& of_rank : *bounds) wanted.push_back(of_rank.most >= least);

@@ -43,10 +43,13 @@ Ns rounded_up(double number) {
 FlowNetwork::FlowNetwork(const Cluster& cluster) : cluster_(cluster) {}
 
 void FlowNetwork::start(Ns now, std::int32_t number, Bytes bytes, std::int32_t owner) {
+  // Flows that start at one instant are settled together.
   if (now != now_ns_) settle();
   now_ns_ = now;
   FlowClass& flow_class = classes_[index(number)];
   if (flow_class.flows.empty()) {
+    // Counted anew from a start with nobody there: a flow that stays alone is then priced as where nothing
+    // is shared.
     flow_class.carried_bytes = 0;
     flow_class.since_ns = now;
   } else {
@@ -62,6 +65,7 @@ void FlowNetwork::start(Ns now, std::int32_t number, Bytes bytes, std::int32_t o
 std::optional<Ns> FlowNetwork::next_end() {
   settle();
   if (ends_.empty()) return std::nullopt;
+  // The first of all may be entered too early; entered anew it may no longer be the first.
   while (classes_[index(ends_[1].flow_class)].ends_later) enter_end(ends_[1].flow_class);
   if (ends_[1].time_ns == kNever) return std::nullopt;
   return ends_[1].time_ns;
@@ -120,10 +124,12 @@ Ns FlowNetwork::first_end(const FlowClass& flow_class) const {
   if (flow_class.carried_bytes == 0)
     return now_ns_ + serialization_ns(static_cast<Bytes>(left_bytes), flow_class.bytes_per_second);
   const double left_ns = std::max(0.0, left_bytes) / flow_class.bytes_per_second * 1e9;
+  // What doubles have added to the true end must not cost a whole nanosecond.
   return now_ns_ + rounded_up(left_ns - 1e-6);
 }
 
 void FlowNetwork::enter(End end) {
+  // Leaves are the upper half, the children of n at 2n and 2n + 1, the first end of all at 1.
   std::size_t node = ends_.size() / 2 + index(end.flow_class);
   ends_[node] = end;
   while (node > 1) {

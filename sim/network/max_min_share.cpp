@@ -66,6 +66,8 @@ std::span<const MaxMinShare::Hop> MaxMinShare::hops_of(std::int32_t flow_class) 
 }
 
 void MaxMinShare::start(std::int32_t flow_class) {
+  // Links know only of classes with flows: the first one joins before it is counted, the last one leaves
+  // behind.
   if (classes_[index(flow_class)].flows++ == 0) join(flow_class);
   change(flow_class, 1);
 }
@@ -98,6 +100,7 @@ void MaxMinShare::leave(std::int32_t flow_class) {
     std::vector<User>& users = links_[index(hop.link)].users;
     const User last = users.back();
     users[index(hop.place)] = last;
+    // The last user takes the free place, and its class is told where it stands now.
     std::ranges::find(hops_of(last.flow_class), hop.link, &Hop::link)->place = hop.place;
     users.pop_back();
   }
@@ -140,6 +143,7 @@ void MaxMinShare::relax(std::int32_t link) {
       if (hop.link == link) continue;
       User& there = links_[index(hop.link)].users[index(hop.place)];
       const double before = there.limit;
+      // With two links each limits the other alone.
       there.limit = hops.size() == 2 ? after : least_level(user.flow_class, hop.link);
       // Whoever gets no more than that from the link as it is takes the same from it as before.
       if (std::min(before, there.limit) < levels_[index(hop.link)]) wait(hop.link);
@@ -162,6 +166,8 @@ double MaxMinShare::fair_level(std::int32_t link) const {
       sharing += shares ? user.flows : 0;
     }
     if (sharing == 0) return kInfinite;
+    // Each round takes out those who get less elsewhere, which raises the level; once nobody is taken out
+    // it is right.
     if (sharing >= before) return level;
     before = sharing;
     level = free / sharing;

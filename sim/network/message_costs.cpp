@@ -39,6 +39,8 @@ TransferPrices::TransferPrices(const Experiment& experiment)
 
 TransferPrices::Entry& TransferPrices::entry_of(std::int32_t from_rank, std::int32_t to_rank) {
   std::vector<Entry>& entries = entries_[index(from_rank)];
+  // A rank sends to few others, so that looking at all of them is quick, and nothing of ranks x ranks is
+  // kept.
   const auto known = std::ranges::find(entries, to_rank, &Entry::to_rank);
   if (known != entries.end()) return *known;
   const Route route = cluster_.route(from_rank, to_rank);
@@ -49,6 +51,7 @@ TransferPrices::Entry& TransferPrices::entry_of(std::int32_t from_rank, std::int
 
 TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes) {
   Entry& entry = entry_of(from_rank, to_rank);
+  // An edge mostly carries one size: the last one's price is kept.
   if (entry.bytes != bytes) {
     entry.bytes = bytes;
     entry.price.hold_ns = serialization_ns(bytes, entry.bytes_per_second);

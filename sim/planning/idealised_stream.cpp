@@ -61,6 +61,8 @@ CutTimes cut_times(const PipelinePlan& plan, std::int32_t stage) {
           .arrival_ns = std::llround(before.cut_ns / 2)};
 }
 
+/// The recurrence gives each minibatch its part of a reduction; the ring runs once for one minibatch of
+/// every replica.
 Ns reduction_hold_ns(const PlannedStage& stage) {
   return std::llround(stage.reduction_ns * static_cast<double>(replicas_of(stage)));
 }
@@ -83,6 +85,8 @@ WalkDurations durations_with(FactorSet on, const Experiment& experiment, const F
       if (on.has(PlanFactor::transfers)) continue;
       const CutTimes cut = cut_times(plan, std::min(action.stage, action.peer));
       durations.hold[id] = cut.hold_ns;
+      // The message arrives when the recurrence has it, also where the link is held for longer than that:
+      // what is added may be negative.
       durations.latency[id] += cut.arrival_ns - cut.hold_ns;
     }
   }
@@ -103,6 +107,7 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
   std::vector<std::int32_t> warmups(plan.stages.size());
   double round_trip_ns = 0;
   std::int64_t in_flight = 0;
+  // From the last stage up: what is on its way behind a stage is the sum over all stages behind it.
   for (std::size_t s = plan.stages.size(); s-- > 0;) {
     const PlannedStage& stage = plan.stages[s];
     const bool is_last = s + 1 == plan.stages.size();
@@ -134,6 +139,7 @@ Program with_updates_one_minibatch_later(Program program) {
         step = action;
         continue;
       } else if (has_weight_version(action.kind) && reduces) {
+        // The update that it would have seen is not there yet. Before the first one there is version 0.
         action.weight_version = std::max(0, action.weight_version - 1);
       }
       later.push_back(action);
@@ -175,6 +181,8 @@ Simulated simulated(FactorSet on, const PlannedScenario& planned, std::int64_t m
   if (!experiment) return tl::unexpected(std::move(experiment.error().message));
   const bool overlaps = !on.has(PlanFactor::overlap) && planned.objective != PlanObjective::sum;
   if (overlaps) experiment->program = with_updates_one_minibatch_later(std::move(experiment->program));
+  // Without contention every message has its link to itself, which the walk with given durations says;
+  // shared links need an engine.
   if (!on.has(PlanFactor::contention)) return walked(on, *experiment, planned.plan);
   auto run = run_engine(*experiment, Engine::automatic);
   if (!run) return tl::unexpected(std::move(run.error().message));
@@ -188,6 +196,7 @@ std::vector<Ns> completions(const Times& stream, std::int64_t minibatches) {
   std::vector<Ns> ends(static_cast<std::size_t>(minibatches), 0);
   for (std::size_t position = 0; position < stream.flat.actions.size(); ++position) {
     const Action& action = stream.flat.actions[position];
+    // The backward of the first stage is the last thing that happens to a minibatch.
     if (action.stage == 0 && action.kind == ActionKind::backward)
       ends[static_cast<std::size_t>(action.microbatch)] = stream.times.end[position];
   }
@@ -214,6 +223,8 @@ StreamPeriod period_of(const std::vector<Ns>& ends, const Stretch& stretch, std:
            static_cast<double>(minibatches);
   };
   const std::size_t all = (stretch.end - 1 - stretch.begin) / multiple * multiple;
+  // The shortest period is taken, and only one that the stretch shows at least twice. Replicas take turns,
+  // so that only whole turns of all stages are tried.
   for (std::size_t minibatches = multiple; 2 * minibatches <= all; minibatches += multiple) {
     if (moves_by_one_amount(ends, stretch, minibatches))
       return {.period_ns = mean(minibatches), .is_exact = true};
@@ -235,10 +246,12 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
   while (true) {
     const auto stream = simulated(on, planned, length);
     if (!stream) return tl::unexpected(stream.error());
+    // The first third fills the pipeline; what is in flight at the end drains it.
     const Stretch stretch{.begin = static_cast<std::size_t>(length / 3),
                           .end = static_cast<std::size_t>(length - in_flight - multiple)};
     const StreamPeriod period =
         period_of(completions(*stream, length), stretch, static_cast<std::size_t>(multiple));
+    // A stream that shows no period may only be too short.
     if (period.is_exact || 4 * length > kLongest) return period;
     length *= 4;
   }

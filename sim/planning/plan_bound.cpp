@@ -66,6 +66,8 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
       overhead_ns_(static_cast<double>(2 * graph.overhead_ns)),
       buckets_(buckets),
       state_(static_cast<double>(state)) {
+  // An output is alive behind its layer up to the last layer, in this order, that reads it: what a cut
+  // sends is the sum of those that are alive there.
   std::vector<std::size_t> last(graph.layers.size(), 0);
   for (std::size_t place = 0; place < order.size(); ++place) {
     last[static_cast<std::size_t>(order[place])] = place;
@@ -77,6 +79,7 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
   for (std::size_t place = 0; place < order.size(); ++place) {
     const Layer& layer = graph.layers[static_cast<std::size_t>(order[place])];
     const auto output = static_cast<double>(layer.output);
+    // Added before the sum: what nobody reads dies where it is made.
     dies[last[static_cast<std::size_t>(order[place])]] += output;
     sums_[place + 1] = {
         .time_ns = sums_[place].time_ns + static_cast<double>(layer.forward_ns + layer.backward_ns),
@@ -113,6 +116,7 @@ const PlanBound::Ring& PlanBound::ring(Devices devices) {
   if (known != rings_.end()) return known->second;
   Ring ring;
   const std::vector<std::int32_t> order = ring_order(cluster_, devices);
+  // A ring's time grows linearly with its bytes: one price of many bytes says what each takes.
   constexpr Bytes kBytes = Bytes{1} << 30;
   const RingCost cost = ring_cost(cluster_, order, Collective::all_reduce, kBytes);
   const double part = static_cast<double>(cost.bytes_per_link) / kBytes;
@@ -131,6 +135,8 @@ void PlanBound::load_ring(const Ring& ring, double bytes, double minibatches) {
 
 /// Loads the links with a minibatch there and back; the least that it takes both ways.
 double PlanBound::cross(Devices from, Devices to, double bytes) {
+  // Minibatch g goes from replica g mod r to replica g mod r' behind: after so many the pairs are the same
+  // again, and each has carried one of them.
   const std::size_t pairs = std::lcm(from.size(), to.size());
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t pair = 0; pair < pairs; ++pair) {
@@ -169,11 +175,14 @@ double PlanBound::period_ns(const PlanChoice& choice) {
     if (replicas > 1) {
       const Ring& around = ring(here);
       reduction = around.ns_per_byte * weights + around.latency_ns;
+      // A ring reduces a minibatch of each replica at once.
       load_ring(around, weights, r);
     }
     const bool hides = buckets_ || choice.buckets > 0;
     period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
     const std::int32_t warmup = ((later + choice.replicas[s] - 1) / choice.replicas[s]) + choice.deeper;
+    // The third line of the head: the warm-up of 1F1B-RR is all replicas from here on by those of the
+    // stage.
     period = std::max(period, (way_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
     later += choice.replicas[s];
     behind = here;

@@ -26,6 +26,8 @@ class Moves {
  public:
   Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
     if (from_.placement != PlanPlacement::stated) return;
+    // Devices that were stated fit these replicas alone. Moves start from the plan with them in order,
+    // which is a move of its own.
     from_.placement = PlanPlacement::in_order;
     from_.devices.clear();
     found_.push_back(from_);
@@ -37,6 +39,7 @@ class Moves {
     for (std::size_t stage = 0; stage < from_.stages(); ++stage) split(stage);
     for (std::size_t stage = 0; stage + 1 < from_.stages(); ++stage) merge(stage);
     for (PlanChoice& choice : found_)
+      // Without a reduction buckets change nothing: two choices would stand for one plan.
       if (!reduces(choice)) choice.buckets = 0;
     return std::move(found_);
   }
@@ -51,6 +54,7 @@ class Moves {
 
   void move_cuts() {
     for (std::size_t cut = 0; cut < from_.cuts.size(); ++cut) {
+      // Anywhere between the cuts before and behind, so that both stages keep a layer.
       for (std::int32_t place = begin_of(cut) + 1; place < end_of(cut + 1); ++place) {
         if (place == from_.cuts[cut]) continue;
         found_.push_back(from_);
@@ -100,6 +104,8 @@ class Moves {
     merged.replicas.erase(merged.replicas.begin() + at + 1);
     found_.push_back(merged);
     if (is_straight()) return;
+    // Two stages in one may have more replicas than they need: some are handed to another stage in the
+    // same move.
     for (std::int32_t handed = 1; handed <= 2 && handed < merged.replicas[stage]; ++handed) {
       for (std::size_t taker = 0; taker < merged.stages(); ++taker) {
         if (taker == stage) continue;
@@ -155,6 +161,7 @@ std::int64_t count_choices(const PlanSpace& space, std::int64_t most) {
     total += cuts * (space.form == PlanForm::straight ? 1 : replications);
     cuts *= static_cast<double>(space.layers - stages) / stages;
     replications *= static_cast<double>(space.devices - stages) / (stages + 1);
+    // The numbers grow beyond any integer; nobody asks for more than `most`.
     if (total > static_cast<double>(most)) return most;
   }
   return std::llround(total);

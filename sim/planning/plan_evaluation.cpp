@@ -79,8 +79,10 @@ std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whol
   std::vector<ClusterSpec> parts;
   const std::int32_t nodes = shape.nodes;
   const std::int32_t devices_per_node = shape.devices_per_node;
+  // An order of devices names some that a part does not have.
   shape.device_order.clear();
   shape.nodes = 1;
+  // Parts of one node first, then whole nodes.
   for (shape.devices_per_node = 1; shape.devices_per_node < devices_per_node; ++shape.devices_per_node)
     parts.push_back(part_of(whole, shape));
   for (; shape.nodes <= nodes; ++shape.nodes) parts.push_back(part_of(whole, shape));
@@ -178,6 +180,7 @@ std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptio
   std::vector<PlanEvaluation> plans;
   if (known && !known->out_of_memory) plans.push_back(*known);
   for (const ClusterSpec& part : parts) {
+    // Straight pipelines compete as well: what is slower may still hold less or cost less.
     for (const PlanForm form : {options.form, PlanForm::straight}) {
       Scenario on_part = scenario;
       on_part.cluster = part;

@@ -48,6 +48,7 @@ std::vector<FactorSet> sets_to_simulate(const std::vector<PlanFactor>& factors) 
     sets.push_back(all);
   }
   std::ranges::sort(sets);
+  // A factor may take others along, so that several sets come to the same.
   const auto doubles = std::ranges::unique(sets);
   sets.erase(doubles.begin(), doubles.end());
   return sets;

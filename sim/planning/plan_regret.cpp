@@ -34,6 +34,7 @@ Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
 
 /// The scenario with a profile as another measurement might have it.
 Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uint64_t trial) {
+  // Keyed by seed and trial, and counted by time: each draw is the same on any thread.
   const std::uint64_t key = mixed(seed ^ mixed(trial));
   std::uint64_t what = 0;
   for (Layer& layer : std::get<LayerGraph>(scenario.model).layers) {
@@ -59,6 +60,7 @@ Planned planned_from_noise(const Scenario& truth, const PlanOptions& options, Pl
                            const Scenario& profile) {
   auto planned = plan_by(ranking, profile, options);
   if (!planned) return planned;
+  // Chosen by the noise, judged by the truth.
   return with_times_of(*std::move(planned), truth);
 }
 

@@ -158,6 +158,7 @@ class PlanSearch {
   std::vector<PlanStart> best_of_families(const std::vector<PlanStart>& starts) {
     std::map<PlanFamily, const PlanStart*> best;
     for (const PlanStart& start : starts) {
+      // Starts that were ruled out have not been simulated.
       if (trials_.known(start.choice) == nullptr) continue;
       const PlanStart*& of_family = best[start.family];
       if (of_family == nullptr || is_better(start.choice, of_family->choice)) of_family = &start;
@@ -301,6 +302,7 @@ tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Sc
                                                    const PlanOptions& options) {
   switch (ranking) {
     case PlanRanking::simulated:
+      // Asked for many plans at a time, each in a part of the simulations that one plan alone would get.
       return search_plan(scenario, options, kPlanSimulations / 20).map([](SearchedPlan found) {
         return std::move(found.planned);
       });

@@ -56,6 +56,8 @@ std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages
     if (cut > 0 &&
         share - before[static_cast<std::size_t>(cut - 1)] < before[static_cast<std::size_t>(cut)] - share)
       --cut;
+    // Every stage has a layer: it begins behind the one before, and leaves one for each stage that is to
+    // come.
     const std::int32_t least = cuts.empty() ? 1 : cuts.back() + 1;
     cuts.push_back(std::clamp(cut, least, layers - (stages - stage)));
   }
@@ -103,6 +105,8 @@ class Starts {
     add_plans(proposer, levels, "");
     if (levels.size() == 1) return;
     const std::vector<BandwidthLevel> one_server = {levels.front()};
+    // As if all devices hung on the links of the highest level: a plan that need not fill server by
+    // server.
     const std::vector<BandwidthLevel> flat = {{devices_, levels.back().bytes_per_second}};
     add_plans(proposer, one_server, "");
     add_plans(proposer, flat, ", one level");

@@ -68,6 +68,7 @@ std::int64_t stream_length(const PlanChoice& choice) {
     depth = std::max(depth, (warmup[s] + choice.deeper + 1) * replicas + 1);
   }
   const std::int64_t least = std::max(4 * (depth + 1) + 64, 2 * (depth + 1) + 3 * multiple);
+  // Whole turns of all replicas, so that each stage's last turn is complete.
   return (least + multiple - 1) / multiple * multiple;
 }
 
@@ -119,6 +120,7 @@ std::size_t PlanTrials::order_for(std::vector<std::int32_t> layers, const std::v
     }
     return true;
   };
+  // Two orders that differ inside of stages make the same stages: one bound serves both.
   const auto known = std::ranges::find_if(orders_, has_the_stages);
   return known != orders_.end() ? static_cast<std::size_t>(known - orders_.begin())
                                 : add_order(std::move(layers));
@@ -173,6 +175,7 @@ PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
 }
 
 PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenario& scenario) {
+  // All at once: trials are remembered, so that old layouts are rarely asked for again.
   if (layouts_.size() >= kMostLayouts) layouts_.clear();
   const auto [entry, fresh] = layouts_.try_emplace(key_of(choice));
   if (!fresh) return entry->second ? &*entry->second : nullptr;
@@ -199,6 +202,7 @@ Bytes PlanTrials::highest_peak(const Layout& layout) {
 }
 
 Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
+  // Only what runs to its end may be asked for its memory later.
   last_.reset();
   Trial trial{.period_ns = kCannotRun};
   auto planned = scenario_of(choice);
@@ -209,6 +213,8 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   auto& [experiment, run, shares_links] = *layout;
   auto costs = costs_of_cut(planned->scenario, experiment.program);
   if (!costs) return trial;
+  // Plans with the same replicas on the same devices have the same lists and messages: other cuts only
+  // change what they cost.
   experiment.costs = *std::move(costs);
   run.flat = with_bytes_of(std::move(run.flat), experiment.program, experiment.costs);
   const WalkDurations durations = walk_durations(experiment, run.flat);
@@ -237,6 +243,7 @@ Trial& PlanTrials::trial_of(const PlanChoice& choice, Asked asked) {
   // What is asked of the plan that ran last need not run again.
   const bool ran_last = last_ && *last_ == choice;
   trial.peak_bytes =
+      // Its layout is still there: only a trial throws layouts away, and this one was the last.
       ran_last ? highest_peak(*layouts_.at(key_of(choice))) : tried(choice, asked).peak_bytes.value_or(0);
   return trial;
 }

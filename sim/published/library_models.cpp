@@ -20,6 +20,7 @@ namespace {
 
 /// The file as the model of a scenario.
 std::string as_scenario(std::string_view model) {
+  // Two blanks before each line make the file the value of `model`.
   std::string text = "model:\n";
   while (!model.empty()) {
     const std::size_t end = std::min(model.find('\n'), model.size());

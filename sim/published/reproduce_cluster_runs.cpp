@@ -68,6 +68,7 @@ ClusterRun stream_of(const Scenario& scenario) {
                  .stages_gib = {}};
   std::size_t rank = 0;
   for (const std::int32_t count : replicas) {
+    // Ranks are numbered stage by stage, replicas of a stage side by side.
     Bytes peak = 0;
     for (std::int32_t replica = 0; replica < count; ++replica)
       peak = std::max(peak, prediction.result.ranks.at(rank++).memory.peak_bytes);
@@ -104,6 +105,7 @@ ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices, Red
   scenario.shape = {.stages = 1, .buckets = {kGradientBuckets}};
   scenario.shape.replicas = {devices};
   scenario.shape.reduction = reduction;
+  // One for each replica: a minibatch is what all of them make of one step.
   scenario.batch.microbatches = devices;
   scenario.partition = {.rule = Partition::Rule::balanced};
   const Result result = prediction_of(scenario).result;

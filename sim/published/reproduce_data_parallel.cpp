@@ -30,6 +30,7 @@ constexpr Ns kLatencyNs = 5'000;
 
 /// ms of a step in which nothing but the gradients' reduction takes time.
 double reduction_ms(std::int32_t replicas, Bytes gradients) {
+  // Compute takes no time, so that one microbatch on each replica leaves the reduction alone.
   Shape shape{.stages = 1, .microbatches = replicas};
   shape.replicas = {replicas};
   auto program = generate("data-parallel", shape).and_then([](const Program& p) { return lower(p); });

@@ -24,6 +24,7 @@ using Figures = std::vector<ReproducedFigure>;
 
 /// Throughput of equal stages that share one minibatch's work.
 double throughput(std::int32_t stages, std::int32_t microbatches) {
+  // The same work in all cases, shared out: only ratios are compared.
   const double share = 1000.0 / stages / microbatches;
   const UnitTimes times{.forward = share, .backward = 2 * share};
   return 1 / makespan_units(predicted_run("gpipe", {.stages = stages, .microbatches = microbatches},
@@ -117,7 +118,9 @@ std::vector<Fullness> devices_of(std::int64_t layers, std::int32_t stages, doubl
     const std::int64_t own = layers / stages + (stage < layers % stages ? 1 : 0);
     const bool first = stage == 0;
     const bool last = stage == stages - 1;
+    // The first stage has the table of input tokens, the last one that of output tokens.
     const std::int64_t held = own * kBlock + (first ? kEmbedding / 2 : 0) + (last ? kEmbedding / 2 : 0);
+    // 4 bytes each, 12 a parameter, as the head of the reproduction says.
     StageState state{
         .weights = 4 * held,
         .gradients = 4 * held,
@@ -145,6 +148,7 @@ double activations_gib(std::int64_t layers, std::int32_t stages, double activati
 
 double largest_that_fits(double activations_gib_a_layer) {
   std::int64_t layers = 1;
+  // The first number of layers that does not fit ends the search: more layers never hold less.
   while (peak_gib(layers + 1, 1, activations_gib_a_layer) <= 16) ++layers;
   return static_cast<double>(layers);
 }

@@ -125,10 +125,13 @@ Figures table_2(const ScaledModel& model) {
   const ScaledModel::Row& first = model.rows.front();
   const double first_work = seconds(first.devices) * first.devices;
   for (const ScaledModel::Row& row : model.rows) {
+    // All rows do the same work: the rate of a device goes with the devices' seconds, and the first row's
+    // printed rate says what they are worth.
     const double tflops = first.tflops * first_work / (seconds(row.devices) * row.devices);
     const std::string what = fmt::format("table 2, {}, {} devices: ", model.name, row.devices);
     if (row.devices != first.devices)
       figures.push_back(within(0.02, what + "TFLOP/s a device", row.tflops, tflops));
+    // `flops` are those of one sequence of 2048 tokens.
     const double days = flops * kTokens / 2048 / (tflops * 1e12 * row.devices) / 86400;
     figures.push_back(within(0.035, what + "days for 300 billion tokens", row.days, days));
   }
@@ -148,6 +151,7 @@ Figures mt_nlg() {
   };
   const double first = predicted(8);
   for (const Row& row : {Row{8, 60.1, 126}, {10, 50.2, 121}, {12, 44.4, 0}}) {
+    // 35 stages of 8 devices.
     const std::int32_t devices = row.pipelines * 280;
     const std::string what = fmt::format("MT-NLG 530B, {} devices: ", devices);
     if (row.tflops > 0) {
@@ -177,6 +181,7 @@ Figures table_5() {
   for (const Row& row :
        {Row{"175B", gpt(96, 12288, 96, BlockRecompute::selective), {8, 64, 3}, 18.13, 13.75, 51.4, 52.8},
         Row{"1T", gpt(128, 25600, 160, BlockRecompute::selective), {64, 512, 1}, 94.42, 71.49, 56.3, 57.0}}) {
+    // One pipeline, of ranks of 8 devices.
     const std::int32_t devices = 8 * row.pipeline.stages;
     const auto percent = [&](double flops) {
       return 100e12 / kA100Flops *

@@ -137,6 +137,7 @@ std::vector<ReproducedFigure> reproduce_flexflow() {
   for (const ServerRow& row : released_rows()) {
     const Scenario scenario = training_scenario(row.training, pipedream_cluster("pipedream-a", 1));
     CutPipeline one_in_flight = row.pipeline;
+    // No forward before the first backward: a minibatch goes through alone.
     one_in_flight.warmup.assign(row.pipeline.replicas.size(), 0);
     const ClusterRun pipeline = pipeline_run(scenario, row.pipeline);
     const double gain =

@@ -99,6 +99,7 @@ struct Parts {
 };
 
 Parts nccl_fitted() {
+  // With Gloo at its full bandwidth, the rate of data parallelism that makes the printed ratio true.
   const double wanted = pipeline_rate(kVggOnA, 1) / kVggOnA.printed;
   return {.nccl = root([&](double nccl) { return data_parallel_rate(kVggOnA, nccl) - wanted; })};
 }

@@ -157,6 +157,7 @@ double megabytes(const LibraryModel& model, std::int32_t samples, std::size_t be
   if (before > 0) {
     const auto cut = cut_bytes(model.graph, static_cast<std::int32_t>(before));
     if (!cut) throw std::logic_error(cut.error());
+    // The profile's bytes are those of its own batch.
     plan.stages[0].cut = *cut * samples / model.batch;
     plan.stages.push_back(second);
   }

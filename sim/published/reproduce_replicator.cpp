@@ -62,6 +62,7 @@ std::vector<ReproducedFigure> reproduce_replicator() {
     std::int32_t columns;
   };
   std::vector<ReproducedFigure> figures;
+  // One core sends nothing, so that the torus around it makes no difference.
   const double alone = data_parallel_run(training_scenario(kTraining, torus(2, 2)), 1).samples_per_second;
   double before = 1;
   for (const Torus& size : {Torus{4, 4}, Torus{4, 8}, Torus{8, 16}, Torus{16, 32}}) {

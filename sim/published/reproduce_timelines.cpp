@@ -66,6 +66,8 @@ const Drawing kFigure3Of2Bw = {
 ReproducedFigure operations(const std::string& what, const Drawing& drawn, const Result& result) {
   std::set<std::string> predicted;
   for (const Span& span : result.timeline.spans) {
+    // Written as the drawings are, so that an operation is met only at its worker, its start and its end
+    // at once.
     predicted.insert(fmt::format("{} {}{}@{:g}-{:g}", span.rank, letters(span.action.kind),
                                  span.action.microbatch, static_cast<double>(span.start_ns) / kUnitNs,
                                  static_cast<double>(span.end_ns) / kUnitNs));

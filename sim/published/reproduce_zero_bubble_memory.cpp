@@ -75,6 +75,7 @@ constexpr std::int64_t kPasses = 200;
 Shape shape_of(const MemorySetting& setting, std::int32_t chunks, double limit) {
   constexpr Bytes kSequence = 1024;
   const Bytes kept = 34 * setting.hidden + 5 * setting.heads * kSequence;
+  // The published times are those of one of two chunks: a rank of one chunk has both in it.
   const Ns parts = 2 / chunks;  // of a stage
   const StageCost cost{.forward_ns = parts * setting.f,
                        .backward_ns = parts * (setting.i + setting.w),
