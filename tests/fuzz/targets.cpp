@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -25,6 +26,7 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/product_table.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/override.hpp"
@@ -98,6 +100,13 @@ void read_csv(FuzzBytes bytes) {
 }
 
 void read_scenario(FuzzBytes bytes) {
+  const auto source = std::make_shared<const Source>(
+      Source{.name = "fuzz", .directory = "/nowhere/at/all", .override_key = ""});
+  if (const auto document = parse_document(text_of(bytes), source)) {
+    const std::string text = document_to_yaml(*document);
+    const auto again = parse_document(text, source);
+    require(again && document_to_yaml(*again) == text, "a document is read as it was written");
+  }
   static_cast<void>(parse_scenario(text_of(bytes), "fuzz", "/nowhere/at/all"));
 }
 
