@@ -4,7 +4,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-600}
 shift || true
-command -v clang++-19 >/dev/null || {
+# libFuzzer is a package of its own, which would be missed after the whole build.
+clang++-19 -fsanitize=fuzzer,address -x c++ - -o /dev/null 2>/dev/null <<<'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' || {
   echo "scripts/fuzz.sh needs clang++-19 with libFuzzer (Debian: clang-19 libclang-rt-19-dev); Clang 14 cannot read <ranges> of GCC 12" >&2
   exit 77
 }

@@ -32,7 +32,8 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kUntilReaped(50);
+/// A process may take long to end on a busy machine.
+constexpr std::chrono::milliseconds kUntilReaped(500);
 constexpr std::chrono::seconds kShortestPatience(1);
 
 double in_seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
@@ -146,7 +147,8 @@ std::string FaultJudge::silence_of(std::int32_t rank) const {
 
 /// The connection closes before the parent can be told how.
 std::string FaultJudge::end_of(std::int32_t rank) const {
-  const auto until = steady_clock::now() + kUntilReaped;
+  const auto until =
+      steady_clock::now() + (processes_.how_ended ? kUntilReaped : std::chrono::milliseconds(0));
   auto how = how_ended(rank);
   while (!how && steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

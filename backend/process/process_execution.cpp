@@ -10,6 +10,7 @@
 #include "backend/process/process_execution.hpp"
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -43,8 +44,12 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
   ChildProcesses children;
   for (std::int32_t rank = 0; rank < execution.flat.rank_count; ++rank) {
     if (auto opened = sockets.open_for(rank); !opened) return failed(opened.error());
-    const auto started =
-        children.start([&] { return run_worker(execution, rank, sockets.take(rank)) ? 0 : 1; });
+    const auto started = children.start([&] {
+      const auto ended = run_worker(execution, rank, sockets.take(rank));
+      // Its last words, for a coordinator that has not said so itself: it may have been silent for too long.
+      if (!ended) throw std::runtime_error(ended.error().message);
+      return 0;
+    });
     if (!started) return failed(started.error());
     // The child has them. Held here as well, a connection would stay open when the child dies.
     sockets.close_ends_of(rank);

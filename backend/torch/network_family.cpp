@@ -26,6 +26,7 @@
 #include "backend/executor/stage_module.hpp"
 #include "backend/torch/cut_network.hpp"
 #include "backend/torch/layer.hpp"
+#include "backend/torch/made_network.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/tensor_codec.hpp"
 #include "backend/torch/torch_stage.hpp"
@@ -170,10 +171,13 @@ class NetworkFamily : public ModuleFamily {
 }  // namespace
 
 tl::expected<std::unique_ptr<ModuleFamily>, std::string> network_family(const Experiment& experiment) {
-  auto cut = cut_network(experiment);
-  if (!cut) return tl::unexpected(std::move(cut.error()));
-  at::set_num_threads(1);
-  return std::make_unique<NetworkFamily>(experiment, *std::move(cut));
+  using Family = tl::expected<std::unique_ptr<ModuleFamily>, std::string>;
+  return made_network(experiment.network->spec, [&]() -> Family {
+    auto cut = cut_network(experiment);
+    if (!cut) return tl::unexpected(std::move(cut.error()));
+    at::set_num_threads(1);
+    return std::make_unique<NetworkFamily>(experiment, *std::move(cut));
+  });
 }
 
 }  // namespace penstock::nn

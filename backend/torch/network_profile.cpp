@@ -23,6 +23,7 @@
 #include "backend/calibration/profile_options.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/loss.hpp"
+#include "backend/torch/made_network.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/networks.hpp"
 #include "scenarios/model/model.hpp"
@@ -125,9 +126,11 @@ tl::expected<LayerGraph, std::string> profile_network(const NetworkSpec& spec,
                                                       const ProfileOptions& options) {
   const at::NoGradGuard no_grad;
   at::set_num_threads(1);  // as stages run
-  const auto network = make_network(spec, options.samples);
-  if (!network) return tl::unexpected(network.error());
-  return Passes(*network, options.warmup + options.repeats).graph(options.warmup);
+  return made_network(spec, [&]() -> tl::expected<LayerGraph, std::string> {
+    const auto network = make_network(spec, options.samples);
+    if (!network) return tl::unexpected(network.error());
+    return Passes(*network, options.warmup + options.repeats).graph(options.warmup);
+  });
 }
 
 }  // namespace penstock::nn

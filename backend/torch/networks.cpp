@@ -154,6 +154,9 @@ std::string unknown(std::string_view what, std::string_view word,
          std::string(nearest_name(word, known)) + "? Known: " + listed(known);
 }
 
+/// Products of a few of them are counted in 64 bits.
+constexpr std::int64_t kLargestSize = 1 << 20;
+
 tl::expected<Sizes, std::string> sizes_of(const NetworkInfo& info, const NetworkSpec& spec) {
   Sizes sizes;
   std::vector<std::string_view> names;
@@ -164,6 +167,10 @@ tl::expected<Sizes, std::string> sizes_of(const NetworkInfo& info, const Network
   for (const auto& [name, value] : spec.sizes) {
     if (!sizes.contains(name))
       return tl::unexpected(unknown("size of " + std::string(info.name), name, names));
+    if (value > kLargestSize) {
+      return tl::unexpected("expected a " + name + " of at most " + std::to_string(kLargestSize) + ", got " +
+                            std::to_string(value));
+    }
     sizes[name] = value;
   }
   const bool has_heads = sizes.contains("heads");

@@ -285,13 +285,20 @@ tl::expected<Node, std::string> parse_document(std::string_view text,
 
 namespace {
 
+/// Left to itself, the emitter leaves control characters as they are, which no document may hold.
+void emit_text(YAML::Emitter& out, const std::string& text) {
+  if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < ' '; }))
+    out << YAML::DoubleQuoted;
+  out << text;
+}
+
 void emit(YAML::Emitter& out, const Node& node, bool is_part) {
   switch (node.kind) {
     case Node::Kind::nothing:
       out << YAML::Null;
       return;
     case Node::Kind::scalar:
-      out << node.text;
+      emit_text(out, node.text);
       return;
     case Node::Kind::list:
       out << YAML::Flow << YAML::BeginSeq;
@@ -303,7 +310,9 @@ void emit(YAML::Emitter& out, const Node& node, bool is_part) {
       if (!is_part) out << YAML::Flow;
       out << YAML::BeginMap;
       for (const Node::Entry& entry : node.entries) {
-        out << YAML::Key << entry.key.text << YAML::Value;
+        out << YAML::Key;
+        emit_text(out, entry.key.text);
+        out << YAML::Value;
         const bool has_parts = is_part && entry.value.kind == Node::Kind::mapping &&
                                std::ranges::none_of(entry.value.entries, [](const Node::Entry& inner) {
                                  return inner.value.kind == Node::Kind::mapping;

@@ -34,12 +34,29 @@
 namespace penstock {
 namespace {
 
+bool is_control(char c) { return static_cast<unsigned char>(c) < ' '; }
+
+/// In double quotes, where YAML has a way to write line ends and what the readers refuse as it is.
+std::string escaped_scalar(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (is_control(c)) {
+      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
 /// `text` as a scalar; in quotes unless it is plainly a name ("Conv2d-4").
 std::string scalar(std::string_view text) {
   const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
   const bool has_digit = std::ranges::any_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
   const bool starts_with_letter = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
   if (starts_with_letter && has_digit && std::ranges::all_of(text, is_plain)) return std::string(text);
+  if (std::ranges::any_of(text, is_control)) return escaped_scalar(text);
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
   return quoted + "'";
@@ -243,7 +260,9 @@ std::string comment_to_yaml(std::string_view text) {
   std::string lines;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    lines += end == 0 ? "#\n" : fmt::format("# {}\n", text.substr(0, end));
+    std::string line(text.substr(0, end));
+    std::ranges::replace_if(line, is_control, '?');
+    lines += line.empty() ? "#\n" : fmt::format("# {}\n", line);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;

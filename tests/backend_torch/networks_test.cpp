@@ -10,9 +10,12 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <tl/expected.hpp>
 
+#include "backend/torch/made_network.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/network_profile.hpp"
 #include "backend/torch/tensor_codec.hpp"
@@ -123,6 +126,19 @@ TEST(Networks, SayWhatTheyDoNotKnow) {
             "there is no size of mlp \"wide\"; did you mean width? Known: layers, width");
   EXPECT_EQ(error_of({.name = "transformer", .sizes = {{"heads", 3}, {"width", 4}}, .place = ""}),
             "the heads must divide the width, got 3 heads and a width of 4");
+  EXPECT_EQ(error_of({.name = "mlp", .sizes = {{"width", 99'999'999'999'999}}, .place = ""}),
+            "expected a width of at most 1048576, got 99999999999999");
+}
+
+TEST(Networks, SizesThatLibTorchRefusesAreAnError) {
+  const auto made = made_network({.name = "mlp", .sizes = {}, .place = "a.yaml:1:3"},
+                                 []() -> tl::expected<int, std::string> {
+                                   TORCH_CHECK(false, "can't allocate memory");
+                                   return 0;
+                                 });
+  EXPECT_EQ(made.error(),
+            "a.yaml:1:3: the network mlp cannot be made with these sizes; take smaller ones: can't allocate "
+            "memory");
 }
 
 TEST(TensorCodec, BringsBackTypesSizesAndBits) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -21,7 +22,13 @@
 #include "cli/number_list.hpp"
 #include "report/print/escaping.hpp"
 #include "report/result/result_json.hpp"
+#include "report/result/sweep_table.hpp"
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/product_table.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/override.hpp"
 #include "scenarios/read/pipedream_profile.hpp"
 #include "scenarios/read/quantities.hpp"
@@ -93,7 +100,32 @@ void read_csv(FuzzBytes bytes) {
 }
 
 void read_scenario(FuzzBytes bytes) {
+  const auto source = std::make_shared<const Source>(
+      Source{.name = "fuzz", .directory = "/nowhere/at/all", .override_key = ""});
+  if (const auto document = parse_document(text_of(bytes), source)) {
+    const std::string text = document_to_yaml(*document);
+    const auto again = parse_document(text, source);
+    require(again && document_to_yaml(*again) == text, "a document is read as it was written");
+  }
   static_cast<void>(parse_scenario(text_of(bytes), "fuzz", "/nowhere/at/all"));
+}
+
+void read_model(FuzzBytes bytes) {
+  const auto part = load_architecture({.config = "fuzz", .text = std::string(text_of(bytes))});
+  if (!part) return;
+  const std::int64_t count = parameters(part->architecture);
+  require(count > 0 && count <= std::int64_t{1} << 58, "a model has a number of parameters");
+}
+
+void read_products(FuzzBytes bytes) { static_cast<void>(ProductTable::parse(text_of(bytes))); }
+
+void read_sweep_point(FuzzBytes bytes) {
+  const auto point = sweep_point_of_json(text_of(bytes));
+  if (!point) return;
+  const std::string line = sweep_point_json(point->first, point->second);
+  const auto again = sweep_point_of_json(line);
+  require(again && sweep_point_json(again->first, again->second) == line,
+          "a point is read as it was written");
 }
 
 void read_override(FuzzBytes bytes) {
@@ -129,6 +161,7 @@ void read_words(FuzzBytes bytes) {
   static_cast<void>(parse_bytes(text));
   static_cast<void>(parse_bandwidth(text));
   static_cast<void>(parse_flops(text));
+  static_cast<void>(parse_layer_split(std::string(text)));
   static_cast<void>(path_step_of_text(std::string(text)));
   static_cast<void>(parse_number_list(text));
 }
@@ -159,7 +192,9 @@ const std::vector<FuzzTarget>& fuzz_targets() {
       {"program", read_program, {"tests/schedules/must_fail"}, ".psched"},
       {"csv", read_csv, {"tests/schedules/must_fail"}, ".csv"},
       {"scenario", read_scenario, {"scenarios/library", "tests/scenarios/must_fail"}, ".yaml"},
-      {"model", read_scenario, {"scenarios/library/models"}, ".json"},
+      {"model", read_model, {"scenarios/library/models"}, ".json"},
+      {"products", read_products, {}, ""},
+      {"sweep-point", read_sweep_point, {}, ""},
       {"override", read_override, {}, ""},
       {"result", read_result, {}, ""},
       {"baseline", read_baseline_file, {"scenarios/library/baseline.json"}, ".json"},

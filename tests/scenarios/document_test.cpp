@@ -91,6 +91,15 @@ TEST(Document, BytesThatAreNoTextAreAnError) {
   EXPECT_FALSE(parsed("a: \"\\xZZ\""));
 }
 
+TEST(Document, ControlCharactersAreWrittenAsTheyAreRead) {
+  const auto document = parsed(R"({a: "x\e[31m\n\r\ty", "k\e": [it's, "\b"]})");
+  const std::string text = document_to_yaml(*document);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+  const auto again = parsed(text);
+  EXPECT_EQ(again->find("a")->text, "x\x1b[31m\n\r\ty");
+  EXPECT_EQ(again->find("k\x1b")->items[1].text, "\b");
+}
+
 TEST(Document, ManyKeysAreReadInTime) {
   std::string text;
   for (int i = 0; i < 20'000; ++i) text += "key" + std::to_string(i) + ": 1\n";

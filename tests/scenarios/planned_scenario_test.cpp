@@ -217,8 +217,9 @@ void expect_reads_back(const Scenario& scenario) {
 TEST(ScenarioText, ReadsBackAsTheSameExperiment) {
   const std::string odd_model =
       "model: {batch: 3, overhead: 7 us, layers: [{name: it's, forward: 1.25 ms, backward: 20 ms, output: 5 "
-      "MB}, {name: 'null', forward: 4 ms, backward: 6 ms, weights: 400 MB, inputs: []}, {name: c-3, forward: "
-      "1 ns, backward: 3 ms, weights: 7 B, inputs: [it's, 'null']}]}\n"
+      "MB}, {name: \"a\\n\\tb\\e[31m\\\"\\r\", forward: 1 ms, backward: 2 ms}, {name: 'null', forward: 4 ms, "
+      "backward: 6 ms, weights: 400 MB, inputs: []}, {name: c-3, forward: "
+      "1 ns, backward: 3 ms, weights: 7 B, inputs: [it's, 'null', \"a\\n\\tb\\e[31m\\\"\\r\"]}]}\n"
       "training: {micro_batch_size: 6, optimizer: adam}\n"
       "schedule: {name: 1f1b-rr, channel: pair, eager: 2 kB, blocking: true}\n";
   for (const std::string cluster :
@@ -231,6 +232,10 @@ TEST(ScenarioText, ReadsBackAsTheSameExperiment) {
         planned(read_scenario(odd_model + cluster), {.memory_limit = std::numeric_limits<Bytes>::max()})
             .scenario);
   }
+}
+
+TEST(ScenarioText, AControlCharacterEndsNoComment) {
+  EXPECT_EQ(comment_to_yaml("a\rmodel: 1\x1b\n\nb"), "# a?model: 1?\n#\n# b\n");
 }
 
 TEST(ScenarioText, NeedsLayersWithCutsOnAPreset) {

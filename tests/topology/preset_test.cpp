@@ -44,7 +44,7 @@ TEST(UniformCluster, HasADedicatedLinkForEveryOrderedPair) {
   const auto cluster = uniform_cluster({.devices = 5, .bytes_per_second = 50e9, .latency_ns = 4000}).value();
   ASSERT_THAT(cluster.links(), SizeIs(20));
   for (std::int32_t number = 0; number < 20; ++number) {
-    const auto& link = cluster.links()[number];
+    const Link link = cluster.link(number);
     const Route direct{.links = {number}, .bytes_per_second = 50e9, .latency_ns = 4000};
     EXPECT_EQ(cluster.route(link.from, link.to), direct) << link.name;
   }
