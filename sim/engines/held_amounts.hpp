@@ -72,9 +72,9 @@ class HeldAmounts {
   template <class State>
   void show(State& state) {
     state.same(std::ssize(waiting_));
-    for (Amount& amount : first_) state.count(amount.held);
-    for (Amount& amount : further_) state.count(amount.held);
-    state.count(total_);
+    for (Amount& amount : first_) state.held(amount.held);
+    for (Amount& amount : further_) state.held(amount.held);
+    state.held(total_);
     for (Change& change : waiting_) {
       if (!state.goes_on()) return;
       show(state, change);

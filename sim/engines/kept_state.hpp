@@ -3,8 +3,8 @@
 // state shows it field by field to one of three visitors, always in the same order:
 //
 //   same    what must be equal: places, numbers of messages        time    a live time
-//   unit    a microbatch                                           count   what grows evenly: busy time,
-//   bytes
+//   unit    a microbatch                                           count   what grows evenly: busy time
+//                                                                  held    the same: bytes that are held
 //
 // Two moments are alike when all that must be equal is, all live times have moved by one amount, and all
 // microbatches by another. Then everything repeats, and `AdvanceState` moves the later moment on by n times
@@ -39,6 +39,7 @@ class KeepState {
   void time(Ns value) { same(value); }
   void unit(std::int32_t value) { same(value); }
   void count(std::int64_t value) { same(value); }
+  void held(std::int64_t value) { same(value); }
   static bool goes_on() { return true; }
 
   KeptState kept() && { return std::move(kept_); }
@@ -60,9 +61,15 @@ class CompareState {
   void time(Ns value) { expect(value - shift_.time_ns); }
   void unit(std::int32_t value) { expect(std::int64_t{value} - shift_.units); }
   void count(std::int64_t /*value*/) { ++next_; }
+  void held(std::int64_t value) {
+    grows_ = grows_ || next_ >= kept_.size() || kept_[next_] != value;
+    ++next_;
+  }
   /// False as soon as something differs.
   bool goes_on() const { return alike_; }
 
+  /// True when more or less is held than was kept, so that peaks may still rise.
+  bool grows() const { return grows_; }
   /// True when the states are alike, to the last field.
   bool alike() const { return alike_ && next_ == kept_.size(); }
 
@@ -76,6 +83,7 @@ class CompareState {
   StateShift shift_;
   std::size_t next_ = 0;
   bool alike_ = true;
+  bool grows_ = false;
 };
 
 /// Moves a state on. Requires that it is like the kept one.
@@ -95,6 +103,7 @@ class AdvanceState {
     value += static_cast<std::int32_t>(times_ * shift_.units);
     ++next_;
   }
+  void held(std::int64_t& value) { count(value); }
   void count(std::int64_t& value) { value += times_ * (value - kept_[next_++]); }
   static bool goes_on() { return true; }
 

@@ -4,8 +4,8 @@
 //   5 x (4 x {F0}, 4 x {f0})      F1 F2 of one repetition: by 1 of the run, 3 are left
 //                                 F1 of one and F1 of the next: by 1 of the loop
 //
-// It may go on like that up to its last repetition but one: whoever reads ahead, or holds more in every
-// repetition, does so in one that is walked.
+// It may go on like that as long as it stays before its last repetition. Whoever reads ahead, or holds more
+// after every time, walks one more of those times, so that it does so there.
 
 #include "sim/engines/repeat.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 
 std::optional<CursorProgress> moved(std::int32_t repetitions, std::int32_t step, std::int32_t left) {
   if (repetitions <= 0) return std::nullopt;
-  return CursorProgress{.move = {}, .units = repetitions * step, .left = left / repetitions - 1};
+  return CursorProgress{.move = {}, .units = repetitions * step, .left = (left - 1) / repetitions};
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #pragma once
 // Looks for two moments of a streamed walk after which the same happens. Used by streamed_walk.cpp.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,26 +35,28 @@ struct Jump {
 struct CursorProgress {
   CursorMove move;
   std::int32_t units = 0;  ///< by how much its microbatches have moved
-  std::int64_t left = 0;   ///< how often it can go on like that before it comes into its last repetition
+  std::int64_t left = 0;   ///< how often it can go on like that and still be before its last repetition
 };
 std::optional<CursorProgress> progress(const LoopCursor& before, const LoopCursor& now);
 
-/// Keeps one earlier moment, replaced after powers of two (Brent, "An improved Monte Carlo factorization
-/// algorithm", BIT 1980), so that any period is found, and looks at a few clocks before everything.
+/// Keeps a few earlier moments, each a quarter later than the one before (Brent, "An improved Monte Carlo
+/// factorization algorithm", BIT 1980, keeps one, at powers of two), and looks at a few clocks before
+/// everything. A period is found once it has passed since the first of them behind which all repeats.
 class RepeatSearch {
  public:
   /// Once a moment. A walk has rank_count(), clock_ns(rank), cursor(rank), actions(), routes_repeat(units),
-  /// settle_all() and show(state); `ready` is what else must be the same. The jump is good up to the next
-  /// look.
+  /// settle_all(), reads_ahead() (in its lists, beyond the next group) and show(state); `ready` is what else
+  /// must be the same. The jump is good up to the next look.
   template <class Walk>
   std::optional<Jump> look(Walk& walk, const std::vector<std::uint64_t>& ready) {
     ++moment_;
-    if (is_kept_ && looks_alike(walk)) {
-      std::optional<Jump> jump = compare(walk, ready);
-      if (jump) {
-        start_anew();
-        return jump;
-      }
+    for (std::size_t back = 1; back <= std::min(kept_, kMoments); ++back) {
+      const Moment& before = moments_[(kept_ - back) % kMoments];
+      if (!looks_alike(walk, before)) continue;
+      std::optional<Jump> jump = compare(walk, before, ready);
+      if (!jump) continue;
+      start_anew();
+      return jump;
     }
     if (moment_ >= next_to_keep_) keep(walk, ready);
     return std::nullopt;
@@ -60,6 +64,15 @@ class RepeatSearch {
 
  private:
   static constexpr std::int32_t kLooks = 8;
+  static constexpr std::size_t kMoments = 6;
+
+  struct Moment {
+    KeptState state;
+    std::vector<LoopCursor> cursors;  // by rank, as clocks
+    std::vector<Ns> clocks;
+    std::vector<std::uint64_t> ready;
+    std::int64_t actions = 0;
+  };
 
   template <class Walk>
   static std::int32_t sample(const Walk& walk, std::int32_t i) {
@@ -67,12 +80,12 @@ class RepeatSearch {
   }
 
   template <class Walk>
-  bool looks_alike(const Walk& walk) const {
-    const Ns moved = walk.clock_ns(0) - clocks_[0];
+  static bool looks_alike(const Walk& walk, const Moment& before) {
+    const Ns moved = walk.clock_ns(0) - before.clocks[0];
     for (std::int32_t i = 0; i < kLooks; ++i) {
       const std::int32_t rank = sample(walk, i);
-      if (walk.clock_ns(rank) - clocks_[index(i)] != moved) return false;
-      if (walk.cursor(rank).place() != cursors_[index(rank)].place()) return false;
+      if (walk.clock_ns(rank) - before.clocks[index(rank)] != moved) return false;
+      if (walk.cursor(rank).place() != before.cursors[index(rank)].place()) return false;
     }
     return true;
   }
@@ -82,60 +95,71 @@ class RepeatSearch {
     walk.settle_all();
     KeepState state;
     walk.show(state);
-    kept_ = std::move(state).kept();
-    cursors_.clear();
-    for (std::int32_t rank = 0; rank < walk.rank_count(); ++rank) cursors_.push_back(walk.cursor(rank));
-    clocks_.clear();
-    for (std::int32_t i = 0; i < kLooks; ++i) clocks_.push_back(walk.clock_ns(sample(walk, i)));
-    ready_ = ready;
-    actions_ = walk.actions();
-    is_kept_ = true;
-    next_to_keep_ = 2 * moment_;
+    Moment& now = moments_[kept_++ % kMoments];
+    now.state = std::move(state).kept();
+    now.cursors.clear();
+    now.clocks.clear();
+    for (std::int32_t rank = 0; rank < walk.rank_count(); ++rank) {
+      now.cursors.push_back(walk.cursor(rank));
+      now.clocks.push_back(walk.clock_ns(rank));
+    }
+    now.ready = ready;
+    now.actions = walk.actions();
+    next_to_keep_ = moment_ + moment_ / 4 + 1;
   }
 
   template <class Walk>
-  std::optional<Jump> compare(Walk& walk, const std::vector<std::uint64_t>& ready) {
-    if (ready != ready_) return std::nullopt;
-    auto jump = cursors_moved(walk);
+  static std::optional<Jump> compare(Walk& walk, const Moment& before,
+                                     const std::vector<std::uint64_t>& ready) {
+    if (ready != before.ready) return std::nullopt;
+    if (!clocks_moved(walk, before)) return std::nullopt;
+    auto jump = cursors_moved(walk, before);
     if (!jump || !walk.routes_repeat(jump->shift.units)) return std::nullopt;
     walk.settle_all();
-    CompareState state(kept_, jump->shift);
+    CompareState state(before.state, jump->shift);
     walk.show(state);
     if (!state.alike()) return std::nullopt;
-    jump->kept = &kept_;
-    jump->actions = walk.actions() - actions_;
+    if (state.grows() || walk.reads_ahead()) --jump->times;
+    if (jump->times <= 0) return std::nullopt;
+    jump->kept = &before.state;
+    jump->actions = walk.actions() - before.actions;
     return jump;
   }
 
+  /// All by as much as the first.
   template <class Walk>
-  std::optional<Jump> cursors_moved(const Walk& walk) const {
+  static bool clocks_moved(const Walk& walk, const Moment& before) {
+    const Ns moved = walk.clock_ns(0) - before.clocks[0];
+    for (std::int32_t rank = 1; rank < walk.rank_count(); ++rank) {
+      if (walk.clock_ns(rank) - before.clocks[index(rank)] != moved) return false;
+    }
+    return true;
+  }
+
+  template <class Walk>
+  static std::optional<Jump> cursors_moved(const Walk& walk, const Moment& before) {
     Jump jump;
-    jump.shift.time_ns = walk.clock_ns(0) - clocks_[0];
+    jump.shift.time_ns = walk.clock_ns(0) - before.clocks[0];
     for (std::int32_t rank = 0; rank < walk.rank_count(); ++rank) {
-      const auto moved = progress(cursors_[index(rank)], walk.cursor(rank));
+      const auto moved = progress(before.cursors[index(rank)], walk.cursor(rank));
       if (!moved || (rank > 0 && moved->units != jump.shift.units)) return std::nullopt;
       jump.shift.units = moved->units;
       jump.times = rank == 0 ? moved->left : std::min(jump.times, moved->left);
       jump.moves.push_back(moved->move);
     }
-    if (jump.times <= 0) return std::nullopt;
     return jump;
   }
 
   void start_anew() {
-    is_kept_ = false;
+    kept_ = 0;
     moment_ = 0;
     next_to_keep_ = 1;
   }
 
-  bool is_kept_ = false;
   std::int64_t moment_ = 0;
   std::int64_t next_to_keep_ = 1;
-  KeptState kept_;
-  std::vector<LoopCursor> cursors_;
-  std::vector<Ns> clocks_;  // of a few ranks
-  std::vector<std::uint64_t> ready_;
-  std::int64_t actions_ = 0;
+  std::array<Moment, kMoments> moments_;
+  std::size_t kept_ = 0;  // since the last jump; the k-th is in place k mod kMoments
 };
 
 }  // namespace penstock

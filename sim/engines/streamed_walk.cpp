@@ -192,6 +192,10 @@ class StreamedWalk {
       return units % static_cast<std::int32_t>(stage.route.size()) == 0;
     });
   }
+  /// For the versions that later actions run with.
+  bool reads_ahead() const {
+    return kWithFigures && program_.update != UpdateRule::minibatch && !program_.mixed_versions;
+  }
   void settle_all() {
     if constexpr (!kWithFigures) return;
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) settle(rank);

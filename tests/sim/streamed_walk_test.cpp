@@ -155,6 +155,22 @@ TEST(Stream, JumpsOverNearlyAllOfALongPass) {
   EXPECT_LT(run->actions, 2'000);
 }
 
+TEST(Stream, JumpsOverPeriodsOfManyMicrobatches) {
+  constexpr std::int32_t kStages = 32;
+  const auto loops = generate_loops("1f1b", {.stages = kStages, .microbatches = 16 * kStages});
+  const Experiment experiment{.name = "long",
+                              .program = loops->program,
+                              .costs = unit_costs(loops->program),
+                              .cluster = uniform_links(kStages, 1e9, 4'000),
+                              .channels = {},
+                              .notes = {}};
+  const auto run = stream(experiment, loops->lists);
+  ASSERT_TRUE(run) << run.error();
+  EXPECT_EQ(run->period_microbatches, kStages);
+  // Of 16 periods 13: one and a half fill and drain the pipeline, one is walked to be known.
+  EXPECT_EQ(run->jumped, 13 * 2 * kStages * kStages);
+}
+
 TEST(Stream, RefusesWhatItDoesNotKnow) {
   const auto refusal = [](const Shape& shape, const ChannelOptions& channels) {
     const auto loops = generate_loops("1f1b", shape);
