@@ -65,7 +65,10 @@ double exchange_seconds(const TermWriter& terms, double rows) {
   }
   // A token goes once to each other node that holds one of its experts.
   const double nodes = std::max(2.0, as_double(work.parallel.expert) / work.device.nvlink_devices);
+  // The number of nodes that experts drawn at random are expected to be on.
   const double reached = nodes * (1 - std::pow(1 - 1 / nodes, as_double(experts.per_token)));
+  // A router that chooses groups of experts first reaches no more nodes than groups, counting a group as
+  // on one node.
   const double distinct =
       experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
   const double tokens = rows / as_double(experts.per_token);
@@ -83,6 +86,7 @@ bool add_own_products(TermWriter& terms, double groups, double rows) {
   const double first = (work.model.gated ? 2 : 1) * inner;
   auto fc1 = terms.own_products("experts fc1", groups, {.m = rows, .n = first, .k = hidden});
   auto fc2 = terms.own_products("experts fc2", groups, {.m = rows, .n = hidden, .k = inner});
+  // Both or none: half of them measured and half modelled would be neither.
   if (!fc1 || !fc2) return false;
   terms.add(*std::move(fc1));
   terms.add(*std::move(fc2));

@@ -179,6 +179,7 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const double gather_s = seconds(GroupOperation::all_gather);
   const double scatter_s = seconds(GroupOperation::reduce_scatter);
   terms.collective("tensor collectives", parts * exposed * (gather_s + scatter_s),
+                   // The second gather is for the weight gradients, whose input was kept in parts.
                    parts * exposed * (2 * gather_s + scatter_s));
 }
 
@@ -249,9 +250,11 @@ std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels,
   add_norms(writer);
   add_tensor_collectives(writer, kind);
   std::vector<Term> terms = writer.take();
+  // From a second writer, since what is computed again is read off the first one's terms.
   TermWriter again(work, kernels);
   add_recomputation(again, terms);
   std::ranges::move(again.take(), std::back_inserter(terms));
+  // The floor is for the layer's own kernels; what its copies exchange comes on top.
   add_host_floor(terms, work.host_layer_seconds);
   add_copies_terms(terms, work, kernels, layer_device_parameters(work, kind));
   return terms;

@@ -45,6 +45,7 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
   const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
   // Copies `count` of which a group reaches, and the stages between them.
   const auto over_copies = [&](std::int64_t count) {
+    // A group of one copy stays inside its rank.
     if (count <= 1) return rank;
     return rank * count * (stages_are_nearer ? std::int64_t{ranks} : 1);
   };

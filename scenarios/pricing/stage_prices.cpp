@@ -1,7 +1,8 @@
 // A stage is its layers, with the embedding before the first and the head behind the last:
 //
-//   time = sum of its terms         bytes kept = sum over its layers       weights = those of its layers and
-//   ends
+//   time       = sum of its terms
+//   bytes kept = sum over its layers
+//   weights    = those of its layers and ends
 //
 // Once a step the copies of a rank reduce their gradients and gather the weights that each has updated its
 // part of, as far as they do not in every microbatch (weight_copies.cpp). Of both, 1/v stays exposed when
@@ -31,8 +32,8 @@ namespace penstock {
 namespace {
 
 constexpr double kOptimizerLaunchSeconds = 0.3e-3;
-/// Beside the state, read and written, a parameter moves its gradient (4), its weight (2), and both again (4
-/// + 4).
+/// Beside the state, read and written, a parameter moves its gradient (4), its weight (2), and both again
+/// (4 + 4).
 constexpr double kOptimizerOtherBytes = 4 + 2 + 4 + 4;
 /// Of a weight of the embedding, the head or a norm.
 constexpr double kEndBytes = 2;
@@ -81,6 +82,8 @@ DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, cons
 
 /// Bytes of weights: norms, embedding and head stay in 2 bytes, which only 8 bit weights would notice.
 void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParameters& ends) {
+  // The levels of sharding: 1 shares out the optimizer's state, 2 the gradients, too, and 3 the weights as
+  // well.
   const DeviceParameters& own = stage.parameters;
   const DeviceParameters weights = held_from(work.parallel, 3, own);
   const double of_ends = held_from(work.parallel, 3, ends).total();
@@ -99,6 +102,8 @@ double reduction_seconds(const Workload& work, const KernelTables& kernels,
   const auto seconds = [&](GroupOperation operation, double bytes) {
     return copies_seconds(work, kernels, operation, parameters, bytes);
   };
+  // Where the state is shared out, each copy needs only the sums of its own part, and the weights that the
+  // others have updated.
   const bool scatters = parallel.sharding > 0;
   const double reduce_s =
       seconds(scatters ? GroupOperation::reduce_scatter : GroupOperation::all_reduce, work.gradient_bytes);
@@ -123,6 +128,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
       add_layer(stage, layer_prices.of_layer(next));
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
+    // What the embedding and the head add from here on are the ends' parameters.
     const double before = stage.parameters.dense;
     if (i == 0) add_embedding(stage, work, layer_prices.embedding());
     if (i + 1 == stages) {
@@ -135,6 +141,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
   std::vector<double> placeholders;
   placeholders.reserve(kinds.size());
   for (const LayerPrices::Kinds& of_rank : kinds) {
+    // Neighbours mostly hold the same kinds of layers, whose shapes need not be added up again.
     const bool is_as_before = !placeholders.empty() && of_rank == kinds[placeholders.size() - 1];
     placeholders.push_back(is_as_before ? placeholders.back() : layer_prices.placeholder_bytes(of_rank));
   }
