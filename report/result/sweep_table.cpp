@@ -102,8 +102,7 @@ Json row_json(const SweepRow& row) {
   return object;
 }
 
-// --- a point's line, read again
-// -----------------------------------------------------------------------------
+// --- a point's line, read again -------------------------------------------------------------------------
 
 std::optional<double> number_or_nothing(const Json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());

@@ -2,8 +2,8 @@
 // routes each of a device's T/t tokens to k of them; after the exchange a device has as many rows for its E/e
 // experts:
 //
-//   router -> permute -> all-to-all -> experts' products, grouped -> all-to-all -> unpermute, beside the
-//   shared expert
+//   router -> permute -> all-to-all -> experts' products, grouped -> all-to-all -> unpermute
+//                                                                    beside the shared expert
 //
 // Grouped products reach half of the peak on rows padded to 128 an expert, or the memory's rate for the
 // weights; their weight gradients, few rows an expert, are bound by reading and writing the sums.
