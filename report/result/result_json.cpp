@@ -121,11 +121,13 @@ void append_span(std::string& text, const Span& span) {
 std::string with_timeline(std::string document, const Timeline& timeline) {
   constexpr std::string_view kEnd = "\n}\n";
   constexpr std::size_t kBytesOfASpan = 224;
+  // The document is whole already: its end comes off and goes back on behind the last span.
   document.resize(document.size() - kEnd.size());
   document += ",\n  \"timeline\": [";
   document.reserve(document.size() + timeline.spans.size() * kBytesOfASpan);
   const char* separator = "\n";
   for (const Span& span : timeline.spans) {
+    // No comma before the first one.
     document += std::exchange(separator, ",\n");
     append_span(document, span);
   }
@@ -170,6 +172,7 @@ std::string result_to_json(const Result& result, const ResultJsonOptions& option
                                  {"bytes_per_sample", per_sample(link.bytes, result.throughput.samples)}});
   }
   document["notes"] = result.notes;
+  // Names come from the user's files. Bytes that are no UTF-8 are replaced, where the library would throw.
   std::string text = document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
   return options.timeline ? with_timeline(std::move(text), result.timeline) : text;
 }
