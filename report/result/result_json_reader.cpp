@@ -253,8 +253,8 @@ ThroughputReport read_throughput(const ObjectReader& object) {
 Span read_span(const ObjectReader& object, std::int32_t ranks) {
   Span span;
   const std::string text = object.text("action");
-  const auto actions = read_actions(text, {});
   // The same reader as for lists of a program, so that any name that Penstock writes is understood.
+  const auto actions = read_actions(text, {});
   if (!actions || actions->size() != 1) {
     object.expected("action", "one action such as \"0F3\"");
     return span;
