@@ -37,6 +37,7 @@ std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const
   constexpr double kMost = 4e18;
   double seconds = step.total_s();
   double bytes = 0;
+  // Weights need no look: models of more than 2^58 parameters are refused where they are read.
   for (const StagePrice& price : prices) {
     seconds = std::max({seconds, price.forward_s, price.backward_input_s + price.backward_weight_s});
     bytes = std::max({bytes, price.kept_bytes, price.transient_bytes, price.edge_bytes, price.gradient_bytes,

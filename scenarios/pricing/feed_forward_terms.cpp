@@ -72,6 +72,7 @@ double exchange_seconds(const TermWriter& terms, double rows) {
   const double distinct =
       experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
   const double tokens = rows / as_double(experts.per_token);
+  // What goes to a token's own node does not leave it.
   return 2 * tokens * distinct * (nodes - 1) / nodes * hidden /
              link_bytes_per_second(work, DeviceGroup::expert) +
          static_cast<double>(work.device.link_latency_ns) * 1e-9;
