@@ -128,6 +128,7 @@ void fit_x(Frame& frame, const Chart& chart) {
     for (const ChartStep& step : band.steps) include(step.x);
     include(band.end_x);
   }
+  // Nothing to draw: the axis stays as it is.
   if (low > high) return;
   frame.x_low = chart.x_scale == AxisScale::log2 ? std::log2(low) : low;
   frame.x_high = chart.x_scale == AxisScale::log2 ? std::log2(high) : high;
