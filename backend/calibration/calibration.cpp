@@ -154,6 +154,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
   const bool alone = plan.load == CalibrationLoad::alone;
   for (const auto& [key, durations] : measured.samples.durations) {
     auto& sizes = all.kinds[key];
+    // A size's measurements, alone and busy, come one behind the other.
     if (sizes.empty() || sizes.back().micro_batch_size != plan.micro_batch_size)
       sizes.push_back({.micro_batch_size = plan.micro_batch_size});
     (alone ? sizes.back().alone : sizes.back().busy) = spread_of(durations);

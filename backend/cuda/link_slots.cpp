@@ -90,6 +90,8 @@ class ThreadWalk {
  private:
   bool passes(std::int32_t position) {
     const FlatOp op = flat_.ops[index(position)];
+    // Passed at once, and so counted once: whoever needs the result waits for the other members in
+    // has_inputs().
     if (op == FlatOp::collective || op == FlatOp::barrier) --missing_[index(flat_.message[index(position)])];
     if (op != FlatOp::compute) return true;
     if (!has_inputs(position)) return false;

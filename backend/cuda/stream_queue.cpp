@@ -1,7 +1,7 @@
 // Each action stands between two stamps, and between two events that the host looks at:
 //
-//   stream   event | stamp | the action's kernels | stamp | event       begun, ended: kMostAhead of each, in
-//   turns
+//   stream   event | stamp | the action's kernels | stamp | event    begun, ended: kMostAhead of each,
+//                                                                    in turns
 //
 // What holds the action back (cudaStreamWaitEvent, by the transport) is given to the stream before the first
 // event.

@@ -82,6 +82,7 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::partitions(std::int32_t coun
                                .whole = false});
     seen.push_back(sms_of_stream(workers.streams_.back().view()));
   }
+  // By what kernels on each partition found, and not by what was asked for.
   if (const std::string shared = shared_sm(seen); !shared.empty()) {
     return tl::unexpected(fmt::format(
         "the partitions of {} are not apart: {}; what they measure would be wrong", name, shared));

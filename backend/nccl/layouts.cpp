@@ -56,6 +56,7 @@ void Layouts::tell(std::int32_t message, const PayloadContent* content, const Wa
   AgreedLayout layout;
   if (content != nullptr) layout = codec_->layout_of(*content);
   const std::string flow = flow_of(message, rank_);
+  // The first message of a flow says for all of them what they are made of.
   const auto [known, is_new] = by_flow_.emplace(flow, layout);
   if (is_new) {
     store_.set("layout/" + flow, layout ? layout->text : kNull, limits);

@@ -248,6 +248,7 @@ void NcclSession::greet_once(Line& line, std::size_t bytes) {
       "ncclAllReduce", limits());
   communicator.settle(ncclBroadcast(memory, memory, bytes, ncclInt8, 0, communicator.handle(), stream),
                       "ncclBroadcast", limits());
+  // So few bytes have no number for each rank.
   const std::size_t part = bytes / communicator.plan().ranks.size();
   if (!parts_.scatters || part < kLeastBytes) return;
   communicator.settle(

@@ -1,8 +1,7 @@
 // Cristian's round trips (Probabilistic clock synchronization, 1989), before and after a run:
 //
-//   here    sent ------------------ back          the answer lies between the two: the middle is at most half
-//   of
-//                \                /               the trip off, whatever part of it either way took
+//   here    sent ------------------ back          the answer lies between the two: the middle is at most
+//                \                /               half of the trip off, whatever part of it either way took
 //   there         `---- there ---'
 //
 // Of a series the shortest trip counts. Two crystals drift apart evenly over a run, so that a moment between

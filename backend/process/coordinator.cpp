@@ -252,6 +252,7 @@ class Coordinator::Session {
       join(from, *hello);
       return;
     }
+    // Only a Hello says who sends: whoever begins with something else is no rank.
     const auto rank = attendance_.rank_of(from);
     if (!rank) {
       loop_.close(from);

@@ -40,6 +40,8 @@ at::Tensor Optimizer::direction(Moments& moments, const at::Tensor& gradient) co
       moments.second = moved_mean(moments.second, options_.decay, gradient.square());
       return with_momentum(moments, gradient.div(moments.second.sqrt().add(options_.epsilon)));
     case OptimizerKind::adam: {
+      // Both means begin at 0 and are too small at first: of t steps they hold the part 1 - beta^t, by
+      // which they are divided.
       const auto t = static_cast<double>(steps_);
       moments.first = moved_mean(moments.first, options_.beta1, gradient);
       moments.second = moved_mean(moments.second, options_.beta2, gradient.square());

@@ -66,6 +66,8 @@ class Bundle {
     Values values;
     std::int64_t begin = 0;
     for (const auto& [value, shape] : parts_) {
+      // The samples come first in every value; behind them its numbers lie side by side with those of the
+      // others.
       std::vector<std::int64_t> sizes = {packed.size(0)};
       std::int64_t features = 1;
       for (const std::int64_t size : shape) {

@@ -46,6 +46,7 @@ std::string text_of(const TransferReport& transfers) {
 }
 
 double relative(double predicted, double measured) {
+  // Also where both are 0.
   if (predicted == measured) return 0;
   return (predicted - measured) / measured;
 }
@@ -73,6 +74,7 @@ std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& me
                      .tolerance = tolerances.bubble});
   figures.push_back(in_proportion("samples_per_second", predicted.throughput.samples_per_second,
                                   measured.throughput.samples_per_second, tolerances.makespan));
+  // A measurement may be without figures of memory.
   if (fullest_rank(measured) > 0) {
     figures.push_back(
         in_proportion("peak_bytes", fullest_rank(predicted), fullest_rank(measured), tolerances.memory));
@@ -88,6 +90,8 @@ ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vect
   ErrorParts parts{.makespan_ns = result.makespan_ns,
                    .compute_ns = report.busy_ns,
                    .transfer_ns = report.exposed_communication_ns};
+  // Spans tell launches from waiting. Then all parts are taken from them, so that all are counted in one
+  // way.
   if (!spans.empty()) {
     parts.launch_ns = parts.compute_ns = parts.transfer_ns = 0;
     for (const IdleBefore& before : idle_before_actions(spans[rank])) {
@@ -104,6 +108,7 @@ ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
   ErrorParts parts{.makespan_ns = predicted.makespan_ns - measured.makespan_ns,
                    .compute_ns = predicted.compute_ns - measured.compute_ns,
                    .transfer_ns = predicted.transfer_ns - measured.transfer_ns};
+  // Where one side does not know its launches, those of both are part of waiting.
   if (predicted.launch_ns && measured.launch_ns) parts.launch_ns = *predicted.launch_ns - *measured.launch_ns;
   parts.waiting_ns = parts.makespan_ns - parts.compute_ns - parts.transfer_ns - parts.launch_ns.value_or(0);
   return parts;
@@ -112,6 +117,7 @@ ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
 std::vector<RankComparison> ranks_of(const Result& predicted, const Result& measured) {
   std::vector<Spans> predicted_spans;
   std::vector<Spans> measured_spans;
+  // Both or neither, so that both sides are taken apart in the same way.
   if (!predicted.timeline.spans.empty() && !measured.timeline.spans.empty()) {
     predicted_spans = spans_by_rank(predicted.timeline);
     measured_spans = spans_by_rank(measured.timeline);
@@ -157,6 +163,7 @@ bool have_same_actions(const Timeline& a, const Timeline& b) {
 }
 
 ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timeline& measured) {
+  // Less than any: the first action is named even where all start on time.
   ActionErrors errors{.kind = kind, .worst_start_ns = -1, .worst_action = {}};
   for (std::size_t i = 0; i < predicted.spans.size(); ++i) {
     const Span& expected = predicted.spans[i];
@@ -311,14 +318,17 @@ Ranking ranking_of(const std::vector<ResultPair>& pairs, double threshold) {
                             .predicted_ns_per_sample = ns_per_sample(pair.predicted),
                             .measured_ns_per_sample = ns_per_sample(pair.measured)});
   }
+  // From the fastest on, so that below `a` is never slower than `b`.
   std::ranges::stable_sort(ranking.runs, {}, &RankedRun::measured_ns_per_sample);
   for (std::size_t a = 0; a < ranking.runs.size(); ++a) {
     for (std::size_t b = a + 1; b < ranking.runs.size(); ++b) {
       const RankedRun& faster = ranking.runs[a];
       const RankedRun& slower = ranking.runs[b];
       const double gap = slower.measured_ns_per_sample / faster.measured_ns_per_sample - 1;
+      // Too close to call, or not a number.
       if (!(gap > threshold)) continue;
       ++ranking.counted_pairs;
+      // Predicted to be equal is wrong, too: it does not choose the faster one.
       if (faster.predicted_ns_per_sample < slower.predicted_ns_per_sample) continue;
       ranking.wrong.push_back(
           {.faster = faster.name,

@@ -160,6 +160,7 @@ Table ranking_rows(const Ranking& ranking) {
               .rows = {}};
   for (std::size_t i = 0; i < ranking.runs.size(); ++i) {
     const RankedRun& run = ranking.runs[i];
+    // Runs that are predicted to be equal share the first of their places.
     const auto place = std::ranges::find(predicted, run.predicted_ns_per_sample) - predicted.begin() + 1;
     const auto duration = [](double ns) { return Cell{format_duration(std::llround(ns)), ns}; };
     table.rows.push_back({{std::to_string(i + 1), static_cast<double>(i + 1)},

@@ -80,12 +80,15 @@ void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after
       if (one.start_ns == other.start_ns && one.end_ns == other.end_ns) continue;
       diff.moved.push_back({key.first, key.second, one.start_ns, one.end_ns, other.start_ns, other.end_ns});
     }
+    // What the longer list has more of has no counterpart.
     diff.only_before += static_cast<std::int64_t>(spans.size() - std::min(spans.size(), others));
     diff.only_after += static_cast<std::int64_t>(others - std::min(spans.size(), others));
   }
   for (const auto& [key, spans] : second) {
+    // Names that both have are counted above.
     if (!first.contains(key)) diff.only_after += std::ssize(spans);
   }
+  // By time, so that the first change, which others may follow from, is shown first.
   std::ranges::stable_sort(diff.moved, {}, &MovedAction::before_start_ns);
 }
 

@@ -24,6 +24,7 @@ std::vector<double> ticks_until(double highest, double step) {
 double nice_step(double span, int most) {
   const double least = span / most * (1 - 1e-9);
   double step = std::pow(10.0, std::floor(std::log10(least)));
+  // 1, 2, 5, 10: each from the one before.
   for (const double factor : {2.0, 2.5, 2.0}) {
     if (step >= least) break;
     step *= factor;
@@ -35,6 +36,7 @@ std::vector<Ns> time_ticks(Ns makespan_ns, int most) {
   std::vector<Ns> ticks = {0};
   if (makespan_ns <= 0) return ticks;
   const Ns step = std::max<Ns>(1, std::llround(nice_step(static_cast<double>(makespan_ns), most)));
+  // The step is taken off the makespan, since a sum might pass 64 bits.
   while (ticks.back() <= makespan_ns - step) ticks.push_back(ticks.back() + step);
   return ticks;
 }
@@ -48,6 +50,7 @@ std::vector<double> byte_ticks(double highest, int most) {
   if (!(highest > 0) || !std::isfinite(highest)) return {0, 1};
   double unit = 1;
   while (highest / unit >= 1024) unit *= 1024;
+  // There is no tick at half a byte.
   const double step = std::max(unit == 1 ? 1.0 : 0.0, nice_step(highest / unit, most));
   std::vector<double> ticks = ticks_until(highest / unit, step);
   for (double& tick : ticks) tick *= unit;

@@ -27,6 +27,7 @@ Cell duration_cell(Ns duration_ns) {
 }
 
 Cell period_cell(double period_ns) {
+  // A longer period, or an infinite one, is no whole number of nanoseconds in 64 bits.
   constexpr double kLongest = 9e18;
   return {format_duration(static_cast<Ns>(std::llround(std::min(period_ns, kLongest)))), period_ns};
 }

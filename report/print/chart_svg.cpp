@@ -45,6 +45,7 @@ struct Frame {
 
   double x(double value) const {
     const double at = x_scale == AxisScale::log2 ? std::log2(value) : value;
+    // A single value of x stands in the middle.
     return left + (x_high > x_low ? (at - x_low) / (x_high - x_low) : 0.5) * width;
   }
   double y(double value) const { return top + height * (1 - value / y_high); }
@@ -82,11 +83,13 @@ std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
 std::vector<double> x_ticks_of(const Frame& frame) {
   std::vector<double> ticks;
   if (frame.x_scale == AxisScale::log2) {
+    // A tick at each power of two, or at every n-th one where more than ten would crowd the axis.
     const int step = std::max(1, static_cast<int>(std::ceil((frame.x_high - frame.x_low) / 10)));
     const auto last = static_cast<int>(std::floor(frame.x_high));
     for (int power = static_cast<int>(std::ceil(frame.x_low)); power <= last; power += step) {
       ticks.push_back(std::exp2(power));
     }
+    // All values lie between two powers.
     if (ticks.empty()) ticks.push_back(std::exp2(frame.x_low));
     return ticks;
   }
@@ -125,6 +128,7 @@ void fit_x(Frame& frame, const Chart& chart) {
     for (const ChartStep& step : band.steps) include(step.x);
     include(band.end_x);
   }
+  // Nothing to draw: the axis stays as it is.
   if (low > high) return;
   frame.x_low = chart.x_scale == AxisScale::log2 ? std::log2(low) : low;
   frame.x_high = chart.x_scale == AxisScale::log2 ? std::log2(high) : high;
@@ -142,6 +146,7 @@ Frame frame_of(const Chart& chart) {
   frame.width = chart.width - kLeft - kRight - (has_legend(chart) ? kLegendWidth : 0);
   frame.height = chart.height - kTop - kTickHeight - (chart.x_label.empty() ? 0 : kXLabelHeight);
   frame.x_scale = chart.x_scale;
+  // The last tick is at or above the highest value, so that nothing is drawn beyond the frame.
   frame.y_high = y_ticks_of(highest_value(chart), chart.y_unit).back();
   fit_x(frame, chart);
   return frame;

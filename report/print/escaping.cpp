@@ -38,6 +38,8 @@ Character first_of(std::string_view text) {
   if (lead < 0x80) return {.size = 1, .code = lead};
   const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
   constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  // Below C2 are bytes that continue a character, and leads (C0, C1) of what fits one byte; above F4 is
+  // nothing that Unicode has.
   if (lead < 0xc2 || lead > 0xf4 || text.size() < size) return {.is_valid = false};
   std::uint32_t code = lead & (0x7fU >> size);
   for (std::size_t i = 1; i < size; ++i) {
@@ -80,9 +82,12 @@ std::string escape_of(std::uint32_t code) {
 /// Neither a line end nor printable ASCII.
 bool is_special_character(char c) { return (c < ' ' || c > '~') && c != '\n'; }
 
+/// What a spreadsheet would run, or read as something else, instead of showing it. Negative numbers only
+/// look like it.
 bool is_formula(std::string_view text) {
   if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
   double number = 0;
+  // from_chars() knows no plus.
   const std::string_view digits = text.substr(text.front() == '+' ? 1 : 0);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   return error != std::errc{} || end != digits.data() + digits.size();
@@ -226,6 +231,7 @@ std::string json_quoted(std::string_view text) {
 }
 
 std::string csv_field(std::string_view text) {
+  // Spreadsheets show what follows this mark as text.
   if (is_formula(text)) return csv_field(fmt::format("'{}", text));
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string out = "\"";

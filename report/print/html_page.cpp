@@ -159,6 +159,8 @@ for (const input of document.querySelectorAll('input.filter')) {
 }  // namespace
 
 std::string html_page(const HtmlPage& page) {
+  // The scripts stand in CDATA, whose marks are comments to a browser: so the page is XML, too, although
+  // they have < and &.
   const std::string title = xml_escaped(page.title);
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"

@@ -37,6 +37,7 @@ std::vector<Position> positions_of(const std::vector<LegendEntry>& entries, cons
   std::vector<Position> positions;
   Position next = {place.left, place.top};
   for (const LegendEntry& entry : entries) {
+    // An entry that is wider than a line gets one of its own.
     if (next.x > place.left && next.x + width_of(entry) > place.right)
       next = {place.left, next.y + kLineHeight};
     positions.push_back(next);

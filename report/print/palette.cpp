@@ -58,6 +58,7 @@ std::uint8_t towards_white(std::uint8_t part, double share) {
 
 /// The level of a 256-colour terminal's cube that is nearest to a part of a colour.
 int cube_level(std::uint8_t part) {
+  // The levels are 0, 95, 135, 175, 215 and 255: a part goes to the next one from half the way on.
   if (part < 48) return 0;
   return part < 115 ? 1 : (part - 35) / 40;
 }
@@ -108,6 +109,8 @@ std::string ansi_escape(Colour text, Colour background, TerminalColours colours)
       return "";
     case TerminalColours::basic: {
       const int number = basic_colour(background);
+      // What the terminal shows may be far from the colour that was asked for: the text has to be read on
+      // that.
       const Colour shown = kBasicColours.at(static_cast<std::size_t>(number));
       return fmt::format("\x1b[{};{}m", basic_code(basic_colour(text_colour_on(shown))),
                          basic_code(number) + 10);
@@ -172,6 +175,7 @@ Colour colour_of(MemoryCategory category) { return kCategoryColours[static_cast<
 Colour curve_colour(std::size_t index, std::size_t count) {
   if (count <= kCurveColours.size()) return kCurveColours[index];
   const double at = static_cast<double>(index * (kRamp.size() - 1)) / static_cast<double>(count - 1);
+  // The last curve has the end of the last piece, behind which no other begins.
   const std::size_t step = std::min(static_cast<std::size_t>(at), kRamp.size() - 2);
   const double share = at - static_cast<double>(step);
   const Colour& from = kRamp[step];

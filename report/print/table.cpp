@@ -49,6 +49,8 @@ constexpr std::size_t kColumnGap = 2;  // between columns
 using Columns = std::vector<std::size_t>;
 
 /// Which columns stand side by side.
+/// Each block begins with the first column, which names the rows. It has another one even where that is
+/// too wide, since nothing would be shown otherwise. Width 0: no limit.
 std::vector<Columns> blocks_of(const std::vector<ColumnLayout>& layout, std::size_t width) {
   std::vector<Columns> blocks = {{0}};
   std::size_t used = layout.front().width;
@@ -73,6 +75,7 @@ std::string text_line(const std::vector<std::string_view>& cells, const std::vec
     line += layout[column].right ? fmt::format("{:>{}}", cells[column], layout[column].width)
                                  : fmt::format("{:<{}}", cells[column], layout[column].width);
   }
+  // No blanks at the end of a line, which a diff would show.
   line.erase(line.find_last_not_of(' ') + 1);
   return line + '\n';
 }

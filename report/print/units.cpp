@@ -27,6 +27,7 @@ struct TimeUnit {
 constexpr std::array<TimeUnit, 3> kTimeUnits = {{{1'000, "us"}, {1'000'000, "ms"}, {1'000'000'000, "s"}}};
 constexpr std::array<std::string_view, 6> kByteUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
+/// Without a sign also the least number fits, which has no opposite in 64 bits with one.
 std::uint64_t magnitude(std::int64_t value) {
   return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
 }
@@ -38,6 +39,7 @@ std::string without_trailing_zeros(const std::string& text) {
     number.erase(number.find_last_not_of('0') + 1);
     if (number.back() == '.') number.pop_back();
   }
+  // Nothing is nothing in every unit.
   if (number == "0") return number;
   return blank == std::string::npos ? number : number + text.substr(blank);
 }
@@ -51,6 +53,7 @@ std::string format_duration(Ns duration_ns) {
   for (const TimeUnit& unit : kTimeUnits) {
     const std::uint64_t thousandth = unit.unit_ns / 1'000;
     const std::uint64_t thousandths = (ns + thousandth / 2) / thousandth;
+    // After rounding, which may lead up to the next unit.
     if (thousandths < 1'000'000 || unit.name == kTimeUnits.back().name) {
       return fmt::format("{}{}.{:03} {}", sign, thousandths / 1'000, thousandths % 1'000, unit.name);
     }
@@ -66,6 +69,7 @@ std::string format_tick(Ns tick_ns, Ns last_ns) {
   if (tick_ns == 0) return "0";
   TimeUnit chosen = {1, "ns"};
   for (const TimeUnit& unit : kTimeUnits) {
+    // By the last tick, so that all ticks of an axis have one unit.
     if (magnitude(last_ns) >= unit.unit_ns) chosen = unit;
   }
   return fmt::format("{:.12g} {}", static_cast<double>(tick_ns) / static_cast<double>(chosen.unit_ns),
@@ -78,6 +82,7 @@ std::string format_bytes(Bytes bytes) {
   if (value < 1024) return fmt::format("{}{:.0f} B", sign, value);
   std::size_t unit = 0;
   value /= 1024;
+  // From here on two decimals would read 1024.00.
   while (value >= 1023.995 && unit + 1 < kByteUnits.size()) {
     value /= 1024;
     ++unit;

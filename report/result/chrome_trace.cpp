@@ -118,6 +118,8 @@ void add_memory(TraceText& trace, const RankReport& rank) {
     if (!trace.is_wanted()) return;
     std::string series;
     for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+      // A category that the rank never holds would only fill the legend. By the peaks, all samples leave
+      // out the same ones.
       if (rank.memory.peaks[i] == 0) continue;
       const std::string_view separator = series.empty() ? "" : ",";
       fmt::format_to(std::back_inserter(series), R"({}"{}":{})", separator,

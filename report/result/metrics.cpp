@@ -51,6 +51,8 @@ void add_activity(RankFigures& figures, Spans spans) {
   }
 }
 
+/// Of the rank's idle time before each compute action, what the transfers cover that this action waits
+/// for. A transfer beside compute costs nothing here, nor does idle time in which nothing is on its way.
 Ns exposed_communication(Spans spans, RecomputeTiming recompute) {
   Arrivals arrivals(recompute);
   Ns exposed = 0;
@@ -79,6 +81,7 @@ std::int64_t peak_live_activations(Spans spans) {
       alive.push_back({.from_ns = span.start_ns, .charged_by = position_of(i)});
     } else if (makes_weight_gradient(span.action.kind)) {
       const std::int32_t forward = opened.at(span.action.stage, span.action.microbatch);
+      // No F on this rank opened it.
       if (forward == kNoPosition) continue;
       alive[index(forward)].until_ns = span.end_ns;
       alive[index(forward)].released_by = position_of(i);
@@ -87,6 +90,7 @@ std::int64_t peak_live_activations(Spans spans) {
   return peak_amount(alive);
 }
 
+/// A version that no STEP made is there from the start, one that nothing drops until the end.
 std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
   std::vector<Holding> alive;
   const auto end_of = [&](std::int32_t position) { return spans[index(position)].end_ns; };
@@ -127,6 +131,7 @@ void add_traffic(RankReport& report, Spans spans, const RunFacts& facts, const E
     if (is_recv(span.action.kind)) report.received_bytes += sizes.of(span.action);
     if (is_collective(span.action.kind)) {
       const Bytes bytes = ring_bytes(facts.program, facts.costs, span.action);
+      // In a ring each member sends as much as it receives.
       report.sent_bytes += bytes;
       report.received_bytes += bytes;
     }
@@ -142,6 +147,7 @@ BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
     idle += static_cast<double>(rank.report.idle_ns);
     busy += static_cast<double>(rank.report.busy_ns);
     const Ns span = rank.last_ns - rank.first_ns;
+    // Of equal spans that of the lowest rank counts.
     if (span <= longest) continue;
     longest = span;
     bubble.longest_span_rate =
@@ -156,10 +162,12 @@ BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
 /// Samples that one update of the input stage covers.
 double samples_per_update(const Program& program, double samples_per_microbatch) {
   std::int64_t steps = 0;
+  // Replicas update together, so that one of them stands for all.
   const std::vector<std::int32_t>& holders = program.placement.stages.front().ranks;
   for (const Action& action : program.ranks[static_cast<std::size_t>(holders.front())]) {
     if (action.kind == ActionKind::step && action.stage == 0) ++steps;
   }
+  // Without a STEP the whole iteration stands for one update.
   if (steps == 0) return program.microbatches * samples_per_microbatch;
   return program.microbatches * samples_per_microbatch / static_cast<double>(steps);
 }

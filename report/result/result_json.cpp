@@ -126,10 +126,12 @@ void append_span(std::string& text, const Span& span) {
 void write_with_timeline(std::string_view document, const Timeline& timeline, const TextSink& sink) {
   constexpr std::string_view kEnd = "\n}\n";
   LineBuffer lines(sink);
+  // The document is whole already: its end comes off and goes back on behind the last span.
   lines.text() = document.substr(0, document.size() - kEnd.size());
   lines.text() += ",\n  \"timeline\": [";
   const char* separator = "\n";
   for (const Span& span : timeline.spans) {
+    // No comma before the first one.
     lines.text() += std::exchange(separator, ",\n");
     if (!lines.end_line()) return;
     append_span(lines.text(), span);
@@ -175,6 +177,7 @@ std::string document_text(const Result& result, const ResultJsonOptions& options
                                  {"bytes_per_sample", per_sample(link.bytes, result.throughput.samples)}});
   }
   document["notes"] = result.notes;
+  // Names come from the user's files. Bytes that are no UTF-8 are replaced, where the library would throw.
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

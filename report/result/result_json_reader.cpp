@@ -148,12 +148,14 @@ class ObjectReader {
   std::string child(const char* key) const { return path_.empty() ? key : path_ + '.' + key; }
 
   const SortedJson& member(const char* key) const {
+    // Null, which is of no expected type: each reader reports it as its own fault.
     static const SortedJson missing;
     return has(key) ? value_->at(key) : missing;
   }
 
   std::int64_t integer_between(const char* key, std::int64_t least, std::int64_t most) const {
     const SortedJson& value = member(key);
+    // The library would wrap a number from 2^63 on round to a negative one.
     const bool too_large =
         value.is_number_unsigned() &&
         value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
@@ -206,6 +208,7 @@ RankReport read_rank(const ObjectReader& object) {
   rank.sent_bytes = object.count("sent_bytes");
   rank.received_bytes = object.count("received_bytes");
   if (object.has("memory")) rank.memory = read_memory(object.object("memory"));
+  // It stands outside `memory` in the document, and so is set after that has been read as a whole.
   rank.memory.peak_bytes = object.count("peak_bytes");
   return rank;
 }
@@ -250,6 +253,7 @@ ThroughputReport read_throughput(const ObjectReader& object) {
 Span read_span(const ObjectReader& object, std::int32_t ranks) {
   Span span;
   const std::string text = object.text("action");
+  // The same reader as for lists of a program, so that any name that Penstock writes is understood.
   const auto actions = read_actions(text, {});
   if (!actions || actions->size() != 1) {
     object.expected("action", "one action such as \"0F3\"");

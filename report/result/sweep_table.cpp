@@ -52,6 +52,7 @@ bool has_model(const SweepRow& row) { return row.model.has_value(); }
 /// `with_model` where some row of the sweep has the model's rates.
 std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   const bool simulated = was_simulated(row);
+  // The zeros of a row that was not simulated are no figures.
   const auto figure = [&](const Json& value) { return simulated ? value : Json(nullptr); };
   std::vector<Field> fields = {
       {"schedule", row.schedule},
@@ -102,8 +103,7 @@ Json row_json(const SweepRow& row) {
   return object;
 }
 
-// --- a point's line, read again
-// -----------------------------------------------------------------------------
+// --- a point's line, read again -------------------------------------------------------------------------
 
 std::optional<double> number_or_nothing(const Json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
@@ -140,6 +140,7 @@ SweepRow row_of(const Json& object) {
   row.peak_bytes = object.at("peak_bytes").get<Bytes>();
   row.peak_rank = object.at("peak_rank").get<std::int32_t>();
   row.cost_per_million_samples = number_or_nothing(object.at("cost_per_million_samples"));
+  // A row of its own has these rates only if it has a model, and then all of them.
   if (!object.contains("mfu")) return row;
   row.model.emplace();
   for (const auto& [name, rate] : kModelRates) *row.model.*rate = object.at(std::string(name)).get<double>();
@@ -275,6 +276,7 @@ std::string sweep_table(const Sweep& sweep, std::size_t width) {
 std::string sweep_csv(const Sweep& sweep) {
   const bool modelled = std::ranges::any_of(sweep.rows, has_model);
   std::string csv =
+      // Any row has the names of all columns.
       csv_line(fields_of(SweepRow{}, modelled), [](const Field& field) { return std::string(field.first); });
   for (const SweepRow& row : sweep.rows) {
     csv += csv_line(fields_of(row, modelled), [](const Field& field) { return csv_value(field.second); });
@@ -285,6 +287,7 @@ std::string sweep_csv(const Sweep& sweep) {
 std::string sweep_point_json(std::size_t number, const SweepPoint& point) {
   const Json line = {{"point", number},
                      {"row", row_json(point.row)},
+                     // Beside the row, since no column of a sweep says it.
                      {"counts_activations", point.row.memory_unit == MemoryUnit::activations},
                      {"notes", point.notes}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -56,6 +56,7 @@ class CutSearch {
     std::vector<std::int32_t> cuts(stages_ - 1);
     std::size_t end = layers_;
     for (std::size_t stage = stages_ - 1; stage > 0; --stage) {
+      // As early as the bound allows, but each of the `stage` stages before needs a layer, too.
       end = std::max(first_[end], stage);
       cuts[stage - 1] = static_cast<std::int32_t>(end);
     }
@@ -86,6 +87,8 @@ class CutSearch {
     std::size_t stages = 1;
     std::size_t begin = 0;
     for (std::size_t end = 1; end <= layers_; ++end) {
+      // The layer before `end` begins the next stage. It fits there alone, as no bound is below the
+      // longest layer.
       if (times_(begin, end) <= bound) continue;
       ++stages;
       begin = end - 1;
@@ -94,6 +97,7 @@ class CutSearch {
   }
 
   Wide least_bound() const {
+    // No stage takes less than the longest layer, and none takes more than all layers.
     Wide low = 0;
     for (std::size_t layer = 0; layer < layers_; ++layer) low = std::max(low, times_(layer, layer + 1));
     Wide high = times_(0, layers_);
@@ -112,6 +116,7 @@ class CutSearch {
   std::vector<std::size_t> first_of_windows() const {
     std::vector<std::size_t> first(layers_ + 1, 0);
     for (std::size_t end = 1; end <= layers_; ++end) {
+      // A later end never lets a stage begin earlier, so both ends only move forward.
       first[end] = first[end - 1];
       while (times_(first[end], end) > bound_) ++first[end];
     }
@@ -127,6 +132,8 @@ class CutSearch {
   }
 
   Wide memory(std::size_t stage, std::size_t begin, std::size_t end) const {
+    // Weights and their gradients; of activations, as many microbatches as 1F1B has in flight on this
+    // stage.
     return 2 * weights_(begin, end) + static_cast<Wide>(stages_ - stage) * kept_(begin, end);
   }
 
@@ -140,9 +147,11 @@ class CutSearch {
       // At least a layer for each earlier stage, and one for each later one.
       for (std::size_t end = stage + 1; end + (stages_ - stage - 1) <= layers_; ++end) {
         for (std::size_t begin = std::max(first_[end], stage); begin < end; ++begin) {
+          // The layers before cannot be had in that many stages within the bound.
           if (before[begin].squares == kUnreached) continue;
           const Worth worth{.squares = before[begin].squares + square(begin, end),
                             .memory = std::max(before[begin].memory, memory(stage, begin, end))};
+          // A tie keeps the earlier begin.
           if (worth >= here[end]) continue;
           here[end] = worth;
           begins[stage][end] = static_cast<std::int32_t>(begin);

@@ -37,6 +37,7 @@ double narrowest(const Cluster& cluster, std::span<const std::int32_t> devices) 
 using DeviceGroups = std::vector<std::vector<std::int32_t>>;
 
 /// Each device joins the first group whose first member it reaches faster than `bytes_per_second`.
+/// One member speaks for its group here; whether that was right is for are_apart() to say.
 DeviceGroups groups_wider_than(const Cluster& cluster, double bytes_per_second) {
   DeviceGroups groups;
   for (std::int32_t device = 0; device < cluster.device_count(); ++device) {
@@ -74,20 +75,24 @@ std::string text_of(double bytes_per_second) {
 std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
   std::map<std::int32_t, std::string> names;
   for (std::int32_t device = 0; device < cluster.device_count(); ++device)
+    // Devices are numbered before switches and have their own names.
     names[device] = cluster.devices()[static_cast<std::size_t>(device)].name;
   const std::vector<Link> links = cluster.links();
+  // Each round names the switches that are one link further from the devices.
   for (std::size_t round = 0; round < links.size(); ++round) {
     const std::size_t known = names.size();
     for (const Link& link : links) {
       const auto from = names.find(link.from);
       const auto to = names.find(link.to);
       if (from != names.end() && to == names.end()) {
+        // Behind the name of the near end and ">".
         const std::string rest = link.name.substr(from->second.size() + 1);
         names[link.to] = rest.substr(0, rest.rfind('#'));
       } else if (from == names.end() && to != names.end()) {
         names[link.from] = link.name.substr(0, link.name.rfind(">" + to->second));
       }
     }
+    // What no device reaches has no name to be found.
     if (names.size() == known) break;
   }
   return names;
@@ -98,16 +103,20 @@ std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
 ClusterLevels cluster_levels(const Cluster& cluster) {
   std::vector<std::int32_t> devices(static_cast<std::size_t>(cluster.device_count()));
   std::iota(devices.begin(), devices.end(), 0);
+  // The narrowest route of all is taken for the one between groups.
   const double between = narrowest(cluster, devices);
   ClusterLevels one_level{.levels = {{cluster.device_count(), between}}, .devices = devices};
   const DeviceGroups groups = groups_wider_than(cluster, between);
   const std::size_t size = groups.front().size();
   const bool are_even = std::ranges::all_of(groups, [&](const auto& group) { return group.size() == size; });
+  // A level says that all its components are alike and joined alike. Where that is not so, one level at
+  // the narrowest bandwidth promises no more than every route keeps.
   if (size == 1 || groups.size() == 1 || !are_even || !are_apart(cluster, groups, between)) return one_level;
   double inside = kUnlimitedBandwidth;
   devices.clear();
   for (const std::vector<std::int32_t>& group : groups) {
     inside = std::min(inside, narrowest(cluster, group));
+    // The planner counts devices group by group.
     devices.insert(devices.end(), group.begin(), group.end());
   }
   return {.levels = {{static_cast<std::int32_t>(size), inside},
@@ -135,6 +144,7 @@ tl::expected<Cluster, std::string> in_device_order(const Cluster& cluster,
                                                    std::span<const std::int32_t> order) {
   ClusterBuilder builder(cluster.name());
   std::map<std::int32_t, std::int32_t> node_of;  // in the builder, by node of the cluster
+  // Devices come first, so that they get the numbers of their places in `order`.
   for (const std::int32_t device : order)
     node_of[device] = builder.add_device(cluster.devices()[static_cast<std::size_t>(device)]);
   for (const auto& [node, name] : switch_names(cluster))

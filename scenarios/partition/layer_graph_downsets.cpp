@@ -74,6 +74,7 @@ Members first_members(const LayerGraph& graph, const Dependences& dependences) {
     members = with(std::move(members), layer);
     ++count;
   }
+  // A model in which nothing costs anything still needs an empty downset to begin with.
   return count == graph.layers.size() ? none : members;
 }
 
@@ -99,6 +100,7 @@ Downset summed(const LayerGraph& graph, const Dependences& dependences, const Me
 }
 
 /// True when the sums over all layers, and so those over some, fit 64 bits.
+/// Checked once and wide, so that what follows may add in 64 bits.
 bool sums_fit(const LayerGraph& graph) {
   Wide time = 0;
   Wide outputs = 0;
@@ -138,6 +140,7 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   set.kept += one.kept_bytes();
   set.weights += one.weights;
   if (is_alive(dependences, set.members, layer)) set.alive += one.output;
+  // An input dies when this was its last reader.
   for (const std::int32_t input : one.inputs) {
     const auto source = static_cast<std::size_t>(input);
     if (!is_alive(dependences, set.members, source)) set.alive -= graph.layers[source].output;
@@ -145,12 +148,14 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   std::erase(grown.ready, layer);
   for (const auto& edge : boost::make_iterator_range(boost::out_edges(layer, dependences))) {
     const std::size_t reader = target(edge, dependences);
+    // It was not ready before, since this layer was missing.
     if (inputs_are_in(dependences, set.members, reader)) grown.ready.push_back(reader);
   }
   return grown;
 }
 
 tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
+  // A chain alone has one downset more than layers: only below that many layers are branches to blame.
   if (layers < most) {
     return tl::unexpected(fmt::format(
         "the layer graph branches into more than {} downsets, too many to plan over: merge parallel layers "
@@ -170,6 +175,7 @@ tl::expected<std::vector<Downset>, std::string> grown(const LayerGraph& graph, s
   std::set<Members> found = {front.front().set.members};
   std::vector<Downset> downsets;
   while (!front.empty()) {
+    // Which one grows next does not matter: all are sorted at the end. The last one keeps the front short.
     Growing here = std::move(front.back());
     front.pop_back();
     for (const std::size_t layer : here.ready) {
@@ -200,6 +206,8 @@ tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& gr
   auto found = grown(graph, most);
   if (!found) return found;
   std::vector<Downset>& downsets = *found;
+  // By size, so that a downset comes behind all that it includes; by members, so that the order does not
+  // depend on how they were found.
   std::ranges::sort(downsets, [](const Downset& a, const Downset& b) {
     return std::tie(a.size, a.members) < std::tie(b.size, b.members);
   });
@@ -209,6 +217,7 @@ tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& gr
 std::vector<std::int32_t> layers_between(const Downset& smaller, const Downset& larger) {
   std::vector<std::int32_t> layers;
   for (std::size_t word = 0; word < larger.members.size(); ++word) {
+    // Each step takes the lowest bit off.
     for (std::uint64_t rest = larger.members[word] & ~smaller.members[word]; rest != 0; rest &= rest - 1)
       layers.push_back(static_cast<std::int32_t>(word * kWordBits) + std::countr_zero(rest));
   }

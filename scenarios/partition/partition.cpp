@@ -90,11 +90,13 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGrap
     all.push_back(end);
     begin = end;
   }
+  // The end of the last stage is that of the model, which is no cut.
   all.pop_back();
   return all;
 }
 
 tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut) {
+  // A mark for each layer: an output crosses once, however many layers behind the cut read it.
   std::vector<char> crosses(static_cast<std::size_t>(cut), 0);
   for (std::size_t layer = static_cast<std::size_t>(cut); layer < graph.layers.size(); ++layer) {
     for (const std::int32_t input : graph.layers[layer].inputs) {

@@ -79,6 +79,8 @@ class PlanReader {
         stages_.back().cut_links = cut.links;
         continue;
       }
+      // Above devices a stage is a pipeline of the level below, on all components that this has. All
+      // components of the stage share one such plan: it is read once, with the first devices of each.
       const std::size_t below = pipeline.level - 1;
       const LevelStage whole{
           .from = stage.from, .to = stage.to, .replicas = levels_[below].components, .later = 0};

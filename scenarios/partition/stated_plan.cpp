@@ -26,6 +26,7 @@ namespace {
 double bandwidth_around(std::span<const BandwidthLevel> levels, std::span<const std::int32_t> devices) {
   std::int32_t size = 1;
   for (const BandwidthLevel& level : levels) {
+    // Devices are numbered level by level: those of one component are neighbours.
     size *= level.components;
     const auto is_inside = [&](std::int32_t device) { return device / size == devices.front() / size; };
     if (std::ranges::all_of(devices, is_inside)) return level.bytes_per_second / 1e9;
@@ -40,6 +41,7 @@ std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector
     for (const std::int32_t layer : stages[s].layers) {
       last[static_cast<std::size_t>(layer)] = s;
       for (const std::int32_t input : graph.layers[static_cast<std::size_t>(layer)].inputs)
+        // Stages come in the order of the pipeline, so that the last one written is the last reader.
         last[static_cast<std::size_t>(input)] = s;
     }
   }
@@ -70,16 +72,20 @@ PipelinePlan stated_plan(const LayerGraph& graph, std::span<const BandwidthLevel
     for (const std::int32_t index : stages[s].layers) {
       const auto layer = static_cast<std::size_t>(index);
       alive += graph.layers[layer].output;
+      // An output crosses every cut between its own stage and the last one that reads it.
       dies[last[layer]] += graph.layers[layer].output;
     }
     alive -= dies[s];
     stage.cut = alive;
     const auto replicas = static_cast<double>(stage.devices.size());
+    // Once for the ring, in which each replica sends 2(m-1)/m of the weights, and once more by m, since
+    // one reduction serves a round of m minibatches.
     stage.reduction_ns = 2 * (replicas - 1) * static_cast<double>(stage.weights) /
                          (bandwidth_around(levels, stage.devices) * replicas * replicas);
     if (s + 1 < stages.size()) {
       std::vector<std::int32_t> around = stage.devices;
       around.insert(around.end(), stages[s + 1].devices.begin(), stages[s + 1].devices.end());
+      // The activation forward and its gradient backward.
       stage.cut_ns = 2 * static_cast<double>(stage.cut) / bandwidth_around(levels, around);
     }
     plan.stages.push_back(std::move(stage));

@@ -34,9 +34,11 @@ Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes))
 
 std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const RankStep& step,
                                        std::int64_t microbatches) {
+  // Less than half of what 64 bits hold: chain_costs() adds two such figures.
   constexpr double kMost = 4e18;
   double seconds = step.total_s();
   double bytes = 0;
+  // Weights need no look: models of more than 2^58 parameters are refused where they are read.
   for (const StagePrice& price : prices) {
     seconds = std::max({seconds, price.forward_s, price.backward_input_s + price.backward_weight_s});
     bytes = std::max({bytes, price.kept_bytes, price.transient_bytes, price.edge_bytes, price.gradient_bytes,
@@ -62,6 +64,7 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
     cost.recompute_ns = cost.forward_ns;
     cost.backward_input_ns = nanoseconds(price.backward_input_s);
     cost.backward_weight_ns = nanoseconds(price.backward_weight_s);
+    // Of the rounded parts, so that a backward pass takes as long whole as split.
     cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
     // A rank's step is shared out over the stages that it updates. What a stage has put off comes before its
     // part.
@@ -72,6 +75,7 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
     cost.gradients = whole_bytes(price.gradient_bytes);
     cost.optimizer_state = whole_bytes(price.optimizer_bytes);
     cost.transient = whole_bytes(price.transient_bytes + price.deferred_bytes * all);
+    // There is one edge fewer than stages.
     if (i + 1 == prices.size()) break;
     costs.edges.push_back(
         {.activation = whole_bytes(price.edge_bytes), .gradient = whole_bytes(price.edge_bytes)});

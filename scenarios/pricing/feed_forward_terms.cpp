@@ -2,8 +2,8 @@
 // routes each of a device's T/t tokens to k of them; after the exchange a device has as many rows for its E/e
 // experts:
 //
-//   router -> permute -> all-to-all -> experts' products, grouped -> all-to-all -> unpermute, beside the
-//   shared expert
+//   router -> permute -> all-to-all -> experts' products, grouped -> all-to-all -> unpermute
+//                                                                    beside the shared expert
 //
 // Grouped products reach half of the peak on rows padded to 128 an expert, or the memory's rate for the
 // weights; their weight gradients, few rows an expert, are bound by reading and writing the sums.
@@ -65,10 +65,14 @@ double exchange_seconds(const TermWriter& terms, double rows) {
   }
   // A token goes once to each other node that holds one of its experts.
   const double nodes = std::max(2.0, as_double(work.parallel.expert) / work.device.nvlink_devices);
+  // The number of nodes that experts drawn at random are expected to be on.
   const double reached = nodes * (1 - std::pow(1 - 1 / nodes, as_double(experts.per_token)));
+  // A router that chooses groups of experts first reaches no more nodes than groups, counting a group as
+  // on one node.
   const double distinct =
       experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
   const double tokens = rows / as_double(experts.per_token);
+  // What goes to a token's own node does not leave it.
   return 2 * tokens * distinct * (nodes - 1) / nodes * hidden /
              link_bytes_per_second(work, DeviceGroup::expert) +
          static_cast<double>(work.device.link_latency_ns) * 1e-9;
@@ -83,6 +87,7 @@ bool add_own_products(TermWriter& terms, double groups, double rows) {
   const double first = (work.model.gated ? 2 : 1) * inner;
   auto fc1 = terms.own_products("experts fc1", groups, {.m = rows, .n = first, .k = hidden});
   auto fc2 = terms.own_products("experts fc2", groups, {.m = rows, .n = hidden, .k = inner});
+  // Both or none: half of them measured and half modelled would be neither.
   if (!fc1 || !fc2) return false;
   terms.add(*std::move(fc1));
   terms.add(*std::move(fc2));

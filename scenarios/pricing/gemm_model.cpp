@@ -1,8 +1,8 @@
 // A product is cut into tiles of tm x tn, which w = ceil(m/tm) ceil(n/tn) / SMs waves of multiprocessors
 // compute; the best of six tile sizes counts:
 //
-//   waves  = (1 - tail) ceil(w) + tail max(w, 1)        a last wave that is not full costs as a full one, or
-//   less rel    = min(1, (tm tn / 32768)^s)                  small tiles load more for what they compute
+//   waves  = (1 - tail) ceil(w) + tail max(w, 1)        a last wave that is not full costs as one, or less
+//   rel    = min(1, (tm tn / 32768)^s)                  small tiles load more for what they compute
 //   t_tile = waves 2 tm tn (k + kk) / (e rel peak / SMs)
 //   t_mem  = bytes of X, W and Y / (bw x memory rate)
 //   t      = t0 + q m k / memory rate + (t_tile^4 + t_mem^4)^(1/4)

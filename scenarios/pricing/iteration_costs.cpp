@@ -37,8 +37,10 @@ tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, c
 double device_parameters(const FittedLayer& kind, std::int64_t vocabulary, const ModelPartSize& part) {
   const auto hidden = static_cast<double>(kind.hidden);
   const double embedding = static_cast<double>(vocabulary) * hidden;
+  // A layer: 4 h^2 + 4 h of attention, 8 h^2 + 5 h of the feed-forward part, 4 h of two norms.
   double all = static_cast<double>(part.layers) * hidden * (12 * hidden + 13);
   if (part.has_embedding) all += embedding + static_cast<double>(kind.sequence) * hidden;
+  // The head's weights are the embedding's; a device without the embedding has a copy of its own.
   if (part.has_head && !part.has_embedding) all += embedding;
   return all / kind.tensor;
 }

@@ -84,6 +84,7 @@ double log_distance(double a, double b) { return std::abs(std::log(a / b)); }
 /// Straight in logarithms between the two nearest; the edge's outside.
 double between(const std::map<double, double>& figures, double size) {
   const auto upper = figures.lower_bound(size);
+  // Nothing lies below the first figure, also where it is of this very size.
   if (upper == figures.begin()) return upper->second;
   const auto lower = std::prev(upper);
   if (upper == figures.end()) return lower->second;
@@ -110,6 +111,8 @@ tl::expected<void, std::string> KernelTables::read_gemms(std::string_view text, 
     if (!sizes) return tl::unexpected(sizes.error());
     const auto [m, n, k, us] = *sizes;
     const auto& model = models_[index_of(*precision)];
+    // Only the model's constants say how much of a row that is: they have to be set before a table is
+    // read.
     const double quantising_s = model ? quantising_seconds(m, k, *model, rates) : 0;
     const double seconds =
         std::max(us * kSecondsPerMicrosecond - quantising_s, kLeastPart * us * kSecondsPerMicrosecond);
@@ -206,6 +209,7 @@ std::optional<double> KernelTables::attention_rate(const AttentionShape& shape) 
   for (const auto& [heads, rates] : grid->rates) {
     const double distance = log_distance(heads.first / heads.second, ratio);
     const auto best = distances.find(heads.first);
+    // A tie keeps the fewer key heads, which come first.
     if (best != distances.end() && best->second <= distance) continue;
     distances[heads.first] = distance;
     by_heads[heads.first] = between(rates, shape.sequence);
@@ -219,6 +223,7 @@ std::optional<double> KernelTables::collective_seconds(GroupOperation operation,
   const auto& groups = collectives_[static_cast<std::size_t>(operation)];
   if (groups.empty()) return std::nullopt;
   auto measured = groups.upper_bound(devices);
+  // The largest group up to this size; of groups that are all larger, the smallest.
   if (measured != groups.begin()) measured = std::prev(measured);
   const auto& [size, times] = *measured;
   const auto other_part = [](double n) { return (n - 1) / n; };

@@ -55,10 +55,12 @@ double replicated_parameters(const Architecture& model, const LayerKind& kind) {
 double copied_key_heads(const Workload& work) {
   if (work.model.latent) return 0;
   const double missing = work.parallel.tensor - as_double(work.model.kv_heads);
+  // Twice: the keys' weights and the values'.
   return std::max(0.0, missing) * 2 * as_double(work.model.head_dim * work.model.hidden);
 }
 
 double padded_vocabulary(const Workload& work) {
+  // So that each device of a tensor group has a multiple of 128 rows.
   const std::int64_t multiple = kVocabularyMultiple * work.parallel.tensor;
   return as_double((work.model.vocabulary + multiple - 1) / multiple * multiple);
 }
@@ -133,6 +135,7 @@ DeviceParameters head_device_parameters(const Workload& work, bool beside_embedd
 DeviceParameters multi_token_device_parameters(const Workload& work) {
   DeviceParameters parameters = layer_device_parameters(work, work.model.layers.back());
   const double hidden = as_double(work.model.hidden);
+  // Beside its layer a projection of two inputs to one, and three norms.
   parameters.dense += 2 * hidden * hidden / work.parallel.tensor + 3 * hidden;
   return parameters;
 }

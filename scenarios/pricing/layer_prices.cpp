@@ -64,6 +64,7 @@ LayerPrices::LayerPrices(const Workload& work, const KernelTables& kernels)
     const auto found = std::ranges::find(known, kind);
     kind_of_layer_.push_back(static_cast<std::size_t>(found - known.begin()));
     if (found != known.end()) continue;
+    // Kinds is a set of bits with as many places.
     if (known.size() == kMostKinds) throw std::logic_error("a model of more kinds of layers than are priced");
     known.push_back(kind);
     kinds_.push_back({.price = price_of(work, kernels, kind), .shapes = weight_shapes(work, kind)});

@@ -52,6 +52,8 @@ class LayoutSpeller {
       if (!part) return part;
       const auto times = repetition();
       if (!times) return tl::unexpected(times.error());
+      // Checked before anything is spelt out: brackets in brackets multiply. Neither factor is over 2^20,
+      // so that the product fits.
       if (spelt.size() + part->size() * static_cast<std::size_t>(*times) > kLongestLayout) {
         return fault("fewer layers and stages");
       }
@@ -61,6 +63,7 @@ class LayoutSpeller {
   }
 
   Text group() {
+    // Each bracket is a call deeper.
     if (++depth_ > 8) return fault("fewer brackets");
     ++at_;
     auto inner = sequence();
@@ -75,6 +78,7 @@ class LayoutSpeller {
     const char c = text_[at_];
     if (std::string_view("EtmL|,").find(c) == std::string_view::npos) return fault("one of E t m L | ( )");
     ++at_;
+    // A comma only parts the letters.
     return c == ',' ? std::string() : std::string(1, c);
   }
 
@@ -130,6 +134,7 @@ tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
           "layout \"{}\": expected multi-token-prediction layers (m) on the last stage, got stage {}", text,
           i));
     }
+    // Ends and multi-token-prediction layers are priced apart.
     split.counts.push_back(count('t'));
   }
   return split;
@@ -173,6 +178,7 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
     }
     return split.counts;
   }
+  // As if each end were a layer of its own.
   const std::int64_t all = layers + 2 * ends;
   if (all % stages != 0) {
     return tl::unexpected(fmt::format(
@@ -183,6 +189,7 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), all / stages);
   counts.front() -= ends;
   counts.back() -= ends;
+  // One stage is first and last and gives up two layers.
   if (counts.front() < 0) {
     return tl::unexpected(
         fmt::format("layer_split ends-one-less takes two layers of the one stage at least"));

@@ -98,6 +98,7 @@ std::pair<double, double> attention_seconds(const TermWriter& terms, const Layer
   const double key_dim =
       as_double(model.latent ? model.latent->content_dim + model.latent->rotary_dim : model.head_dim);
   const double value_dim = as_double(model.latent ? model.latent->value_dim : model.head_dim);
+  // A multiplication and an addition for each value of a query's score, and of the sum over values.
   const double operations = 2 * (key_dim + value_dim) * heads.heads * as_double(work.micro_batch_size) *
                             attention_scores(kind, work.sequence) * heads.share;
   const auto measured =
@@ -118,6 +119,8 @@ void add_context_exchange(TermWriter& terms, double forward_s, double backward_s
   const double t = parallel.tensor;
   const double dim = as_double(work.model.head_dim);
   if (parallel.context_exchange == ContextExchange::all_to_all) {
+    // Queries, keys and values go to the devices of their heads, and what attention makes of them comes
+    // back, in 2 bytes a value.
     const double bytes =
         2 * work.tokens() * as_double(2 * work.model.heads + 2 * work.model.kv_heads) * dim / t;
     const double seconds =
@@ -126,10 +129,13 @@ void add_context_exchange(TermWriter& terms, double forward_s, double backward_s
     terms.collective("heads for tokens", seconds, seconds);
     return;
   }
+  // Keys and values of 2 bytes, passed on to all other parts of the sequence.
   const double bytes =
       2 * 2 * work.tokens() * as_double(work.model.kv_heads) * dim / t * (parallel.context - 1);
   const double ring_s = bytes / link_bytes_per_second(work, DeviceGroup::context);
   const double latency_s = as_double(work.device.link_latency_ns) * kSecondsPerNanosecond;
+  // Attention on one part hides the next part's way. Backward the gradients of keys and values go round as
+  // well.
   terms.collective("keys round the ring", std::max(0.0, ring_s - forward_s) + latency_s,
                    std::max(0.0, 2 * ring_s - backward_s) + latency_s);
 }
@@ -156,6 +162,8 @@ void add_norms(TermWriter& terms) {
   const Workload& work = terms.work();
   const double ways = work.parallel.sequence_parallel ? work.parallel.tensor : 1;
   const double values = work.tokens() * as_double(work.model.hidden) / ways;
+  // Two of each a layer. Forward a norm reads and writes 2 bytes a value, an add reads two values and
+  // writes one.
   terms.memory("norms", 2 * values * 4, 2 * values * 8, 2);
   terms.memory("residual adds", 2 * values * 6, 2 * values * 4, 2);
 }
@@ -179,6 +187,7 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const double gather_s = seconds(GroupOperation::all_gather);
   const double scatter_s = seconds(GroupOperation::reduce_scatter);
   terms.collective("tensor collectives", parts * exposed * (gather_s + scatter_s),
+                   // The second gather is for the weight gradients, whose input was kept in parts.
                    parts * exposed * (2 * gather_s + scatter_s));
 }
 
@@ -249,9 +258,11 @@ std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels,
   add_norms(writer);
   add_tensor_collectives(writer, kind);
   std::vector<Term> terms = writer.take();
+  // From a second writer, since what is computed again is read off the first one's terms.
   TermWriter again(work, kernels);
   add_recomputation(again, terms);
   std::ranges::move(again.take(), std::back_inserter(terms));
+  // The floor is for the layer's own kernels; what its copies exchange comes on top.
   add_host_floor(terms, work.host_layer_seconds);
   add_copies_terms(terms, work, kernels, layer_device_parameters(work, kind));
   return terms;

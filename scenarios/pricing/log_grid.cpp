@@ -61,6 +61,7 @@ LogGrid<Axes>::LogGrid(const std::map<Point, double>& figures) {
     axis.erase(std::ranges::unique(axis).begin(), axis.end());
     count *= axis.size();
   }
+  // A mark for what was not measured: a measurement need not have every pair of sizes.
   figures_.assign(count, std::numeric_limits<double>::quiet_NaN());
   for (const auto& [point, figure] : known) {
     std::array<std::size_t, Axes> steps{};
@@ -68,9 +69,11 @@ LogGrid<Axes>::LogGrid(const std::map<Point, double>& figures) {
     figures_[place(steps)] = figure;
   }
   for (std::size_t i = 0; i < count; ++i) {
+    // A hole takes the figure of the nearest measured point.
     if (!std::isnan(figures_[i])) continue;
     Point hole{};
     std::size_t rest = i;
+    // place(), backwards: the last axis counts fastest.
     for (std::size_t axis = Axes; axis-- > 0;) {
       hole[axis] = axes_[axis][rest % axes_[axis].size()];
       rest /= axes_[axis].size();
@@ -99,6 +102,7 @@ double LogGrid<Axes>::at(const Point& sizes) const {
     for (std::size_t i = 0; i < Axes; ++i) {
       const bool is_upper = ((corner >> i) & 1U) != 0;
       weight *= is_upper ? cells[i].way : 1 - cells[i].way;
+      // A corner of no weight stays at the lower end, so that nothing is read behind an axis's last size.
       steps[i] = cells[i].lower + (is_upper && cells[i].way > 0 ? 1 : 0);
     }
     if (weight > 0) sum += weight * figures_[place(steps)];

@@ -45,6 +45,7 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
   const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
   // Copies `count` of which a group reaches, and the stages between them.
   const auto over_copies = [&](std::int64_t count) {
+    // A group of one copy stays inside its rank.
     if (count <= 1) return rank;
     return rank * count * (stages_are_nearer ? std::int64_t{ranks} : 1);
   };
@@ -56,6 +57,7 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
     case DeviceGroup::expert:
       return parallel.expert <= rank ? parallel.expert : over_copies((parallel.expert + rank - 1) / rank);
     case DeviceGroup::pipeline:
+      // Where copies are nearer, all of them lie between two stages.
       return rank * ranks * (stages_are_nearer ? 1 : std::int64_t{parallel.data});
     case DeviceGroup::data:
       return over_copies(parallel.data);

@@ -72,6 +72,7 @@ tl::expected<ProductTable, std::string> ProductTable::parse(std::string_view tex
     }
     const auto [groups, m, n, k, us] = figures;
     Mean& mean =
+        // A shape may have several rows.
         means[static_cast<std::size_t>(std::distance(kProducts.begin(), product))][{groups, m, n, k}];
     mean.sum += us * kSecondsPerMicrosecond;
     mean.rows += 1;

@@ -1,7 +1,8 @@
 // A stage is its layers, with the embedding before the first and the head behind the last:
 //
-//   time = sum of its terms         bytes kept = sum over its layers       weights = those of its layers and
-//   ends
+//   time       = sum of its terms
+//   bytes kept = sum over its layers
+//   weights    = those of its layers and ends
 
 #include "scenarios/pricing/stage_prices.hpp"
 
@@ -65,6 +66,8 @@ void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bo
 
 /// Bytes of weights: norms, embedding and head stay in 2 bytes, which only 8 bit weights would notice.
 void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParameters& ends) {
+  // The levels of sharding: 1 shares out the optimizer's state, 2 the gradients, too, and 3 the weights as
+  // well.
   const DeviceParameters& own = stage.parameters;
   const DeviceParameters weights = held_from(work.parallel, 3, own);
   const double of_ends = held_from(work.parallel, 3, ends).total();
@@ -99,6 +102,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
       add_layer(stage, layer_prices.of_layer(next));
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
+    // What the embedding and the head add from here on are the ends' parameters.
     const double before = stage.parameters.dense;
     if (i == 0) add_embedding(stage, layer_prices.embedding());
     if (i + 1 == stages) {

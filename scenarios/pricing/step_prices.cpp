@@ -37,6 +37,8 @@ double reduction_seconds(const Workload& work, const KernelTables& kernels,
   const auto seconds = [&](GroupOperation operation, double bytes) {
     return copies_seconds(work, kernels, operation, parameters, bytes);
   };
+  // Where the state is shared out, each copy needs only the sums of its own part, and the weights that the
+  // others have updated.
   const bool scatters = parallel.sharding > 0;
   const double reduce_s =
       seconds(scatters ? GroupOperation::reduce_scatter : GroupOperation::all_reduce, work.gradient_bytes);

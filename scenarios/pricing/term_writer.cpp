@@ -80,6 +80,7 @@ std::optional<Term> TermWriter::own_products(std::string_view name, double group
   const auto output = seconds(Product::forward);
   const auto input = seconds(Product::input_gradient);
   const auto weight = seconds(Product::weight_gradient);
+  // All three or none, so that a product's passes are measured in one way.
   if (!output || !input || !weight) return std::nullopt;
   return Term{.name = std::string(name),
               .kind = TermKind::gemm,

@@ -12,8 +12,8 @@
 // layer's weights are gathered beside the layer before it, its gradients scattered beside the next one of the
 // backward pass: what is left is exposed. Of equal layers, each hides the other's.
 //
-//   forward    max(0, gather - F)      backward  max(0, gather - I)  +  max(0, scatter - what is left of I
-//   and W)
+//   forward    max(0, gather - F)
+//   backward   max(0, gather - I)  +  max(0, scatter - what is left of I and W)
 
 #include "scenarios/pricing/weight_copies.hpp"
 

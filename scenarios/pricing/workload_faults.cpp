@@ -35,6 +35,7 @@ Fault model_fault(const Workload& work) {
   const std::int64_t t = parallel.tensor;
   const std::int64_t c = parallel.context;
   if (auto fault = undivided("parallel.tensor", t, "the attention heads", model.heads)) return fault;
+  // Either each device has as many key heads as the next one, or as many devices share each of them.
   if (t % std::min(t, model.kv_heads) != 0 || model.kv_heads % std::min(t, model.kv_heads) != 0) {
     return fmt::format("parallel.tensor: expected a divisor or a multiple of the key heads, {}, got {}",
                        model.kv_heads, t);
@@ -43,6 +44,7 @@ Fault model_fault(const Workload& work) {
     return fault;
   const bool is_ring = parallel.context_exchange == ContextExchange::ring;
   if (c > 1 && is_ring) {
+    // One part from either end of the sequence, so that causal attention is as much work for each device.
     if (auto fault = undivided("parallel.context", 2 * c, "the sequence (two parts each)", work.sequence)) {
       return fault;
     }

@@ -71,6 +71,7 @@ tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
     if (!microbatches) return tl::unexpected(microbatches.error());
     Batch whole = batch;
     whole.microbatches = *microbatches;
+    // From the top again: the quotient may be more microbatches than are allowed.
     return resolve_batch(whole, MicrobatchMeaning::part_of_minibatch);
   }
   const Count microbatches = *batch.microbatches;

@@ -154,6 +154,7 @@ Checked add_edge(Nodes& nodes, std::string_view file, const WrittenEdge& edge) {
   }
   const Id from = id_of(names[0]);
   const Id to = id_of(names[1]);
+  // Sets, so that an edge that is written twice is one.
   nodes[from].readers.insert(to);
   nodes[to].inputs.insert(from);
   return {};
@@ -168,6 +169,7 @@ tl::expected<Nodes, std::string> read_nodes(std::string_view text, std::string_v
     text.remove_prefix(std::min(end + 1, text.size()));
     if (trimmed(written).empty()) continue;
     if (written.starts_with('\t')) {
+      // Kept until all nodes are known: an edge may stand before them.
       edges.push_back({written, line});
     } else if (auto added = add_node(nodes, file, line, written); !added) {
       return tl::unexpected(added.error());

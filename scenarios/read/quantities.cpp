@@ -272,6 +272,7 @@ std::string duration_text(Ns duration_ns) {
     std::string_view name;
   };
   for (const Step step : {Step{1'000'000'000, "s"}, Step{1'000'000, "ms"}, Step{1'000, "us"}}) {
+    // The largest unit in which three decimals say it exactly: what is written is read as the same time.
     if (duration_ns != 0 && duration_ns >= step.unit && duration_ns % (step.unit / 1000) == 0) {
       std::string text =
           fmt::format("{}.{:03}", duration_ns / step.unit, duration_ns % step.unit / (step.unit / 1000));

@@ -98,7 +98,6 @@ class WaitGraph {
   std::vector<std::int32_t> own_end_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits;
     const std::int32_t id = flat_.message[index(position)];
-    if (position > stalled_.cursor[index(rank)]) return {stalled_.cursor[index(rank)]};
     // There may be several: eager messages have no turn of their own, and what comes next waits for each.
     const auto [first, last] = before_.equal_range({rank, id});
     for (auto entry = first; entry != last; ++entry) waits.push_back(end_on(rank, entry->second));

@@ -357,6 +357,8 @@ class Flattener {
         recvs[queue].push_back(p);
         limit(recvs[queue]);
       }
+      // Each rank numbers its queues alike and begins with empty ones; only those that it used are
+      // cleared, as there may be many.
       for (const std::size_t queue : used_queues_) recvs[queue].clear();
       used_queues_.clear();
     }

@@ -1,8 +1,8 @@
 // A RECV that stands behind another of its queue has not started; a SEND that was launched behind it cannot
 // start, though its message is made:
 //
-//   rank 0   F0 RECV_B0 RECV_B1 F1 SEND_F1        RECV_B1 waits on its stream for RECV_B0, SEND_F1 for its
-//   start, rank 1   RECV_F0 F0 RECV_F1 F1 B0 SEND_B0     B0 on rank 1 for F1: nobody gets on
+//   rank 0   F0 RECV_B0 RECV_B1 F1 SEND_F1        RECV_B1 waits on its stream for RECV_B0, SEND_F1 for
+//   rank 1   RECV_F0 F0 RECV_F1 F1 B0 SEND_B0     its start, B0 on rank 1 for F1: nobody gets on
 //
 // All launches are known beforehand; what can start, start and end is repeated until nothing changes. What is
 // left waits in a cycle.

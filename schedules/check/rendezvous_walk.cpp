@@ -5,8 +5,8 @@
 //
 // With launches a rank has a second clock, its host's, which no device waits for unless it is the later one:
 //
-//   host  |L0|L1|L2|L3|            most_ahead = 2: L2, a compute action, waits for the end of the one two
-//   before rank     |F0------|F1------|
+//   host  |L0|L1|L2|L3|            most_ahead = 2: L2, a compute action, waits for the end of the one
+//   rank     |F0------|F1------|   two before
 //
 // Times are maxima over what each action waited for, so the order of the walk does not change them.
 

@@ -76,6 +76,8 @@ tl::unexpected<std::string> report_missing(const Program& program, ActionKind ki
 constexpr std::string_view kForwardRule = "every stage must run each microbatch's F once";
 constexpr std::string_view kBackwardRule = "every F must have a B, or an I and a W";
 
+/// Before any table is made: a program may state far more microbatches than its lists have, and a table of
+/// stages x microbatches must not be larger than the lists.
 Checked check_forward_counts(const Program& program) {
   std::vector<std::int64_t> forwards(program.placement.stages.size());
   for (const std::vector<Action>& actions : program.ranks) {
@@ -115,6 +117,7 @@ Checked check_complete(const Program& program, std::int32_t stage, std::int32_t 
   const bool weight = at.backward_weight != UnitTable::kAbsent;
   if (at.backward == UnitTable::kAbsent) {
     if (input && weight) return {};
+    // Of a half the other half is missing; of nothing the whole.
     ActionKind missing = ActionKind::backward;
     if (input) missing = ActionKind::backward_weight;
     if (weight) missing = ActionKind::backward_input;
@@ -207,6 +210,7 @@ Checked check_versions(const Program& program) {
   const auto cell = [&](const Action& action) {
     return static_cast<std::size_t>(action.stage) * units + static_cast<std::size_t>(action.microbatch);
   };
+  // All F first, wherever they stand: the order is another check's affair.
   std::vector<std::int32_t> of_forward(program.placement.stages.size() * units, 0);
   for (const std::vector<Action>& actions : program.ranks) {
     for (const Action& action : actions) {

@@ -5,8 +5,8 @@
 // is what the cycle of a hang is read from (channel_check.cpp).
 //
 //   rank 0:  0F0 0SEND_F0 | 0F1 ...      ranks take turns of one compute action each; one that needs a
-//   message rank 1:  1RECV_F0 | 1F0 ...          that has not started stands until it does, and comes last
-//   then
+//   rank 1:  1RECV_F0 | 1F0 ...          message that has not started stands until it does, and comes last
+//                                        then
 //
 // Turns that short let a RECV be reached before its SEND, so that a message starts with its producer's end,
 // and put what different ranks do beside each other, which keeps a processor busy that follows the same

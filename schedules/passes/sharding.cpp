@@ -67,6 +67,7 @@ tl::expected<void, std::string> check_gathers(const Program& program) {
     const std::vector<std::int32_t>& ranks = program.placement.stages[index(stage)].ranks;
     const std::int32_t first = ranks.front();
     for (const std::int32_t rank : ranks) {
+      // A gather needs all ranks of the stage: one that comes less often would leave the others waiting.
       if (of_rank[index(rank)][stage] == of_rank[index(first)][stage]) continue;
       return tl::unexpected(fmt::format(
           "sharding: 3 gathers stage {} {} times on rank {} but {} times on rank {}; take a number of "

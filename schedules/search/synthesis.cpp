@@ -86,8 +86,9 @@ class Tournament {
     while (searches_.size() <= kSearches) add_search();
     for (std::size_t left = kSearches; left > 0 && !is_over(); left /= 2, passes *= 2) {
       for (std::size_t number = 1; number <= left && !is_over(); ++number) go_on(searches_[number], passes);
-      std::sort(searches_.begin() + 1, searches_.end(),
-                [](const RuleSearch& a, const RuleSearch& b) { return a.best().length < b.best().length; });
+      std::stable_sort(searches_.begin() + 1, searches_.end(), [](const RuleSearch& a, const RuleSearch& b) {
+        return a.best().length < b.best().length;
+      });
       searches_.erase(searches_.begin() + 1 + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, left / 2)),
                       searches_.end());
     }

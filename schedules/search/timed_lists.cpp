@@ -202,6 +202,7 @@ void TimedLists::account(Rank& rank, const Action& action, Ns end_ns) {
   } else {
     gradient_end_ns_[at(action.stage, action.microbatch)] = end_ns;
     ++backwards_[index(action.stage)];
+    // A B has done its W already.
     if (action.kind != ActionKind::backward_input) return;
     rank.owed_bytes += held_for_weight;
     rank.weights.push_back(

@@ -88,6 +88,7 @@ std::vector<std::string> settings_of(const Program& program) {
 std::vector<SettingChange> setting_changes(const Program& before, const Program& after) {
   std::vector<SettingChange> changes;
   for (const ListChange& change : changes_of(settings_of(before), settings_of(after))) {
+    // Lines of one change stand for each other as far as both sides have some.
     const auto both = std::min(change.removed.size(), change.added.size());
     for (std::size_t i = 0; i < std::max(change.removed.size(), change.added.size()); ++i) {
       if (i < both) {

@@ -157,6 +157,7 @@ Done ProgramParser::read_keyword(TextCursor& line) {
     std::array<std::string_view, kKeywords.size()> known;
     std::ranges::transform(kKeywords, known.begin(), &Keyword::word);
     return before.fault(
+        // Comparing takes time with the word's length, and no keyword is nearly as long.
         fmt::format("a keyword (the nearest is `{}`)", nearest_name(word.substr(0, 64), known)));
   }
   const auto index = static_cast<std::size_t>(found - kKeywords.begin());

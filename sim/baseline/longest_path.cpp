@@ -197,6 +197,7 @@ PathChange change_of(const std::vector<PathStep>& before, const std::vector<Path
     return a.rank == b.rank && a.action == b.action;
   };
   const auto parted = std::ranges::mismatch(before, after, same_step);
+  // Durations may differ before it: the first step that is another one counts.
   change.step = static_cast<std::int32_t>(parted.in1 - before.begin());
   std::map<std::string, PathShare> shares;
   for (const auto& [what, ns] : shares_of(before)) shares[what] = {what, ns, 0};

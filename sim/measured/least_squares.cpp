@@ -45,12 +45,14 @@ System system_of(const std::vector<LinearEquation>& equations, std::size_t unkno
   for (Index row = 0; row < rows; ++row) {
     const LinearEquation& equation = equations[static_cast<std::size_t>(row)];
     for (const auto& [unknown, coefficient] : equation.terms)
+      // An equation may name an unknown several times.
       system.columns(row, static_cast<Index>(unknown)) += coefficient;
     system.values(row) = equation.value;
   }
   for (Index column = 0; column < system.columns.cols(); ++column) {
     const double length = system.columns.col(column).norm();
     system.lengths(column) = length;
+    // What no equation names stays a column of zeros, and its unknown 0.
     if (length > 0) system.columns.col(column) /= length;
   }
   return system;

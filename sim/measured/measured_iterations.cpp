@@ -155,6 +155,7 @@ tl::expected<Iteration, std::string> iteration_of(const Places& places, const Cs
   const std::int64_t global = row.count("global_batch_size", kMostSamples);
   if (row.fault().empty()) check_sizes(row, of, global);
   if (!row.fault().empty()) return tl::unexpected(fmt::format("{}: {}", cells.line, row.fault()));
+  // Without a rest, as check_sizes() has seen to.
   of.microbatches = global / (of.kind.micro_batch_size * of.data);
   return of;
 }

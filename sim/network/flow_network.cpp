@@ -3,8 +3,8 @@
 // queueing has it: Demers, Keshav and Shenker, SIGCOMM 1989); a flow of S bytes that starts at V ends at V +
 // S:
 //
-//     V(t) = V(t0) + r (t - t0)        first end = t + (least V + S of its flows - V(t)) / r, rounded up to
-//     ns
+//     V(t) = V(t0) + r (t - t0)
+//     first end = t + (least V + S of its flows - V(t)) / r, rounded up to ns
 //
 // A start, an end or a new rate therefore costs a class one operation of a heap, whatever the number of its
 // flows. The ends of all classes are the leaves of a tree of their minima (a tournament), where each is

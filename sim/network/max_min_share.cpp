@@ -2,8 +2,8 @@
 // less, and it is full. With n(c) flows of class c, c crossing the links R(c), and the capacity C(l):
 //
 //     rate(c) = min over l in R(c) of L(l)
-//     sum over c crossing l of n(c) min(L(l), e(c, l)) = C(l),   e(c, l) = min over k in R(c), k != l, of
-//     L(k)
+//     sum over c crossing l of n(c) min(L(l), e(c, l)) = C(l)
+//     e(c, l) = min over k in R(c), k != l, of L(k)
 //
 // and L(l) is infinite where the sum stays below C(l) whatever L(l) is. Levels that solve all these equations
 // are max-min fair: every flow crosses a link that is full and on which no flow is faster, which is the test

@@ -96,6 +96,7 @@ WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& fl
       const TransferPrices::Price price = prices.of(message.from_rank, message.to_rank, message.bytes);
       durations.hold[id] = price.hold_ns;
       durations.latency[id] = price.latency_ns;
+      // A barrier takes no time of its own.
     } else if (flat.ops[index(message.first)] == FlatOp::collective) {
       durations.hold[id] = rings.of(flat.actions[index(message.first)]).cost.duration_ns;
     }

@@ -34,7 +34,7 @@ Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
 
 /// The scenario with a profile as another measurement might have it.
 Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uint64_t trial) {
-  // Keyed by seed and trial, and counted by time: each draw is the same on any thread.
+  // Keyed by seed and trial, and numbered in the order of the times: each draw is the same on any thread.
   const std::uint64_t key = mixed(seed ^ mixed(trial));
   std::uint64_t what = 0;
   for (Layer& layer : std::get<LayerGraph>(scenario.model).layers) {

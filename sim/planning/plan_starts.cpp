@@ -155,6 +155,7 @@ std::vector<PlanStart> plan_starts(const PlanningTask& task, PlanTrials& trials)
   return Starts(task, trials).all();
 }
 
+/// Each differs from the start in one thing, and only where that can matter.
 std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& task) {
   std::vector<PlanStart> variants;
   if (reduces(start.choice)) {

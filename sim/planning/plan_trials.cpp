@@ -167,6 +167,7 @@ PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
   const std::int32_t most = choice.buckets > 0 ? choice.buckets : stated.size() == 1 ? stated.front() : 1;
   if (most == 1) return key;
   for (std::size_t s = 0; s < choice.stages(); ++s) {
+    // As the program has them: a stage has no more buckets than layers.
     const std::int32_t begin = s == 0 ? 0 : choice.cuts[s - 1];
     const std::int32_t end = s < choice.cuts.size() ? choice.cuts[s] : layers();
     key.buckets.push_back(std::min(most, end - begin));
