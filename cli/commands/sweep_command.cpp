@@ -193,8 +193,7 @@ Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& ou
   return sweep_until(interrupt, scenario, std::move(grid));
 }
 
-// --- shared by processes
-// ------------------------------------------------------------------------------------
+// --- shared by processes ---------------------------------------------------------------------------------
 
 using Points = std::map<std::size_t, SweepPoint>;
 
@@ -244,8 +243,7 @@ Sweep run_shared_points(const Scenario& scenario, SweepGrid grid, const ProcessG
   return sweep(scenario, grid);
 }
 
-// --- the command
-// ----------------------------------------------------------------------------------------------
+// --- the command -----------------------------------------------------------------------------------------
 
 std::string interrupted_message(const SweepFlags& flags, const Sweep& swept) {
   if (!swept.interruption) return "penstock: interrupted when all points were done";

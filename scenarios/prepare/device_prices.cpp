@@ -1,7 +1,7 @@
 // All copies of a pipeline do the same at the same time, so one of them is priced, as a scenario of stages:
 //
-//   degrees of parallelism -> one copy: its program, its layers by stage -> their prices -> costs, links,
-//   notes
+//   degrees of parallelism -> one copy: its program, its layers by stage
+//                          -> their prices -> costs, links, notes
 //
 // What copies tell each other is no message of the program: the part of it that nothing hides is in STEP,
 // which lasts equally long on all ranks, since all of them wait for the norm of all gradients before they

@@ -1,7 +1,7 @@
 // A Scenario is taken apart here; each step takes the parts that it needs and makes one value, once:
 //
-//   Scenario -> settled: stages or layers with stated cuts -> schedule and batch in force -> its program
-//   placed
+//   Scenario -> settled: stages, or layers with stated cuts
+//            -> schedule and batch in force -> its program placed
 //            -> cut of the model -> compute program -> with the model's edges, valid, lowered
 //            -> its costs on its cluster -> Experiment
 //

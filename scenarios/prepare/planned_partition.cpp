@@ -1,8 +1,7 @@
 // Two ways, by how much the scenario leaves open:
 //
 //   1f1b-rr of one stage     stages, replicas and cuts are the plan's
-//   K stages of a schedule   a straight plan: K stages, a device each, over the links that join so many
-//   devices
+//   K stages of a schedule   a straight plan: K stages, a device each, over the links that join them
 
 #include "scenarios/prepare/planned_partition.hpp"
 

@@ -211,8 +211,7 @@ TEST(Layers, ConvNet) {
       conv_net({.channels = 2, .hidden = 4, .outputs = 3}), random({2, 2, 6, 6}));
 }
 
-// --- dropout
-// ------------------------------------------------------------------------------------------------
+// --- dropout ---------------------------------------------------------------------------------------------
 
 TEST(Layers, DropoutScalesWhatItKeepsSoThatTheMeanStays) {
   const LayerPointer layer = dropout(0.25, 3);
@@ -233,8 +232,7 @@ TEST(Layers, DropoutDependsOnTheSeedAndTheStreamAndNothingElse) {
   EXPECT_FALSE(at::equal(first, dropout(0.5, 4)->forward({}, input, 1).value));
 }
 
-// --- losses
-// -------------------------------------------------------------------------------------------------
+// --- losses ----------------------------------------------------------------------------------------------
 
 void expect_loss(Loss loss, const at::Tensor& prediction, const at::Tensor& target,
                  const std::function<at::Tensor(const at::Tensor&)>& formula) {

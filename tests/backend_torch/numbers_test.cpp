@@ -211,8 +211,7 @@ TEST(WeightVersions, WithoutStashingTheGradientsAreOthers) {
   EXPECT_FALSE(near(latest.record.gradients.at({0, 0, 2}), stash.gradients.at({0, 0, 2})));
 }
 
-// --- replicas and shards
-// ------------------------------------------------------------------------------------
+// --- replicas and shards ---------------------------------------------------------------------------------
 
 TEST(Replicas, ReduceTheirGradients) {
   for (const std::vector<std::int32_t>& replicas :

@@ -44,8 +44,7 @@ double steady_rate(const Scenario& scenario) {
 
 double rate_of(const SearchedPlan& found) { return steady_rate(found.planned.scenario); }
 
-// --- the space
-// ----------------------------------------------------------------------------------------------
+// --- the space -------------------------------------------------------------------------------------------
 
 TEST(PlanChoices, AreAsManyAsCutsAndReplications) {
   EXPECT_EQ(count_choices({.layers = 8, .devices = 6}, 1 << 20), 1287);
@@ -126,8 +125,7 @@ TEST(PlanTrials, AskMemoryApartWithTheSameAnswer) {
   }
 }
 
-// --- what a plan says
-// ---------------------------------------------------------------------------------------
+// --- what a plan says ------------------------------------------------------------------------------------
 
 const std::string kVgg16OnA =
     "model: vgg16.yaml\ncluster: {preset: pipedream-a, nodes: 4}\n"

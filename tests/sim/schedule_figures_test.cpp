@@ -345,8 +345,7 @@ TEST(ScheduleFigures, GemsReachesTheBubbleThatChimerasAuthorsState) {
   }
 }
 
-// --- the figures of sail-sg/zero-bubble-pipeline-parallelism
-// ------------------------------------------------
+// --- the figures of sail-sg/zero-bubble-pipeline-parallelism ---------------------------------------------
 
 struct PublishedCase {
   const char* schedule;

@@ -449,8 +449,7 @@ TEST(Tuning, AChoiceCostsWhatTheSmallerSpaceLacks) {
   }
 }
 
-// --- stopped searches
-// ---------------------------------------------------------------------------------------
+// --- stopped searches ------------------------------------------------------------------------------------
 
 TEST(StoppableWork, ThatDoesNotEndIsLeftAlone) {
   const auto begin = std::chrono::steady_clock::now();
@@ -503,8 +502,7 @@ TEST(Tuning, EagerMessagesAreRefused) {
   EXPECT_NE(tune(request, {}).error().find("eager"), std::string::npos);
 }
 
-// --- configurations that others ran
-// -------------------------------------------------------------------------
+// --- configurations that others ran ----------------------------------------------------------------------
 
 TEST(AgainstBest, SaysWhatEachChoiceOfARunCosts) {
   constexpr std::string_view kRuns =
