@@ -29,6 +29,16 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongest{20};  // for whatever the machine is busy with
 
+/// Until the program is in the midst of its work, which takes longer with a sanitizer's checks.
+void let_it_work(std::chrono::milliseconds usual) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr int kSlowdown = 8;
+#else
+  constexpr int kSlowdown = 1;
+#endif
+  std::this_thread::sleep_for(kSlowdown * usual);
+}
+
 std::string content_of(const fs::path& file) {
   std::ifstream stream(file);
   return {std::istreambuf_iterator<char>(stream), {}};
@@ -117,7 +127,7 @@ std::vector<std::string> with(std::vector<std::string> arguments, const std::vec
 
 TEST_F(Interrupted, SimulateLeavesNothingHalfWritten) {
   start(with({"simulate", "--schedule", "zb-v", "-o", "result.json"}, kLongSearch));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  let_it_work(std::chrono::milliseconds(300));
   EXPECT_EQ(signal_after_interrupt(), SIGINT);
   EXPECT_EQ(files(), (std::vector<std::string>{"err", "out"}));
 }
@@ -156,7 +166,7 @@ TEST_F(Interrupted, TuneReportsTheBestOfWhatIsSettled) {
   start({"tune", "--model", source_path("scenarios/library/models/llama-3.1-70b.json"), "--device",
          "h100-sxm", "--nodes", "16", "--sequence", "8192", "--global-batch-size", "2048", "--exhaustive",
          "-o", "best.json"});
-  std::this_thread::sleep_for(std::chrono::seconds(4));
+  let_it_work(std::chrono::seconds(4));
   EXPECT_EQ(signal_after_interrupt(), SIGINT);
   EXPECT_THAT(text("best.json"), testing::HasSubstr("interrupted: "));
   EXPECT_THAT(text("out"), testing::HasSubstr("best: "));
@@ -164,7 +174,7 @@ TEST_F(Interrupted, TuneReportsTheBestOfWhatIsSettled) {
 
 TEST_F(Interrupted, TuneThatHasSettledNothingEndsByTheSignal) {
   start(with(long_tuning(), {"--exhaustive", "-o", "best.json"}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  let_it_work(std::chrono::milliseconds(300));
   EXPECT_EQ(signal_after_interrupt(), SIGINT);
   EXPECT_THAT(text("err"), testing::HasSubstr("interrupted before anything was settled"));
   EXPECT_EQ(files(), (std::vector<std::string>{"err", "out"}));
@@ -174,7 +184,7 @@ TEST_F(Interrupted, TuneDoesNotGoThroughAllOtherMachines) {
   start({"tune", "--model", source_path("scenarios/library/models/llama-3.1-70b.json"), "--device",
          "h100-sxm", "--nodes", "64", "--sequence", "8192", "--global-batch-size", "2048", "--schedule",
          "1f1b,interleaved", "--sensitivity", "-o", "best.json"});
-  std::this_thread::sleep_for(std::chrono::seconds(4));
+  let_it_work(std::chrono::seconds(4));
   EXPECT_EQ(signal_after_interrupt(), SIGINT);
   EXPECT_THAT(text("best.json"), testing::HasSubstr("interrupted: "));
 }
