@@ -6,7 +6,8 @@
 //
 // An eager message stands beside the receiver's queue. It counts as of it where something behind it waits;
 // others may go elsewhere from the same sender, since whatever is in the receiver's queue waits for them at
-// the sender.
+// the sender. A receiver's queue that sends, too, is never the sender's: an eager message does not wait for
+// what leaves there.
 
 #include "sim/engines/message_ways.hpp"
 
@@ -69,6 +70,11 @@ void MessageWays::pair_queues() {
     if (!way.is_of_queue) continue;
     note(way.sender, way.receiver);
     note(way.receiver, way.sender);
+  }
+  std::vector<bool> sends(queues_.size(), false);
+  for (const Way& way : ways_) sends[way.sender] = true;
+  for (const Way& way : ways_) {
+    if (way.eager && sends[way.receiver]) queues_[way.receiver].across = kSeveral;
   }
   for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
     const std::uint32_t across = queues_[queue].across;

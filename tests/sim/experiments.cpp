@@ -3,6 +3,7 @@
 #include "tests/sim/experiments.hpp"
 
 #include <cstdint>
+#include <random>
 #include <stdexcept>
 #include <string>
 
@@ -64,6 +65,25 @@ Ns makespan_ns(const Experiment& experiment) {
   const auto timeline = critical_path(experiment);
   if (!timeline) throw std::runtime_error(timeline.error().message);
   return timeline->makespan_ns;
+}
+
+CostTable uneven_costs(const Program& program, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(0, most)(random);
+  };
+  CostTable costs = unit_costs(program);
+  for (StageCost& stage : costs.stages) {
+    stage.forward_ns = pick(20);
+    stage.backward_ns = pick(40);
+    stage.backward_input_ns = pick(20);
+    stage.backward_weight_ns = pick(20);
+    stage.recompute_ns = pick(20);
+    stage.step_ns = pick(5);
+    stage.weights = stage.gradients = pick(50);
+  }
+  for (EdgeCost& edge : costs.edges) edge = {.activation = pick(10), .gradient = pick(10)};
+  return costs;
 }
 
 CostTable differing_costs(const Program& program, std::size_t distinct) {

@@ -24,6 +24,9 @@ Experiment uniform_experiment(const std::string& schedule, const Shape& shape, c
 /// The same with costs and a cluster of one's own; ranks of the cluster must suffice.
 Experiment experiment_of(const Program& compute_program, const CostTable& costs, const Cluster& cluster);
 
+/// Random costs that differ from stage to stage and from edge to edge; some messages are eager below 5 bytes.
+CostTable uneven_costs(const Program& program, std::uint32_t seed);
+
 /// Costs of `distinct` microbatches in which nothing of one is like that of another.
 CostTable differing_costs(const Program& program, std::size_t distinct);
 

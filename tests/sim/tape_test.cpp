@@ -68,26 +68,6 @@ std::vector<ChannelOptions> all_channels() {
   return all;
 }
 
-/// Costs that differ from stage to stage and from edge to edge; some messages are eager below 5 bytes.
-CostTable uneven_costs(const Program& program, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  const auto pick = [&](std::int64_t most) {
-    return std::uniform_int_distribution<std::int64_t>(0, most)(random);
-  };
-  CostTable costs = unit_costs(program);
-  for (StageCost& stage : costs.stages) {
-    stage.forward_ns = pick(20);
-    stage.backward_ns = pick(40);
-    stage.backward_input_ns = pick(20);
-    stage.backward_weight_ns = pick(20);
-    stage.recompute_ns = pick(20);
-    stage.step_ns = pick(5);
-    stage.weights = stage.gradients = pick(50);
-  }
-  for (EdgeCost& edge : costs.edges) edge = {.activation = pick(10), .gradient = pick(10)};
-  return costs;
-}
-
 TEST(Tape, OneStageAndMicrobatchAreThreeInstructions) {
   const Experiment experiment = uniform_experiment("1f1b", {}, {.forward_ns = 3, .backward_ns = 5});
   const std::optional<Tape> tape = compile(flat_of(experiment), experiment.channels);
@@ -166,7 +146,7 @@ TEST(Tape, IsNotPricedByMicrobatchesThatItDoesNotTellApart) {
 
 TEST(Tape, EqualsTheWalkOnRandomPrograms) {
   int hanging = 0;
-  for (std::uint32_t seed = 1; seed <= 5000; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 6000; ++seed) {  // 5888: an eager message into a queue that sends
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Experiment experiment = random_experiment(seed);
     EXPECT_TRUE(agrees(experiment));

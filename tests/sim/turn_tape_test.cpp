@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -30,25 +29,6 @@
 
 namespace penstock {
 namespace {
-
-CostTable random_costs(const Program& program, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  const auto pick = [&](std::int64_t most) {
-    return std::uniform_int_distribution<std::int64_t>(0, most)(random);
-  };
-  CostTable costs = unit_costs(program);
-  for (StageCost& stage : costs.stages) {
-    stage.forward_ns = pick(20);
-    stage.backward_ns = pick(40);
-    stage.backward_input_ns = pick(20);
-    stage.backward_weight_ns = pick(20);
-    stage.recompute_ns = pick(20);
-    stage.step_ns = pick(5);
-    stage.weights = stage.gradients = pick(50);
-  }
-  for (EdgeCost& edge : costs.edges) edge = {.activation = pick(10), .gradient = pick(10)};
-  return costs;
-}
 
 /// The spans of compute actions, rank by rank in program order.
 std::vector<Span> compute_spans(const std::vector<Span>& spans) {
@@ -129,7 +109,7 @@ TEST(TurnTape, EqualsTheTapeOfListsOnEveryGeneratorUnderEveryChannelModel) {
         for (const ChannelModel model : kChannelModels) {
           SCOPED_TRACE(testing::Message()
                        << schedule.name << " K=" << stages << " M=" << microbatches << " " << to_text(model));
-          EXPECT_TRUE(agrees(*program, random_costs(*program, 17), model));
+          EXPECT_TRUE(agrees(*program, uneven_costs(*program, 17), model));
           ASSERT_FALSE(HasFailure());
           ++compared;
         }
@@ -156,7 +136,7 @@ TEST(TurnTape, EqualsTheTapeOfListsOnRandomPrograms) {
     program.iterations = 1;
     if (!validate(program)) continue;
     SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << to_text(program));
-    compared += agrees(program, random_costs(program, seed), kChannelModels[seed % kChannelModels.size()]);
+    compared += agrees(program, uneven_costs(program, seed), kChannelModels[seed % kChannelModels.size()]);
     ASSERT_FALSE(HasFailure());
   }
   EXPECT_GT(compared, 20'000);
