@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -260,11 +261,16 @@ class StreamedWalk {
 
   void find_senders() {
     for (const StageEdge& edge : in_flight_.edges().edges()) {
-      for (const std::int32_t from : program_.placement.stages[index(edge.from)].ranks) {
-        for (const std::int32_t to : program_.placement.stages[index(edge.to)].ranks) {
-          ranks_[index(from)].senders.push_back(to);
-          ranks_[index(to)].senders.push_back(from);
-        }
+      // Copies send within themselves: what the routes pair, not every replica with every other.
+      const std::vector<std::int32_t>& from = program_.placement.stages[index(edge.from)].route;
+      const std::vector<std::int32_t>& to = program_.placement.stages[index(edge.to)].route;
+      const std::size_t units = std::lcm(from.size(), to.size());
+      for (std::size_t unit = 0; unit < units; ++unit) {
+        const auto microbatch = static_cast<std::int32_t>(unit);
+        const std::int32_t sender = program_.placement.rank_of(edge.from, microbatch);
+        const std::int32_t receiver = program_.placement.rank_of(edge.to, microbatch);
+        ranks_[index(sender)].senders.push_back(receiver);
+        ranks_[index(receiver)].senders.push_back(sender);
       }
     }
     for (RankState& rank : ranks_) {
