@@ -63,8 +63,8 @@ struct TuneOptions {
 };
 
 /// A search that was stopped reports the best of what it had settled, and a note says so. Errors: those of
-/// tuning_space() and space_refusal(); channels with eager messages, whose programs depend on sizes; stopped before anything was
-/// settled.
+/// tuning_space() and space_refusal(); channels with eager messages, whose programs depend on sizes; stopped
+/// before anything was settled.
 tl::expected<TuneReport, std::string> tune(const TuneRequest& request, const TuneOptions& options);
 
 }  // namespace penstock
