@@ -53,9 +53,8 @@ std::optional<std::string> threads_refusal(std::size_t threads, const ThreadRoom
   const Bytes most = room.left / 4 * 3 / std::max<Bytes>(1, room.stack);
   if (threads <= static_cast<std::size_t>(most)) return std::nullopt;
   return fmt::format(
-      "{} ranks take a thread each, and stacks of {} leave room for {} in the {} of addresses that are "
-      "within "
-      "reach: take fewer ranks, or smaller stacks (ulimit -s 512)",
+      "{} ranks take a thread each, and stacks of {} leave room for {} in the {} of addresses within reach: "
+      "take fewer ranks, or smaller stacks (ulimit -s 512)",
       threads, format_bytes(room.stack), most, format_bytes(room.left));
 }
 

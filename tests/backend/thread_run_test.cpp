@@ -69,7 +69,7 @@ TEST(ThreadRun, ThreadsWithoutRoomForTheirStacksAreRefused) {
   EXPECT_FALSE(threads_refusal(96, room)) << "three quarters of a gibibyte";
   EXPECT_EQ(threads_refusal(97, room),
             "97 ranks take a thread each, and stacks of 8.00 MiB leave room for 96 in the 1.00 GiB of "
-            "addresses that are within reach: take fewer ranks, or smaller stacks (ulimit -s 512)");
+            "addresses within reach: take fewer ranks, or smaller stacks (ulimit -s 512)");
 }
 
 TEST(ThreadRun, AProgramThatHangsOnTheTransportIsRefused) {
