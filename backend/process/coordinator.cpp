@@ -127,8 +127,8 @@ class Coordinator::Session {
     if (error_) return;
     phase_ = phase;
     attendance_.await_all();
+    // Ranks of this host are not asked: their clock is the one here.
     for (std::int32_t rank = 0; phase == Phase::comparing && rank < flat_.rank_count; ++rank)
-      // Ranks of this host are not asked: their clock is the one here.
       if (!clocks_.is_elsewhere(rank)) attendance_.arrive(rank);
     const auto until = steady_clock::now() + judge_.patience_of(phase);
     const nanoseconds period = report_period(execution_.deadline);

@@ -22,8 +22,8 @@ namespace {
 
 void add_storages(const Record& record, std::map<const void*, std::int64_t>& sizes) {
   for (const at::Tensor& tensor : record.tensors) {
+    // By storage: views of one tensor hold its memory once.
     if (tensor.defined() && tensor.has_storage())
-      // By storage: views of one tensor hold its memory once.
       sizes[tensor.storage().unsafeGetStorageImpl()] = static_cast<std::int64_t>(tensor.storage().nbytes());
   }
   for (const Record& part : record.parts) add_storages(part, sizes);

@@ -21,6 +21,7 @@
 #include "report/print/units.hpp"
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "sim/measured/ratio_spread.hpp"

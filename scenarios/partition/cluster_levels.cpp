@@ -74,8 +74,8 @@ std::string text_of(double bytes_per_second) {
 /// The switches' names, as the names of links ("a>b", "a>b#2") have them; by node.
 std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
   std::map<std::int32_t, std::string> names;
+  // Devices are numbered before switches and have their own names.
   for (std::int32_t device = 0; device < cluster.device_count(); ++device)
-    // Devices are numbered before switches and have their own names.
     names[device] = cluster.devices()[static_cast<std::size_t>(device)].name;
   const std::vector<Link> links = cluster.links();
   // Each round names the switches that are one link further from the devices.

@@ -40,8 +40,8 @@ std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector
   for (std::size_t s = 0; s < stages.size(); ++s) {
     for (const std::int32_t layer : stages[s].layers) {
       last[static_cast<std::size_t>(layer)] = s;
+      // Stages come in the order of the pipeline, so that the last one written is the last reader.
       for (const std::int32_t input : graph.layers[static_cast<std::size_t>(layer)].inputs)
-        // Stages come in the order of the pipeline, so that the last one written is the last reader.
         last[static_cast<std::size_t>(input)] = s;
     }
   }

@@ -147,8 +147,8 @@ RunLoop loop_of(std::span<const ActionRun> runs, const Repetition& repeated) {
   for (std::size_t run = 0; run < repeated.period; ++run) {
     const std::vector<PatternAction>& next = runs[repeated.period + run].pattern;
     std::vector<PatternAction>& pattern = loop.runs[run].pattern;
+    // Loops were found by runs that follow each other, so that the two patterns have equal lengths.
     for (std::size_t i = 0; i < pattern.size(); ++i)
-      // Loops were found by runs that follow each other, so that the two patterns have equal lengths.
       pattern[i].outer_version_step = next[i].action.weight_version - pattern[i].action.weight_version;
   }
   return loop;

@@ -79,8 +79,8 @@ std::vector<StageEdge> split_edges(const Program& program, const Buckets& bucket
   if (program.edges.empty()) return {};
   std::vector<StageEdge> edges;
   edges.reserve(program.edges.size() + static_cast<std::size_t>(buckets.total()));
+  // What a stage gives comes out of its last bucket and goes into the next stage's first one.
   for (const StageEdge& edge : program.edges)
-    // What a stage gives comes out of its last bucket and goes into the next stage's first one.
     edges.push_back({.from = buckets.last(edge.from), .to = buckets.first(edge.to)});
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     for (std::int32_t bucket = buckets.first(stage); bucket < buckets.last(stage); ++bucket)

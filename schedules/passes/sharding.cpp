@@ -116,8 +116,8 @@ void gather_behind_steps(const Program& program, std::vector<Action>& actions) {
   for (std::size_t position = 0; position < actions.size(); ++position) {
     if (actions[position].kind != ActionKind::step) continue;
     behind = position + 1;
+    // The STEP has updated each rank's part alone, so that all of them gather before the next F.
     if (is_shared(program, actions[position].stage))
-      // The STEP has updated each rank's part alone, so that all of them gather before the next F.
       gathers.push_back({.kind = ActionKind::unshard, .stage = actions[position].stage});
   }
   // By stage on every rank: collectives of several groups that are met in different orders would hang.

@@ -112,8 +112,8 @@ std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, s
   GroupErrors errors;
   for (std::size_t part = 0; part < kParts; ++part) {
     std::vector<Iteration> fitted;
+    // Every fifth, so that each part has rows from all over the file.
     for (std::size_t i = 0; i < rows.size(); ++i)
-      // Every fifth, so that each part has rows from all over the file.
       if (i % kParts != part) fitted.push_back(rows[i]);
     const IterationCosts costs = costs_of_iterations(fitted, vocabulary);
     for (std::size_t i = part; i < rows.size(); i += kParts) {

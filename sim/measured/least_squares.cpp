@@ -44,8 +44,8 @@ System system_of(const std::vector<LinearEquation>& equations, std::size_t unkno
                 .lengths = VectorXd(static_cast<Index>(unknowns))};
   for (Index row = 0; row < rows; ++row) {
     const LinearEquation& equation = equations[static_cast<std::size_t>(row)];
+    // An equation may name an unknown several times.
     for (const auto& [unknown, coefficient] : equation.terms)
-      // An equation may name an unknown several times.
       system.columns(row, static_cast<Index>(unknown)) += coefficient;
     system.values(row) = equation.value;
   }

@@ -38,8 +38,8 @@ class Moves {
     move_replicas();
     for (std::size_t stage = 0; stage < from_.stages(); ++stage) split(stage);
     for (std::size_t stage = 0; stage + 1 < from_.stages(); ++stage) merge(stage);
+    // Without a reduction buckets change nothing: two choices would stand for one plan.
     for (PlanChoice& choice : found_)
-      // Without a reduction buckets change nothing: two choices would stand for one plan.
       if (!reduces(choice)) choice.buckets = 0;
     return std::move(found_);
   }
