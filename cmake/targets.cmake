@@ -1,5 +1,9 @@
 # One helper a kind of target, so that every folder's CMakeLists.txt is a list of files.
 
+# Sources that are compiled together are one source to the compiler, which then takes a class that holds something of an
+# anonymous namespace for one that other sources may see.
+add_compile_options($<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-subobject-linkage>)
+
 # Those of `headers` that no source of their name includes before anything else. The others need no compilation alone:
 # scripts/tidy.sh reads their sources without precompiled headers, and so sees what a header lacks.
 function(penstock_headers_without_source headers result)

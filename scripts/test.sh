@@ -41,16 +41,6 @@ build_all() {
 # Configured again, because which headers have no source that shows them is found out then.
 header_check() { cmake --preset dev >/dev/null && cmake --build --preset dev --target all_verify_interface_header_sets; }
 
-# The demo compiles many sources of a library together, where a name may stand for one thing only. Here each library is
-# one source, which says so whichever sources come together.
-one_source_check() {
-  local together=$build/one-source
-  cmake --preset release -B "$together" -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
-    -D CMAKE_CXX_FLAGS_RELEASE=-fsyntax-only >/dev/null &&
-    ninja -C "$together" -t targets all | sed -n 's/: CXX_COMPILER.*//p' | grep unity_0 |
-    xargs ninja -C "$together" -k 0
-}
-
 install_check() {
   local prefix=$PWD/$build/install-prefix
   rm -rf "$prefix" "$build/install-consumer"
@@ -101,7 +91,6 @@ check "build" build_all
 if ((failed > failed_before)); then finish; fi
 check "clang-tidy" scripts/tidy.sh "$build"
 check "headers compile alone" header_check
-check "libraries compile as one source each" one_source_check
 run_tests all-but-timing --label-exclude timing
 # Measured times on a machine that others use, too: the best of three runs counts.
 run_tests timing --label-regex timing --repeat until-pass:3

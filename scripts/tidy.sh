@@ -35,44 +35,67 @@ fi
 build=$(realpath "${1:-build/dev}")
 stamps=$build/tidy
 jobs=${TIDY_JOBS:-$(nproc)}
-rm -rf "$stamps/wanted" "$stamps/texts"
-mkdir -p "$stamps/wanted" "$stamps/texts" "$stamps/clean"
-sed -E 's/ -Winvalid-pch -include [^ ]*cmake_pch\.hxx//; s/ -fpch-preprocess//' "$build/compile_commands.json" \
-  >"$stamps/compile_commands.json"
-
-# Each file's text as clean runs remember it: what it includes of the project comes last, in alphabetical order and
-# without folders. The copies' names are paths with % for /.
-find . -path ./build -prune -o -type f \( -name '*.cpp' -o -name '*.hpp' \) -printf '%P\0' |
-  xargs -0 awk -v texts="$stamps/texts/" '
-    FNR == 1 { if (copy) close(copy); copy = FILENAME; gsub("/", "%", copy); copy = texts copy; printf "" > copy }
-    /^#include "/ { header = $2; gsub("\"|.*/", "", header); print copy, header; next }
-    { print > copy }' |
-  sort | awk '$1 != copy { if (copy) close(copy); copy = $1 } { print $2 >> copy }'
-(cd "$stamps/texts" && find . -type f -printf '%P\0' | xargs -0 sha256sum) >"$stamps/digests"
-
-# What a clean run depends on, a file a source: the digests of its files and of the settings. Ninja knows the headers.
+rm -rf "$stamps/wanted"
+mkdir -p "$stamps/wanted" "$stamps/clean"
 settings=$({ cat .clang-tidy; echo "${checks[@]}"; echo "$wheel"; grep CMAKE_CXX_FLAGS: "$build/CMakeCache.txt"; } | sha256sum | cut -c1-64)
-ninja -C "$build" -t deps 2>/dev/null | awk -v root="$PWD/" -v wanted="$stamps/wanted/" -v settings="$settings" '
-  FNR == NR { digest[$2] = $1; next }
-  /^[^ ]/ { if (file) close(file); file = ""; next }
-  NF == 0 { next }
-  {
-    path = $1
-    if (index(path, root) == 1) path = substr(path, length(root) + 1)
-    sub(/^(\.\.\/)+/, "", path)  # as compiler caches write it
-    gsub("/", "%", path)
-    if (!(path in digest)) next
-    if (!file) {
-      if (path !~ /\.cpp$/ || path ~ /^(tests|bench)%/) next
-      file = wanted path
-      print settings > file
-    }
-    name = path; sub(".*%", "", name)
-    print digest[path], name > file
-  }' "$stamps/digests" -
+
+# Writes how each source is compiled alone, where the build compiles many together, and what its clean run depends on: a
+# file a source (its path with % for /), of the digests of the settings, of itself and of all headers of the project that
+# it reaches. A digest takes what a file includes of the project without folders and in alphabetical order.
+python3 - "$build/compile_commands.json" "$stamps" "$settings" <<'PYTHON'
+import hashlib, json, pathlib, re, sys
+
+commands, stamps, settings = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+root = pathlib.Path.cwd()
+include = re.compile(r'^#include "(.*)".*\n?', re.M)
+precompiled = re.compile(r' -Winvalid-pch -include \S*cmake_pch\.hxx| -fpch-preprocess')
+
+
+def sources(file):
+    """Those that the compiled `file` consists of: itself, unless CMake has written it to include them."""
+    return include.findall(file.read_text()) if file.parent.name == "Unity" else [str(file)]
+
+
+alone = {}
+for entry in json.loads(pathlib.Path(commands).read_text()):
+    for source in sources(pathlib.Path(entry["file"])):
+        command = precompiled.sub("", entry["command"]).replace(entry["file"], source)
+        alone.setdefault(source, {"directory": entry["directory"], "command": command, "file": source})
+(stamps / "compile_commands.json").write_text(json.dumps(list(alone.values())))
+
+known = {}  # a file's digest and the files of the project that it includes
+
+
+def facts(path):
+    if path not in known:
+        text = path.read_text()
+        names = include.findall(text)
+        lines = [include.sub("", text)] + sorted(name.rsplit("/", 1)[-1] for name in names)
+        found = (root / name for name in names)
+        known[path] = hashlib.sha256("\n".join(lines).encode()).hexdigest(), [f for f in found if f.is_file()]
+    return known[path]
+
+
+def reached(source):
+    files, waiting = set(), [source]
+    while waiting:
+        file = waiting.pop()
+        if file not in files:
+            files.add(file)
+            waiting += facts(file)[1]
+    return files
+
+
+for source in map(pathlib.Path, alone):
+    if not source.is_relative_to(root) or source.relative_to(root).parts[0] in ("build", "bench", "tests"):
+        continue
+    depends = sorted(f"{facts(file)[0]} {file.name}" for file in reached(source))
+    name = str(source.relative_to(root)).replace("/", "%")
+    (stamps / "wanted" / name).write_text("\n".join([settings] + depends) + "\n")
+PYTHON
 
 # A clean run leaves a file whose name is the digest of all that.
-key_of() { sort "$stamps/wanted/$1" | sha256sum | cut -c1-64; }
+key_of() { sha256sum <"$stamps/wanted/$1" | cut -c1-64; }
 
 shopt -s nullglob
 stale=()

@@ -23,9 +23,9 @@
 namespace penstock {
 namespace {
 
-constexpr int kWarmup = 5;
+constexpr int kUnmeasured = 5;
 constexpr int kSamples = 30;
-constexpr std::chrono::seconds kDeadline(30);
+constexpr std::chrono::seconds kArrivalDeadline(30);
 
 Ns time_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
@@ -44,7 +44,7 @@ Spread sampled(const std::function<void(std::size_t worker)>& work, std::size_t 
     });
   }
   wake_this_thread_promptly();
-  for (int i = 0; i < kWarmup; ++i) work(0);
+  for (int i = 0; i < kUnmeasured; ++i) work(0);
   std::vector<Ns> samples;
   for (int i = 0; i < kSamples; ++i) samples.push_back(time_of([&] { work(0); }));
   done = true;
@@ -84,7 +84,7 @@ CopyTimes measure_copies(const CudaWorkers& workers) {
       check_cuda(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDefault, stream.view().stream),
                  "cudaMemcpyAsync");
       arrived.record(stream.view());
-      wait_for(arrived, {.stopped = {}, .deadline = kDeadline});
+      wait_for(arrived, {.stopped = {}, .deadline = kArrivalDeadline});
     };
     points.push_back({.x = static_cast<double>(bytes), .y = static_cast<double>(sampled(copy, 1).median_ns)});
   }

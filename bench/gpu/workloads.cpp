@@ -29,7 +29,7 @@ constexpr int kWidth = 1024;  // of the matrices: 2.1 GFLOP a product
 constexpr std::size_t kMatrixBytes = sizeof(float) * kWidth * kWidth;
 constexpr std::size_t kCopyBytes = std::size_t{32} << 20;
 constexpr std::int32_t kBlocksPerSm = 8;
-constexpr std::chrono::seconds kDeadline(60);
+constexpr std::chrono::seconds kWorkDeadline(60);
 
 void check_blas(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS) {
@@ -106,7 +106,7 @@ void WorkClock::launch_units(std::int64_t units) const {
 
 void WorkClock::do_units(std::int64_t units) const {
   launch_units(units);
-  wait_for(place_.stream, {.stopped = {}, .deadline = kDeadline});
+  wait_for(place_.stream, {.stopped = {}, .deadline = kWorkDeadline});
 }
 
 std::int64_t WorkClock::units_of(Ns duration_ns) const {

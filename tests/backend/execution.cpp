@@ -97,4 +97,6 @@ std::string difference_on_rank(const Program& program, const StageModules& modul
   return "";
 }
 
+LinkPace free_links(const FlatProgram&) { return {}; }
+
 }  // namespace penstock

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "backend/executor/executor.hpp"
+#include "backend/executor/link_pace.hpp"
 #include "report/timeline/timeline.hpp"
+#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -19,6 +21,9 @@ namespace penstock {
 Program read_program(const std::string& text);
 /// Lowers a generated program. Test-fatal (throws) when that fails.
 Program lowered(const Program& program);
+
+/// Links that hold nothing up.
+LinkPace free_links(const FlatProgram& flat);
 
 /// Times that do not matter, messages of `bytes` bytes.
 CostTable free_costs(const Program& program, Bytes bytes = 0);

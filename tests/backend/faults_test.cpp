@@ -63,16 +63,16 @@ bool has_at_most(std::ptrdiff_t threads) {
 }
 
 /// A program with modules, of which one is at fault, and the error that it ends with.
-class FaultyRun {
+class FaultyThreads {
  public:
-  explicit FaultyRun(const Program& program, Ns forward_ns = 0)
+  explicit FaultyThreads(const Program& program, Ns forward_ns = 0)
       : program_(program),
         costs_(with_forward(free_costs(program), forward_ns)),
         flat_(flatten(program_, costs_, {.channels = {}, .iterations = program_.iterations})),
         transport_(flat_, {}, {}, clock_),
         modules_(occupy_modules(program_, costs_, clock_, {})) {}
 
-  FaultyRun& with_fault(std::int32_t rank, const Fault& fault, int at) {
+  FaultyThreads& with_fault(std::int32_t rank, const Fault& fault, int at) {
     for (auto& module : modules_[static_cast<std::size_t>(rank)]) {
       if (module) module = std::make_unique<FaultyModule>(fault, at);
     }
@@ -115,7 +115,7 @@ class FaultyRun {
   milliseconds took_{};
 };
 
-Program one_f_one_b_of(std::int32_t stages) {
+Program one_f_one_b_on(std::int32_t stages) {
   return lowered(*generate("1f1b", {.stages = stages, .microbatches = 8}));
 }
 
@@ -130,7 +130,7 @@ std::int32_t message_of(const FlatProgram& flat, std::int32_t rank, const std::s
 }
 
 TEST(Faults, AWorkerThatThrowsEndsAllOthers) {
-  FaultyRun run(one_f_one_b_of(4));
+  FaultyThreads run(one_f_one_b_on(4));
   const ExecutionError error = run.with_fault(1, throws, 0).error(std::chrono::seconds(20));
   EXPECT_EQ(error.rank, 1);
   EXPECT_EQ(error.action, "1F0");
@@ -139,7 +139,7 @@ TEST(Faults, AWorkerThatThrowsEndsAllOthers) {
 }
 
 TEST(Faults, AWorkerWithoutMemorySaysSo) {
-  FaultyRun run(one_f_one_b_of(2));
+  FaultyThreads run(one_f_one_b_on(2));
   const ExecutionError error = run.with_fault(
                                       1, [](const std::stop_token&) { throw std::bad_alloc(); }, 0)
                                    .error(std::chrono::seconds(20));
@@ -147,7 +147,7 @@ TEST(Faults, AWorkerWithoutMemorySaysSo) {
 }
 
 TEST(Faults, AStuckWorkerIsFoundByItsDeadlineAndNamedWithItsPeer) {
-  FaultyRun run(one_f_one_b_of(2));
+  FaultyThreads run(one_f_one_b_on(2));
   const ExecutionError error = run.with_fault(0, is_stuck, 0).error(milliseconds(200));
   EXPECT_EQ(error.rank, 0);
   EXPECT_EQ(error.peer, 1);
@@ -160,7 +160,7 @@ TEST(Faults, AStuckWorkerIsFoundWhileOthersGetOn) {
   Shape shape{.stages = 1, .microbatches = 800};
   shape.replicas = {2};
   shape.replica_sync = ReplicaSync::off;
-  FaultyRun run(lowered(*generate("data-parallel", shape)), 10'000'000);  // 4 s on rank 1
+  FaultyThreads run(lowered(*generate("data-parallel", shape)), 10'000'000);  // 4 s on rank 1
   const ExecutionError error = run.with_fault(0, is_stuck, 3).error(milliseconds(200));
   EXPECT_EQ(error.rank, 0);
   EXPECT_EQ(error.peer, -1);
@@ -168,7 +168,7 @@ TEST(Faults, AStuckWorkerIsFoundWhileOthersGetOn) {
 }
 
 TEST(Faults, AMessageThatNeverComesNamesActionAndPeer) {
-  FaultyRun run(one_f_one_b_of(2));
+  FaultyThreads run(one_f_one_b_on(2));
   const ExecutionError error = run.error(milliseconds(200), message_of(run.flat(), 0, "0SEND_F0"));
   EXPECT_EQ(error.rank, 1);
   EXPECT_EQ(error.action, "1F0");
@@ -179,7 +179,7 @@ TEST(Faults, AMessageThatNeverComesNamesActionAndPeer) {
 TEST(Faults, AMemberThatNeverJoinsIsNamedAsThePeer) {
   Shape shape{.stages = 1, .microbatches = 4};
   shape.replicas = {2};
-  FaultyRun run(lowered(*generate("data-parallel", shape)));
+  FaultyThreads run(lowered(*generate("data-parallel", shape)));
   const ExecutionError error = run.error(milliseconds(200), message_of(run.flat(), 0, "0REDUCE_GRAD"));
   EXPECT_NE(error.message.find("0STEP: waited 0.2 s for 0REDUCE_GRAD from rank"), std::string::npos)
       << error.message;
@@ -234,7 +234,7 @@ TEST(Faults, HundredsOfFailuresAtRandomMomentsLeaveNothingBehind) {
     const auto at = static_cast<int>(random() % 16);
     const bool sticks = random() % 8 == 0;
     SCOPED_TRACE(testing::Message() << "case " << i);
-    FaultyRun run(one_f_one_b_of(stages));
+    FaultyThreads run(one_f_one_b_on(stages));
     const milliseconds deadline(sticks ? 100 : 20'000);
     const ExecutionError error = run.with_fault(rank, sticks ? is_stuck : throws, at).error(deadline);
     EXPECT_TRUE(error.rank == rank || sticks) << error.message;
@@ -248,7 +248,7 @@ TEST(Faults, ASuspensionOfTheProcessIsNoRanksFault) {
   ASSERT_EQ(pipe(ends.data()), 0);
   const pid_t child = fork();
   if (child == 0) {
-    FaultyRun run(lowered(*generate("1f1b", {.stages = 2, .microbatches = 8})), 400'000'000);
+    FaultyThreads run(lowered(*generate("1f1b", {.stages = 2, .microbatches = 8})), 400'000'000);
     const std::string words = run.error(milliseconds(800)).message;
     _exit(write(ends[1], words.data(), words.size()) < 0 ? 1 : 0);
   }

@@ -22,8 +22,6 @@
 namespace penstock {
 namespace {
 
-LinkPace free_links(const FlatProgram&) { return {}; }
-
 Experiment small_experiment() {
   return uniform_experiment("1f1b", {.stages = 2, .microbatches = 4},
                             {.forward_ns = 2'000'000, .backward_ns = 2'000'000});

@@ -25,8 +25,6 @@
 namespace penstock {
 namespace {
 
-LinkPace free_links(const FlatProgram&) { return {}; }
-
 Experiment small_experiment(const std::string& schedule) {
   return uniform_experiment(schedule, {.stages = 2, .microbatches = 4},
                             {.forward_ns = 2'000'000, .backward_ns = 2'000'000});

@@ -18,19 +18,19 @@
 namespace penstock::nn {
 namespace {
 
-constexpr std::int64_t kWidth = 4;
+constexpr std::int64_t kBranchWidth = 4;
 
 at::Tensor drawn(std::uint64_t seed) {
-  return at::normal(0, 1, {3, kWidth}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
+  return at::normal(0, 1, {3, kBranchWidth}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
 }
 at::Tensor input_of(std::int32_t microbatch) { return drawn(2 * static_cast<std::uint64_t>(microbatch)); }
 at::Tensor target_of(std::int32_t microbatch) {
   return drawn(2 * static_cast<std::uint64_t>(microbatch) + 1);
 }
 
-StageDefinition stage_of(std::uint64_t number, Join join = Join::sum, std::int64_t inputs = kWidth) {
+StageDefinition stage_of(std::uint64_t number, Join join = Join::sum, std::int64_t inputs = kBranchWidth) {
   StageDefinition stage{
-      .layer = mlp({.width = inputs, .hidden = 6, .outputs = kWidth}), .weights = {}, .join = join};
+      .layer = mlp({.width = inputs, .hidden = 6, .outputs = kBranchWidth}), .weights = {}, .join = join};
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(100 + number);
   stage.weights = stage.layer->initial_weights(generator);
   return stage;
@@ -73,7 +73,7 @@ TEST(Branches, ADiamondThatSumsItsArms) {
 
 TEST(Branches, ADiamondThatPutsItsArmsSideBySide) {
   expect_numbers(kDiamond,
-                 {stage_of(0), stage_of(1), stage_of(2), stage_of(3, Join::concatenate, 2 * kWidth)},
+                 {stage_of(0), stage_of(1), stage_of(2), stage_of(3, Join::concatenate, 2 * kBranchWidth)},
                  [](const std::vector<Tensors>& w, std::int32_t microbatch) {
                    const at::Tensor x = perceptron(w[0], input_of(microbatch));
                    const at::Tensor arms = at::cat({perceptron(w[1], x), perceptron(w[2], x)}, -1);

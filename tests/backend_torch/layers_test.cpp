@@ -109,7 +109,7 @@ at::Tensor normalized(const at::Tensor& x, const at::Tensor& scale, const at::Te
   return (x - mean) / at::sqrt(variance + 1e-5) * scale + shift;
 }
 
-at::Tensor attention(const at::Tensor& x, std::int64_t heads) {
+at::Tensor attention_of(const at::Tensor& x, std::int64_t heads) {
   const at::Tensor parts = x.view({x.size(0), x.size(1), 3, heads, -1}).permute({2, 0, 3, 1, 4});
   return at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0, /*is_causal=*/true)
       .transpose(1, 2)
@@ -145,7 +145,7 @@ TEST(Layers, EmbeddingOfRepeatedTokensAndAShorterSequence) {
 }
 
 TEST(Layers, CausalAttention) {
-  expect_derivatives_of([](const Tensors&, const at::Tensor& x) { return attention(x, 2); },
+  expect_derivatives_of([](const Tensors&, const at::Tensor& x) { return attention_of(x, 2); },
                         causal_attention(2), random({2, 5, 12}));
 }
 
@@ -194,7 +194,7 @@ TEST(Layers, Mlp) {
 TEST(Layers, TransformerBlock) {
   expect_derivatives_of(
       [](const Tensors& w, const at::Tensor& x) {
-        const at::Tensor looked = attention(affine(normalized(x, w[0], w[1]), w[2], w[3]), 2);
+        const at::Tensor looked = attention_of(affine(normalized(x, w[0], w[1]), w[2], w[3]), 2);
         const at::Tensor y = x + affine(looked, w[4], w[5]);
         return y + perceptron(w, 8, normalized(y, w[6], w[7]));
       },

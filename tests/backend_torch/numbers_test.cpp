@@ -170,19 +170,19 @@ INSTANTIATE_TEST_SUITE_P(Table, Schedules, testing::ValuesIn(names()), test_name
 
 // --- versions of weights (PipeDream, SOSP'19, section 3.3) ------------------------------------------------
 
-constexpr std::int32_t kStages = 4;
+constexpr std::int32_t kNumberedStages = 4;
 
 Program asynchronous(WeightPolicy weights) {
-  return generated("1f1b-rr", {.stages = kStages, .microbatches = 10, .weights = weights});
+  return generated("1f1b-rr", {.stages = kNumberedStages, .microbatches = 10, .weights = weights});
 }
 
 /// w(t+1) = w(t) - rate * gradient of f(w_1(t-n+1), w_2(t-n+2), ..., w_n(t)).
 std::int32_t stashed(std::int32_t stage, std::int32_t microbatch) {
-  return std::max(0, microbatch - (kStages - 1) + stage);
+  return std::max(0, microbatch - (kNumberedStages - 1) + stage);
 }
 /// w(t+1) = w(t) - rate * gradient of f(w_1(t-n+1), w_2(t-n+1), ..., w_n(t-n+1)).
 std::int32_t of_input_stage(std::int32_t, std::int32_t microbatch) {
-  return std::max(0, microbatch - (kStages - 1));
+  return std::max(0, microbatch - (kNumberedStages - 1));
 }
 
 void expect_rule(const Program& program, std::int32_t (*rule)(std::int32_t, std::int32_t)) {

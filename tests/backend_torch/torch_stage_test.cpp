@@ -18,18 +18,19 @@
 namespace penstock::nn {
 namespace {
 
-constexpr TransformerShape kShape{
+constexpr TransformerShape kTwoBlocks{
     .tokens = 7, .positions = 4, .width = 4, .heads = 2, .blocks = 4, .dropout = 0.2};
 
 TorchRun run_transformer(const char* schedule, const Shape& shape, at::ScalarType type = at::kDouble) {
   const Program program = complete(*generate(schedule, shape));
-  return run_on_threads(program, even_stages(kShape, program.stage_count(), {.seed = 5, .type = type}),
-                        {.inputs = [](std::int32_t microbatch) { return tokens_of(kShape, microbatch); },
-                         .targets = [](std::int32_t microbatch) { return targets_of(kShape, microbatch); },
-                         .optimizer = {.learning_rate = 0.1},
-                         .loss_scale = 1,
-                         .seed = 1,
-                         .observer = {}});
+  return run_on_threads(
+      program, even_stages(kTwoBlocks, program.stage_count(), {.seed = 5, .type = type}),
+      {.inputs = [](std::int32_t microbatch) { return tokens_of(kTwoBlocks, microbatch); },
+       .targets = [](std::int32_t microbatch) { return targets_of(kTwoBlocks, microbatch); },
+       .optimizer = {.learning_rate = 0.1},
+       .loss_scale = 1,
+       .seed = 1,
+       .observer = {}});
 }
 
 TEST(TorchStage, WeightsAndDropoutDoNotDependOnTheCut) {

@@ -18,6 +18,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/schedules/text_files.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 
@@ -25,7 +26,7 @@ namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongest{20};  // for whatever the machine is busy with
 
@@ -39,14 +40,9 @@ void let_it_work(std::chrono::milliseconds usual) {
   std::this_thread::sleep_for(kSlowdown * usual);
 }
 
-std::string content_of(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 template <class Condition>
 bool comes_true(const Condition& condition) {
-  for (const auto begin = Clock::now(); Clock::now() - begin < kLongest;) {
+  for (const auto begin = SteadyClock::now(); SteadyClock::now() - begin < kLongest;) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -82,19 +78,19 @@ class Interrupted : public testing::Test {
 
   /// Sends SIGINT; the signal that ends the process after that, 0 where it does not end so.
   int signal_after_interrupt() {
-    const auto begin = Clock::now();
+    const auto begin = SteadyClock::now();
     kill(process_, SIGINT);
     int status = 0;
     const bool ends = comes_true([&] { return waitpid(process_, &status, WNOHANG) == process_; });
     if (!ends) return 0;
     process_ = 0;
-    const std::chrono::duration<double> took = Clock::now() - begin;
+    const std::chrono::duration<double> took = SteadyClock::now() - begin;
     RecordProperty("seconds", std::to_string(took.count()));
     EXPECT_LT(took.count(), 5) << "although nothing else may keep it longer than a moment";
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   }
 
-  std::string text(const std::string& file) const { return content_of(folder_.path() / file); }
+  std::string text(const std::string& file) const { return test::text_of(folder_.path() / file); }
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder_.path())) names.push_back(entry.path().filename());

@@ -9,8 +9,6 @@
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <new>
 #include <string>
 #include <thread>
@@ -22,6 +20,7 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "report/print/text_sink.hpp"
+#include "tests/schedules/text_files.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace penstock {
@@ -29,11 +28,6 @@ namespace {
 
 using testing::HasSubstr;
 using Text = tl::expected<std::string, std::string>;
-
-std::string content_of(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 TEST(Output, AFormThatMemoryCannotHoldCostsNeitherTheOthersNorThePrintedOne) {
   const ScratchFolder folder;
@@ -50,7 +44,7 @@ TEST(Output, AFormThatMemoryCannotHoldCostsNeitherTheOthersNorThePrintedOne) {
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, ExitCode::bad_input);
   EXPECT_THAT(written.error().message, HasSubstr("huge.json: this machine has too little memory"));
-  EXPECT_EQ(content_of(small), "a,b\n");
+  EXPECT_EQ(test::text_of(small), "a,b\n");
   EXPECT_FALSE(std::filesystem::exists(huge));
 }
 
@@ -63,7 +57,7 @@ TEST(Output, ADocumentThatMemoryCannotHoldCostsNoFile) {
   const auto written = write_answer(flags, forms, [](const TextSink&) { throw std::bad_alloc(); });
   ASSERT_FALSE(written);
   EXPECT_THAT(written.error().message, HasSubstr("standard output: cannot be written: this machine has too"));
-  EXPECT_EQ(content_of(flags.files.front()), "a,b\n");
+  EXPECT_EQ(test::text_of(flags.files.front()), "a,b\n");
 }
 
 TEST(Output, AFileThatIsWrittenInPiecesAppearsWholeOrNotAtAll) {
@@ -72,7 +66,7 @@ TEST(Output, AFileThatIsWrittenInPiecesAppearsWholeOrNotAtAll) {
   const auto files = [&] { return std::distance(std::filesystem::directory_iterator(folder.path()), {}); };
   const TextInPieces fails = [&](const TextSink& sink) {
     EXPECT_TRUE(sink("half\n"));
-    EXPECT_FALSE(std::filesystem::exists(file) && content_of(file) != "before\n")
+    EXPECT_FALSE(std::filesystem::exists(file) && test::text_of(file) != "before\n")
         << "it shows when it is done";
     throw std::bad_alloc();
   };
@@ -80,10 +74,10 @@ TEST(Output, AFileThatIsWrittenInPiecesAppearsWholeOrNotAtAll) {
   EXPECT_EQ(files(), 0);
   ASSERT_TRUE(write_file(file, "before\n"));
   EXPECT_THROW(static_cast<void>(write_file(file, fails)), std::bad_alloc);
-  EXPECT_EQ(content_of(file), "before\n");
+  EXPECT_EQ(test::text_of(file), "before\n");
   const TextInPieces ends = [](const TextSink& sink) { EXPECT_TRUE(sink("a\n") && sink("b\n")); };
   ASSERT_TRUE(write_file(file, ends));
-  EXPECT_EQ(content_of(file), "a\nb\n");
+  EXPECT_EQ(test::text_of(file), "a\nb\n");
   EXPECT_EQ(files(), 1);
 }
 
@@ -117,8 +111,8 @@ TEST(Output, ASecondNameOfAFileShowsTheNewContentToo) {
   ASSERT_TRUE(write_file(file, "a text that is longer than what replaces it\n"));
   std::filesystem::create_hard_link(file, second);
   ASSERT_TRUE(write_file(file, [](const TextSink& sink) { EXPECT_TRUE(sink("1\n") && sink("2\n")); }));
-  EXPECT_EQ(content_of(file), "1\n2\n");
-  EXPECT_EQ(content_of(second), "1\n2\n");
+  EXPECT_EQ(test::text_of(file), "1\n2\n");
+  EXPECT_EQ(test::text_of(second), "1\n2\n");
 }
 
 TEST(Output, APlaceThatIsFullEndsTheMakingOfTheText) {

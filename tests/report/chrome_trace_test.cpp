@@ -28,7 +28,7 @@ std::string trace_of(const Result& result) {
   return whole_text([&](const TextSink& sink) { write_chrome_trace(result, sink); });
 }
 
-Result sample_result() {
+Result trace_sample() {
   const sample::Shape shape = {.ranks = 4, .microbatches = 8, .transfer_ns = 2'500'001};
   return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
 }
@@ -53,7 +53,7 @@ std::map<std::pair<int, int>, std::string> row_names(const Result& result) {
 }
 
 TEST(ChromeTrace, HasOneCompleteEventASpanWithItsExactTimes) {
-  const Result result = sample_result();
+  const Result result = trace_sample();
   const auto complete = events(result, "X");
   ASSERT_EQ(complete.size(), result.timeline.spans.size());
   Ns traced = 0;
@@ -64,7 +64,7 @@ TEST(ChromeTrace, HasOneCompleteEventASpanWithItsExactTimes) {
 }
 
 TEST(ChromeTrace, MicrosecondsKeepEveryNanosecond) {
-  Result result = sample_result();
+  Result result = trace_sample();
   result.timeline.spans = {
       sample::span_of(0, {.kind = ActionKind::forward, .stage = 0, .microbatch = 0, .weight_version = 4},
                       9'007'199'254'740'993, 9'007'199'254'741'000)};
@@ -77,7 +77,7 @@ TEST(ChromeTrace, MicrosecondsKeepEveryNanosecond) {
 
 TEST(ChromeTrace, NoTwoSpansOfARowOverlap) {
   std::map<std::pair<int, int>, std::vector<std::pair<Ns, Ns>>> rows;
-  for (const Json& event : events(sample_result(), "X")) {
+  for (const Json& event : events(trace_sample(), "X")) {
     const Ns start_ns = nanoseconds(event["ts"]);
     rows[{event["pid"], event["tid"]}].emplace_back(start_ns, start_ns + nanoseconds(event["dur"]));
   }
@@ -88,14 +88,14 @@ TEST(ChromeTrace, NoTwoSpansOfARowOverlap) {
 }
 
 TEST(ChromeTrace, TransfersThatRunSideBySideGetRowsOfTheirOwn) {
-  const auto names = row_names(sample_result());
+  const auto names = row_names(trace_sample());
   EXPECT_EQ(names.at({0, 0}), "compute");
   EXPECT_EQ(names.at({0, 1000}), "send");
   EXPECT_EQ(names.at({0, 1001}), "send 2");
 }
 
 TEST(ChromeTrace, TheSecondLeafOfAPairHasASubRow) {
-  Result result = sample_result();
+  Result result = trace_sample();
   Action first = {.kind = ActionKind::forward, .overlaps_next = true, .stage = 0, .microbatch = 1};
   result.timeline.spans = {
       sample::span_of(0, first, 0, 3),
@@ -107,7 +107,7 @@ TEST(ChromeTrace, TheSecondLeafOfAPairHasASubRow) {
 }
 
 TEST(ChromeTrace, NamesProcessesAfterRankAndDevice) {
-  Result result = sample_result();
+  Result result = trace_sample();
   result.ranks[1].device = "GPU \"B\"";
   std::map<int, std::string> names;
   for (const Json& event : events(result, "M")) {
@@ -118,7 +118,7 @@ TEST(ChromeTrace, NamesProcessesAfterRankAndDevice) {
 }
 
 TEST(ChromeTrace, CountsMemoryByTheCategoriesInUse) {
-  const Result result = sample_result();
+  const Result result = trace_sample();
   const auto counters = events(result, "C");
   std::size_t samples = 0;
   for (const RankReport& rank : result.ranks) samples += rank.memory.samples.size();

@@ -17,12 +17,12 @@
 namespace penstock {
 namespace {
 
-Result sample_result(const sample::Shape& shape = {.ranks = 2, .microbatches = 2}) {
+Result figures_sample(const sample::Shape& shape = {.ranks = 2, .microbatches = 2}) {
   return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
 }
 
 TEST(ResultTable, SaysEverythingInReadableUnits) {
-  Result result = sample_result();
+  Result result = figures_sample();
   result.ranks[0].memory.capacity = Bytes{10} << 30;
   EXPECT_EQ(
       result_to_table(result),
@@ -73,7 +73,7 @@ TEST(ResultTable, LeavesOutWhatIsNotThere) {
 }
 
 TEST(ResultTable, NamesKTheStagesOfThePipelineWhateverTheRanksHold) {
-  Result result = sample_result();
+  Result result = figures_sample();
   const auto shape = [&](std::int32_t ranks, std::int32_t stages) {
     result.program.ranks = ranks;
     result.program.stages = stages;
@@ -90,7 +90,7 @@ TEST(ResultTable, NamesKTheStagesOfThePipelineWhateverTheRanksHold) {
 }
 
 TEST(ResultTable, LeavesTheOutOfMemorySentencesToOthersButMarksTheRank) {
-  Result result = sample_result();
+  Result result = figures_sample();
   result.ranks[0].memory.capacity = Bytes{10} << 30;
   const std::string table = result_to_table(result, {.out_of_memory = OutOfMemoryLines::left_out});
   EXPECT_EQ(table.find("out of memory"), std::string::npos);
@@ -99,7 +99,7 @@ TEST(ResultTable, LeavesTheOutOfMemorySentencesToOthersButMarksTheRank) {
 }
 
 TEST(ResultTable, CountedActivationsAreNoBytes) {
-  Result result = sample_result();
+  Result result = figures_sample();
   RankMemory& memory = result.ranks[0].memory;
   memory.unit = MemoryUnit::activations;
   memory.peak_bytes = 8;
@@ -111,7 +111,7 @@ TEST(ResultTable, CountedActivationsAreNoBytes) {
 }
 
 TEST(ResultTable, HasNoDeviceColumnWithoutDevices) {
-  Result result = sample_result();
+  Result result = figures_sample();
   for (RankReport& rank : result.ranks) rank.device.clear();
   EXPECT_EQ(rank_figures(result).columns[1], "busy");
   result.ranks[1].device = "A100";
@@ -120,7 +120,7 @@ TEST(ResultTable, HasNoDeviceColumnWithoutDevices) {
 }
 
 TEST(ResultFigures, APeakFromTheStartHasNoAction) {
-  Result result = sample_result();
+  Result result = figures_sample();
   RankMemory& memory = result.ranks[1].memory;
   memory.capacity = 1;
   memory.peak_action.clear();
@@ -129,7 +129,7 @@ TEST(ResultFigures, APeakFromTheStartHasNoAction) {
 }
 
 TEST(ResultFigures, ExactlyFullIsNotOutOfMemory) {
-  Result result = sample_result();
+  Result result = figures_sample();
   for (RankReport& rank : result.ranks) rank.memory.capacity = rank.memory.peak_bytes;
   EXPECT_TRUE(out_of_memory_lines(result).empty());
 }
@@ -165,14 +165,14 @@ TEST(Table, ANameEndsNoLine) {
 }
 
 TEST(ResultTable, NamesEndNoLine) {
-  Result result = sample_result();
+  Result result = figures_sample();
   const std::string before = result_to_table(result);
   result.scenario += "\nmakespan    1 ns";
   result.ranks.front().device += "\n0";
   result.notes.emplace_back("one\ntwo");
   const std::string text = result_to_table(result);
   const auto lines = [](const std::string& of) { return std::ranges::count(of, '\n'); };
-  EXPECT_EQ(lines(text), lines(before) + (sample_result().notes.empty() ? 2 : 1)) << text;
+  EXPECT_EQ(lines(text), lines(before) + (figures_sample().notes.empty() ? 2 : 1)) << text;
 }
 
 TEST(Table, HtmlIsEscapedAndCarriesTheSortingValue) {
@@ -199,7 +199,7 @@ TEST(ResultCsv, HasALineASpan) {
 }
 
 TEST(ResultCsv, HasALineARank) {
-  Result result = sample_result();
+  Result result = figures_sample();
   result.ranks.resize(1);
   result.ranks[0].device = "H100, \"big\"";
   result.ranks[0].memory.capacity.reset();

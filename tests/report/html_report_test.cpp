@@ -24,7 +24,7 @@ namespace {
 using sample::markup_fault;
 using sample::occurrences;
 
-Result sample_result(const sample::Shape& shape = {.ranks = 3, .microbatches = 4, .transfer_ns = 1'000}) {
+Result page_sample(const sample::Shape& shape = {.ranks = 3, .microbatches = 4, .transfer_ns = 1'000}) {
   return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
 }
 
@@ -36,7 +36,7 @@ void expect_self_contained(const std::string& page) {
 }
 
 TEST(ResultHtml, HasTimelineMemoryAndTables) {
-  const std::string page = result_to_html(sample_result());
+  const std::string page = result_to_html(page_sample());
   expect_self_contained(page);
   EXPECT_EQ(occurrences(page, "<svg "), 1U + 3);
   EXPECT_EQ(occurrences(page, "<table class=\"figures\">"), 3U);
@@ -45,13 +45,13 @@ TEST(ResultHtml, HasTimelineMemoryAndTables) {
 }
 
 TEST(ResultHtml, KIsTheNumberOfStagesWhereStagesHaveReplicas) {
-  Result result = sample_result();
+  Result result = page_sample();
   result.program.stages = 2;
   EXPECT_NE(result_to_html(result).find("<h1>1f1b with K = 2 and M = 4, measured</h1>"), std::string::npos);
 }
 
 TEST(ResultHtml, EscapesEveryName) {
-  Result result = sample_result();
+  Result result = page_sample();
   result.scenario = result.engine = result.program.schedule = "<script>alert('x')</script>";
   result.notes = {result.scenario};
   result.links[0].link = result.scenario;
@@ -68,7 +68,7 @@ TEST(ResultHtml, AnEmptyResultIsAPage) {
 }
 
 TEST(ResultHtml, SaysWhichRankIsOutOfMemory) {
-  Result result = sample_result();
+  Result result = page_sample();
   result.ranks[1].memory.capacity = 1024;
   EXPECT_NE(result_to_html(result).find("<p class=\"alarm\">Out of memory: rank 1 (H100-1) needs"),
             std::string::npos);
@@ -124,7 +124,7 @@ TEST(SweepHtml, AnEmptySweepIsAPage) {
 
 /// A prediction and a measurement, in which everything takes a tenth longer.
 struct Twins {
-  Result predicted = sample_result();
+  Result predicted = page_sample();
   Result measured = predicted;
 
   Twins() {

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 constexpr ResultJsonOptions kEverything = {.timeline = true, .memory = true};
 
-Result sample_result() {
+Result json_sample() {
   const sample::Shape shape = {.ranks = 3, .microbatches = 4, .transfer_ns = 1'234};
   return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
 }
@@ -26,7 +26,7 @@ Result sample_result() {
 /// The document of the sample after `change`.
 template <typename Change>
 std::string changed_document(Change change) {
-  Json document = Json::parse(result_to_json(sample_result(), kEverything));
+  Json document = Json::parse(result_to_json(json_sample(), kEverything));
   change(document);
   return document.dump();
 }
@@ -37,7 +37,7 @@ std::string error_of(const std::string& text) {
 }
 
 TEST(ResultJson, ReadsBackTheSameResultAndWritesTheSameBytes) {
-  const Result result = sample_result();
+  const Result result = json_sample();
   const std::string text = result_to_json(result, kEverything);
   const auto again = result_from_json(text, "r.json");
   ASSERT_TRUE(again) << again.error();
@@ -68,7 +68,7 @@ TEST(ResultJson, LongTextsGoOutInPiecesOfWholeLinesAsFarAsSomebodyReads) {
 }
 
 TEST(ResultJson, ReadsBackWhatIsWrittenOnlyWhereItSaysSomething) {
-  Result result = sample_result();
+  Result result = json_sample();
   result.link_sharing = LinkSharing::left_out;
   result.program.pipeline_size = 3;
   for (RankReport& rank : result.ranks) rank.memory.unit = MemoryUnit::activations;
@@ -78,20 +78,20 @@ TEST(ResultJson, ReadsBackWhatIsWrittenOnlyWhereItSaysSomething) {
 }
 
 TEST(ResultJson, LeavesTheLongPartsOutUnlessAskedFor) {
-  const Json document = Json::parse(result_to_json(sample_result()));
+  const Json document = Json::parse(result_to_json(json_sample()));
   EXPECT_FALSE(document.contains("timeline"));
   EXPECT_FALSE(document["ranks"][0]["memory"].contains("samples"));
-  const auto again = result_from_json(result_to_json(sample_result()), "r.json");
+  const auto again = result_from_json(result_to_json(json_sample()), "r.json");
   ASSERT_TRUE(again) << again.error();
   EXPECT_EQ(again->timeline, Timeline());
-  EXPECT_EQ(again->ranks[1].memory.peak_bytes, sample_result().ranks[1].memory.peak_bytes);
+  EXPECT_EQ(again->ranks[1].memory.peak_bytes, json_sample().ranks[1].memory.peak_bytes);
 }
 
 TEST(ResultJson, HasTheKeysThatScriptsRelyOn) {
-  const Json document = Json::parse(result_to_json(sample_result(), kEverything));
+  const Json document = Json::parse(result_to_json(json_sample(), kEverything));
   EXPECT_EQ(document["schema_version"], 1);
   EXPECT_EQ(document["kind"], "measured");
-  EXPECT_EQ(document["makespan_ns"], sample_result().makespan_ns);
+  EXPECT_EQ(document["makespan_ns"], json_sample().makespan_ns);
   EXPECT_EQ(document["program"]["schedule"], "1f1b");
   EXPECT_EQ(document["program"]["digest"], "00c0ffee");
   EXPECT_TRUE(document["bubble"]["longest_span_rate"].is_number());
@@ -104,7 +104,7 @@ TEST(ResultJson, HasTheKeysThatScriptsRelyOn) {
 }
 
 TEST(ResultJson, SaysNullForAMissingSteadyRateAndForUnlimitedMemory) {
-  Result result = sample_result();
+  Result result = json_sample();
   result.throughput.steady_samples_per_second.reset();
   result.ranks[0].memory.capacity.reset();
   const std::string text = result_to_json(result, kEverything);
@@ -114,7 +114,7 @@ TEST(ResultJson, SaysNullForAMissingSteadyRateAndForUnlimitedMemory) {
 }
 
 TEST(ResultJson, NeverWritesNanOrInfinity) {
-  Result result = sample_result();
+  Result result = json_sample();
   result.bubble.idle_over_ideal = std::numeric_limits<double>::quiet_NaN();
   result.throughput.samples_per_second = std::numeric_limits<double>::infinity();
   const std::string text = result_to_json(result, kEverything);
@@ -126,7 +126,7 @@ TEST(ResultJson, NeverWritesNanOrInfinity) {
 }
 
 TEST(ResultJson, KeepsEveryBitOfADouble) {
-  Result result = sample_result();
+  Result result = json_sample();
   result.throughput.samples_per_second = 0.1 + 0.2;
   const auto again = result_from_json(result_to_json(result), "r.json");
   ASSERT_TRUE(again);
@@ -134,7 +134,7 @@ TEST(ResultJson, KeepsEveryBitOfADouble) {
 }
 
 TEST(ResultJson, KeepsOverlappedPairsAndPeersAcrossSeveralStages) {
-  Result result = sample_result();
+  Result result = json_sample();
   result.timeline.rank_count = 3;
   result.timeline.makespan_ns = 7;
   const Action send = {.kind = ActionKind::send_forward, .stage = 0, .microbatch = 1, .peer = 2};
@@ -150,7 +150,7 @@ TEST(ResultJson, KeepsOverlappedPairsAndPeersAcrossSeveralStages) {
 }
 
 TEST(ResultJson, AnEmptyTimelineStaysEmpty) {
-  Result result = sample_result();
+  Result result = json_sample();
   result.timeline = {3, 0, {}};
   const auto again = result_from_json(result_to_json(result, kEverything), "r.json");
   ASSERT_TRUE(again) << again.error();
@@ -158,7 +158,7 @@ TEST(ResultJson, AnEmptyTimelineStaysEmpty) {
 }
 
 TEST(ResultJson, ANameThatIsNotUtf8DoesNotBreakTheDocument) {
-  Result result = sample_result();
+  Result result = json_sample();
   result.scenario = "bad\xff name \"quoted\"\n";
   const auto again = result_from_json(result_to_json(result), "r.json");
   ASSERT_TRUE(again) << again.error();

@@ -26,6 +26,9 @@ std::vector<std::vector<Action>> gpipe(const Shape& shape);
 /// Each action as early as its rank and its neighbours allow.
 Timeline timeline_of(const std::vector<std::vector<Action>>& lists, const Shape& shape);
 
+/// 1F1B of the shape.
+inline Timeline pipeline(const Shape& shape) { return timeline_of(one_f_one_b(shape), shape); }
+
 /// A whole result around the timeline; every field differs from its default.
 Result result_of(const Timeline& timeline, const Shape& shape);
 

@@ -24,10 +24,7 @@ namespace {
 
 using sample::markup_fault;
 using sample::occurrences;
-
-Timeline pipeline(const sample::Shape& shape) {
-  return sample::timeline_of(sample::one_f_one_b(shape), shape);
-}
+using sample::pipeline;
 
 ComputeBox box(std::int32_t microbatch, Ns start_ns, Ns end_ns, ActionKind kind = ActionKind::forward) {
   return {{.kind = kind, .stage = 0, .microbatch = microbatch}, {}, start_ns, end_ns};

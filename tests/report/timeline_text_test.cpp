@@ -17,11 +17,9 @@
 namespace penstock {
 namespace {
 
-constexpr Ns kMs = 1'000'000;
+using sample::pipeline;
 
-Timeline pipeline(const sample::Shape& shape) {
-  return sample::timeline_of(sample::one_f_one_b(shape), shape);
-}
+constexpr Ns kMs = 1'000'000;
 
 Action action(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
   return {.kind = kind, .stage = stage, .microbatch = microbatch};

@@ -29,7 +29,7 @@ struct Answer {
   std::string problem;
 };
 
-Answer read(const std::string& sizes) {
+Answer answer_to(const std::string& sizes) {
   const auto source =
       std::make_shared<const Source>(Source{.name = "s.yaml", .directory = {}, .override_key = ""});
   const auto node = parse_document("{" + sizes + "}", source);
@@ -40,7 +40,7 @@ Answer read(const std::string& sizes) {
 }
 
 Architecture model_of(const std::string& sizes) {
-  const Answer answer = read(sizes);
+  const Answer answer = answer_to(sizes);
   EXPECT_TRUE(answer.part) << answer.problem;
   return answer.part ? answer.part->architecture : Architecture{.layers = {{}}};
 }
@@ -57,12 +57,12 @@ Architecture renamed(Architecture model) {
   return model;
 }
 
-const std::string kSizes = "layers: 4, hidden: 64, heads: 8, sequence: 32, vocabulary: 100";
+const std::string kFourLayers = "layers: 4, hidden: 64, heads: 8, sequence: 32, vocabulary: 100";
 
 TEST(ArchitectureSizes, AloneAreAGpt) {
   EXPECT_EQ(model_of("layers: 12, hidden: 768, heads: 12, sequence: 1024, vocabulary: 50257"),
             renamed(published("tests/scenarios/configs/gpt2.json")));
-  EXPECT_TRUE(is_plain_gpt(model_of(kSizes)));
+  EXPECT_TRUE(is_plain_gpt(model_of(kFourLayers)));
 }
 
 TEST(ArchitectureSizes, WithAGateAreALlama) {
@@ -79,7 +79,7 @@ TEST(ArchitectureSizes, WithExpertsAreAMixtral) {
 
 TEST(ArchitectureSizes, SayEverythingOtherwise) {
   const Architecture model =
-      model_of(kSizes +
+      model_of(kFourLayers +
                ", feed_forward: 96, head_dim: 16, tied: false, biases: false, norm: rms, positions: rotary, "
                "query_key_norm: true, experts: 6, experts_per_token: 2, expert_feed_forward: 24, "
                "shared_experts: 2, dense_layers: 1, window: 8, multi_token: 1");
@@ -93,7 +93,7 @@ TEST(ArchitectureSizes, SayEverythingOtherwise) {
   EXPECT_EQ(model.multi_token, 1);
 }
 
-TEST(ArchitectureSizes, HaveTheSequenceThatTheySay) { EXPECT_EQ(read(kSizes).part->sequence, 32); }
+TEST(ArchitectureSizes, HaveTheSequenceThatTheySay) { EXPECT_EQ(answer_to(kFourLayers).part->sequence, 32); }
 
 TEST(ArchitectureSizes, ArePricedOnADeviceAsTheirConfigurationIs) {
   const auto on_device = [](const std::string& model) {
@@ -114,27 +114,29 @@ TEST(ArchitectureSizes, ArePricedOnADeviceAsTheirConfigurationIs) {
 
 TEST(ArchitectureSizes, ThatAreWrongAreNamed) {
   using testing::HasSubstr;
-  EXPECT_THAT(read("layers: 4, heads: 8").problem,
+  EXPECT_THAT(answer_to("layers: 4, heads: 8").problem,
               HasSubstr("model.transformer.hidden: expected a whole number"));
-  EXPECT_THAT(read(kSizes + ", kv_heads: 3").problem,
+  EXPECT_THAT(answer_to(kFourLayers + ", kv_heads: 3").problem,
               HasSubstr("model.transformer.kv_heads: expected a number that divides heads, 8, got 3"));
-  EXPECT_THAT(read("layers: 4, hidden: 60, heads: 8, sequence: 32, vocabulary: 100").problem,
+  EXPECT_THAT(answer_to("layers: 4, hidden: 60, heads: 8, sequence: 32, vocabulary: 100").problem,
               HasSubstr("model.transformer.heads: expected a number that divides hidden, 60, or head_dim"));
-  EXPECT_THAT(read(kSizes + ", experts: 4").problem,
+  EXPECT_THAT(answer_to(kFourLayers + ", experts: 4").problem,
               HasSubstr("model.transformer.experts_per_token: expected a whole number, got nothing"));
-  EXPECT_THAT(read(kSizes + ", experts: 4, experts_per_token: 5").problem,
+  EXPECT_THAT(answer_to(kFourLayers + ", experts: 4, experts_per_token: 5").problem,
               HasSubstr("from 1 to 4, got \"5\""));
-  EXPECT_THAT(read(kSizes + ", shared_experts: 1").problem,
+  EXPECT_THAT(answer_to(kFourLayers + ", shared_experts: 1").problem,
               HasSubstr("model.transformer.shared_experts: belongs to experts"));
-  EXPECT_THAT(read(kSizes + ", dense_layers: 5, experts: 2, experts_per_token: 1").problem,
+  EXPECT_THAT(answer_to(kFourLayers + ", dense_layers: 5, experts: 2, experts_per_token: 1").problem,
               HasSubstr("dense_layers: expected a whole number from 0 to 4"));
-  EXPECT_THAT(read(kSizes + ", norm: batch").problem, HasSubstr("expected layer or rms, got \"batch\""));
-  EXPECT_THAT(read(kSizes + ", efficiency: 0.5").problem,
+  EXPECT_THAT(answer_to(kFourLayers + ", norm: batch").problem,
+              HasSubstr("expected layer or rms, got \"batch\""));
+  EXPECT_THAT(answer_to(kFourLayers + ", efficiency: 0.5").problem,
               HasSubstr("model.transformer.efficiency: belongs to a cluster that has no `device`"));
-  EXPECT_THAT(read("layers: 65536, hidden: 16777216, heads: 1, sequence: 1, vocabulary: 100, experts: 65536, "
-                   "experts_per_token: 1")
-                  .problem,
-              HasSubstr("at most 2^58 parameters"));
+  EXPECT_THAT(
+      answer_to("layers: 65536, hidden: 16777216, heads: 1, sequence: 1, vocabulary: 100, experts: 65536, "
+                "experts_per_token: 1")
+          .problem,
+      HasSubstr("at most 2^58 parameters"));
 }
 
 }  // namespace

@@ -21,9 +21,9 @@
 namespace penstock {
 namespace {
 
-using Cuts = std::vector<std::int32_t>;
+LayerGraph light_chain(const std::vector<Ns>& times) { return layer_chain(times, {.output = 1}); }
 
-LayerGraph chain(const std::vector<Ns>& times) { return layer_chain(times, {.output = 1}); }
+using Cuts = std::vector<std::int32_t>;
 
 /// Largest time of a stage, memory of the fullest, sum of squared times, the cuts: the first that differs
 /// decides.
@@ -81,7 +81,7 @@ LayerGraph random_graph(std::mt19937& random, std::int32_t layers) {
   std::uniform_int_distribution<Bytes> bytes(0, 5);
   std::vector<Ns> times(static_cast<std::size_t>(layers));
   std::ranges::generate(times, [&] { return time(random); });
-  LayerGraph graph = chain(times);
+  LayerGraph graph = light_chain(times);
   for (Layer& layer : graph.layers) {
     layer.kept = bytes(random);
     layer.weights = bytes(random);
@@ -112,7 +112,7 @@ TEST(BalancedCuts, GiveTheFirstStagesFewerOfEqualLayers) {
 }
 
 TEST(BalancedCuts, WeighWeightsAgainstWhatMicrobatchesKeep) {
-  LayerGraph graph = chain({1, 1, 1, 1, 1});
+  LayerGraph graph = light_chain({1, 1, 1, 1, 1});
   for (Layer& layer : graph.layers) layer.kept = 1;
   EXPECT_EQ(balanced_cuts(graph, 2), (Cuts{2})) << "two microbatches of two layers, one of three";
   graph.layers.back().weights = 10;
@@ -120,31 +120,31 @@ TEST(BalancedCuts, WeighWeightsAgainstWhatMicrobatchesKeep) {
 }
 
 TEST(BalancedCuts, AreEqualBeforeTheyAreSmall) {
-  LayerGraph graph = chain({9, 1, 1, 1, 1});
+  LayerGraph graph = light_chain({9, 1, 1, 1, 1});
   for (Layer& layer : graph.layers) layer.kept = 0;
   graph.layers[1].kept = 100;  // better alone in memory
   EXPECT_EQ(balanced_cuts(graph, 3), (Cuts{1, 3})) << "9 2 2 rather than 9 1 3 or 9 3 1";
 }
 
 TEST(EarliestCuts, AreTheEarliestOfThoseWithTheLeastLargestPart) {
-  EXPECT_EQ(earliest_cuts(chain({1, 1, 1, 1, 1}), 4), (Cuts{1, 2, 3}));
-  EXPECT_EQ(earliest_cuts(chain({9, 1, 1, 1}), 3), (Cuts{1, 2}));
-  EXPECT_EQ(earliest_cuts(chain({0, 0, 0}), 2), (Cuts{1}));
+  EXPECT_EQ(earliest_cuts(light_chain({1, 1, 1, 1, 1}), 4), (Cuts{1, 2, 3}));
+  EXPECT_EQ(earliest_cuts(light_chain({9, 1, 1, 1}), 3), (Cuts{1, 2}));
+  EXPECT_EQ(earliest_cuts(light_chain({0, 0, 0}), 2), (Cuts{1}));
 }
 
 TEST(BalancedCuts, OfEqualLayersAreEqual) {
-  EXPECT_EQ(balanced_cuts(chain(std::vector<Ns>(48, 3)), 4), (Cuts{12, 24, 36}));
+  EXPECT_EQ(balanced_cuts(light_chain(std::vector<Ns>(48, 3)), 4), (Cuts{12, 24, 36}));
 }
 
-TEST(BalancedCuts, OfOneStageAreNone) { EXPECT_TRUE(balanced_cuts(chain({5, 6}), 1).empty()); }
+TEST(BalancedCuts, OfOneStageAreNone) { EXPECT_TRUE(balanced_cuts(light_chain({5, 6}), 1).empty()); }
 
 TEST(BalancedCuts, OfAsManyStagesAsLayersAreAll) {
-  EXPECT_EQ(balanced_cuts(chain({0, 7, 1}), 3), (Cuts{1, 2}));
+  EXPECT_EQ(balanced_cuts(light_chain({0, 7, 1}), 3), (Cuts{1, 2}));
 }
 
 TEST(BalancedCuts, HoldForTimesThatAddUpBeyond64Bits) {
   const Ns half = std::numeric_limits<Ns>::max() / 2;
-  EXPECT_EQ(balanced_cuts(chain({half, half, half, half, half, half}), 3), (Cuts{2, 4}));
+  EXPECT_EQ(balanced_cuts(light_chain({half, half, half, half, half, half}), 3), (Cuts{2, 4}));
 }
 
 }  // namespace

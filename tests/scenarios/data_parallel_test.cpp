@@ -11,14 +11,14 @@
 namespace penstock {
 namespace {
 
-Experiment experiment_of(const std::string& text) {
+Experiment experiment_in(const std::string& text) {
   auto experiment = prepare(read_scenario(text));
   if (!experiment) throw std::runtime_error(experiment.error().message);
   return *std::move(experiment);
 }
 
 TEST(DataParallel, CopiesShareTheMicrobatchesOfTheGlobalBatch) {
-  const Experiment experiment = experiment_of(
+  const Experiment experiment = experiment_in(
       "schedule: {name: 1f1b, stages: 4, data_parallel: 2}\n"
       "training: {global_batch_size: 64, micro_batch_size: 4}\n");
   EXPECT_EQ(experiment.program.rank_count(), 8);
@@ -34,9 +34,9 @@ TEST(DataParallel, SchedulesThatWeighCostsAreGivenThoseOfOneCopy) {
       "model: {stages: {forward: 1 ms, backward: 2 ms, activation: 10 MB, kept: 1 GiB}}\n"
       "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, intra_bandwidth: 100 GB/s,"
       " inter_bandwidth: 10 GB/s}\n";
-  const Experiment one = experiment_of(
+  const Experiment one = experiment_in(
       model + "schedule: {name: zb-2p, stages: 2, microbatches: 6, memory_limit: [3 GiB, 2 GiB]}\n");
-  const Experiment two = experiment_of(model +
+  const Experiment two = experiment_in(model +
                                        "schedule: {name: zb-2p, stages: 2, microbatches: 12, memory_limit: "
                                        "[3 GiB, 2 GiB], data_parallel: 2}\n");
   ASSERT_EQ(two.program.rank_count(), 4);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "tests/source_path.hpp"
@@ -25,5 +26,8 @@ inline Workload workload_on(const std::string& device, const std::string& model,
   work.device = *find_device_type(device);
   return work;
 }
+
+/// The kernels that were measured on its device.
+inline const KernelTables& kernels_of(const Workload& work) { return *built_in_kernels(work.device); }
 
 }  // namespace penstock

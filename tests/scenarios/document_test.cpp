@@ -132,7 +132,7 @@ Node changed(std::string_view text, const Override& change) {
   return node.value_or(Node{});
 }
 
-std::string refusal(std::string_view text, const Override& change) {
+std::string refused_change(std::string_view text, const Override& change) {
   const auto node = apply_override(*parsed(text), change);
   return node ? "no error" : node.error();
 }
@@ -159,21 +159,22 @@ TEST(Override, AddsMissingKeysOnItsWay) {
 
 TEST(Override, ReachesListElementsByIndex) {
   EXPECT_EQ(changed("a: [1, 2, 3]", {.key = "a.2", .value = "9"}).find("a")->items[2].text, "9");
-  EXPECT_EQ(refusal("a: [1, 2, 3]", {.key = "a.3", .value = "9"}),
+  EXPECT_EQ(refused_change("a: [1, 2, 3]", {.key = "a.3", .value = "9"}),
             "--set a.3: a is a list of 3: expected an index from 0 to 2, got \"3\"");
-  EXPECT_EQ(refusal("a: [1, 2, 3]", {.key = "a.-1", .value = "9"}),
+  EXPECT_EQ(refused_change("a: [1, 2, 3]", {.key = "a.-1", .value = "9"}),
             "--set a.-1: a is a list of 3: expected an index from 0 to 2, got \"-1\"");
 }
 
 TEST(Override, DoesNotPassThroughScalars) {
-  EXPECT_EQ(refusal("a: 1", {.key = "a.b", .value = "9"}), "--set a.b: a is \"1\", which has no key b");
+  EXPECT_EQ(refused_change("a: 1", {.key = "a.b", .value = "9"}),
+            "--set a.b: a is \"1\", which has no key b");
 }
 
 TEST(Override, NeedsAValueThatIsYaml) {
-  EXPECT_EQ(refusal("a: 1", {.key = "a", .value = " "}), "--set a: expected a value after '='");
-  EXPECT_EQ(refusal("a: 1", {.key = "a", .value = "[1"}),
+  EXPECT_EQ(refused_change("a: 1", {.key = "a", .value = " "}), "--set a: expected a value after '='");
+  EXPECT_EQ(refused_change("a: 1", {.key = "a", .value = "[1"}),
             "--set a: not valid YAML: end of sequence flow not found");
-  EXPECT_EQ(refusal("c: 1", {.key = "a..b", .value = "1"}),
+  EXPECT_EQ(refused_change("c: 1", {.key = "a..b", .value = "1"}),
             "--set a..b: expected keys joined by single dots");
 }
 

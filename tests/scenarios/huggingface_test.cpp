@@ -35,7 +35,7 @@ tl::expected<ArchitecturePart, std::string> load(const std::string& text, Archit
   return load_architecture(request);
 }
 
-Architecture model_of(const std::string& keys) {
+Architecture model_with(const std::string& keys) {
   const auto part = load(config_with(keys));
   EXPECT_TRUE(part) << part.error();
   return part ? part->architecture : Architecture{.layers = {{}}};
@@ -55,7 +55,7 @@ std::vector<std::string> notes_of(const std::string& keys) {
 /// "sd": of layers one sliding, one that sees all; "E" and "S" have experts.
 std::string layers_of(const std::string& keys) {
   std::string picture;
-  for (const LayerKind& kind : model_of(keys).layers) {
+  for (const LayerKind& kind : model_with(keys).layers) {
     const bool slides = kind.window > 0;
     picture += kind.has_experts ? (slides ? 'S' : 'E') : (slides ? 's' : 'd');
   }
@@ -75,9 +75,9 @@ TEST(HuggingFaceFamily, IsFoundByItsTypeInAnySpelling) {
 
 TEST(HuggingFaceFamily, IsToldByTheArchitectureWhereTheTypeIsNotKnown) {
   const std::string of_qwen = "\"architectures\": [\"Qwen3ForCausalLM\"]";
-  EXPECT_TRUE(model_of(of_qwen).query_key_norm);
-  EXPECT_TRUE(model_of("\"model_type\": \"my_own\", " + of_qwen).query_key_norm);
-  EXPECT_FALSE(model_of("\"model_type\": \"llama\", " + of_qwen).query_key_norm);
+  EXPECT_TRUE(model_with(of_qwen).query_key_norm);
+  EXPECT_TRUE(model_with("\"model_type\": \"my_own\", " + of_qwen).query_key_norm);
+  EXPECT_FALSE(model_with("\"model_type\": \"llama\", " + of_qwen).query_key_norm);
 }
 
 TEST(HuggingFaceFamily, ThatIsNotKnownIsReadByItsKeysWithANote) {
@@ -85,7 +85,7 @@ TEST(HuggingFaceFamily, ThatIsNotKnownIsReadByItsKeysWithANote) {
       "\"model_type\": \"my_own\", \"kv_lora_rank\": 16, \"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, "
       "\"v_head_dim\": 8, \"n_routed_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": "
       "32, \"topk_method\": \"noaux_tc\"";
-  const Architecture model = model_of(keys);
+  const Architecture model = model_with(keys);
   ASSERT_TRUE(model.latent && model.experts);
   EXPECT_EQ(model.latent->query_rank, 0);
   EXPECT_EQ(model.kv_heads, 8);
@@ -94,14 +94,14 @@ TEST(HuggingFaceFamily, ThatIsNotKnownIsReadByItsKeysWithANote) {
 }
 
 TEST(HuggingFaceFamily, IsToldByKeysThatNoOtherFamilyHas) {
-  const Architecture oss = model_of(
+  const Architecture oss = model_with(
       "\"model_type\": \"my_own\", \"swiglu_limit\": 7.0, \"num_local_experts\": 4, "
       "\"num_experts_per_tok\": 2");
   EXPECT_TRUE(oss.attention_sinks && oss.experts->biases && oss.experts->router_bias);
-  EXPECT_TRUE(model_of("\"max_window_layers\": 8, \"use_sliding_window\": false").query_key_value_bias);
+  EXPECT_TRUE(model_with("\"max_window_layers\": 8, \"use_sliding_window\": false").query_key_value_bias);
   EXPECT_TRUE(
-      model_of("\"max_window_layers\": 8, \"use_sliding_window\": false, \"head_dim\": 8").query_key_norm);
-  EXPECT_EQ(model_of("\"attn_logit_softcapping\": 50.0, \"query_pre_attn_scalar\": 256, \"head_dim\": 8")
+      model_with("\"max_window_layers\": 8, \"use_sliding_window\": false, \"head_dim\": 8").query_key_norm);
+  EXPECT_EQ(model_with("\"attn_logit_softcapping\": 50.0, \"query_pre_attn_scalar\": 256, \"head_dim\": 8")
                 .norms_per_layer,
             4);
   const auto gpt = load(
@@ -111,7 +111,7 @@ TEST(HuggingFaceFamily, IsToldByKeysThatNoOtherFamilyHas) {
 }
 
 TEST(HuggingFaceFamily, WithoutATypeIsALlama) {
-  const Architecture model = model_of("");
+  const Architecture model = model_with("");
   EXPECT_TRUE(model.gated);
   EXPECT_FALSE(model.tied || model.layer_norm || model.query_key_value_bias);
   EXPECT_EQ(model.kv_heads, 8);
@@ -120,19 +120,19 @@ TEST(HuggingFaceFamily, WithoutATypeIsALlama) {
 }
 
 TEST(HuggingFaceFamily, HasBiasesThatItsKeysDoNotSpeakOf) {
-  const Architecture qwen = model_of("\"model_type\": \"qwen2\"");
+  const Architecture qwen = model_with("\"model_type\": \"qwen2\"");
   EXPECT_TRUE(qwen.query_key_value_bias);
   EXPECT_FALSE(qwen.output_bias);
-  const Architecture llama = model_of("\"model_type\": \"llama\", \"attention_bias\": true");
+  const Architecture llama = model_with("\"model_type\": \"llama\", \"attention_bias\": true");
   EXPECT_TRUE(llama.query_key_value_bias && llama.output_bias);
-  const Architecture glm = model_of("\"model_type\": \"glm4\", \"attention_bias\": true");
+  const Architecture glm = model_with("\"model_type\": \"glm4\", \"attention_bias\": true");
   EXPECT_TRUE(glm.query_key_value_bias);
   EXPECT_FALSE(glm.output_bias);
 }
 
 TEST(HuggingFaceFamily, OfSquaredRelusHasNoGate) {
-  EXPECT_FALSE(model_of("\"model_type\": \"arcee\", \"hidden_act\": \"relu2\"").gated);
-  EXPECT_TRUE(model_of("\"model_type\": \"gemma\", \"hidden_act\": \"gelu\"").gated);
+  EXPECT_FALSE(model_with("\"model_type\": \"arcee\", \"hidden_act\": \"relu2\"").gated);
+  EXPECT_TRUE(model_with("\"model_type\": \"gemma\", \"hidden_act\": \"gelu\"").gated);
 }
 
 TEST(HuggingFaceConfig, OfTextIsTheNestedOne) {
@@ -166,7 +166,7 @@ TEST(HuggingFaceLayers, AreDenseWhereThereAreNoExperts) {
   EXPECT_EQ(layers_of("\"num_experts\": 0, \"moe_intermediate_size\": 32, \"decoder_sparse_step\": 1"),
             "dddddddd");
   EXPECT_EQ(layers_of("\"n_routed_experts\": null, \"first_k_dense_replace\": 1"), "dddddddd");
-  EXPECT_FALSE(model_of(kExperts + ", \"first_k_dense_replace\": 8").experts);
+  EXPECT_FALSE(model_with(kExperts + ", \"first_k_dense_replace\": 8").experts);
 }
 
 TEST(HuggingFaceLayers, HaveWindowsWhereTheirFamilySaysSo) {
@@ -196,15 +196,15 @@ TEST(HuggingFaceLayers, InChunksSeeHalfOfOneOnAverage) {
   const std::string llama = "\"model_type\": \"llama4_text\", \"attention_chunk_size\": 64";
   EXPECT_EQ(layers_of(llama), "sssdsssd");
   EXPECT_EQ(layers_of(llama + ", \"no_rope_layers\": [1, 0, 1, 0, 1, 0, 1, 0]"), "sdsdsdsd");
-  EXPECT_EQ(attention_scores(model_of(llama).layers.front(), 640), 10 * 64.0 * 64 / 2);
+  EXPECT_EQ(attention_scores(model_with(llama).layers.front(), 640), 10 * 64.0 * 64 / 2);
 }
 
 TEST(SharedExperts, HaveOneWidthOrOneForEach) {
-  EXPECT_EQ(model_of(kExperts + ", \"n_shared_experts\": 2").experts->shared_inner, 64);
-  EXPECT_EQ(model_of(kExperts + ", \"shared_expert_intermediate_size\": 80").experts->shared_inner, 80);
-  EXPECT_EQ(model_of(kExperts + ", \"n_shared_experts\": 0").experts->shared_inner, 0);
+  EXPECT_EQ(model_with(kExperts + ", \"n_shared_experts\": 2").experts->shared_inner, 64);
+  EXPECT_EQ(model_with(kExperts + ", \"shared_expert_intermediate_size\": 80").experts->shared_inner, 80);
+  EXPECT_EQ(model_with(kExperts + ", \"n_shared_experts\": 0").experts->shared_inner, 0);
   const Architecture qwen =
-      model_of("\"model_type\": \"qwen2_moe\", \"shared_expert_intermediate_size\": 80, " + kExperts);
+      model_with("\"model_type\": \"qwen2_moe\", \"shared_expert_intermediate_size\": 80, " + kExperts);
   EXPECT_TRUE(qwen.experts->shared_gate);
 }
 
@@ -255,7 +255,7 @@ TEST(UnknownKey, OfAnotherKindIsNamedInANote) {
 TEST(UnknownKey, ThatIsIgnoredIsPricedWithoutAndSaysSo) {
   const auto part = load(config_with("\"mamba_d_state\": 16"), {.ignore = {"mamba_d_state"}});
   ASSERT_TRUE(part) << part.error();
-  EXPECT_EQ(part->architecture, model_of(""));
+  EXPECT_EQ(part->architecture, model_with(""));
   EXPECT_EQ(part->ignored, std::vector<std::string>{"mamba_d_state"});
   EXPECT_THAT(part->notes, testing::ElementsAre(HasSubstr("as if it had no mamba_d_state (ignore)")));
 }

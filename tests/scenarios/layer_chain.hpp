@@ -30,4 +30,9 @@ inline LayerGraph layer_chain(const std::vector<Ns>& times, const LayerSizes& si
   return graph;
 }
 
+/// The same with outputs of 100 bytes and weights of 10.
+inline LayerGraph chain(const std::vector<Ns>& times) {
+  return layer_chain(times, {.output = 100, .weights = 10});
+}
+
 }  // namespace penstock

@@ -31,12 +31,12 @@ namespace {
 using List = std::vector<std::int32_t>;
 
 template <typename Form>
-Form model_of(const std::string& text) {
+Form model_form(const std::string& text) {
   return std::get<Form>(read_scenario(text).model);
 }
 
 TEST(LoadModel, OneValueServesAllStagesAndAListIsOneAStage) {
-  const auto stages = model_of<StageFigures>("model: {stages: {forward: 1 ms, backward: [2 ms, 3 ms]}}");
+  const auto stages = model_form<StageFigures>("model: {stages: {forward: 1 ms, backward: [2 ms, 3 ms]}}");
   EXPECT_EQ(stages.forward.of(7, 0), 1'000'000);
   EXPECT_EQ(stages.backward.of(1, 0), 3'000'000);
   EXPECT_EQ(stages.backward.place, "s.yaml:1:43: model.stages.backward");
@@ -53,7 +53,7 @@ TEST(LoadModel, StagesMayHoldForAnotherNumberOfSamplesThanTheFilesMicrobatch) {
 }
 
 TEST(LoadModel, TakesEveryFigureOfAStage) {
-  const auto stages = model_of<StageFigures>(R"(
+  const auto stages = model_form<StageFigures>(R"(
 model:
   stages: {forward: 1 ns, backward: 9 ns, backward_input: 3 ns, backward_weight: 6 ns, recompute: 4 ns,
            overlapped_pair: 5 ns, step: 7 ns, overhead: 8 ns, activation: 10 B, gradient: 11 B, kept: 12 B,
@@ -74,7 +74,7 @@ model:
 }
 
 TEST(LoadModel, LayersReadThePreviousOneUnlessTheyNameTheirInputs) {
-  const auto graph = model_of<LayerGraph>(R"(
+  const auto graph = model_form<LayerGraph>(R"(
 model:
   overhead: 3 us
   layers:

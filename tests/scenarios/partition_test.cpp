@@ -18,8 +18,6 @@
 namespace penstock {
 namespace {
 
-LayerGraph chain(const std::vector<Ns>& times) { return layer_chain(times, {.output = 1}); }
-
 TEST(CutLayers, SaysWhatIsWrong) {
   const LayerGraph graph = chain({1, 2, 3});
   using Rule = Partition::Rule;

@@ -37,7 +37,7 @@ LayerGraph graph_of(const std::string& text) {
   return graph.value_or(LayerGraph{});
 }
 
-std::string refusal_of(const std::string& text) {
+std::string profile_refusal(const std::string& text) {
   const auto graph = parse_pipedream_profile(text, "graph.txt");
   return graph ? "no error" : graph.error();
 }
@@ -90,19 +90,20 @@ TEST(PipedreamProfile, DropsWhatLoadsDataAndPartsThatNothingReads) {
 }
 
 TEST(PipedreamProfile, ErrorsNameFileAndLine) {
-  EXPECT_EQ(refusal_of(""), "graph.txt: the profile has no layer");
-  EXPECT_EQ(refusal_of(node(1, "Input")), "graph.txt: the profile has no layer");
-  EXPECT_EQ(refusal_of(node(1) + "\n" + node(1)), "graph.txt:3: node1 is given twice, first in line 1");
-  EXPECT_EQ(refusal_of(node(1) + edge(1, 2)),
+  EXPECT_EQ(profile_refusal(""), "graph.txt: the profile has no layer");
+  EXPECT_EQ(profile_refusal(node(1, "Input")), "graph.txt: the profile has no layer");
+  EXPECT_EQ(profile_refusal(node(1) + "\n" + node(1)), "graph.txt:3: node1 is given twice, first in line 1");
+  EXPECT_EQ(profile_refusal(node(1) + edge(1, 2)),
             "graph.txt:2: the edge names node2, which is no node of the file");
-  EXPECT_EQ(refusal_of(node(1) + "\tnode1\n"), "graph.txt:2: expected an edge `nodeA -- nodeB`");
-  EXPECT_EQ(refusal_of(node(3) + node(1) + node(2) + edge(1, 2) + edge(2, 1)),
+  EXPECT_EQ(profile_refusal(node(1) + "\tnode1\n"), "graph.txt:2: expected an edge `nodeA -- nodeB`");
+  EXPECT_EQ(profile_refusal(node(3) + node(1) + node(2) + edge(1, 2) + edge(2, 1)),
             "graph.txt:2: node1 is on a cycle of edges, or behind one");
-  EXPECT_EQ(refusal_of(node(1) + edge(1, 1)), "graph.txt:1: node1 is on a cycle of edges, or behind one");
-  EXPECT_TRUE(refusal_of("what is this\n").starts_with("graph.txt:1: expected `nodeN -- OPERATION -- "));
+  EXPECT_EQ(profile_refusal(node(1) + edge(1, 1)),
+            "graph.txt:1: node1 is on a cycle of edges, or behind one");
+  EXPECT_TRUE(profile_refusal("what is this\n").starts_with("graph.txt:1: expected `nodeN -- OPERATION -- "));
   std::string negative = node(1);
   negative.replace(negative.find("1.500"), 5, "-1");
-  EXPECT_EQ(refusal_of(negative),
+  EXPECT_EQ(profile_refusal(negative),
             "graph.txt:1: forward_compute_time: expected a number of milliseconds, got \"-1\"");
 }
 

@@ -44,9 +44,4 @@ inline std::vector<std::int32_t> in_flight_of(const PipelinePlan& plan) {
   return counts;
 }
 
-/// A chain of layers of the given times, each with an output of 100 bytes and weights of 10.
-inline LayerGraph chain(const std::vector<Ns>& times) {
-  return layer_chain(times, {.output = 100, .weights = 10});
-}
-
 }  // namespace penstock

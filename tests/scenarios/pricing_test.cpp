@@ -23,8 +23,6 @@ namespace {
 
 constexpr double kGibibyte = 1 << 30;
 
-const KernelTables& kernels_of(const Workload& work) { return *built_in_kernels(work.device); }
-
 Term layer_total(const Workload& work) {
   return total_of(layer_terms(work, kernels_of(work), work.model.layers.back()));
 }

@@ -17,7 +17,7 @@ namespace {
 
 /// One run of the released optimizer (msr-fiddle/pipedream, commit 7db6a1c3,
 /// optimizer/optimizer_graph_hierarchical.py) on the profiles of that repository.
-struct Published {
+struct PlanOfOptimizer {
   const char* name;
   const char* model;
   std::int32_t workers;
@@ -27,7 +27,7 @@ struct Published {
   double period_seconds;
 };
 
-constexpr Published kPublished[] = {
+constexpr PlanOfOptimizer kPublished[] = {
     {"Vgg16On4", "vgg16", 4, 1e9, PlanForm::replicated, CutTransfers::counted, 0.205520896},
     {"Vgg16On4FreeCuts", "vgg16", 4, 1e9, PlanForm::replicated, CutTransfers::free, 0.175732624},
     {"Vgg16On4FreeCutsStraight", "vgg16", 4, 1e9, PlanForm::straight, CutTransfers::free, 0.21645},
@@ -83,10 +83,10 @@ TEST_P(PublishedPlanOnLevels, HasTheSamePeriod) {
 INSTANTIATE_TEST_SUITE_P(ReleasedOptimizer, PublishedPlanOnLevels, testing::ValuesIn(published_on_levels()),
                          [](const auto& row) { return std::string(row.param.name); });
 
-class PublishedPlan : public testing::TestWithParam<Published> {};
+class PublishedPlan : public testing::TestWithParam<PlanOfOptimizer> {};
 
 TEST_P(PublishedPlan, HasTheSamePeriod) {
-  const Published& row = GetParam();
+  const PlanOfOptimizer& row = GetParam();
   const PipelinePlan plan = planned(
       library_model(row.model), {{.components = row.workers, .bytes_per_second = row.bytes_per_second}},
       {.objective = PlanObjective::sum, .form = row.form, .transfers = row.transfers});

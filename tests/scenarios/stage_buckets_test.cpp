@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kLayers =
+const std::string kFourStages =
     "model: {overhead: 1 us, layers: [{name: a, forward: 4 ms, backward: 8 ms, weights: 40 B, output: 1 B}, "
     "{name: b, "
     "forward: 1 ms, backward: 2 ms, weights: 10 B, output: 2 B}, {name: c, forward: 1 ms, backward: 2 ms, "
@@ -32,7 +32,7 @@ std::string rr(const std::string& keys) {
 }
 
 TEST(StageBuckets, HaveTheLayersOfTheirStageAsEvenInTimeAsTheyCome) {
-  const Experiment experiment = prepared(kLayers + rr("buckets: [2, 1]"));
+  const Experiment experiment = prepared(kFourStages + rr("buckets: [2, 1]"));
   ASSERT_EQ(experiment.costs.stages.size(), 3);
   EXPECT_EQ(experiment.costs.stages[0].weights, 40);
   EXPECT_EQ(experiment.costs.stages[1].weights, 30);
@@ -42,19 +42,19 @@ TEST(StageBuckets, HaveTheLayersOfTheirStageAsEvenInTimeAsTheyCome) {
 }
 
 TEST(StageBuckets, HaveTheOverheadOfTheirStageOnce) {
-  const Experiment experiment = prepared(kLayers + rr("buckets: [2, 1]"));
+  const Experiment experiment = prepared(kFourStages + rr("buckets: [2, 1]"));
   EXPECT_EQ(experiment.costs.stages[0].forward_ns, 4'001'000);
   EXPECT_EQ(experiment.costs.stages[1].forward_ns, 2'000'000);
   EXPECT_EQ(experiment.costs.stages[2].forward_ns, 2'001'000);
 }
 
 TEST(StageBuckets, AreNoMoreThanLayersWhereOneNumberIsGiven) {
-  const Scenario scenario = read_scenario(kLayers + rr("buckets: 8"));
+  const Scenario scenario = read_scenario(kFourStages + rr("buckets: 8"));
   const auto cut = cut_model(scenario.model, scenario.partition, 2, scenario.shape.buckets);
   ASSERT_TRUE(cut) << cut.error();
   EXPECT_EQ(cut->buckets, (std::vector<std::int32_t>{3, 1}));
   EXPECT_EQ(cut->ends, (std::vector<std::int32_t>{1, 2, 3, 4}));
-  EXPECT_EQ(prepared(kLayers + rr("buckets: 8")).costs.stages.size(), 4);
+  EXPECT_EQ(prepared(kFourStages + rr("buckets: 8")).costs.stages.size(), 4);
 }
 
 TEST(StageBuckets, ShareAStagesFiguresEvenly) {
@@ -124,9 +124,9 @@ std::string refused(const std::string& text) {
 
 TEST(StageBuckets, OfTheWrongNumberAreRefused) {
   EXPECT_THAT(
-      refused(kLayers + rr("buckets: [2, 1, 1]")),
+      refused(kFourStages + rr("buckets: [2, 1, 1]")),
       HasSubstr("expected one number or a list of 2, one for each stage of the model, got a list of 3"));
-  EXPECT_THAT(refused(kLayers + rr("buckets: [4, 1]")),
+  EXPECT_THAT(refused(kFourStages + rr("buckets: [4, 1]")),
               HasSubstr("stage 0 has 3 layers, too few for 4 buckets"));
   EXPECT_THAT(
       refused("model: {stages: {forward: 1 ms, backward: 1 ms, edges: [[0, 1]]}}\nschedule: {name: gpipe, "

@@ -25,8 +25,6 @@
 namespace penstock {
 namespace {
 
-const KernelTables& kernels_of(const Workload& work) { return *built_in_kernels(work.device); }
-
 /// Llama 3.1 8B on eight H100, each a copy of it.
 Workload eight_copies(std::int32_t sharding) {
   Workload work = workload_on("h100", "llama-3.1-8b", 8192);
@@ -136,15 +134,16 @@ TEST(WeightCopies, OfOneAreAllThereIs) {
 
 // --- from a scenario's text -------------------------------------------------------------------------------
 
-constexpr std::string_view kLlama = R"(
+constexpr std::string_view kTwoStages = R"(
 model: {huggingface: llama-3.1-8b.json, sequence: 8192}
 cluster: {device: h100-sxm, nodes: 1}
 schedule: {name: 1f1b, stages: 2}
 training: {global_batch_size: 32}
 )";
 
-tl::expected<Experiment, std::string> experiment_of(const std::vector<Override>& overrides) {
-  const auto scenario = parse_scenario(kLlama, "a.yaml", source_path("scenarios/library/models"), overrides);
+tl::expected<Experiment, std::string> experiment_with(const std::vector<Override>& overrides) {
+  const auto scenario =
+      parse_scenario(kTwoStages, "a.yaml", source_path("scenarios/library/models"), overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   auto experiment = prepare(*scenario);
   if (!experiment) return tl::unexpected(experiment.error().message);
@@ -153,9 +152,9 @@ tl::expected<Experiment, std::string> experiment_of(const std::vector<Override>&
 
 TEST(WeightCopies, AreAskedForByTheSchedulesSharding) {
   const auto sharded = [](const std::string& sharding) {
-    return experiment_of({{.key = "schedule.sharding", .value = sharding}}).value();
+    return experiment_with({{.key = "schedule.sharding", .value = sharding}}).value();
   };
-  const Experiment usual = experiment_of({}).value();
+  const Experiment usual = experiment_with({}).value();
   EXPECT_EQ(sharded("1").costs, usual.costs) << "parallel.distributed_optimizer is on";
   EXPECT_EQ(sharded("none").costs, usual.costs);
   const StageCost two = sharded("2").costs.stages.front();
@@ -168,8 +167,8 @@ TEST(WeightCopies, AreAskedForByTheSchedulesSharding) {
 }
 
 TEST(WeightCopies, CannotKeepAllAndSharedStateAtOnce) {
-  EXPECT_EQ(experiment_of({{.key = "schedule.sharding", .value = "2"},
-                           {.key = "parallel.distributed_optimizer", .value = "false"}})
+  EXPECT_EQ(experiment_with({{.key = "schedule.sharding", .value = "2"},
+                             {.key = "parallel.distributed_optimizer", .value = "false"}})
                 .error(),
             "a.yaml: schedule.sharding: 2 shares out the optimizer's state, which "
             "parallel.distributed_optimizer: false does not; leave one of them out");

@@ -16,14 +16,10 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
+#include "tests/schedules/validity.hpp"
 
 namespace penstock {
 namespace {
-
-std::string error_of(const Program& program) {
-  const auto valid = validate(program);
-  return valid ? "" : valid.error();
-}
 
 /// One microbatch a rank on stage 0, which both ranks have with the same list, `m` being the microbatch.
 Program two_replicas(const std::string& options, const std::string& list) {

@@ -30,7 +30,7 @@
 namespace penstock {
 namespace {
 
-constexpr Ns kNoLimit = std::numeric_limits<Ns>::max() / 2;
+constexpr Ns kUnbounded = std::numeric_limits<Ns>::max() / 2;
 
 /// How chunks lie: one a rank, a V, or interleaved.
 enum class Lie : std::uint8_t { one_chunk, v, interleaved };
@@ -130,7 +130,7 @@ TEST(OrderBuilder, BuildsOrdersThatRunInItsTimeAndMemory) {
     OrderBuilder builder(costs, Objective::span, costs.microbatches);
     const OrderRules rules = fresh_rules(
         draws, {.ranks = ranks, .chunks = lie == Lie::one_chunk ? 1 : 2, .units = 8, .idle_ns = 40});
-    const auto span = builder.run(rules, kNoLimit);
+    const auto span = builder.run(rules, kUnbounded);
     if (!span) continue;
     SCOPED_TRACE(testing::Message() << "trial " << trial);
     const auto times = plain_times(builder.lists(), costs);
@@ -153,20 +153,20 @@ TEST(OrderBuilder, SaysWhereRanksLockEachOtherOut) {
   OrderRules greedy;
   greedy.reserve = 0;
   greedy.forward_choice = ChunkChoice::first_first;
-  EXPECT_FALSE(builder.run(greedy, kNoLimit));
+  EXPECT_FALSE(builder.run(greedy, kUnbounded));
   greedy.reserve = 1;
-  EXPECT_TRUE(builder.run(greedy, kNoLimit));
+  EXPECT_TRUE(builder.run(greedy, kUnbounded));
 }
 
 TEST(OrderBuilder, CountsLateStartsInTheMakespanAlone) {
   const OrderCosts costs = even_costs(Lie::one_chunk, 2, 1, 2);
   // rank 0  F--.........I-W    100, 9, 100 + 105, 9, 105 + 75
   // rank 1     .F-I-W
-  EXPECT_EQ(OrderBuilder(costs, Objective::span, 1).run({}, kNoLimit), 100 + 9 + 100 + 105 + 9 + 105 + 75);
+  EXPECT_EQ(OrderBuilder(costs, Objective::span, 1).run({}, kUnbounded), 100 + 9 + 100 + 105 + 9 + 105 + 75);
   OrderCosts slow = costs;
   slow.stages[1].backward_weight_ns = 1000;
-  EXPECT_EQ(OrderBuilder(slow, Objective::span, 1).run({}, kNoLimit), 100 + 105 + 1000);
-  EXPECT_EQ(OrderBuilder(slow, Objective::makespan, 1).run({}, kNoLimit), 109 + 100 + 105 + 1000);
+  EXPECT_EQ(OrderBuilder(slow, Objective::span, 1).run({}, kUnbounded), 100 + 105 + 1000);
+  EXPECT_EQ(OrderBuilder(slow, Objective::makespan, 1).run({}, kUnbounded), 109 + 100 + 105 + 1000);
 }
 
 TEST(OrderBound, IsNeverAboveTheShortestOrder) {
@@ -255,7 +255,7 @@ TEST(Synthesis, IsTheSameForTheSameEffortAndSeed) {
 
 TEST(Synthesis, GoesFurtherWithMorePasses) {
   const OrderCosts costs = even_costs(Lie::v, 6, 18, 14);
-  Ns before = kNoLimit;
+  Ns before = kUnbounded;
   for (const std::int64_t passes : {0, 10, 40, 160, 640}) {
     const Synthesis found = synthesized_from_nothing(costs, Objective::span, {.passes = passes});
     EXPECT_LE(found.length_ns, before) << passes;
@@ -266,7 +266,7 @@ TEST(Synthesis, GoesFurtherWithMorePasses) {
 
 TEST(Synthesis, IsNoLongerInMoreMemory) {
   for (const Lie lie : {Lie::one_chunk, Lie::v}) {
-    Ns before = kNoLimit;
+    Ns before = kUnbounded;
     for (Bytes limit = 8; limit <= 32; limit += 2) {
       const OrderCosts costs = even_costs(lie, 4, 16, lie == Lie::v ? 2 * limit : limit);
       const Synthesis found = synthesized_from_nothing(costs, Objective::span, {.passes = 400});
@@ -285,9 +285,9 @@ TEST(StartingRules, InAShareOfTheMemoryBuildWhatTheyBuildInASmallerLimit) {
     int built = 0;
     for (OrderRules rules : starting_rules(small)) {
       rules.memory_share = 1;
-      const auto span = in_all.run(rules, kNoLimit);
+      const auto span = in_all.run(rules, kUnbounded);
       rules.memory_share = 0.5;
-      EXPECT_EQ(in_share.run(rules, kNoLimit), span);
+      EXPECT_EQ(in_share.run(rules, kUnbounded), span);
       built += span ? 1 : 0;
     }
     EXPECT_GT(built, 0);

@@ -30,7 +30,7 @@
 namespace penstock {
 namespace {
 
-Program parsed(const std::string& stages_and_lists) {
+Program lists_of(const std::string& stages_and_lists) {
   const auto program =
       parse_program("penstock program 1\nschedule custom\n" + stages_and_lists, "turns.psched");
   if (!program) throw std::runtime_error(program.error());
@@ -55,7 +55,7 @@ struct Story {
 };
 
 TEST(TakeTurns, GoUpTheRanksRoundByRound) {
-  const Program program = parsed(
+  const Program program = lists_of(
       "microbatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
       "rank 0: 0F0 0F1 0B0 0B1 0STEP\n"
       "rank 1: 1F0 1B0 1F1 1B1 1STEP\n");
@@ -72,7 +72,7 @@ TEST(TakeTurns, GoUpTheRanksRoundByRound) {
 }
 
 TEST(TakeTurns, APairsMessagesLeaveBehindBothLeaves) {
-  const Program program = parsed(
+  const Program program = lists_of(
       "microbatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
       "rank 0: 0F0 0F1 0B0 0B1 0STEP\n"
       "rank 1: 1F0 (1F1;1B0)OVERLAP_F_B 1B1 1STEP\n");
@@ -84,8 +84,8 @@ TEST(TakeTurns, APairsMessagesLeaveBehindBothLeaves) {
 TEST(TakeTurns, ACollectiveIsJoinedByAllMembersAtOnceOrEarlyWhereNoOrderIs) {
   const std::string head = "microbatches 2\nstage 0: ranks 0 1 route 0 1\nstage 1: rank 1\nstage 2: rank 0\n";
   Story story;
-  TurnsTaken taken = take_turns(parsed(head + "rank 0: 0F0 2F0 2B0 2F1 2B1 0B0 0REDUCE_GRAD 0STEP 2STEP\n"
-                                              "rank 1: 1F0 0F1 1F1 1B0 1B1 0B1 0REDUCE_GRAD 0STEP 1STEP\n"),
+  TurnsTaken taken = take_turns(lists_of(head + "rank 0: 0F0 2F0 2B0 2F1 2B1 0B0 0REDUCE_GRAD 0STEP 2STEP\n"
+                                                "rank 1: 1F0 0F1 1F1 1B0 1B1 0B1 0REDUCE_GRAD 0STEP 1STEP\n"),
                                 story);
   EXPECT_TRUE(taken.finished);
   EXPECT_EQ(taken.stuck, "");
@@ -94,8 +94,8 @@ TEST(TakeTurns, ACollectiveIsJoinedByAllMembersAtOnceOrEarlyWhereNoOrderIs) {
   EXPECT_EQ(*(first + 1), "1: joins 0REDUCE_GRAD");
 
   // Rank 1 reduces before it has computed what rank 0 waits for.
-  taken = take_turns(parsed(head + "rank 0: 0F0 2F0 2B0 2F1 2B1 0B0 0REDUCE_GRAD 0STEP 2STEP\n"
-                                   "rank 1: 0F1 1F0 0REDUCE_GRAD 1F1 1B0 1B1 0B1 0STEP 1STEP\n"),
+  taken = take_turns(lists_of(head + "rank 0: 0F0 2F0 2B0 2F1 2B1 0B0 0REDUCE_GRAD 0STEP 2STEP\n"
+                                     "rank 1: 0F1 1F0 0REDUCE_GRAD 1F1 1B0 1B1 0B1 0STEP 1STEP\n"),
                      story = {});
   EXPECT_TRUE(taken.finished);
   EXPECT_THAT(taken.stuck,
@@ -119,7 +119,7 @@ Outcome same_as_polling(const Program& program) {
   return taken.stuck.empty() ? Outcome::placed : Outcome::placed_with_early_joins;
 }
 
-std::vector<Shape> shapes_of(const ScheduleInfo& schedule) {
+std::vector<Shape> placed_shapes(const ScheduleInfo& schedule) {
   std::vector<Shape> shapes;
   for (const std::int32_t stages : {1, 2, 3, 4, 6, 8, 70}) {
     for (const std::int32_t microbatches : {1, 2, 4, 8, 12, 16}) {
@@ -152,7 +152,7 @@ TEST(TakeTurns, PlaceWhatPollingPlacesOfEveryGenerator) {
   int compared = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {
     const int before = compared;
-    for (const Shape& shape : shapes_of(schedule)) {
+    for (const Shape& shape : placed_shapes(schedule)) {
       const auto program = generate(schedule.name, shape);
       if (!program) continue;
       SCOPED_TRACE(testing::Message()

@@ -13,30 +13,26 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/schedule_grid.hpp"
+#include "tests/schedules/validity.hpp"
 
 namespace penstock {
 namespace {
 
-Program parsed(const std::string& lines) {
+Program custom(const std::string& lines) {
   auto program = parse_program("penstock program 1\nschedule custom\n" + lines, "validate_test");
   EXPECT_TRUE(program) << program.error();
   return program ? *program : Program{};
 }
 
-std::string error_of(const Program& program) {
-  const auto valid = validate(program);
-  return valid ? "" : valid.error();
-}
-
 const std::string kTwoRanks = "microbatches 2\nstage 0: rank 0\nstage 1: rank 1\n";
 
 Program one_f_one_b_of_two() {
-  return parsed(kTwoRanks + "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 1B0 1F1 1B1 1STEP\n");
+  return custom(kTwoRanks + "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 1B0 1F1 1B1 1STEP\n");
 }
 
 /// V placement, split backwards, recomputation, an overlapped pair, replicas on the middle stages.
 Program all_sorts() {
-  return parsed(
+  return custom(
       "microbatches 2\n"
       "stage 0: rank 0\n"
       "stage 1: ranks 1 2 route 0 1\n"
@@ -74,13 +70,13 @@ TEST(Validate, AcceptsComputeProgramsAndLoweredOnes) {
 TEST(Validate, AcceptsBothHalvesOfABackwardInOneGroup) {
   for (const auto* const group : {"(0I0;0W0)", "(0W0;0I0)"}) {
     const Program program =
-        parsed(std::string("microbatches 1\nstage 0: rank 0\nrank 0: 0F0 ") + group + "OVERLAP_F_B 0STEP\n");
+        custom(std::string("microbatches 1\nstage 0: rank 0\nrank 0: 0F0 ") + group + "OVERLAP_F_B 0STEP\n");
     EXPECT_EQ(error_of(program), "") << group;
   }
 }
 
 TEST(Validate, AcceptsAVersionOfEachStepBeforeIt) {
-  EXPECT_EQ(error_of(parsed("microbatches 2\nupdate microbatch\nstage 0: rank 0\n"
+  EXPECT_EQ(error_of(custom("microbatches 2\nupdate microbatch\nstage 0: rank 0\n"
                             "rank 0: 0F0 0B0 0STEP 0F1@1 0B1@1 0STEP\n")),
             "");
 }
@@ -88,13 +84,13 @@ TEST(Validate, AcceptsAVersionOfEachStepBeforeIt) {
 TEST(Validate, ABackwardUsesTheWeightsOfItsForwardUnlessTheProgramSaysOtherwise) {
   const std::string lists = "stage 0: rank 0\nrank 0: 0F0 0F1 0B0 0STEP 0B1@1 0STEP\n";
   EXPECT_NE(
-      error_of(parsed("microbatches 2\nupdate microbatch\n" + lists)).find("must run with the 0 of its F"),
+      error_of(custom("microbatches 2\nupdate microbatch\n" + lists)).find("must run with the 0 of its F"),
       std::string::npos);
-  EXPECT_EQ(error_of(parsed("microbatches 2\nversions mixed\nupdate microbatch\n" + lists)), "");
+  EXPECT_EQ(error_of(custom("microbatches 2\nversions mixed\nupdate microbatch\n" + lists)), "");
 }
 
 TEST(Validate, AcceptsBranchesAndSkips) {
-  const Program program = parsed(
+  const Program program = custom(
       "microbatches 1\nedges 0>1 0>2 1>3 2>3\nstage 0: rank 0\nstage 1: rank 1\nstage 2: rank 2\nstage 3: "
       "rank 0\n"
       "rank 0: 0F0 3F0 3B0 0B0\nrank 1: 1F0 1B0\nrank 2: 2F0 2B0\n");
@@ -104,7 +100,7 @@ TEST(Validate, AcceptsBranchesAndSkips) {
 }
 
 TEST(Validate, CountsUnitsOfSlicedMicrobatches) {
-  const Program sliced = parsed("microbatches 1\nslices 2\nstage 0: rank 0\nrank 0: 0F0 0F1 0B1 0B0 0STEP\n");
+  const Program sliced = custom("microbatches 1\nslices 2\nstage 0: rank 0\nrank 0: 0F0 0F1 0B1 0B0 0STEP\n");
   EXPECT_EQ(error_of(sliced), "");
   Program whole = sliced;
   whole.slices = 1;

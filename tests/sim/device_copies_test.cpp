@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kLlama = R"(
+constexpr std::string_view kFourCopies = R"(
 model: {huggingface: llama-3.1-8b.json, sequence: 4096, layers: 16}
 cluster: {device: h100-sxm, nodes: 4}
 parallel: {tensor: 2}
@@ -23,8 +23,8 @@ schedule: {name: 1f1b, stages: 4}
 training: {global_batch_size: 64}
 )";
 
-Scenario scenario_of(const std::string& schedule) {
-  return parse_scenario(kLlama, "a.yaml", source_path("scenarios/library/models"),
+Scenario scheduled(const std::string& schedule) {
+  return parse_scenario(kFourCopies, "a.yaml", source_path("scenarios/library/models"),
                         std::vector<Override>{{.key = "schedule.name", .value = schedule}})
       .value();
 }
@@ -49,7 +49,7 @@ constexpr Ns kRingLatency = Ns{2} * 3 * 5'000;
 TEST(DeviceCopies, OneStandsForAll) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
     SCOPED_TRACE(schedule);
-    const Scenario scenario = scenario_of(schedule);
+    const Scenario scenario = scheduled(schedule);
     const Result one = simulate_scenario(scenario, {}).value();
     const Result all = simulate_scenario(all_copies(scenario), {}).value();
     ASSERT_EQ(one.ranks.size(), 4U);
@@ -63,7 +63,7 @@ TEST(DeviceCopies, OneStandsForAll) {
 }
 
 TEST(DeviceCopies, RatesAreThoseOfAllDevices) {
-  const Result result = simulate_scenario(scenario_of("1f1b"), {}).value();
+  const Result result = simulate_scenario(scheduled("1f1b"), {}).value();
   ASSERT_TRUE(result.model);
   ASSERT_TRUE(result.throughput.model);
   EXPECT_EQ(result.model->devices, 32);

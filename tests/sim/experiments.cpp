@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/mixed_bits.hpp"
 #include "schedules/ir/shape.hpp"
@@ -104,6 +105,11 @@ CostTable differing_costs(const Program& program, std::size_t distinct) {
       one.edges.push_back({.activation = figure(9, edge, m, 5), .gradient = figure(9, edge, m, 6)});
   }
   return costs;
+}
+
+FlatProgram flat_of(const Experiment& experiment) {
+  return flatten(experiment.program, experiment.costs,
+                 {.channels = experiment.channels, .iterations = experiment.program.iterations});
 }
 
 }  // namespace penstock

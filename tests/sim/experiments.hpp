@@ -7,6 +7,7 @@
 
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/shape.hpp"
 
 namespace penstock {
@@ -32,6 +33,9 @@ CostTable differing_costs(const Program& program, std::size_t distinct);
 
 /// Free or uniform links among `devices` devices.
 Cluster uniform_links(std::int32_t devices, double bytes_per_second, Ns latency_ns);
+
+/// Its messages over its channels, with what they wait for.
+FlatProgram flat_of(const Experiment& experiment);
 
 /// The makespan by the critical-path engine.
 Ns makespan_ns(const Experiment& experiment);

@@ -217,7 +217,7 @@ TEST(FitIterations, ARowWhoseLayersNobodyMeasuredIsNamedAndNotGuessed) {
 // --- files ------------------------------------------------------------------------------------------------
 
 /// What is wrong with a file, without its name.
-std::string refusal(const std::string& text) {
+std::string fit_refusal(const std::string& text) {
   const ScratchFolder folder;
   const std::string file = folder.write("rows.csv", text);
   const auto read = read_iterations(file);
@@ -229,7 +229,7 @@ constexpr const char* kHeader =
     "seconds\n";
 
 TEST(Iterations, WrongRowsAreNamedByLineAndColumn) {
-  const auto row = [](const std::string& cells) { return refusal(kHeader + cells); };
+  const auto row = [](const std::string& cells) { return fit_refusal(kHeader + cells); };
   EXPECT_EQ(row("2,16,8,64,4,8,32,1,1,2,0.5\n"), "no error");
   EXPECT_EQ(row("2,16,8,64,4,8,32,1,1,2,0\n"), "2: step_seconds: expected a number above 0, got \"0\"");
   EXPECT_EQ(row("2,16,8,x,4,8,32,1,1,2,0.5\n"),
@@ -239,9 +239,9 @@ TEST(Iterations, WrongRowsAreNamedByLineAndColumn) {
   EXPECT_EQ(row("2,16,8,64,4,7,32,1,1,2,0.5\n"), "2: layers: expected a multiple of stages = 2, got 7");
   EXPECT_EQ(row("3,16,8,64,4,8,32,1,1,2,0.5\n"), "2: devices: expected tensor x data x stages = 2, got 3");
   EXPECT_EQ(row("2,16,8\n"), "2: expected 11 cells as in the first row, got 3");
-  EXPECT_EQ(refusal("a,b\n1,2\n"),
+  EXPECT_EQ(fit_refusal("a,b\n1,2\n"),
             "1: expected a column \"global_batch_size\" (or \"global batch\"), got a, b");
-  EXPECT_EQ(refusal(kHeader), " expected names of columns and rows below them, got 1 rows");
+  EXPECT_EQ(fit_refusal(kHeader), " expected names of columns and rows below them, got 1 rows");
 }
 
 // vTrain's names, milliseconds, and a header that begins with '#'.

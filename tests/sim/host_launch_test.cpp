@@ -104,11 +104,6 @@ LaunchCost random_launch(std::uint32_t seed) {
   return {.overhead_ns = overheads[pick(4)], .most_ahead = pick(1) * pick(5)};
 }
 
-FlatProgram flat_of(const Experiment& experiment) {
-  return flatten(experiment.program, experiment.costs,
-                 {.channels = experiment.channels, .iterations = experiment.program.iterations});
-}
-
 TEST(HostLaunch, OfRandomProgramsIsTheSameToEveryEngine) {
   int launching = 0;
   for (std::uint32_t seed = 1; seed <= 1500; ++seed) {

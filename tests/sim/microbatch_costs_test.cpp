@@ -28,7 +28,7 @@ namespace penstock {
 namespace {
 
 /// The first action that two timelines place differently; empty when there is none.
-std::string difference(const Timeline& expected, const Timeline& actual) {
+std::string late_action(const Timeline& expected, const Timeline& actual) {
   for (std::size_t i = 0; i < expected.spans.size(); ++i) {
     if (expected.spans[i] == actual.spans.at(i)) continue;
     return to_text(expected.spans[i].action) + " ends at " + std::to_string(actual.spans[i].end_ns) +
@@ -88,9 +88,9 @@ TEST(MicrobatchCosts, EnginesAgreeOnEveryGenerator) {
           experiment.channels = channels;
           if (find_hang(experiment.program, channels, experiment.costs)) continue;
           const Timeline expected = reference_engine(experiment);
-          EXPECT_EQ(difference(expected, *critical_path(experiment)), "");
+          EXPECT_EQ(late_action(expected, *critical_path(experiment)), "");
           if (!links_are_shared(experiment)) {
-            EXPECT_EQ(difference(expected, *event_simulation(experiment)), "");
+            EXPECT_EQ(late_action(expected, *event_simulation(experiment)), "");
           }
           ++compared;
         }

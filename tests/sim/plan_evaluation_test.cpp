@@ -51,16 +51,16 @@ TEST(PlanEvaluation, SendsMoreThanDataParallelismInResNet50s2By2) {
 }
 
 TEST(PlanEvaluation, SaysThatBuffersBesideWhatIsPlannedDoNotFit) {
-  const PlanOptions kStraight{.form = PlanForm::straight};
+  const PlanOptions straight{.form = PlanForm::straight};
   // Held by the plan: 2 activations of 1 MB on the first device. Simulated, messages need room as well.
   const std::string model =
       "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, output: 1 MB}, {name: b, forward: 1 ms, "
       "backward: 2 ms}]}\n";
   const PlanEvaluation tight = evaluated(
-      model + "cluster: {preset: uniform, devices: 2, bandwidth: 1 GB/s, memory: 2 MB}\n", kStraight);
+      model + "cluster: {preset: uniform, devices: 2, bandwidth: 1 GB/s, memory: 2 MB}\n", straight);
   EXPECT_TRUE(tight.out_of_memory);
   const PlanEvaluation roomy = evaluated(
-      model + "cluster: {preset: uniform, devices: 2, bandwidth: 1 GB/s, memory: 9 MB}\n", kStraight);
+      model + "cluster: {preset: uniform, devices: 2, bandwidth: 1 GB/s, memory: 9 MB}\n", straight);
   EXPECT_FALSE(roomy.out_of_memory);
 }
 

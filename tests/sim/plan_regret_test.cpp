@@ -24,7 +24,7 @@ std::vector<RegretRow> regret(const Scenario& scenario, const ProfileNoise& nois
   return rows.value_or(std::vector<RegretRow>{});
 }
 
-const PlanOptions kStraight{.form = PlanForm::straight};
+const PlanOptions kStraightPlans{.form = PlanForm::straight};
 
 /// Two devices, layers of 30, 10 and 32 us. The best cut is behind b (40 | 32); the other one is 30 | 42.
 const std::string kThreeLayers =
@@ -32,7 +32,8 @@ const std::string kThreeLayers =
     "{name: c, forward: 12 us, backward: 20 us}]}\ncluster: {preset: uniform, devices: 2}\n";
 
 TEST(PlanRegret, IsThatOfTheOtherCut) {
-  const std::vector<RegretRow> rows = regret(read(kThreeLayers), {.levels = {0.2}, .trials = 40}, kStraight);
+  const std::vector<RegretRow> rows =
+      regret(read(kThreeLayers), {.levels = {0.2}, .trials = 40}, kStraightPlans);
   ASSERT_EQ(rows.size(), 1);
   EXPECT_GT(rows[0].other_plans, 0);
   EXPECT_LT(rows[0].other_plans, 20);
@@ -97,7 +98,7 @@ TEST(WithTimesOf, PricesAPlanAsItIs) {
       "model: {layers: [{name: a, forward: 10 us, backward: 20 us}, {name: b, forward: 8 us, backward: 12 "
       "us}, "
       "{name: c, forward: 12 us, backward: 10 us}]}\ncluster: {preset: uniform, devices: 2}\n");
-  const auto planned = plan_scenario(profile, kStraight);
+  const auto planned = plan_scenario(profile, kStraightPlans);
   ASSERT_TRUE(planned) << planned.error();
   EXPECT_DOUBLE_EQ(planned->plan.period_ns, 42'000);  // 30 | 20 + 22
   const auto priced = with_times_of(*planned, truth);

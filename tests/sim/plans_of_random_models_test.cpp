@@ -31,7 +31,7 @@
 namespace penstock {
 namespace {
 
-constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max();
+constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
 
 /// What a scenario simulates at.
 struct Simulated {
@@ -114,7 +114,7 @@ TEST(PlansOfRandomModels, AreTheBestOfAllWhereAllCanBeTried) {
     const auto size = static_cast<std::int32_t>(1 + sample % 3);
     const Scenario scenario = read(random_model(random, layers, 2, size));
     const auto plans = all_plans(scenario, {.layers = layers, .devices = 2 * size});
-    for (const Bytes limit : {kUnlimited, limit_without_data_parallelism(scenario, plans, 2 * size)}) {
+    for (const Bytes limit : {kNoLimit, limit_without_data_parallelism(scenario, plans, 2 * size)}) {
       const Loss loss = loss_of(scenario, plans, limit);
       EXPECT_TRUE(loss.found.tried_all);
       EXPECT_LT(loss.part, 1e-9) << "memory limit " << limit;
@@ -132,7 +132,7 @@ TEST(PlansOfRandomModels, LoseLittleWhereTheyAreTooMany) {
     SCOPED_TRACE(sample);
     const Scenario scenario = read(random_model(random, space.layers, 2, space.devices / 2));
     const auto plans = all_plans(scenario, space);
-    for (const Bytes limit : {kUnlimited, limit_without_data_parallelism(scenario, plans, space.devices)}) {
+    for (const Bytes limit : {kNoLimit, limit_without_data_parallelism(scenario, plans, space.devices)}) {
       const Loss loss = loss_of(scenario, plans, limit);
       EXPECT_FALSE(loss.found.tried_all);
       EXPECT_LE(loss.found.simulations, 3000);

@@ -27,7 +27,7 @@ namespace {
 
 const std::filesystem::path kFolder = source_path("../shared/reference/pytorch");
 
-std::string read(const std::filesystem::path& path) {
+std::string text_in(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();
@@ -57,7 +57,7 @@ class PyTorchFiles : public testing::Test {
  protected:
   void SetUp() override {
     if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "PyTorch's files are not beside this checkout";
-    manifest_ = nlohmann::json::parse(read(kFolder / "manifest.json"));
+    manifest_ = nlohmann::json::parse(text_in(kFolder / "manifest.json"));
   }
   nlohmann::json manifest_;
 };
@@ -69,7 +69,7 @@ TEST_F(PyTorchFiles, SimulateToTheStatedMakespansPeaksAndTransfers) {
     for (const char* form : {".compute_only.csv", ".compute_comms.csv"}) {
       if (!std::filesystem::exists(kFolder / (name + form))) continue;
       SCOPED_TRACE(name + form);
-      const auto program = parse_pytorch_csv(read(kFolder / (name + form)), name);
+      const auto program = parse_pytorch_csv(text_in(kFolder / (name + form)), name);
       ASSERT_TRUE(program) << program.error();
       const Experiment experiment = in_unit_times(*program);
       const Result result =
@@ -113,11 +113,11 @@ TEST_F(PyTorchFiles, AreMadeByOurGeneratorsLoweringAndShardingPasses) {
                                                       .microbatches = test_case.at("microbatches"),
                                                       .virtual_stages = test_case.at("stages_per_rank")});
     ASSERT_TRUE(program) << program.error();
-    EXPECT_EQ(without_blanks(read(kFolder / (name + ".compute_only.csv"))), to_pytorch_csv(*program));
-    EXPECT_EQ(to_pytorch_csv(*lower(*program)), read(kFolder / (name + ".compute_comms.csv")));
+    EXPECT_EQ(without_blanks(text_in(kFolder / (name + ".compute_only.csv"))), to_pytorch_csv(*program));
+    EXPECT_EQ(to_pytorch_csv(*lower(*program)), text_in(kFolder / (name + ".compute_comms.csv")));
     const auto sharded = lower(insert_reduce_grad(insert_unshard_reshard(*program)));
     ASSERT_TRUE(sharded) << sharded.error();
-    EXPECT_EQ(to_pytorch_csv(*sharded), read(kFolder / (name + ".compute_comms_fsdp.csv")));
+    EXPECT_EQ(to_pytorch_csv(*sharded), text_in(kFolder / (name + ".compute_comms_fsdp.csv")));
     ++cases;
   }
   EXPECT_EQ(cases, 38);

@@ -17,7 +17,7 @@
 namespace penstock {
 namespace {
 
-Scenario scenario(const std::string& text) {
+Scenario row_scenario(const std::string& text) {
   auto loaded = parse_scenario(text, "row.yaml", ".");
   EXPECT_TRUE(loaded) << loaded.error();
   return *loaded;
@@ -71,9 +71,9 @@ TEST(RowRun, SaysWhatTheRunOfItsProgramSaysOnEveryGenerator) {
     for (const std::int32_t stages : {1, 2, 3, 4, 8}) {
       for (const std::int32_t microbatches : {1, 2, 4, 6, 16}) {
         for (const std::string& model : kModels) {
-          const Scenario point = scenario(model + "schedule: {name: " + std::string(schedule.name) +
-                                          ", stages: " + std::to_string(stages) +
-                                          ", microbatches: " + std::to_string(microbatches) + "}\n");
+          const Scenario point = row_scenario(model + "schedule: {name: " + std::string(schedule.name) +
+                                              ", stages: " + std::to_string(stages) +
+                                              ", microbatches: " + std::to_string(microbatches) + "}\n");
           SCOPED_TRACE(testing::Message()
                        << schedule.name << " K=" << stages << " M=" << microbatches << " " << model);
           compared += agrees(point) ? 1 : 0;
@@ -88,10 +88,10 @@ TEST(RowRun, SaysWhatTheRunOfItsProgramSaysOnEveryGenerator) {
 TEST(RowRun, KnowsRecomputationAndBarriers) {
   const std::string model =
       "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, activation: 1 MB}}\n";
+  EXPECT_TRUE(agrees(
+      row_scenario(model + "schedule: {name: 1f1b, stages: 4, microbatches: 8, checkpoint: always}\n")));
   EXPECT_TRUE(
-      agrees(scenario(model + "schedule: {name: 1f1b, stages: 4, microbatches: 8, checkpoint: always}\n")));
-  EXPECT_TRUE(
-      agrees(scenario(model + "schedule: {name: 1f1b, stages: 4, microbatches: 8, barrier: true}\n")));
+      agrees(row_scenario(model + "schedule: {name: 1f1b, stages: 4, microbatches: 8, barrier: true}\n")));
 }
 
 TEST(RowRun, KnowsStagesWithoutALayer) {
@@ -103,31 +103,31 @@ TEST(RowRun, KnowsStagesWithoutALayer) {
       "cluster: {preset: uniform, bandwidth: 4 GB/s, latency: 1 ms}\n";
   for (const std::string_view schedule : {"gpipe", "1f1b", "zb-h1", "zb-h2", "eager-1f1b"}) {
     for (const std::int32_t microbatches : {1, 2, 5, 9}) {
-      EXPECT_TRUE(agrees(scenario(times + "schedule: {name: " + std::string(schedule) +
-                                  ", stages: 4, microbatches: " + std::to_string(microbatches) + "}\n")))
+      EXPECT_TRUE(agrees(row_scenario(times + "schedule: {name: " + std::string(schedule) +
+                                      ", stages: 4, microbatches: " + std::to_string(microbatches) + "}\n")))
           << schedule << " " << microbatches;
     }
   }
-  EXPECT_TRUE(agrees(scenario(times + "schedule: {name: zb-v, stages: 2, microbatches: 6}\n")));
-  EXPECT_TRUE(agrees(
-      scenario(times + "schedule: {name: interleaved, stages: 2, virtual_stages: 2, microbatches: 6}\n")));
+  EXPECT_TRUE(agrees(row_scenario(times + "schedule: {name: zb-v, stages: 2, microbatches: 6}\n")));
+  EXPECT_TRUE(agrees(row_scenario(
+      times + "schedule: {name: interleaved, stages: 2, virtual_stages: 2, microbatches: 6}\n")));
 }
 
 TEST(RowRun, LeavesToListsWhatOnlyTheyKnow) {
   const std::string one = "schedule: {name: 1f1b, stages: 2, microbatches: 4}\n";
-  EXPECT_TRUE(row_prediction(scenario(one), kRow));
-  EXPECT_FALSE(row_prediction(scenario(one + "training: {iterations: 2}\n"), kRow)) << "repeated passes";
-  EXPECT_FALSE(row_prediction(scenario("schedule: {name: 1f1b-rr, stages: 2, microbatches: 4}\n"), kRow))
+  EXPECT_TRUE(row_prediction(row_scenario(one), kRow));
+  EXPECT_FALSE(row_prediction(row_scenario(one + "training: {iterations: 2}\n"), kRow)) << "repeated passes";
+  EXPECT_FALSE(row_prediction(row_scenario("schedule: {name: 1f1b-rr, stages: 2, microbatches: 4}\n"), kRow))
       << "an endless stream";
   EXPECT_FALSE(
-      row_prediction(scenario("schedule: {name: data-parallel, stages: 2, microbatches: 4}\n"), kRow))
+      row_prediction(row_scenario("schedule: {name: data-parallel, stages: 2, microbatches: 4}\n"), kRow))
       << "collectives";
-  Scenario blocking = scenario(one);
+  Scenario blocking = row_scenario(one);
   blocking.channels.blocking = true;
   EXPECT_FALSE(row_prediction(blocking, kRow));
   SimulateOptions by_events = kRow;
   by_events.engine = Engine::event;
-  EXPECT_FALSE(row_prediction(scenario(one), by_events));
+  EXPECT_FALSE(row_prediction(row_scenario(one), by_events));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ StageCost times(Ns forward, Ns input, Ns weight, Ns pair = -1) {
           .overlapped_pair_ns = pair,
           .kept = 1};
 }
-const StageCost kUnit = times(1, 1, 1);
+const StageCost kEqualTimes = times(1, 1, 1);
 
 /// What the tests below look at.
 struct Figures {
@@ -133,20 +133,20 @@ TEST(ScheduleFigures, FewMicrobatchesLeaveOnlyTheLastWeightOutsideTheWayThrough)
 // Qi et al., Tables 1 and 2, K = 4, M = 8 and F = I = W = 1.
 TEST(ScheduleFigures, ZeroBubbleSpansOfFourStages) {
   const Shape shape{.stages = 4, .microbatches = 8};
-  EXPECT_EQ(figures("1f1b", shape, kUnit).longest_span, 33);
-  EXPECT_EQ(figures("zb-h1", shape, kUnit).longest_span, 27);
-  EXPECT_EQ(figures("zb-h2", shape, kUnit).longest_span, 24);
-  EXPECT_EQ(figures("zb-h2", shape, kUnit).makespan, 27);
+  EXPECT_EQ(figures("1f1b", shape, kEqualTimes).longest_span, 33);
+  EXPECT_EQ(figures("zb-h1", shape, kEqualTimes).longest_span, 27);
+  EXPECT_EQ(figures("zb-h2", shape, kEqualTimes).longest_span, 24);
+  EXPECT_EQ(figures("zb-h2", shape, kEqualTimes).makespan, 27);
 }
 
 // The same: worker i (from 1) keeps (K-i+1) M_B + (i-1) M_W with ZB-H1 and (2K-2i+1) M_B + (2i-2) M_W with
 // ZB-H2, where I gives back M_B - M_W.
 TEST(ScheduleFigures, ZeroBubbleKeepsTheStatedActivationBytes) {
-  constexpr Bytes kWhole = 34;   // M_B
+  constexpr Bytes kBoth = 34;    // M_B
   constexpr Bytes kWeight = 32;  // M_W
-  StageCost cost = kUnit;
-  cost.kept = kWhole;
-  cost.released_by_input = kWhole - kWeight;
+  StageCost cost = kEqualTimes;
+  cost.kept = kBoth;
+  cost.released_by_input = kBoth - kWeight;
   for (std::int32_t k = 2; k <= 8; ++k) {
     for (std::int32_t depth = 1; depth <= 2; ++depth) {
       const Program program = *generate(depth == 1 ? "zb-h1" : "zb-h2", {.stages = k, .microbatches = 3 * k});
@@ -155,7 +155,7 @@ TEST(ScheduleFigures, ZeroBubbleKeepsTheStatedActivationBytes) {
       const auto memory = memory_of(*critical_path(experiment), experiment, {.samples = false});
       for (std::int32_t rank = 0; rank < k; ++rank) {
         EXPECT_EQ(memory.at(static_cast<std::size_t>(rank)).peak_bytes,
-                  (depth * (k - 1 - rank) + 1) * kWhole + depth * rank * kWeight)
+                  (depth * (k - 1 - rank) + 1) * kBoth + depth * rank * kWeight)
             << "depth " << depth << " rank " << rank << " of " << k;
       }
     }
@@ -192,7 +192,7 @@ TEST(ScheduleFigures, EagerOneFOneBHidesLatency) {
 TEST(ScheduleFigures, ZbvRunsWithoutAPauseFrom2KMinus1MicrobatchesOn) {
   for (std::int32_t k = 1; k <= 8; ++k) {
     for (std::int32_t m = 2 * k - 1; m <= 24; ++m) {
-      const Figures all = figures("zbv-zero-bubble", {.stages = k, .microbatches = m}, kUnit);
+      const Figures all = figures("zbv-zero-bubble", {.stages = k, .microbatches = m}, kEqualTimes);
       EXPECT_EQ(all.longest_span, 6 * m) << "K=" << k << " M=" << m;
       EXPECT_EQ(all.makespan, 6 * m + k - 1) << "K=" << k << " M=" << m;
       EXPECT_THAT(all.peaks, Each(2 * k));
@@ -201,7 +201,7 @@ TEST(ScheduleFigures, ZbvRunsWithoutAPauseFrom2KMinus1MicrobatchesOn) {
 }
 
 TEST(ScheduleFigures, ZbvWithFewMicrobatchesPauses) {
-  const Figures all = figures("zbv-zero-bubble", {.stages = 4, .microbatches = 4}, kUnit);
+  const Figures all = figures("zbv-zero-bubble", {.stages = 4, .microbatches = 4}, kEqualTimes);
   EXPECT_EQ(all.makespan - 6 * 4, 6);
   EXPECT_THAT(all.peaks, ElementsAre(5, 6, 7, 8));
 }
@@ -237,9 +237,10 @@ TEST(ScheduleFigures, UnitTimesOfTheSchedulesOfPyTorch) {
     EXPECT_EQ(figures(row.schedule, shape, times(1, 1, 1, 3)).makespan, row.makespan8);
   }
   // Fewer microbatches than ranks: a bubble of 5 instead of 3.
-  EXPECT_EQ(figures("interleaved-zero-bubble", {.stages = 4, .microbatches = 3, .virtual_stages = 2}, kUnit)
-                .makespan,
-            3 * 2 * 3 + 5);
+  EXPECT_EQ(
+      figures("interleaved-zero-bubble", {.stages = 4, .microbatches = 3, .virtual_stages = 2}, kEqualTimes)
+          .makespan,
+      3 * 2 * 3 + 5);
 }
 
 // --- two directions --------------------------------------------------------------------------------------
@@ -338,7 +339,7 @@ TEST(ScheduleFigures, GemsTakesTurnsWithOneActivationARank) {
 TEST(ScheduleFigures, GemsReachesTheBubbleThatChimerasAuthorsState) {
   for (const std::int32_t k : {2, 4, 8, 16}) {
     const auto time = [&](std::int32_t m) {
-      return figures("gems", {.stages = k, .microbatches = m}, kUnit).makespan;
+      return figures("gems", {.stages = k, .microbatches = m}, kEqualTimes).makespan;
     };
     const auto pair = static_cast<double>(time(10) - time(8));
     EXPECT_DOUBLE_EQ(1 - 6 / pair, (k - 1) / (k + 0.5)) << k;

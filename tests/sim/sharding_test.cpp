@@ -21,7 +21,7 @@
 namespace penstock {
 namespace {
 
-constexpr Bytes kWeights = 1'200'000;
+constexpr Bytes kShardedWeights = 1'200'000;
 constexpr double kBytesPerSecond = 1e9;
 
 struct Costs {
@@ -36,15 +36,15 @@ Experiment data_parallel(std::int32_t ranks, std::int32_t buckets, std::int32_t 
   shape.replicas = {ranks};
   const StageCost stage{.forward_ns = costs.forward_ns,
                         .backward_ns = costs.backward_ns,
-                        .weights = kWeights,
-                        .gradients = kWeights,
-                        .optimizer_state = 2 * kWeights};
+                        .weights = kShardedWeights,
+                        .gradients = kShardedWeights,
+                        .optimizer_state = 2 * kShardedWeights};
   const Program program = *generate("data-parallel", shape);
   return experiment_of(program, uniform_costs(program, stage), uniform_links(ranks, kBytesPerSecond, 0));
 }
 
 /// Of one of `ranks` parts of a bucket over a link, as a ring passes them on, n - 1 times.
-Ns ring_pass_ns(std::int32_t ranks) { return (ranks - 1) * kWeights / ranks; }
+Ns ring_pass_ns(std::int32_t ranks) { return (ranks - 1) * kShardedWeights / ranks; }
 
 TEST(ShardedTraffic, OfStages1And2IsThatOfAnAllReduce) {
   for (const std::int32_t ranks : {2, 3, 4}) {
@@ -138,7 +138,7 @@ Bytes peak(const Experiment& experiment, MemoryCategory category) {
 TEST(ShardedMemory, HasPartsOfTheStateFromStage1On) {
   for (const std::int32_t sharding : {0, 1, 2, 3}) {
     EXPECT_EQ(peak(data_parallel(4, 1, sharding), MemoryCategory::optimizer_state),
-              sharding == 0 ? 2 * kWeights : 2 * kWeights / 4);
+              sharding == 0 ? 2 * kShardedWeights : 2 * kShardedWeights / 4);
   }
 }
 
@@ -148,29 +148,30 @@ TEST(ShardedMemory, HasPartsOfReducedGradientsFromStage2On) {
     for (const std::int32_t sharding : {0, 1}) {
       EXPECT_EQ(peak(data_parallel(4, buckets, sharding, {.forward_ns = 1, .backward_ns = 10'000'000}),
                      MemoryCategory::gradients),
-                buckets * kWeights);
+                buckets * kShardedWeights);
     }
     for (const std::int32_t sharding : {2, 3}) {
       EXPECT_EQ(peak(data_parallel(4, buckets, sharding, {.forward_ns = 1, .backward_ns = 10'000'000}),
                      MemoryCategory::gradients),
-                buckets == 1 ? kWeights : 2 * kWeights + (buckets - 2) * kWeights / 4);
+                buckets == 1 ? kShardedWeights : 2 * kShardedWeights + (buckets - 2) * kShardedWeights / 4);
     }
   }
 }
 
 // At most three buckets are gathered beside the parts of all.
 TEST(ShardedMemory, HasPartsOfWeightsInStage3) {
-  EXPECT_EQ(peak(data_parallel(4, 10, 2), MemoryCategory::weights), 10 * kWeights);
-  EXPECT_EQ(peak(data_parallel(4, 10, 3), MemoryCategory::weights), 10 * kWeights / 4 + 3 * kWeights);
-  EXPECT_EQ(peak(data_parallel(4, 1, 3), MemoryCategory::weights), kWeights / 4 + kWeights);
+  EXPECT_EQ(peak(data_parallel(4, 10, 2), MemoryCategory::weights), 10 * kShardedWeights);
+  EXPECT_EQ(peak(data_parallel(4, 10, 3), MemoryCategory::weights),
+            10 * kShardedWeights / 4 + 3 * kShardedWeights);
+  EXPECT_EQ(peak(data_parallel(4, 1, 3), MemoryCategory::weights), kShardedWeights / 4 + kShardedWeights);
 }
 
 TEST(ShardedMemory, OfOneRankIsWhole) {
   for (const std::int32_t sharding : {0, 1, 2, 3}) {
     const Experiment experiment = data_parallel(1, 2, sharding);
-    EXPECT_EQ(peak(experiment, MemoryCategory::weights), 2 * kWeights);
-    EXPECT_EQ(peak(experiment, MemoryCategory::gradients), 2 * kWeights);
-    EXPECT_EQ(peak(experiment, MemoryCategory::optimizer_state), 4 * kWeights);
+    EXPECT_EQ(peak(experiment, MemoryCategory::weights), 2 * kShardedWeights);
+    EXPECT_EQ(peak(experiment, MemoryCategory::gradients), 2 * kShardedWeights);
+    EXPECT_EQ(peak(experiment, MemoryCategory::optimizer_state), 4 * kShardedWeights);
   }
 }
 

@@ -14,7 +14,7 @@
 namespace penstock {
 namespace {
 
-Program read(const std::string& text) {
+Program graph_program(const std::string& text) {
   const auto program = parse_program(text, "graph.psched");
   EXPECT_TRUE(program) << program.error();
   EXPECT_EQ(to_text(*program), text);
@@ -30,7 +30,7 @@ CostTable costs_of(const Program& program) {
 //   0 <          > 3        both branches run at the same time
 //        2 (10)
 TEST(StageGraph, TheBranchesOfADiamondRunAtTheSameTime) {
-  const Program diamond = read(
+  const Program diamond = graph_program(
       "penstock program 1\nschedule diamond\nmicrobatches 1\nedges 0>1 0>2 1>3 2>3\n"
       "stage 0: rank 0\nstage 1: rank 1\nstage 2: rank 2\nstage 3: rank 3\n"
       "rank 0: 0F0 0B0 0STEP\nrank 1: 1F0 1B0 1STEP\nrank 2: 2F0 2B0 2STEP\nrank 3: 3F0 3B0 3STEP\n");
@@ -43,7 +43,7 @@ TEST(StageGraph, TheBranchesOfADiamondRunAtTheSameTime) {
 }
 
 TEST(StageGraph, ASkipConnectionGoesFromRankToRank) {
-  const Program skip = read(
+  const Program skip = graph_program(
       "penstock program 1\nschedule skip\nmicrobatches 2\nedges 0>1 0>2 1>2\n"
       "stage 0: rank 0\nstage 1: rank 1\nstage 2: rank 2\n"
       "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 1F1 1B0 1B1 1STEP\nrank 2: 2F0 2B0 2F1 2B1 2STEP\n");
@@ -61,7 +61,7 @@ TEST(StageGraph, ASkipConnectionGoesFromRankToRank) {
 }
 
 TEST(StageGraph, StagesOnOneRankPassTheirTensorsDirectly) {
-  const Program folded = read(
+  const Program folded = graph_program(
       "penstock program 1\nschedule folded\nmicrobatches 1\nedges 0>1 0>2 1>2\n"
       "stage 0: rank 0\nstage 1: rank 0\nstage 2: rank 1\n"
       "rank 0: 0F0 1F0 1B0 0B0 0STEP 1STEP\nrank 1: 2F0 2B0 2STEP\n");

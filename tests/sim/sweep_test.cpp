@@ -21,7 +21,7 @@
 namespace penstock {
 namespace {
 
-Scenario scenario(const std::string& text) {
+Scenario sweep_scenario(const std::string& text) {
   auto loaded = parse_scenario(text, "sweep.yaml", ".");
   EXPECT_TRUE(loaded) << loaded.error();
   return *loaded;
@@ -33,7 +33,7 @@ constexpr const char* kOverheadBound =
     "training: {micro_batch_size: 48}\n";
 
 TEST(Sweep, ListsEveryPointBySchedulesThenStagesThenMicrobatches) {
-  const Sweep swept = sweep(scenario(kOverheadBound),
+  const Sweep swept = sweep(sweep_scenario(kOverheadBound),
                             {.schedules = {"naive", "gpipe"}, .stages = {1, 2}, .microbatches = {1, 2, 3}});
   std::string order;
   for (const SweepRow& row : swept.rows)
@@ -42,7 +42,7 @@ TEST(Sweep, ListsEveryPointBySchedulesThenStagesThenMicrobatches) {
 }
 
 TEST(Sweep, HoldingTheGlobalBatchFindsTheBestNumberOfMicrobatches) {
-  Scenario held = scenario(kOverheadBound);
+  Scenario held = sweep_scenario(kOverheadBound);
   held.batch.micro_batch_size.reset();
   held.batch.global_batch_size = 48;
   const Sweep swept =
@@ -55,7 +55,7 @@ TEST(Sweep, HoldingTheGlobalBatchFindsTheBestNumberOfMicrobatches) {
 }
 
 TEST(Sweep, ABatchThatDoesNotDivideIsSkippedWithAReason) {
-  Scenario held = scenario(kOverheadBound);
+  Scenario held = sweep_scenario(kOverheadBound);
   held.batch.micro_batch_size.reset();
   held.batch.global_batch_size = 48;
   const Sweep swept = sweep(held, {.schedules = {}, .stages = {}, .microbatches = {5}});
@@ -64,7 +64,8 @@ TEST(Sweep, ABatchThatDoesNotDivideIsSkippedWithAReason) {
 }
 
 TEST(Sweep, APointThatDoesNotFitKeepsItsFigures) {
-  Scenario tight = scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
+  Scenario tight =
+      sweep_scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
   const Sweep swept = sweep(tight, {.schedules = {"gpipe", "1f1b"}, .stages = {2}, .microbatches = {2, 8}});
   EXPECT_EQ(swept.rows[0].status, SweepStatus::ok);
   EXPECT_EQ(swept.rows[1].status, SweepStatus::out_of_memory);
@@ -75,7 +76,7 @@ TEST(Sweep, APointThatDoesNotFitKeepsItsFigures) {
 
 // Both devices have 30 MB; the second stage keeps twice as much as the first.
 TEST(Sweep, NamesTheRankThatLacksMost) {
-  const Scenario uneven = scenario(
+  const Scenario uneven = sweep_scenario(
       "model: {stages: {forward: 1 ms, backward: 2 ms, kept: [20 MB, 40 MB]}}\n"
       "cluster: {preset: uniform, memory: 30 MB}\nschedule: {name: gpipe, stages: 2, microbatches: 2}\n");
   const Sweep swept = sweep(uneven, {});
@@ -85,8 +86,8 @@ TEST(Sweep, NamesTheRankThatLacksMost) {
 
 // The first stage waits for a backward before it has sent what the warm-up behind it takes in.
 TEST(Sweep, ARowThatCannotRunSaysWhoWaitsForWhom) {
-  const Scenario stuck =
-      scenario("schedule: {name: 1f1b-rr, stages: 2, replicas: [1, 4], microbatches: 8, warmup: [0, 1]}\n");
+  const Scenario stuck = sweep_scenario(
+      "schedule: {name: 1f1b-rr, stages: 2, replicas: [1, 4], microbatches: 8, warmup: [0, 1]}\n");
   const Sweep swept = sweep(stuck, {});
   EXPECT_EQ(swept.rows[0].status, SweepStatus::failed);
   EXPECT_THAT(
@@ -96,7 +97,7 @@ TEST(Sweep, ARowThatCannotRunSaysWhoWaitsForWhom) {
 
 TEST(Sweep, TheClosedFormIsTheSimulatedBubbleOnEqualStages) {
   const Sweep swept = sweep(
-      scenario(kOverheadBound),
+      sweep_scenario(kOverheadBound),
       {.schedules = {"naive", "gpipe", "1f1b", "interleaved"}, .stages = {1, 2, 4}, .microbatches = {4, 8}});
   for (const SweepRow& row : swept.rows) {
     ASSERT_TRUE(row.closed_form_bubble) << row.schedule;
@@ -108,7 +109,7 @@ TEST(Sweep, TheClosedFormIsTheSimulatedBubbleOnEqualStages) {
 TEST(Sweep, GivesEqualRowsOnAnyNumberOfThreads) {
   const SweepGrid grid{
       .schedules = {"gpipe", "1f1b", "1f1b-rr"}, .stages = {1, 2, 3}, .microbatches = {1, 2, 4, 8}};
-  const Scenario base = scenario(kOverheadBound);
+  const Scenario base = sweep_scenario(kOverheadBound);
   const Sweep parallel = sweep(base, grid);
   const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
   EXPECT_EQ(sweep(base, grid), parallel);
@@ -117,7 +118,7 @@ TEST(Sweep, GivesEqualRowsOnAnyNumberOfThreads) {
 // Clusters and endless streams are shared between points; nobody sees it.
 TEST(Sweep, EveryRowIsThatOfItsPointAlone) {
   const Scenario base =
-      scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, devices: 4, memory: 30 MB}\n");
+      sweep_scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, devices: 4, memory: 30 MB}\n");
   const SweepGrid grid{
       .schedules = {"1f1b", "naive", "1f1b-rr"}, .stages = {2, 4}, .microbatches = {1, 2, 8, 16}};
   std::size_t row = 0;
@@ -135,7 +136,7 @@ TEST(Sweep, EveryRowIsThatOfItsPointAlone) {
 
 TEST(Sweep, ReportsItsProgress) {
   std::atomic<std::size_t> calls = 0;
-  sweep(scenario(kOverheadBound),
+  sweep(sweep_scenario(kOverheadBound),
         {.schedules = {},
          .stages = {1, 2},
          .microbatches = {1, 2},
@@ -144,7 +145,7 @@ TEST(Sweep, ReportsItsProgress) {
 }
 
 TEST(Sweep, AnAsynchronousScheduleTakesTheGlobalBatchAsItsMinibatch) {
-  Scenario held = scenario(kOverheadBound);
+  Scenario held = sweep_scenario(kOverheadBound);
   held.batch.micro_batch_size.reset();
   held.batch.global_batch_size = 48;
   const Sweep swept = sweep(held, {.schedules = {"1f1b-rr"}, .stages = {4}, .microbatches = {1, 16}});
@@ -159,7 +160,7 @@ TEST(Sweep, AnAsynchronousScheduleTakesTheGlobalBatchAsItsMinibatch) {
 // One minibatch fits into 20 MB beside weights and gradients, the four of a full pipeline do not.
 TEST(Sweep, AnAsynchronousRowFitsWhereItsEndlessStreamDoes) {
   const Scenario tight =
-      scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
+      sweep_scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
   const Sweep swept = sweep(tight, {.schedules = {"1f1b-rr"}, .stages = {4}, .microbatches = {1, 16}});
   for (const SweepRow& row : swept.rows) {
     EXPECT_EQ(row.status, SweepStatus::out_of_memory);
@@ -171,7 +172,7 @@ TEST(Sweep, AnAsynchronousRowFitsWhereItsEndlessStreamDoes) {
 }
 
 TEST(Sweep, AStatedMicrobatchHoldsAgainstTheScenariosGlobalBatch) {
-  Scenario with_global = scenario(kOverheadBound);
+  Scenario with_global = sweep_scenario(kOverheadBound);
   with_global.batch.micro_batch_size.reset();
   with_global.batch.global_batch_size = 48;
   SweepGrid grid{.schedules = {"gpipe", "1f1b-rr"}, .microbatches = {2, 5}};
@@ -185,7 +186,7 @@ TEST(Sweep, AStatedMicrobatchHoldsAgainstTheScenariosGlobalBatch) {
 TEST(Sweep, AStatedGlobalBatchHoldsAgainstTheScenariosMicrobatch) {
   SweepGrid grid{.schedules = {"gpipe"}, .microbatches = {2, 6}};
   grid.batch.global_batch_size = 24;
-  for (const SweepRow& row : sweep(scenario(kOverheadBound), grid).rows)
+  for (const SweepRow& row : sweep(sweep_scenario(kOverheadBound), grid).rows)
     EXPECT_EQ(row.samples_per_update, 24);
 }
 
@@ -193,14 +194,14 @@ TEST(Sweep, TwoStatedSizesMustAgreeWithEveryM) {
   SweepGrid grid{.schedules = {"gpipe"}, .microbatches = {2, 3}};
   grid.batch.micro_batch_size = 8;
   grid.batch.global_batch_size = 24;
-  const Sweep swept = sweep(scenario(kOverheadBound), grid);
+  const Sweep swept = sweep(sweep_scenario(kOverheadBound), grid);
   EXPECT_EQ(swept.rows[0].status, SweepStatus::skipped);
   EXPECT_THAT(swept.rows[0].reason, testing::HasSubstr("all three must agree"));
   EXPECT_EQ(swept.rows[1].status, SweepStatus::ok);
 }
 
 TEST(Sweep, AnAsynchronousScheduleTakesTheLargerOfBothSizesOfAFile) {
-  Scenario both = scenario(kOverheadBound);
+  Scenario both = sweep_scenario(kOverheadBound);
   both.batch.global_batch_size = 96;
   both.batch.microbatches = 2;
   EXPECT_EQ(sweep(both, {.schedules = {"1f1b-rr"}}).rows[0].micro_batch_size, 96);
@@ -233,7 +234,7 @@ TEST(Sweep, RunsEachVirtualStageCountWhereTheScheduleTakesIt) {
 }
 
 TEST(Sweep, AnOptionOfTheFileThatAScheduleDoesNotTakeIsAReason) {
-  const Sweep swept = sweep(scenario("schedule: {name: 1f1b-rr, replicas: [2, 1], microbatches: 8}\n"),
+  const Sweep swept = sweep(sweep_scenario("schedule: {name: 1f1b-rr, replicas: [2, 1], microbatches: 8}\n"),
                             {.schedules = {"1f1b-rr", "1f1b", "dualpipe"}});
   EXPECT_EQ(swept.rows[0].status, SweepStatus::ok);
   EXPECT_EQ(swept.rows[1].status, SweepStatus::skipped);
@@ -242,7 +243,7 @@ TEST(Sweep, AnOptionOfTheFileThatAScheduleDoesNotTakeIsAReason) {
 }
 
 TEST(Sweep, NotesOnceWhatItsExperimentsNote) {
-  Scenario held = scenario(kOverheadBound);
+  Scenario held = sweep_scenario(kOverheadBound);
   held.notes = {"of the file"};
   held.batch.own_micro_batch_size = 12;
   const Sweep swept = sweep(held, {.schedules = {"gpipe", "1f1b"}, .microbatches = {1, 2, 4}});
@@ -283,7 +284,7 @@ std::map<std::size_t, SweepPoint> finished_points(const Scenario& base, SweepGri
 }
 
 TEST(Sweep, CountsItsPointsBeforeItMakesThem) {
-  const Scenario base = scenario(kOverheadBound);
+  const Scenario base = sweep_scenario(kOverheadBound);
   EXPECT_EQ(point_count(base, kSmallGrid), sweep(base, kSmallGrid).rows.size());
   EXPECT_EQ(point_count(base, {}), 1U);
   const std::vector<std::int32_t> many(100'000, 1);
@@ -292,7 +293,7 @@ TEST(Sweep, CountsItsPointsBeforeItMakesThem) {
 
 // Whatever part of the points is known, the answer is that of a sweep in one piece.
 TEST(Sweep, GoesOnFromAnyPartOfItsPoints) {
-  const Scenario base = scenario(kOverheadBound);
+  const Scenario base = sweep_scenario(kOverheadBound);
   const Sweep whole = sweep(base, kSmallGrid);
   const auto points = finished_points(base, kSmallGrid);
   ASSERT_EQ(points.size(), whole.rows.size());
@@ -310,12 +311,13 @@ TEST(Sweep, GoesOnFromAnyPartOfItsPoints) {
 }
 
 TEST(Sweep, PointsSurviveTheirLineOfJson) {
-  Scenario tight = scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
+  Scenario tight =
+      sweep_scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
   tight.batch.micro_batch_size.reset();
   tight.batch.global_batch_size = 48;  // 5 does not divide it
-  for (const Scenario& base : {tight, scenario("schedule: {name: gpipe, stages: 2, microbatches: 1}\n"),
-                               scenario("model: {stages: {forward: 0 ns, backward: 0 ns}}\n"
-                                        "schedule: {name: gpipe, stages: 2, microbatches: 1}\n")}) {
+  for (const Scenario& base : {tight, sweep_scenario("schedule: {name: gpipe, stages: 2, microbatches: 1}\n"),
+                               sweep_scenario("model: {stages: {forward: 0 ns, backward: 0 ns}}\n"
+                                              "schedule: {name: gpipe, stages: 2, microbatches: 1}\n")}) {
     for (const auto& [number, point] : finished_points(base, kSmallGrid)) {
       const auto again = sweep_point_of_json(sweep_point_json(number, point));
       ASSERT_TRUE(again) << again.error();
@@ -326,13 +328,13 @@ TEST(Sweep, PointsSurviveTheirLineOfJson) {
 }
 
 TEST(Sweep, PointsOfAnotherSweepAreRefused) {
-  const Scenario base = scenario(kOverheadBound);
+  const Scenario base = sweep_scenario(kOverheadBound);
   SweepGrid grid = kSmallGrid;
   grid.known = finished_points(base, kSmallGrid);
   grid.stages = {2, 3, 4};
   EXPECT_EQ(check_known(base, grid).error(), "point 0 (gpipe, K = 1, v = 1, M = 1) is none of this sweep");
   grid.stages = kSmallGrid.stages;
-  const Scenario faster = scenario(
+  const Scenario faster = sweep_scenario(
       "model: {stages: {forward: 15 ms, backward: 32 ms, overhead: 500 us, weights: 1 MB, kept: 6 MB}}\n"
       "schedule: {name: gpipe, stages: 4, microbatches: 1}\n"
       "training: {micro_batch_size: 48}\n");
@@ -342,7 +344,7 @@ TEST(Sweep, PointsOfAnotherSweepAreRefused) {
 }
 
 TEST(Sweep, OneThatIsStoppedKeepsWhatIsDone) {
-  const Scenario base = scenario(kOverheadBound);
+  const Scenario base = sweep_scenario(kOverheadBound);
   const tbb::global_control one_thread(tbb::global_control::max_allowed_parallelism, 1);
   std::size_t done = 0;
   SweepGrid grid = kSmallGrid;

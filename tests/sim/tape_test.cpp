@@ -33,11 +33,6 @@
 namespace penstock {
 namespace {
 
-FlatProgram flat_of(const Experiment& experiment) {
-  return flatten(experiment.program, experiment.costs,
-                 {.channels = experiment.channels, .iterations = experiment.program.iterations});
-}
-
 /// Compiles and holds all times against those of the walk; false when both say that it hangs.
 bool agrees(const Experiment& experiment) {
   const FlatProgram flat = flat_of(experiment);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/topology/way.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
@@ -21,12 +22,6 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
-
-std::vector<std::string> way(const Cluster& cluster, std::int32_t from, std::int32_t to) {
-  std::vector<std::string> names;
-  for (const auto link : cluster.route(from, to).links) names.push_back(cluster.links()[link].name);
-  return names;
-}
 
 Cluster preset_cluster(std::string_view name) { return two_level_cluster(find_preset(name)->shape).value(); }
 

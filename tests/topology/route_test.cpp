@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/topology/way.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
@@ -18,13 +19,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
-
-/// The names of a route's links in order.
-std::vector<std::string> way(const Cluster& cluster, std::int32_t from, std::int32_t to) {
-  std::vector<std::string> names;
-  for (const auto link : cluster.route(from, to).links) names.push_back(cluster.links()[link].name);
-  return names;
-}
 
 //            core
 //          /      \       40 bytes/s, 7 ns each way

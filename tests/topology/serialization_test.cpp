@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
 constexpr double kGiBPerSecond = 1024.0 * 1024.0 * 1024.0;
 
 TEST(Serialization, IsExactWhereTheQuotientIsWhole) {
@@ -43,12 +43,12 @@ TEST(Serialization, CountsWhatIsMoreThanAnError) {
 TEST(Serialization, OfNothingOrOnAnUnlimitedLinkIsZero) {
   EXPECT_EQ(serialization_ns(0, 1), 0);
   EXPECT_EQ(serialization_ns(0, kUnlimitedBandwidth), 0);
-  EXPECT_EQ(serialization_ns(kMost, kUnlimitedBandwidth), 0);
+  EXPECT_EQ(serialization_ns(kLargest, kUnlimitedBandwidth), 0);
 }
 
 TEST(Serialization, SaturatesInsteadOfOverflowing) {
-  EXPECT_EQ(serialization_ns(kMost, 1), kMost);
-  EXPECT_EQ(serialization_ns(1, 1e-300), kMost);
+  EXPECT_EQ(serialization_ns(kLargest, 1), kLargest);
+  EXPECT_EQ(serialization_ns(1, 1e-300), kLargest);
   EXPECT_EQ(serialization_ns(std::int64_t{1} << 62, 1e9), std::int64_t{1} << 62);
 }
 

@@ -24,14 +24,6 @@ using standin::controlled;
 using standin::Fault;
 using standin::Verdict;
 
-Experiment small() {
-  Experiment made = uniform_experiment("1f1b", {.stages = 2, .microbatches = 2},
-                                       {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
-  for (StageCost& stage : made.costs.stages) stage.gradients = stage.weights = 64;
-  for (EdgeCost& edge : made.costs.edges) edge = {.activation = 64, .gradient = 64};
-  return made;
-}
-
 Verdict run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
   return controlled({.seed = 3, .devices = over_nccl ? experiment.program.rank_count() : 1, .fault = fault},
                     [&] {
@@ -43,7 +35,7 @@ Verdict run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
 
 /// Each of the calls once, but for most of them in the ordinary run.
 void fail_calls(bool over_nccl, Fault::Kind kind, std::uint64_t step) {
-  const Experiment experiment = small();
+  const Experiment experiment = small_experiment();
   const std::uint64_t calls = run(experiment, over_nccl, {}).calls;
   ASSERT_GT(calls, 100U);
   for (std::uint64_t n = 1; n < calls; n += step) {
@@ -64,7 +56,7 @@ TEST(StandInFaults, ADeviceThatFailsForGoodEndsTheRunOverNccl) { fail_calls(true
 
 /// A peer that is gone, as NCCL says it: the operation was taken.
 TEST(StandInFaults, ACommunicatorThatFailsAfterwardsEndsTheRun) {
-  const Experiment experiment = small();
+  const Experiment experiment = small_experiment();
   bool is_met = true;
   for (std::uint64_t n = 1; is_met; n += 5) {
     const Verdict verdict = run(experiment, true, {.kind = Fault::Kind::asynchronous, .n = n});
@@ -99,7 +91,7 @@ TEST(StandInFaults, EveryErrorOfNcclHasItsName) {
 
 /// What happens on a stream long after its call has said success.
 TEST(StandInFaults, AnOperationThatFailsIsNamedWithItsRank) {
-  const Experiment experiment = small();
+  const Experiment experiment = small_experiment();
   const std::uint64_t operations = run(experiment, false, {}).operations;
   const Verdict verdict = run(experiment, false, {.kind = Fault::Kind::late, .n = operations - 60});
   EXPECT_TRUE(verdict.fault_met);

@@ -1,4 +1,5 @@
 #include "tests/backend/standin/gpu_runs.hpp"
+#include "tests/backend/execution.hpp"
 
 #include <memory>
 #include <optional>
@@ -19,8 +20,6 @@
 
 namespace penstock {
 namespace {
-
-LinkPace free_links(const FlatProgram&) { return {}; }
 
 GpuRun gpu_run(const tl::expected<std::optional<Result>, RunError>& measured) {
   if (!measured) return {.error = measured.error().message, .timeline = {}};
@@ -55,6 +54,14 @@ Experiment gpu_experiment(const std::string& schedule, std::int32_t stages, std:
     edge = {.activation = message_bytes, .gradient = message_bytes};
   }
   return experiment;
+}
+
+Experiment small_experiment() {
+  Experiment made = uniform_experiment("1f1b", {.stages = 2, .microbatches = 2},
+                                       {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
+  for (StageCost& stage : made.costs.stages) stage.gradients = stage.weights = 64;
+  for (EdgeCost& edge : made.costs.edges) edge = {.activation = 64, .gradient = 64};
+  return made;
 }
 
 }  // namespace penstock

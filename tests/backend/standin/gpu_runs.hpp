@@ -32,4 +32,7 @@ MakeCudaModules occupying(const Experiment& experiment);
 Experiment gpu_experiment(const std::string& schedule, std::int32_t stages, std::int32_t microbatches,
                           Bytes message_bytes = Bytes{1} << 20);
 
+/// 1F1B of two stages and two microbatches, 1 and 2 ms, all sizes 64 bytes.
+Experiment small_experiment();
+
 }  // namespace penstock

@@ -28,7 +28,7 @@ std::string pairs_and_ring() {
   return (test->all_right() ? "right\n" : "wrong\n") + to_text(*test);
 }
 
-std::string over_nccl() {
+std::string transfers_over_nccl() {
   const auto test = nccl_self_test();
   return test ? *test : test.error().message;
 }
@@ -49,7 +49,7 @@ TEST(StandInSelfTest, AWrongNumberIsSeen) {
 }
 
 TEST(StandInSelfTest, APipelineRunsOverNccl) {
-  const Verdict verdict = controlled({.seed = 1, .devices = 3}, over_nccl);
+  const Verdict verdict = controlled({.seed = 1, .devices = 3}, transfers_over_nccl);
   EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
   EXPECT_THAT(verdict.answer, testing::StartsWith("NCCL: 1f1b on 3 ranks took ")) << to_text(verdict);
 }
@@ -57,9 +57,9 @@ TEST(StandInSelfTest, APipelineRunsOverNccl) {
 TEST(StandInSelfTest, OneDeviceIsNotEnough) {
   EXPECT_THAT(controlled({.seed = 1, .devices = 1}, pairs_and_ring).answer,
               testing::StartsWith("it needs two GPUs or more, this machine has one (stand-in)"));
-  EXPECT_THAT(controlled({.seed = 1, .devices = 1}, over_nccl).answer,
+  EXPECT_THAT(controlled({.seed = 1, .devices = 1}, transfers_over_nccl).answer,
               testing::StartsWith("it needs two GPUs or more"));
-  EXPECT_THAT(controlled({.seed = 1, .devices = 0}, over_nccl).answer,
+  EXPECT_THAT(controlled({.seed = 1, .devices = 0}, transfers_over_nccl).answer,
               testing::HasSubstr("no GPU can be used"));
 }
 

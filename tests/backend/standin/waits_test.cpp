@@ -30,15 +30,7 @@ using standin::Verdict;
 
 constexpr double kMostSeconds = 120;  // deadlines follow one another: of an action 10 s, of ends 30 s each
 
-Experiment small() {
-  Experiment made = uniform_experiment("1f1b", {.stages = 2, .microbatches = 2},
-                                       {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
-  for (StageCost& stage : made.costs.stages) stage.gradients = stage.weights = 64;
-  for (EdgeCost& edge : made.costs.edges) edge = {.activation = 64, .gradient = 64};
-  return made;
-}
-
-Verdict run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
+Verdict held_run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
   return controlled({.seed = 5, .devices = over_nccl ? experiment.program.rank_count() : 1, .fault = fault},
                     [&] {
                       const GpuRun done = over_nccl ? run_over_nccl(experiment, traced(experiment), 1)
@@ -49,11 +41,11 @@ Verdict run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
 
 /// Of all operations of a run each `step`-th never ends.
 void hold_operations(bool over_nccl, std::uint64_t step) {
-  const Experiment experiment = small();
-  const std::uint64_t operations = run(experiment, over_nccl, {}).operations;
+  const Experiment experiment = small_experiment();
+  const std::uint64_t operations = held_run(experiment, over_nccl, {}).operations;
   ASSERT_GT(operations, 100U);
   for (std::uint64_t n = 1; n < operations; n += step) {
-    const Verdict verdict = run(experiment, over_nccl, {.kind = Fault::Kind::never_ends, .n = n});
+    const Verdict verdict = held_run(experiment, over_nccl, {.kind = Fault::Kind::never_ends, .n = n});
     SCOPED_TRACE(fmt::format("operation {}: {}", n, to_text(verdict)));
     EXPECT_EQ(verdict.death, "");
     EXPECT_NE(verdict.answer, "hang");
@@ -68,7 +60,7 @@ TEST(StandInWaits, ARunOverNcclEndsWhateverDoesNot) { hold_operations(true, 7); 
 
 /// How a run over NCCL with the mutant ends; by its deadlines.
 std::string end_over_nccl(const char* mutant) {
-  const Experiment experiment = small();
+  const Experiment experiment = small_experiment();
   const Verdict verdict =
       controlled({.seed = 5, .devices = experiment.program.rank_count(), .mutant = mutant}, [&] {
         const GpuRun done = run_over_nccl(experiment, traced(experiment), 1);

@@ -27,30 +27,30 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kPatience(5000);
-const WaitLimits kLimits{.stopped = {}, .deadline = kPatience};
+const WaitLimits kMeetingLimits{.stopped = {}, .deadline = kPatience};
 
 TEST(Rendezvous, WhatOneRankSetsAnotherGets) {
   auto socket = ListeningSocket::open("127.0.0.1", 0);
   ASSERT_TRUE(socket) << socket.error();
   ASSERT_GT(socket->port(), 0);
   const std::uint16_t port = socket->port();
-  Rendezvous host({.port = port, .socket = socket->release()}, kLimits);
-  Rendezvous guest({.port = port}, kLimits);
+  Rendezvous host({.port = port, .socket = socket->release()}, kMeetingLimits);
+  Rendezvous guest({.port = port}, kMeetingLimits);
   EXPECT_EQ(guest.look_up("id/0"), std::nullopt);
   const std::string bytes("\0\x01\xff later", 9);
   std::jthread late([&] {
     std::this_thread::sleep_for(milliseconds(50));
     host.set("id/0", bytes);
   });
-  EXPECT_EQ(guest.get("id/0", kLimits, "rank 0"), bytes);
+  EXPECT_EQ(guest.get("id/0", kMeetingLimits, "rank 0"), bytes);
 }
 
 TEST(Rendezvous, PrefixesKeepUsersOfOneStoreApart) {
   auto socket = ListeningSocket::open("127.0.0.1", 0);
   ASSERT_TRUE(socket) << socket.error();
   const std::uint16_t port = socket->port();
-  Rendezvous host({.port = port, .prefix = "penstock/0/", .socket = socket->release()}, kLimits);
-  Rendezvous restarted({.port = port, .prefix = "penstock/1/"}, kLimits);
+  Rendezvous host({.port = port, .prefix = "penstock/0/", .socket = socket->release()}, kMeetingLimits);
+  Rendezvous restarted({.port = port, .prefix = "penstock/1/"}, kMeetingLimits);
   host.set("id/0", "old");
   EXPECT_EQ(host.look_up("id/0"), "old");
   EXPECT_EQ(restarted.look_up("id/0"), std::nullopt);
@@ -60,7 +60,7 @@ TEST(Rendezvous, APeerThatNeverComesIsNamed) {
   auto socket = ListeningSocket::open("127.0.0.1", 0);
   ASSERT_TRUE(socket) << socket.error();
   const std::uint16_t port = socket->port();
-  Rendezvous host({.port = port, .socket = socket->release()}, kLimits);
+  Rendezvous host({.port = port, .socket = socket->release()}, kMeetingLimits);
   try {
     host.get("id/3", {.stopped = {}, .deadline = milliseconds(50)}, "rank 2 for communicator 2 -> 0");
     FAIL() << "came from nowhere";
@@ -75,8 +75,8 @@ struct Orphan {
   Orphan() {
     auto socket = ListeningSocket::open("127.0.0.1", 0).value();
     const std::uint16_t port = socket.port();
-    const Rendezvous host({.port = port, .socket = socket.release()}, kLimits);
-    guest.emplace(RendezvousPlace{.port = port}, kLimits);
+    const Rendezvous host({.port = port, .socket = socket.release()}, kMeetingLimits);
+    guest.emplace(RendezvousPlace{.port = port}, kMeetingLimits);
     name = "the store at 127.0.0.1:" + std::to_string(port);
   }
   std::optional<Rendezvous> guest{};
@@ -113,7 +113,7 @@ class SuspendedHost {
  public:
   explicit SuspendedHost(ListeningSocket& socket) : process_(fork()) {
     if (process_ != 0) return;
-    const Rendezvous host({.port = socket.port(), .socket = socket.release()}, kLimits);
+    const Rendezvous host({.port = socket.port(), .socket = socket.release()}, kMeetingLimits);
     raise(SIGSTOP);
     _exit(0);
   }

@@ -33,7 +33,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::int32_t kRanks = 3;
+constexpr std::int32_t kLostAmong = 3;
 constexpr Ns kForward = 2'000'000;
 constexpr seconds kMostAfterIt(15);  // all that is not the deadline
 
@@ -55,7 +55,7 @@ std::vector<Moment> moments() {
 }
 
 Experiment one_f_one_b() {
-  return traced_experiment("1f1b", {.stages = kRanks, .microbatches = 6}, kForward);
+  return traced_experiment("1f1b", {.stages = kLostAmong, .microbatches = 6}, kForward);
 }
 
 /// What comes of a run with a mishap.
@@ -76,7 +76,7 @@ class StandInLostRanks : public testing::TestWithParam<Moment> {};
 TEST_P(StandInLostRanks, WhoIsKilledIsNamed) {
   for (const char* lost_peer : {"error", "silence"}) {
     setenv("PENSTOCK_STANDIN_LOST_PEER", lost_peer, 1);
-    for (int rank = 0; rank < kRanks; ++rank) {
+    for (int rank = 0; rank < kLostAmong; ++rank) {
       const Mishap mishap{Mishap::Kind::killed, rank, GetParam().call, GetParam().nth};
       EXPECT_THAT(
           error_with(one_f_one_b(), mishap),
@@ -90,7 +90,7 @@ TEST_P(StandInLostRanks, WhoIsKilledIsNamed) {
 }
 
 TEST_P(StandInLostRanks, WhoIsStoppedIsNamed) {
-  const int rank = static_cast<int>(GetParam().name.size()) % kRanks;
+  const int rank = static_cast<int>(GetParam().name.size()) % kLostAmong;
   EXPECT_THAT(
       error_with(one_f_one_b(), {Mishap::Kind::stopped, rank, GetParam().call, GetParam().nth}),
       ContainsRegex(fmt::format("^rank {}: .*: its process is suspended and gave no sign of life for 1 s; "
@@ -99,7 +99,7 @@ TEST_P(StandInLostRanks, WhoIsStoppedIsNamed) {
 }
 
 TEST_P(StandInLostRanks, WhatFailsIsNamedAndNotWhatOthersSeeOfIt) {
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kLostAmong; ++rank) {
     const std::string error =
         error_with(one_f_one_b(), {Mishap::Kind::fails, rank, GetParam().call, GetParam().nth});
     EXPECT_THAT(error, StartsWith(fmt::format("rank {}: ", rank)));

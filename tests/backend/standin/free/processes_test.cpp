@@ -19,7 +19,7 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::seconds kDeadline(30);
-constexpr Ns kForward = 1'000'000;
+constexpr Ns kForwardNs = 1'000'000;
 
 struct Case {
   std::string name;  // of the test
@@ -43,7 +43,7 @@ std::vector<Case> cases() {
 class StandInProcesses : public testing::TestWithParam<Case> {};
 
 TEST_P(StandInProcesses, TrainAsTheyMust) {
-  const Experiment experiment = traced_experiment(GetParam().schedule, GetParam().shape, kForward);
+  const Experiment experiment = traced_experiment(GetParam().schedule, GetParam().shape, kForwardNs);
   const std::ptrdiff_t files_before = open_files();
   const GpuRun run = run_over_nccl(experiment, traced(experiment), 2, kDeadline);
   EXPECT_EQ(run.error, "");

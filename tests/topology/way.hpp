@@ -1,0 +1,19 @@
+#pragma once
+// Routes as tests write them down.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "topology/cluster.hpp"
+
+namespace penstock {
+
+/// The names of a route's links in order.
+inline std::vector<std::string> way(const Cluster& cluster, std::int32_t from, std::int32_t to) {
+  std::vector<std::string> names;
+  for (const auto link : cluster.route(from, to).links) names.push_back(cluster.links()[link].name);
+  return names;
+}
+
+}  // namespace penstock
