@@ -23,12 +23,41 @@
 
 namespace penstock {
 
+void LiveVersions::step() {
+  ++newest_;
+  if (runs_.back().open != 0) runs_.push_back({.first = newest_, .open = 0});
+}
+
 void LiveVersions::drop(std::int32_t version) {
-  at(version) = kDropped;
-  while (open_.front() == kDropped) {
-    open_.pop_front();
-    ++oldest_;
-  }
+  set(version, kDropped);
+  if (runs_.front().open == kDropped) runs_.erase(runs_.begin());
+}
+
+std::size_t LiveVersions::run_of(std::int32_t version) const {
+  const auto behind = std::ranges::upper_bound(runs_, version, {}, &Run::first);
+  return static_cast<std::size_t>(behind - runs_.begin()) - 1;
+}
+
+void LiveVersions::set(std::int32_t version, std::int32_t open) {
+  begin_run_at(version);
+  begin_run_at(version + 1);
+  const std::size_t run = run_of(version);
+  runs_[run].open = open;
+  join_run_before(run + 1);
+  join_run_before(run);
+}
+
+void LiveVersions::begin_run_at(std::int32_t version) {
+  if (version > newest_) return;
+  const std::size_t run = run_of(version);
+  if (runs_[run].first == version) return;
+  runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(run) + 1,
+               {.first = version, .open = runs_[run].open});
+}
+
+void LiveVersions::join_run_before(std::size_t run) {
+  if (run == 0 || run >= runs_.size() || runs_[run - 1].open != runs_[run].open) return;
+  runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(run));
 }
 
 RankLedger::RankLedger(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order)

@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <optional>
 #include <vector>
 
 #include "report/print/memory_category.hpp"
@@ -25,39 +23,50 @@ struct PlacedAction {
 };
 
 /// How many microbatches have gone forward on one stage of a rank, and not yet back, with each version of its
-/// weights that is still alive.
+/// weights that is still alive. Neighbours with as many lie together: an asynchronous rank keeps as many
+/// versions as there are ranks behind it, mostly all alike.
 class LiveVersions {
  public:
-  std::int32_t newest() const { return oldest_ + static_cast<std::int32_t>(open_.size()) - 1; }
-  void forward(std::int32_t version) { ++at(version); }
-  void backward(std::int32_t version) { --at(version); }
-  bool is_open(std::int32_t version) { return at(version) > 0; }
-  void step() { open_.push_back(0); }
-  /// `version` is not used any more.
+  std::int32_t newest() const { return newest_; }
+  void forward(std::int32_t version) { set(version, open(version) + 1); }
+  void backward(std::int32_t version) { set(version, open(version) - 1); }
+  bool is_open(std::int32_t version) const { return open(version) > 0; }
+  /// A newer one, 0 so far.
+  void step();
+  /// `version` is not used any more. Requires that it is not the newest.
   void drop(std::int32_t version);
 
   template <class State>
   void show(State& state) {
-    std::int64_t newest_version = newest();
-    const std::int64_t before = newest_version;
+    std::int64_t newest_version = newest_;
     state.count(newest_version);
-    oldest_ += static_cast<std::int32_t>(newest_version - before);
-    state.same(std::ssize(open_));
-    for (std::size_t first = 0; first < open_.size() && state.goes_on();) {  // in runs: mostly all are equal
-      std::size_t end = first;
-      while (end < open_.size() && open_[end] == open_[first]) ++end;
-      state.same(open_[first]);
-      state.same(static_cast<std::int64_t>(end - first));
-      first = end;
+    const auto moved = static_cast<std::int32_t>(newest_version - newest_);
+    newest_ += moved;
+    state.same(std::ssize(runs_));
+    for (Run& run : runs_) {
+      run.first += moved;
+      state.same(newest_ - run.first);
+      state.same(run.open);
+      if (!state.goes_on()) return;
     }
   }
 
  private:
+  /// From this version up to the next run.
+  struct Run {
+    std::int32_t first = 0;
+    std::int32_t open = 0;
+  };
   static constexpr std::int32_t kDropped = -1;
-  std::int32_t& at(std::int32_t version) { return open_[static_cast<std::size_t>(version - oldest_)]; }
 
-  std::int32_t oldest_ = 0;
-  std::deque<std::int32_t> open_{0};  // by version, from the oldest to the newest
+  std::size_t run_of(std::int32_t version) const;
+  std::int32_t open(std::int32_t version) const { return runs_[run_of(version)].open; }
+  void set(std::int32_t version, std::int32_t open);
+  void begin_run_at(std::int32_t version);
+  void join_run_before(std::size_t run);
+
+  std::int32_t newest_ = 0;
+  std::vector<Run> runs_{{}};  // ascending
 };
 
 class RankLedger {
