@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "bench/loop_marks.hpp"
 #include "bench/mean_seconds.hpp"
 #include "bench/plain_flows.hpp"
 #include "bench/shared_links.hpp"
@@ -51,7 +52,9 @@ void contention(benchmark::State& state, Bytes message_bytes) {
                                  .message_bytes = message_bytes});
   const FlatProgram flat = flat_of(experiment);
   const WalkDurations durations = walk_durations(experiment, flat);
+  loop_begins();
   for (auto _ : state) benchmark::DoNotOptimize(event_walk(experiment, flat, durations));
+  loop_ends();
   report_events(state, flat);
   state.counters["makespan_ms"] =
       static_cast<double>(last_end(event_walk(experiment, flat, durations))) * 1e-6;
@@ -66,7 +69,9 @@ void contention_whole(benchmark::State& state, Bytes message_bytes) {
                                  .stages = 16,
                                  .microbatches = 64,
                                  .message_bytes = message_bytes});
+  loop_begins();
   for (auto _ : state) benchmark::DoNotOptimize(event_simulation(experiment));
+  loop_ends();
   report_events(state, flat_of(experiment));
 }
 BENCHMARK_CAPTURE(contention_whole, light, kLight)

@@ -4,10 +4,12 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/runs/simulate.hpp"
@@ -96,12 +99,14 @@ void figures_of_program(benchmark::State& state) {
 BENCHMARK(figures_of_program)->Name("figures/1f1b")->Apply(pipeline_sizes);
 
 /// Name, K and M to all figures: made, priced, run; with a digest also spelled out and lowered.
-void figures_of_name(benchmark::State& state, const std::string& schedule, ProgramDigest digest) {
+/// `schedule_options` are more keys of the schedule, a comma before each.
+void figures_of_name(benchmark::State& state, const std::string& schedule, ProgramDigest digest,
+                     const std::string& schedule_options) {
   SimulateOptions options = kFigures;
   options.digest = digest;
   const Scenario scenario =
-      parse_scenario(fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}}}\n", schedule,
-                                 state.range(0), state.range(1)),
+      parse_scenario(fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}{}}}\n", schedule,
+                                 state.range(0), state.range(1), schedule_options),
                      "bench", ".")
           .value();
   const Experiment experiment = prepare(scenario).value();
@@ -116,11 +121,26 @@ void whole_sizes(benchmark::internal::Benchmark* benchmark) {
 }
 
 const bool figures_of_names_are_registered = [] {
-  for (const std::string schedule : {"gpipe", "1f1b", "zb-h1", "interleaved"}) {
-    const auto without = [schedule](auto& state) { figures_of_name(state, schedule, ProgramDigest::skip); };
-    const auto with = [schedule](auto& state) { figures_of_name(state, schedule, ProgramDigest::find); };
-    whole_sizes(benchmark::RegisterBenchmark(fmt::format("figures/whole/{}", schedule).c_str(), without));
-    whole_sizes(benchmark::RegisterBenchmark(fmt::format("figures/digest/{}", schedule).c_str(), with));
+  const auto add = [](std::string_view mode, const std::string& schedule, ProgramDigest digest,
+                      const std::string& options = "") {
+    const auto run = [schedule, digest, options](auto& state) {
+      figures_of_name(state, schedule, digest, options);
+    };
+    return benchmark::RegisterBenchmark(fmt::format("figures/{}/{}", mode, schedule).c_str(), run);
+  };
+  const std::array<std::string, 4> in_all_sizes = {"gpipe", "1f1b", "zb-h1", "interleaved"};
+  for (const std::string& schedule : in_all_sizes) {
+    whole_sizes(add("whole", schedule, ProgramDigest::skip));
+    whole_sizes(add("digest", schedule, ProgramDigest::find));
+  }
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    const std::string name(schedule.name);
+    if (std::ranges::find(in_all_sizes, name) != in_all_sizes.end()) continue;
+    const bool takes_chunks = std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
+    add("whole", name, ProgramDigest::skip, takes_chunks ? ", virtual_stages: 2" : "")
+        ->Args({16, 1024})
+        ->ArgNames({"K", "M"})
+        ->Unit(benchmark::kMicrosecond);
   }
   return true;
 }();

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/loop_marks.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
 #include "schedules/ir/action.hpp"
@@ -35,10 +36,11 @@ inline std::int64_t compute_actions(const Program& program) {
 /// Counts the processor time of a benchmark's loop; made right before it.
 class ActionClock {
  public:
-  explicit ActionClock(benchmark::State& state) : state_(state), begin_(std::clock()) {}
+  explicit ActionClock(benchmark::State& state) : state_(state), begin_(std::clock()) { loop_begins(); }
 
   /// Sets the counters: `actions` of the program, and ns/action, the nanoseconds that each of them took.
   void report(const Program& program) {
+    loop_ends();
     const double spent_ns = 1e9 * static_cast<double>(std::clock() - begin_) / CLOCKS_PER_SEC;
     const auto actions = static_cast<double>(compute_actions(program));
     state_.counters["actions"] = actions;
@@ -50,13 +52,15 @@ class ActionClock {
   std::clock_t begin_;
 };
 
-/// The same as a scenario's author would write it.
-inline Experiment experiment_of(const benchmark::State& state) {
+/// A schedule of that shape as a scenario's author would write it; `options` are more keys of its part
+/// `schedule`, a comma before each.
+inline Experiment experiment_of(const benchmark::State& state, const std::string& schedule = "1f1b",
+                                const std::string& options = "") {
   const std::string text = fmt::format(
       "model: {{stages: {{forward: 1 ms, backward: 2 ms, kept: 1 B}}}}\n"
       "cluster: {{preset: uniform, latency: 4 us}}\n"
-      "schedule: {{name: 1f1b, stages: {}, microbatches: {}}}\n",
-      state.range(0), state.range(1));
+      "schedule: {{name: {}, stages: {}, microbatches: {}{}}}\n",
+      schedule, state.range(0), state.range(1), options);
   return prepare(parse_scenario(text, "bench", ".").value()).value();
 }
 

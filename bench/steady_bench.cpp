@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "bench/loop_marks.hpp"
 #include "bench/sizes.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action_loops.hpp"
@@ -35,9 +36,11 @@ RolledExperiment long_experiment(const benchmark::State& state, const std::strin
 /// Times streams of a program. `actions` are all of it, `walked` those that were not jumped over.
 void stream_of(benchmark::State& state, const RolledExperiment& rolled, Jumps jumps) {
   StreamedRun run;
+  loop_begins();
   const std::clock_t start = std::clock();
   for (auto _ : state) run = *stream(rolled.experiment, rolled.lists, jumps);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  loop_ends();
   const auto walked = static_cast<double>(run.actions);
   const auto rounds = static_cast<double>(state.iterations());
   state.counters["actions"] = walked + static_cast<double>(run.jumped);

@@ -9,6 +9,7 @@
 
 #include <tbb/global_control.h>
 
+#include "bench/loop_marks.hpp"
 #include "bench/mean_seconds.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -30,8 +31,12 @@ SweepGrid small_points(std::vector<std::string> schedules) {
 
 void count_points(benchmark::State& state, const SweepGrid& grid) {
   std::size_t points = 0;
+  loop_begins();
   for (auto _ : state) points += sweep(Scenario{}, grid).rows.size();
-  state.counters["points/s"] = benchmark::Counter(static_cast<double>(points), benchmark::Counter::kIsRate);
+  loop_ends();
+  const auto all = static_cast<double>(points);
+  state.counters["points"] = benchmark::Counter(all, benchmark::Counter::kAvgIterations);
+  state.counters["points/s"] = benchmark::Counter(all, benchmark::Counter::kIsRate);
 }
 
 /// The same points one by one, each through its lowered program.

@@ -9,12 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "bench/mean_seconds.hpp"
 #include "bench/sizes.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/compile.hpp"
@@ -73,44 +76,76 @@ void compile_while_placing(benchmark::State& state) {
 }
 BENCHMARK(compile_while_placing)->Name("compile/turns")->Apply(pipeline_sizes);
 
-void one_table(benchmark::State& state) {
-  const Compiled made(experiment_of(state));
-  ActionClock clock(state);
-  for (auto _ : state) benchmark::DoNotOptimize(makespan_ns(made.tape, made.costs));
-  clock.report(made.experiment.program);
-}
-BENCHMARK(one_table)->Name("compiled/1f1b")->Apply(pipeline_sizes);
-
 /// Every message holds its channel for longer than its sender computes, so that queues bind.
-Compiled on_slow_links(const benchmark::State& state) {
-  Compiled made(experiment_of(state));
+Compiled on_slow_links(Experiment experiment) {
+  Compiled made(std::move(experiment));
   for (PricedLink& link : made.costs.links) link.hold_ns = link.latency_ns > 0 ? 2'500'000 : 0;
   return made;
 }
 
-void one_table_of_slow_links(benchmark::State& state) {
-  const Compiled made = on_slow_links(state);
+/// 1F1B whose ends of a link hold different messages, so that both have to be looked at.
+Compiled on_slow_links(const benchmark::State& state, ChannelModel model) {
+  Experiment experiment = experiment_of(state);
+  experiment.channels.model = model;
+  return on_slow_links(std::move(experiment));
+}
+
+using MakeCompiled = Compiled (*)(const benchmark::State&);
+
+struct CompiledCase {
+  const char* name;
+  MakeCompiled make;
+};
+const CompiledCase kPlainCases[] = {
+    {"1f1b", [](const benchmark::State& state) { return Compiled(experiment_of(state)); }},
+    {"1f1b_slow_links", [](const benchmark::State& state) { return on_slow_links(experiment_of(state)); }},
+};
+const CompiledCase kOtherRules[] = {
+    {"rank", [](const benchmark::State& state) { return on_slow_links(state, ChannelModel::rank); }},
+    {"direction",
+     [](const benchmark::State& state) { return on_slow_links(state, ChannelModel::direction); }},
+    {"groups", [](const benchmark::State& state) { return Compiled(experiment_of(state, "dualpipe")); }},
+    {"collectives",
+     [](const benchmark::State& state) {
+       return Compiled(experiment_of(state, "1f1b-rr", ", replicas: 2"));
+     }},
+};
+
+void one_table(benchmark::State& state, MakeCompiled make) {
+  const Compiled made = make(state);
   ActionClock clock(state);
   for (auto _ : state) benchmark::DoNotOptimize(makespan_ns(made.tape, made.costs));
   clock.report(made.experiment.program);
+  state.counters["instructions"] = static_cast<double>(made.tape.size());
 }
-BENCHMARK(one_table_of_slow_links)->Name("compiled/1f1b_slow_links")->Apply(pipeline_sizes);
 
-void eight_tables(benchmark::State& state, Compiled (*compiled)(const benchmark::State&)) {
-  const Compiled made = compiled(state);
+void eight_tables(benchmark::State& state, MakeCompiled make) {
+  const Compiled made = make(state);
   const std::vector<TapeCosts> tables(kLanes, made.costs);
   ActionClock clock(state);
   for (auto _ : state) benchmark::DoNotOptimize(makespans_ns(made.tape, tables));
   clock.report(made.experiment.program);
+  state.counters["tables"] = static_cast<double>(kLanes);
   state.SetLabel(std::string(lane_code()));
 }
-BENCHMARK_CAPTURE(eight_tables, 1f1b,
-                  [](const benchmark::State& state) { return Compiled(experiment_of(state)); })
-    ->Name("lanes/1f1b")
-    ->Apply(pipeline_sizes);
-BENCHMARK_CAPTURE(eight_tables, 1f1b_slow_links, on_slow_links)
-    ->Name("lanes/1f1b_slow_links")
-    ->Apply(pipeline_sizes);
+
+void long_sizes(benchmark::internal::Benchmark* benchmark) {
+  pipeline_sizes(benchmark);
+  benchmark->Args({16, 1024})->Args({64, 4096});
+}
+
+const bool tapes_are_registered = [] {
+  const auto add = [](const char* mode, const CompiledCase& of, auto run) {
+    const auto timed = [run, make = of.make](benchmark::State& state) { run(state, make); };
+    long_sizes(benchmark::RegisterBenchmark(fmt::format("{}/{}", mode, of.name).c_str(), timed));
+  };
+  for (const CompiledCase& of : kPlainCases) {
+    add("compiled", of, one_table);
+    add("lanes", of, eight_tables);
+  }
+  for (const CompiledCase& of : kOtherRules) add("compiled", of, one_table);
+  return true;
+}();
 
 /// The stated baseline: the counters say how many times as long the walk takes as one table on the tape, and
 /// as one of eight.

@@ -29,6 +29,14 @@ void HeldAmounts::settle(Ns before_ns) {
   most_waiting_ = std::max(kFewWaiting, 2 * waiting_.size());
 }
 
+void HeldAmounts::note(const Change& change) {
+  if (order_ == TellingOrder::in_order) {
+    reach_peak(change);
+  } else {
+    waiting_.push_back(change);
+  }
+}
+
 void HeldAmounts::reach_peak(const Change& change) {
   peak_total_ = total_;
   at_peak_ = change;

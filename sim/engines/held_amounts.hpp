@@ -36,7 +36,9 @@ class HeldAmounts {
   /// The action at that place of the rank's list charges an amount.
   void charge(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position, const Action& by) {
     if (amount == 0) return;
-    tell({.time_ns = time_ns,
+    if (order_ == TellingOrder::in_order) add(kind, amount);
+    if (order_ == TellingOrder::in_order && total_ <= peak_total_) return;  // mostly
+    note({.time_ns = time_ns,
           .phase = 1,
           .order = 1,
           .position = position,
@@ -101,27 +103,28 @@ class HeldAmounts {
   void release_in_order(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position,
                         Charged charged, std::int32_t order) {
     if (amount == 0) return;
-    tell({.time_ns = time_ns,
+    if (order_ == TellingOrder::in_order) {
+      add(kind, -amount);
+      return;
+    }
+    note({.time_ns = time_ns,
           .phase = charged == Charged::at_this_instant ? 1 : 0,
           .order = order,
           .position = position,
           .kind = kind,
           .amount = -amount});
   }
-  void tell(const Change& change) {
-    if (order_ == TellingOrder::in_order) {
-      apply(change);
-    } else {
-      waiting_.push_back(change);
-    }
-  }
+  /// A change that waits, or has raised the total above its peak.
+  void note(const Change& change);
   void apply(const Change& change) {
-    Amount& amount = amount_of(change.kind);
-    amount.held += change.amount;
-    amount.peak = std::max(amount.peak, amount.held);
-    if (change.kind >= kMemoryCategoryCount) return;
-    total_ += change.amount;
+    add(change.kind, change.amount);
     if (total_ > peak_total_) reach_peak(change);
+  }
+  void add(std::size_t kind, std::int64_t change) {
+    Amount& amount = amount_of(kind);
+    amount.held += change;
+    amount.peak = std::max(amount.peak, amount.held);
+    if (kind < kMemoryCategoryCount) total_ += change;
   }
   void reach_peak(const Change& change);
 

@@ -39,9 +39,14 @@ class FlightTable {
     const MessageInFlight& place = size_ == few_.size() ? few_[at] : places_[at];
     return place.unit == unit ? &place : nullptr;
   }
-  MessageInFlight& put(const MessageInFlight& message) {
-    while (place_of(message.unit).unit != MessageInFlight::kNoUnit) grow();
-    return place_of(message.unit) = message;
+  void put(const MessageInFlight& message) { open(message.unit) = message; }
+  /// A message that stays on its rank.
+  MessageInFlight& put_local(std::int32_t unit) {
+    MessageInFlight& place = open(unit);
+    place.unit = unit;
+    place.between_ranks = false;
+    place.bytes = 0;
+    return place;
   }
   /// Requires find(unit).
   MessageInFlight take(std::int32_t unit) {
@@ -70,6 +75,12 @@ class FlightTable {
   std::span<MessageInFlight> places() {
     return size_ == few_.size() ? std::span<MessageInFlight>(few_) : std::span<MessageInFlight>(places_);
   }
+  /// A free place for the message.
+  MessageInFlight& open(std::int32_t unit) {
+    MessageInFlight* place = &place_of(unit);
+    while (place->unit != MessageInFlight::kNoUnit) place = &grown_for(unit);
+    return *place;
+  }
   MessageInFlight& place_of(std::int32_t unit) { return places()[index(unit) & (size_ - 1)]; }
 
   /// By microbatch, whatever the size of the table.
@@ -83,11 +94,12 @@ class FlightTable {
     return messages;
   }
 
-  void grow() {
+  [[gnu::noinline]] MessageInFlight& grown_for(std::int32_t unit) {
     const std::vector<MessageInFlight> messages = take_all();
     size_ *= 2;
     places_.assign(size_, {});
     for (const MessageInFlight& message : messages) put(message);
+    return place_of(unit);
   }
 
   std::size_t size_ = 2;  // a power of two
@@ -113,7 +125,7 @@ class MessagesInFlight {
   void hand_on(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.given_by(action)) {
       latest_way_ = way.number;
-      latest_ = &tables_[way.number].put({.unit = action.microbatch});
+      latest_ = &tables_[way.number].put_local(action.microbatch);
       see(way);
     }
   }

@@ -23,16 +23,43 @@
 
 namespace penstock {
 
+void LiveVersions::step() {
+  ++newest_;
+  if (runs_.back().open != 0) runs_.push_back({.first = newest_, .open = 0});
+}
+
 void LiveVersions::drop(std::int32_t version) {
-  at(version) = kDropped;
-  while (open_.front() == kDropped) {
-    open_.pop_front();
-    ++oldest_;
-  }
+  set(version, kDropped);
+  if (runs_.front().open == kDropped) runs_.erase(runs_.begin());
+}
+
+std::size_t LiveVersions::run_of(std::int32_t version) const {
+  const auto behind = std::ranges::upper_bound(runs_, version, {}, &Run::first);
+  return static_cast<std::size_t>(behind - runs_.begin()) - 1;
+}
+
+void LiveVersions::set(std::int32_t version, std::int32_t open) {
+  std::size_t run = run_of(version);
+  if (runs_[run].first < version) begin_run(++run, version);
+  const std::int32_t end = run + 1 < runs_.size() ? runs_[run + 1].first : newest_ + 1;
+  if (version + 1 < end) begin_run(run + 1, version + 1);
+  runs_[run].open = open;
+  join_run_before(run + 1);
+  join_run_before(run);
+}
+
+void LiveVersions::begin_run(std::size_t run, std::int32_t first) {
+  runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(run),
+               {.first = first, .open = runs_[run - 1].open});
+}
+
+void LiveVersions::join_run_before(std::size_t run) {
+  if (run == 0 || run >= runs_.size() || runs_[run - 1].open != runs_[run].open) return;
+  runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(run));
 }
 
 RankLedger::RankLedger(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order)
-    : costs_(costs), order_(order), held_(kLive + 1 + stages.size(), order) {
+    : order_(order), held_(kLive + 1 + stages.size(), order) {
   for (const std::int32_t stage : stages) {
     const StageCost& cost = costs.stages[static_cast<std::size_t>(stage)];
     const std::size_t versions_kind = kLive + 1 + stages_.size();
@@ -42,10 +69,6 @@ RankLedger::RankLedger(const std::vector<std::int32_t>& stages, const CostTable&
     held_.hold_for_ever(kind_of(MemoryCategory::optimizer_state), cost.optimizer_state);
     held_.hold_for_ever(versions_kind, 1);
   }
-}
-
-RankLedger::StageAccount& RankLedger::account_of(std::int32_t stage) {
-  return *std::ranges::find(stages_, stage, &StageAccount::stage);
 }
 
 Charged RankLedger::charged(const Fresh& what, Ns now_ns) const {
@@ -60,22 +83,19 @@ void RankLedger::note_fresh(const Fresh& what, Ns now_ns) {
   fresh_.push_back(what);
 }
 
-void RankLedger::start(StageAccount& stage, const PlacedAction& placed) {
-  const Action& action = placed.action;
-  held_.charge(kind_of(MemoryCategory::transient), cost(action).transient, placed.start_ns, placed.position,
-               action);
-  if (action.kind == ActionKind::forward) forward(placed);
-  if (makes_weight_gradient(action.kind)) open_gradients(stage, placed);
+void RankLedger::charge_transient(const PlacedAction& placed) {
+  held_.charge(kind_of(MemoryCategory::transient), placed.cost.transient, placed.start_ns, placed.position,
+               placed.action);
 }
 
 void RankLedger::release_transient(const PlacedAction& placed) {
-  held_.release_own(kind_of(MemoryCategory::transient), cost(placed.action).transient, placed.end_ns,
-                    placed.position, charged_at(placed.start_ns, placed.end_ns));
+  held_.release_own(kind_of(MemoryCategory::transient), placed.cost.transient, placed.end_ns, placed.position,
+                    charged_at(placed.start_ns, placed.end_ns));
 }
 
 void RankLedger::forward(const PlacedAction& placed) {
   const Action& action = placed.action;
-  held_.charge(kind_of(MemoryCategory::activations), cost(action).kept, placed.start_ns, placed.position,
+  held_.charge(kind_of(MemoryCategory::activations), placed.cost.kept, placed.start_ns, placed.position,
                action);
   held_.charge(kLive, 1, placed.start_ns, placed.position, action);
   note_fresh({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.start_ns);
@@ -85,24 +105,23 @@ void RankLedger::release_activations(const PlacedAction& placed) {
   const Action& action = placed.action;
   const Charged since =
       charged({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.end_ns);
-  held_.release(kind_of(MemoryCategory::activations), released_activations(cost(action), action.kind),
+  held_.release(kind_of(MemoryCategory::activations), released_activations(placed.cost, action.kind),
                 placed.end_ns, placed.position, since);
   if (makes_weight_gradient(action.kind)) held_.release(kLive, 1, placed.end_ns, placed.position, since);
 }
 
 void RankLedger::open_gradients(StageAccount& stage, const PlacedAction& placed) {
-  if (stage.gradients_held) return;
   stage.gradients_held = true;
   stage.gradients_since_ns = placed.start_ns;
-  held_.charge(kind_of(MemoryCategory::gradients), cost(placed.action).gradients, placed.start_ns,
-               placed.position, placed.action);
+  held_.charge(kind_of(MemoryCategory::gradients), placed.cost.gradients, placed.start_ns, placed.position,
+               placed.action);
 }
 
 void RankLedger::close_gradients(StageAccount& stage, const PlacedAction& placed) {
   if (!stage.gradients_held) return;
   stage.gradients_held = false;
-  held_.release(kind_of(MemoryCategory::gradients), cost(placed.action).gradients, placed.end_ns,
-                placed.position, charged_at(stage.gradients_since_ns, placed.end_ns));
+  held_.release(kind_of(MemoryCategory::gradients), placed.cost.gradients, placed.end_ns, placed.position,
+                charged_at(stage.gradients_since_ns, placed.end_ns));
 }
 
 void RankLedger::drop_old_version(StageAccount& stage, const PlacedAction& placed) {
@@ -113,7 +132,7 @@ void RankLedger::drop_old_version(StageAccount& stage, const PlacedAction& place
               placed.end_ns);
   const Charged made =
       charged({.kind = stage.versions_kind, .stage = stage.stage, .number = version}, placed.end_ns);
-  held_.release(kind_of(MemoryCategory::weight_versions), cost(placed.action).version_bytes(), placed.end_ns,
+  held_.release(kind_of(MemoryCategory::weight_versions), placed.cost.version_bytes(), placed.end_ns,
                 placed.position, replaced);
   held_.release(stage.versions_kind, 1, placed.end_ns, placed.position, made);
   stage.versions.drop(version);
@@ -125,8 +144,7 @@ void RankLedger::replace_version(StageAccount& stage, const PlacedAction& placed
   const Fresh made{.kind = stage.versions_kind, .stage = stage.stage, .number = version};
   stage.versions.step();
   if (is_used_later) {
-    held_.charge(old_versions, cost(placed.action).version_bytes(), placed.end_ns, placed.position,
-                 placed.action);
+    held_.charge(old_versions, placed.cost.version_bytes(), placed.end_ns, placed.position, placed.action);
     note_fresh({.kind = old_versions, .stage = stage.stage, .number = version}, placed.end_ns);
   } else {
     held_.release(stage.versions_kind, 1, placed.end_ns, placed.position, charged(made, placed.end_ns));

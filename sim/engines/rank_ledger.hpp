@@ -2,15 +2,15 @@
 // The account of one rank in a streamed walk: what its actions hold, by the rules of sim/memory/memory.hpp,
 // and its live activations and weight versions. Used by streamed_walk.cpp.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <optional>
 #include <vector>
 
 #include "report/print/memory_category.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/needs.hpp"
 #include "sim/engines/held_amounts.hpp"
 #include "sim/engines/kept_state.hpp"
 
@@ -19,50 +19,63 @@ namespace penstock {
 /// An action, when it runs and where it stands in its rank's list.
 struct PlacedAction {
   const Action& action;
+  const StageCost& cost;  ///< of its stage in its microbatch
   Ns start_ns = 0;
   Ns end_ns = 0;
   std::int64_t position = 0;
 };
 
 /// How many microbatches have gone forward on one stage of a rank, and not yet back, with each version of its
-/// weights that is still alive.
+/// weights that is still alive. Neighbours with as many lie together: an asynchronous rank keeps as many
+/// versions as there are ranks behind it, mostly all alike.
 class LiveVersions {
  public:
-  std::int32_t newest() const { return oldest_ + static_cast<std::int32_t>(open_.size()) - 1; }
-  void forward(std::int32_t version) { ++at(version); }
-  void backward(std::int32_t version) { --at(version); }
-  bool is_open(std::int32_t version) { return at(version) > 0; }
-  void step() { open_.push_back(0); }
-  /// `version` is not used any more.
+  std::int32_t newest() const { return newest_; }
+  void forward(std::int32_t version) { set(version, open(version) + 1); }
+  void backward(std::int32_t version) { set(version, open(version) - 1); }
+  bool is_open(std::int32_t version) const { return open(version) > 0; }
+  /// A newer one, 0 so far.
+  void step();
+  /// `version` is not used any more. Requires that it is not the newest.
   void drop(std::int32_t version);
 
   template <class State>
   void show(State& state) {
-    std::int64_t newest_version = newest();
-    const std::int64_t before = newest_version;
+    std::int64_t newest_version = newest_;
     state.count(newest_version);
-    oldest_ += static_cast<std::int32_t>(newest_version - before);
-    state.same(std::ssize(open_));
-    for (std::size_t first = 0; first < open_.size() && state.goes_on();) {  // in runs: mostly all are equal
-      std::size_t end = first;
-      while (end < open_.size() && open_[end] == open_[first]) ++end;
-      state.same(open_[first]);
-      state.same(static_cast<std::int64_t>(end - first));
-      first = end;
+    const auto moved = static_cast<std::int32_t>(newest_version - newest_);
+    newest_ += moved;
+    state.same(std::ssize(runs_));
+    for (Run& run : runs_) {
+      run.first += moved;
+      state.same(newest_ - run.first);
+      state.same(run.open);
+      if (!state.goes_on()) return;
     }
   }
 
  private:
+  /// From this version up to the next run.
+  struct Run {
+    std::int32_t first = 0;
+    std::int32_t open = 0;
+  };
   static constexpr std::int32_t kDropped = -1;
-  std::int32_t& at(std::int32_t version) { return open_[static_cast<std::size_t>(version - oldest_)]; }
 
-  std::int32_t oldest_ = 0;
-  std::deque<std::int32_t> open_{0};  // by version, from the oldest to the newest
+  std::size_t run_of(std::int32_t version) const;
+  std::int32_t open(std::int32_t version) const { return runs_[run_of(version)].open; }
+  void set(std::int32_t version, std::int32_t open);
+  /// Takes the versions from `first` on away from the run before.
+  void begin_run(std::size_t run, std::int32_t first);
+  void join_run_before(std::size_t run);
+
+  std::int32_t newest_ = 0;
+  std::vector<Run> runs_{{}};  // ascending
 };
 
 class RankLedger {
  public:
-  /// Of a rank that holds these stages. The costs must outlive the account.
+  /// Of a rank that holds these stages.
   RankLedger(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order);
 
   /// `later` knows the F that follow in the rank's list, behind the actions that run now:
@@ -76,13 +89,18 @@ class RankLedger {
       step(stage, placed, later);
       return;
     }
-    start(stage, placed);
+    if (placed.cost.transient != 0) charge_transient(placed);
+    if (placed.action.kind == ActionKind::forward) forward(placed);
+    if (makes_weight_gradient(placed.action.kind) && !stage.gradients_held) open_gradients(stage, placed);
     if (placed.action.kind == ActionKind::forward && later.keep_old_versions())
       stage.versions.forward(placed.action.weight_version);
-    release_transient(placed);
+    if (placed.cost.transient != 0) release_transient(placed);
     if (is_backward(placed.action.kind)) backward(stage, placed, later);
   }
-  void reduce(const PlacedAction& placed) { open_gradients(account_of(placed.action.stage), placed); }
+  void reduce(const PlacedAction& placed) {
+    StageAccount& stage = account_of(placed.action.stage);
+    if (!stage.gradients_held) open_gradients(stage, placed);
+  }
 
   /// From the producer's end to the arrival.
   void send(const Action& action, Bytes bytes, Ns produced_ns, Ns arrival_ns, std::int64_t position);
@@ -131,13 +149,13 @@ class RankLedger {
   static constexpr std::size_t kLive = kMemoryCategoryCount;
   static constexpr std::size_t kind_of(MemoryCategory category) { return static_cast<std::size_t>(category); }
 
-  StageAccount& account_of(std::int32_t stage);
-  const StageCost& cost(const Action& action) const { return costs_.stage_of(action); }
+  StageAccount& account_of(std::int32_t stage) {
+    return *std::ranges::find(stages_, stage, &StageAccount::stage);
+  }
   Charged charged(const Fresh& what, Ns now_ns) const;
   void note_fresh(const Fresh& what, Ns now_ns);
 
-  /// All that is charged when an F, B, I or W starts.
-  void start(StageAccount& stage, const PlacedAction& placed);
+  void charge_transient(const PlacedAction& placed);
   void release_transient(const PlacedAction& placed);
   void forward(const PlacedAction& placed);
   void release_activations(const PlacedAction& placed);
@@ -166,7 +184,6 @@ class RankLedger {
     replace_version(stage, placed, is_used_later);
   }
 
-  const CostTable& costs_;
   TellingOrder order_;
   std::vector<StageAccount> stages_;
   HeldAmounts held_;

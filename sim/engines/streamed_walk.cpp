@@ -308,8 +308,11 @@ class StreamedWalk {
     RankState& here = ranks_[index(rank)];
     const LaterForwards later{program_, heads_, held_stages_, rank, group.size()};
     for (std::size_t leaf = 0; leaf < group.size(); ++leaf) {
-      const PlacedAction placed{
-          .action = group[leaf], .start_ns = start, .end_ns = here.clock_ns, .position = here.position++};
+      const PlacedAction placed{.action = group[leaf],
+                                .cost = experiment_.costs.stage_of(group[leaf]),
+                                .start_ns = start,
+                                .end_ns = here.clock_ns,
+                                .position = here.position++};
       accounts_[index(rank)].compute(placed, later);
       for (const Taken& taken : taken_) {
         if (taken.leaf == leaf)
@@ -326,8 +329,11 @@ class StreamedWalk {
     ++stage.reductions;
     const std::int64_t position = here.position++;
     if constexpr (kWithFigures) {
-      accounts_[index(rank)].reduce(
-          {.action = action, .start_ns = interval.start_ns, .end_ns = interval.end_ns, .position = position});
+      accounts_[index(rank)].reduce({.action = action,
+                                     .cost = experiment_.costs.stage_of(action),
+                                     .start_ns = interval.start_ns,
+                                     .end_ns = interval.end_ns,
+                                     .position = position});
     }
   }
 

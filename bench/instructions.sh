@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Instructions of benchmarks beside their times, as a table: bench/instructions.sh [FILTER]
+#
+# The instructions are counted by valgrind's callgrind, which needs no counters of the processor, in one turn of the
+# loop, after what a benchmark prepares (bench/loop_marks.cpp). The times are the least of five ordinary runs. Both are
+# of one action (of one table, where several are timed at once), event or point. Callgrind's processor has no AVX-512:
+# lanes are counted in AVX2's code.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/packages.sh
+
+install_missing "${test_packages[@]}" valgrind
+[[ -f build/dev/build.ninja ]] || cmake --preset dev
+cmake --build --preset dev --target penstock_bench >&2
+bench=build/dev/bin/penstock_bench
+counts=$(mktemp -d)
+trap 'rm -r "$counts"' EXIT
+
+# $1: a benchmark, the rest: its flags. Its rows as CSV.
+rows() {
+  local name=$1
+  shift
+  "$@" "$bench" --benchmark_filter="^$name\$" --benchmark_format=csv "${flags[@]}" 2>/dev/null
+}
+
+# Reads CSV; nanoseconds a unit (the least of the rows), and how many units a turn of the loop has.
+time_and_units='
+  NR == 1 { for (i = 1; i <= NF; ++i) { gsub("\"", "", $i); column[$i] = i } next }
+  function cell(name) { return name in column ? $column[name] : 0 }
+  {
+    units = cell("actions") + cell("events") + cell("points")
+    if (cell("tables") > 0) units *= cell("tables")
+    scale = $5 == "ms" ? 1e6 : $5 == "us" ? 1e3 : 1
+    if (least == "" || $4 * scale < least) least = $4 * scale
+  }
+  END { if (units > 0) printf "%.17g %.17g %s\n", least / units, units, "points" in column ? "point" : "events" in column ? "event" : "action" }'
+
+# $1: a benchmark. Its row of the table.
+compare() {
+  local name=$1 spent units unit instructions
+  flags=(--benchmark_repetitions=5 --benchmark_min_time=0.1)
+  read -r spent units unit < <(rows "$name" | grep -v -E '_(mean|median|stddev|cv)"' | awk -F, "$time_and_units") || true
+  if [[ -z $units ]]; then
+    echo "$name has not run, or counts neither actions nor events nor points" >&2
+    return
+  fi
+  flags=(--benchmark_min_time=0)
+  rows "$name" env LD_BIND_NOW=1 valgrind --tool=callgrind --callgrind-out-file="$counts/count" \
+    '--zero-before=penstock::loop_begins()' '--dump-before=penstock::loop_ends()' >/dev/null
+  instructions=$(awk '/^summary:/ { print $2 }' "$counts/count.1")
+  rm "$counts"/*
+  awk -v name="$name" -v spent="$spent" -v units="$units" -v unit="$unit" -v count="$instructions" \
+    'BEGIN { printf "| %s | %s | %.3g | %.4g |\n", name, unit, spent, count / units }'
+}
+
+mapfile -t names < <("$bench" --benchmark_list_tests | grep -v baseline |
+  grep -E "${1:-^(compiled|lanes|figures/(1f1b|whole)|generate/.*/K:16/M:512|contention|steady|sweep|timeline_json)(/|$)}")
+echo "| benchmark | of one | ns | instructions |"
+echo "|---|---|---|---|"
+for name in "${names[@]}"; do compare "$name"; done
