@@ -34,6 +34,7 @@
 
 #include "backend/process/message_proof.hpp"
 #include "backend/process/socket_connection.hpp"
+#include "report/print/escaping.hpp"
 
 namespace penstock {
 namespace {
@@ -53,9 +54,9 @@ constexpr std::size_t kMostLateOfEach = 16;
 }  // namespace
 
 std::string to_text(const Endpoint& endpoint) {
-  return endpoint.address.find(':') == std::string::npos
-             ? fmt::format("{}:{}", endpoint.address, endpoint.port)
-             : fmt::format("[{}]:{}", endpoint.address, endpoint.port);
+  const std::string address = shown_name(endpoint.address);
+  return address.find(':') == std::string::npos ? fmt::format("{}:{}", address, endpoint.port)
+                                                : fmt::format("[{}]:{}", address, endpoint.port);
 }
 
 struct SocketLoop::Parts {
@@ -152,7 +153,7 @@ tl::expected<tcp::endpoint, std::string> resolved(const Endpoint& endpoint) {
   const auto found = tcp::resolver(io).resolve(endpoint.address, std::to_string(endpoint.port), error);
   if (error || found.empty()) {
     return tl::unexpected(
-        fmt::format("{} is not the address of a host: {}", endpoint.address, error.message()));
+        fmt::format("{} is not the address of a host: {}", shown_name(endpoint.address), error.message()));
   }
   return found.begin()->endpoint();
 }
