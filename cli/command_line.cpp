@@ -25,7 +25,9 @@
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/typed_names.hpp"
 #include "cli/version.hpp"
+#include "report/print/escaping.hpp"
 #include "schedules/ir/nearest_name.hpp"
 
 namespace penstock {
@@ -143,14 +145,16 @@ std::vector<const char*> with_help_as_a_flag(std::span<const char* const> argume
   return rewritten;
 }
 
-ExitCode report(const Failure& failure) {
-  write_stderr("penstock: " + failure.message);
+using Arguments = std::span<const char* const>;
+
+ExitCode report(const Failure& failure, Arguments typed) {
+  write_stderr("penstock: " + with_names_shown(failure.message, typed));
   return failure.code;
 }
 
 ExitCode print(std::string_view text) {
   const auto written = write_stdout(text);
-  return written ? ExitCode::ok : report(written.error());
+  return written ? ExitCode::ok : report(written.error(), {});
 }
 
 }  // namespace
@@ -186,7 +190,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
   const auto arguments = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
   const auto flag = flag_without_value(arguments);
   if (!flag.empty()) {
-    write_stderr(fmt::format("penstock: {}: expected a value behind \"=\", got nothing", flag));
+    write_stderr(fmt::format("penstock: {}: expected a value behind \"=\", got nothing", shown_name(flag)));
     return ExitCode::bad_input;
   }
   try {
@@ -196,13 +200,13 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
   } catch (const CLI::CallForVersion& version) {
     return print(version.what());
   } catch (const CLI::ParseError& error) {
-    write_stderr(message_of(root, error));
+    write_stderr(with_names_shown(message_of(root, error), arguments));
     return ExitCode::bad_input;
   }
   const auto chosen =
       std::ranges::find_if(commands, [](const Command& command) { return command.app.parsed(); });
   const Outcome outcome = chosen->run();
-  return outcome ? *outcome : report(outcome.error());
+  return outcome ? *outcome : report(outcome.error(), arguments);
 }
 
 }  // namespace penstock

@@ -14,6 +14,7 @@
 
 #include "cli/subcommand.hpp"
 #include "scenarios/read/override.hpp"
+#include "scenarios/read/scenario_text.hpp"
 
 namespace penstock {
 
@@ -84,7 +85,8 @@ std::vector<Override> overrides_of(const ModelFlags& flags) {
                           const std::string& flag) {
     if (value) overrides.push_back({.key = key, .value = std::to_string(*value), .flag = flag});
   };
-  text("model.huggingface", flags.model, "--model");
+  // A file's name is no YAML, whatever it looks like.
+  if (!flags.model.empty()) text("model.huggingface", scalar_to_yaml(flags.model), "--model");
   if (!flags.ignore.empty())
     text("model.ignore", fmt::format("[{}]", fmt::join(flags.ignore, ", ")), "--ignore");
   number("model.sequence", flags.sequence, "--sequence");

@@ -9,12 +9,13 @@
 
 #include "cli/flags.hpp"
 #include "cli/output.hpp"
+#include "report/print/escaping.hpp"
 
 namespace penstock {
 
 void write_notes(const std::vector<std::string>& notes, const OutputFlags& flags) {
   for (const std::string& note : notes) {
-    if (!flags.quiet) write_stderr(fmt::format("note: {}", note));
+    if (!flags.quiet) write_stderr(fmt::format("note: {}", shown_name(note)));
   }
 }
 

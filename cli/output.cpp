@@ -33,7 +33,7 @@ namespace penstock {
 namespace {
 
 tl::unexpected<Failure> cannot_write(std::string_view name, std::string_view why) {
-  return bad_input(fmt::format("{}: cannot be written: {}", name, why));
+  return bad_input(fmt::format("{}: cannot be written: {}", shown_name(name), why));
 }
 
 const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& forms) {
@@ -60,16 +60,17 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
     bool known = false;
     for (const std::string_view suffix : suffixes) known |= has_suffix(file, suffix);
     if (!known) {
-      return bad_input(fmt::format("-o {}: the suffix says the form: expected a name that ends in {}", file,
-                                   fmt::join(suffixes, ", ")));
+      return bad_input(fmt::format("-o {}: the suffix says the form: expected a name that ends in {}",
+                                   shown_name(file), fmt::join(suffixes, ", ")));
     }
     const std::filesystem::path directory = std::filesystem::path(file).parent_path();
     std::error_code error;
     if (!directory.empty() && !std::filesystem::is_directory(directory, error)) {
-      return bad_input(fmt::format("-o {}: the directory {} does not exist", file, directory.string()));
+      return bad_input(fmt::format("-o {}: the directory {} does not exist", shown_name(file),
+                                   shown_name(directory.string())));
     }
     if (std::filesystem::is_directory(file, error))
-      return bad_input(fmt::format("-o {}: is a directory", file));
+      return bad_input(fmt::format("-o {}: is a directory", shown_name(file)));
     if (const std::string why = unwritable(file); !why.empty()) return cannot_write("-o " + file, why);
   }
   return {};
@@ -103,10 +104,10 @@ tl::expected<void, Failure> write_form(const std::string& file, const std::vecto
     const auto& content = form_of(file, forms)->content;
     if (const auto* pieces = std::get_if<TextInPieces>(&content)) return write_file(file, *pieces);
     const auto whole = std::get<WholeText>(content)();
-    if (!whole) return bad_input(fmt::format("-o {}: {}", file, whole.error()));
+    if (!whole) return bad_input(fmt::format("-o {}: {}", shown_name(file), whole.error()));
     return write_file(file, *whole);
   } catch (const std::bad_alloc&) {
-    return bad_input(fmt::format("-o {}: {}", file, kTooLittleMemory));
+    return bad_input(fmt::format("-o {}: {}", shown_name(file), kTooLittleMemory));
   }
 }
 
@@ -117,7 +118,7 @@ tl::expected<void, Failure> write_files(const OutputFlags& flags, const std::vec
   for (const std::string& file : flags.files) {
     const auto written = write_form(file, forms);
     if (written) {
-      if (!flags.quiet) write_stderr(fmt::format("wrote {}", file));
+      if (!flags.quiet) write_stderr(fmt::format("wrote {}", shown_name(file)));
       continue;
     }
     problems.push_back(written.error().message);
@@ -173,12 +174,12 @@ void write_stderr(std::string_view line) {
   constexpr std::size_t kMost = 64U << 10U;
   const std::string more =
       line.size() > kMost ? fmt::format("... ({} more bytes)", line.size() - kMost) : std::string();
-  const std::string shown = without_commands(shown_text(line.substr(0, kMost)));
+  const std::string shown = without_commands(shown_message(line.substr(0, kMost)));
   static_cast<void>(error_of_writing(STDERR_FILENO, fmt::format("{}{}\n", shown, more)));
 }
 
 void write_command(std::string_view line) {
-  static_cast<void>(error_of_writing(STDERR_FILENO, shown_text(line) + "\n"));
+  static_cast<void>(error_of_writing(STDERR_FILENO, shown_message(line) + "\n"));
 }
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }

@@ -8,6 +8,8 @@
 
 #include "cli/sweep_progress_file.hpp"
 
+#include <sys/file.h>
+
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
@@ -49,6 +51,14 @@ std::string fault_of_first_line(std::string_view line, std::size_t points) {
   return "";
 }
 
+constexpr std::string_view kHeld = "another sweep adds to it: wait for its end, or name another file";
+
+/// Who opens the file writes it anew: what the other one adds from then on would be nowhere.
+bool is_held(const std::string& name) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "r"), &std::fclose);
+  return file && ::flock(::fileno(file.get()), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 std::string reason_of(int error) { return std::generic_category().message(error); }
 
 }  // namespace
@@ -75,9 +85,12 @@ tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile:
   std::unique_ptr<SweepProgressFile> progress(new SweepProgressFile(name));
   std::error_code ignored;
   if (std::filesystem::exists(name, ignored)) {
+    // A device or a pipe may have no end.
+    if (!std::filesystem::is_regular_file(name, ignored))
+      return tl::unexpected(fmt::format("{}: cannot be read: expected a file", name));
+    if (is_held(name)) return tl::unexpected(fmt::format("{}: {}", name, kHeld));
     std::ifstream stream(name);
-    if (!stream || std::filesystem::is_directory(name, ignored))
-      return tl::unexpected(fmt::format("{}: cannot be read", name));
+    if (!stream) return tl::unexpected(fmt::format("{}: cannot be read", name));
     if (auto read = progress->read(stream, points); !read) return tl::unexpected(read.error());
   }
   std::string whole = first_line(points);
@@ -86,6 +99,8 @@ tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile:
   progress->file_.reset(std::fopen(name.c_str(), "a"));
   if (!progress->file_)
     return tl::unexpected(fmt::format("{}: cannot be written: {}", name, reason_of(errno)));
+  if (::flock(::fileno(progress->file_.get()), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return tl::unexpected(fmt::format("{}: {}", name, kHeld));
   return progress;
 }
 

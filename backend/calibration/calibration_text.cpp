@@ -18,6 +18,7 @@
 #include "backend/calibration/calibration.hpp"
 #include "backend/calibration/calibration_program.hpp"
 #include "backend/calibration/line_fit.hpp"
+#include "report/print/escaping.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
@@ -101,7 +102,8 @@ std::string head(const Calibration& calibration) {
       "{} of each kind, size and load, after {} that do not count; medians. Spread: the middle half, at the\n"
       "widest. Alone: one microbatch at a time (of a split backward, W runs beside the stage before it).\n"
       "Busy: all ranks at once, by 1F1B. The model has the {} times, for {} a microbatch.\n",
-      calibration.scenario, format_count(static_cast<std::int64_t>(calibration.stages.size()), "stage"),
+      shown_name(calibration.scenario),
+      format_count(static_cast<std::int64_t>(calibration.stages.size()), "stage"),
       format_count(calibration.ranks, "rank"), calibration.engine, format_count(options.samples, "sample"),
       options.warmup, name_of(options.load), format_count(calibration.own_micro_batch_size, "sample"));
 }

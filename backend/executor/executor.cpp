@@ -62,7 +62,9 @@ class Run {
     } catch (const std::exception& error) {
       fail({.rank = static_cast<std::int32_t>(threads.size()),
             .action = "",
-            .message = fmt::format("rank {}: no thread for its worker: {}", threads.size(), error.what())});
+            .message = fmt::format("rank {}: no thread for its worker: {}; take fewer ranks, or allow more "
+                                   "threads (ulimit -u, pids.max)",
+                                   threads.size(), error.what())});
       // Only those that started will say that they have ended.
       working_ = static_cast<std::int32_t>(threads.size());
     }

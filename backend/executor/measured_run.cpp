@@ -157,6 +157,8 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = runner.channels, .iterations = experiment.program.iterations});
+  if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
+    return tl::unexpected(RunError{.message = *std::move(refusal), .fault = RunFault::bad_input});
   const LinkPace links = pace(flat);
   auto runs = runner.execute({.experiment = experiment,
                               .options = options,

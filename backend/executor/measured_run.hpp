@@ -21,6 +21,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 
 namespace penstock {
@@ -31,6 +32,8 @@ struct RunOptions {
   double time_scale = 1;     ///< > 0: everything is held so many times as long, and times are divided by it
   /// Of one action, host time; 0: ten times the longest action or message, at least 10 s.
   std::chrono::nanoseconds deadline{0};
+  /// That the processes of a run may take together, of this machine; nothing: nobody looks.
+  std::optional<Bytes> memory{};
 };
 
 /// How long the links of the experiment's cluster take for each message of its flat program.
@@ -69,6 +72,8 @@ struct Runner {
   ChannelOptions channels;     ///< of the run
   /// Each of prepared.runs(), or none where another process has them.
   std::function<tl::expected<std::vector<ExecutedRun>, ExecutionError>(const PreparedRun&)> execute;
+  /// May be empty. Why there is no room for it here, before anything is started.
+  std::function<std::optional<std::string>(const FlatProgram&)> refusal{};
 };
 
 /// Runs the experiment's program. The timeline and all figures are those of the repeat with the median

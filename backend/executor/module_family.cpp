@@ -25,8 +25,8 @@ std::string OccupyFamily::description() const {
   return text;
 }
 
-StageModules OccupyFamily::modules(std::optional<std::int32_t>, const Clock& clock) const {
-  return occupy_modules(experiment_.program, experiment_.costs, clock, jitter_);
+StageModules OccupyFamily::modules(std::optional<std::int32_t> rank, const Clock& clock) const {
+  return occupy_modules(experiment_.program, experiment_.costs, clock, jitter_, rank);
 }
 
 }  // namespace penstock

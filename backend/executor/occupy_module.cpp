@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -66,12 +67,14 @@ std::vector<Payload> OccupyModule::backward_input(const ComputeCall& call, std::
 }
 
 StageModules occupy_modules(const Program& program, const CostTable& costs, const Clock& clock,
-                            const Jitter& jitter) {
+                            const Jitter& jitter, std::optional<std::int32_t> only) {
   StageModules modules(static_cast<std::size_t>(program.rank_count()));
-  for (auto& of_rank : modules) of_rank.resize(static_cast<std::size_t>(program.stage_count()));
   for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
     for (const std::int32_t rank : program.placement.stages[stage].ranks) {
-      modules[static_cast<std::size_t>(rank)][stage] = std::make_unique<OccupyModule>(costs, clock, jitter);
+      if (rank != only.value_or(rank)) continue;
+      auto& of_rank = modules[static_cast<std::size_t>(rank)];
+      of_rank.resize(static_cast<std::size_t>(program.stage_count()));
+      of_rank[stage] = std::make_unique<OccupyModule>(costs, clock, jitter);
     }
   }
   return modules;

@@ -2,6 +2,7 @@
 // Stage modules without mathematics: each action holds its worker for as long as the cost table says.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,8 +50,8 @@ class OccupyModule : public StageModule {
   Jitter jitter_;
 };
 
-/// One on each rank for each stage that it holds.
+/// One on each rank for each stage that it holds; with a rank, on that one only.
 StageModules occupy_modules(const Program& program, const CostTable& costs, const Clock& clock,
-                            const Jitter& jitter);
+                            const Jitter& jitter, std::optional<std::int32_t> only = std::nullopt);
 
 }  // namespace penstock

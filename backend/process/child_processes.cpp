@@ -90,8 +90,9 @@ ChildProcesses::~ChildProcesses() {
 tl::expected<void, std::string> ChildProcesses::start(const std::function<int()>& work) {
   const auto cannot = [this] {
     const int error = errno;
-    return tl::unexpected(
-        fmt::format("cannot start the process of rank {}: {}", children_.size(), std::strerror(error)));
+    return tl::unexpected(fmt::format(
+        "cannot start the process of rank {}: {}{}", children_.size(), std::strerror(error),
+        error == EAGAIN ? "; allow more processes (ulimit -u, pids.max), or take fewer ranks" : ""));
   };
   void* const page =
       mmap(nullptr, sizeof(LastWords), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -131,7 +131,7 @@ class Coordinator::Session {
     for (std::int32_t rank = 0; phase == Phase::comparing && rank < flat_.rank_count; ++rank)
       if (!clocks_.is_elsewhere(rank)) attendance_.arrive(rank);
     const auto until = steady_clock::now() + judge_.patience_of(phase);
-    const nanoseconds period = report_period(execution_.deadline);
+    const nanoseconds period = report_period(execution_);
     while (!error_ && !attendance_.is_complete()) {
       const auto begin = steady_clock::now();
       loop_.run_until(begin + period);
@@ -221,7 +221,7 @@ class Coordinator::Session {
     // Workers hang up when they have heard it; who does not within this time is not waited for.
     const auto until = steady_clock::now() + std::min<nanoseconds>(execution_.deadline, kUntilGone);
     while (somebody_is_there() && steady_clock::now() < until) {
-      loop_.run_until(std::min(until, steady_clock::now() + report_period(execution_.deadline)));
+      loop_.run_until(std::min(until, steady_clock::now() + report_period(execution_)));
     }
   }
 

@@ -83,7 +83,7 @@ std::optional<ExecutionError> FaultJudge::judge(const Wait& wait) const {
 std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
   if (lost_) {
     // One report later the others say that they wait for it.
-    if (steady_clock::now() - lost_at_ <= report_period(execution_.deadline) * 3 / 2) return std::nullopt;
+    if (steady_clock::now() - lost_at_ <= report_period(execution_) * 3 / 2) return std::nullopt;
     return failure_of(*lost_, end_of(*lost_), wait.phase);
   }
   if (const auto silent = attendance_.silent_since(host_now_ns() - execution_.deadline.count()))

@@ -18,6 +18,7 @@
 
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
+#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 
 namespace penstock {
@@ -55,8 +56,8 @@ tl::expected<std::int32_t, std::string> number(const Environment& environment, c
   std::int32_t read = 0;
   const auto [end, error] = std::from_chars(text.begin(), text.end(), read);
   if (error == std::errc{} && end == text.end() && read >= range.least && read <= range.most) return read;
-  return tl::unexpected(
-      fmt::format("{}: expected a number from {} to {}, got \"{}\"", name, range.least, range.most, text));
+  return tl::unexpected(fmt::format("{}: expected a number from {} to {}, got \"{}\"", name, range.least,
+                                    range.most, shown_name(text)));
 }
 
 constexpr std::int32_t kLastPort = 65535;

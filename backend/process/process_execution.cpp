@@ -66,6 +66,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const ProcessExecution& execution,
                                                                        const ProcessPlace& place) {
+  const MostDescriptors many;
   if (place.rank != 0) {
     auto ended = run_worker(execution, place);
     if (!ended) return tl::unexpected(std::move(ended.error()));

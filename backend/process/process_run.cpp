@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,8 +20,10 @@
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/process/process_execution.hpp"
+#include "backend/process/process_room.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
 
 namespace penstock {
 namespace {
@@ -46,6 +49,14 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_with(
   return place ? execute_as_rank(execution, *place) : execute_in_processes(execution);
 }
 
+std::optional<std::string> refusal_of(const FlatProgram& flat, const RunOptions& options,
+                                      const std::optional<ProcessPlace>& place) {
+  ProcessRoom room = process_room();
+  if (place) return launched_refusal(flat, place->rank, room);
+  room.memory = options.memory;
+  return processes_refusal(process_need(flat), room);
+}
+
 }  // namespace
 
 tl::expected<std::optional<Result>, RunError> run_on_processes(const Experiment& experiment,
@@ -59,7 +70,8 @@ tl::expected<std::optional<Result>, RunError> run_on_processes(const Experiment&
                  {.engine = "cpu-process",
                   .transport = kSocketTransport,
                   .channels = *channels,
-                  .execute = [&](const PreparedRun& run) { return execute_with(run, place); }});
+                  .execute = [&](const PreparedRun& run) { return execute_with(run, place); },
+                  .refusal = [&](const FlatProgram& flat) { return refusal_of(flat, options, place); }});
 }
 
 }  // namespace penstock

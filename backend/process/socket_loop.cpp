@@ -34,6 +34,7 @@
 
 #include "backend/process/message_proof.hpp"
 #include "backend/process/socket_connection.hpp"
+#include "report/print/escaping.hpp"
 
 namespace penstock {
 namespace {
@@ -47,13 +48,15 @@ constexpr std::chrono::milliseconds kPauseBetweenTries(10);
 constexpr std::chrono::milliseconds kTimeToProve(5000);
 constexpr std::chrono::milliseconds kTimeInCrowd(250);
 constexpr std::size_t kMostUnproven = 128;
+/// Handlers of each connection: some frames, each of which takes a few.
+constexpr std::size_t kMostLateOfEach = 16;
 
 }  // namespace
 
 std::string to_text(const Endpoint& endpoint) {
-  return endpoint.address.find(':') == std::string::npos
-             ? fmt::format("{}:{}", endpoint.address, endpoint.port)
-             : fmt::format("[{}]:{}", endpoint.address, endpoint.port);
+  const std::string address = shown_name(endpoint.address);
+  return address.find(':') == std::string::npos ? fmt::format("{}:{}", address, endpoint.port)
+                                                : fmt::format("[{}]:{}", address, endpoint.port);
 }
 
 struct SocketLoop::Parts {
@@ -150,7 +153,7 @@ tl::expected<tcp::endpoint, std::string> resolved(const Endpoint& endpoint) {
   const auto found = tcp::resolver(io).resolve(endpoint.address, std::to_string(endpoint.port), error);
   if (error || found.empty()) {
     return tl::unexpected(
-        fmt::format("{} is not the address of a host: {}", endpoint.address, error.message()));
+        fmt::format("{} is not the address of a host: {}", shown_name(endpoint.address), error.message()));
   }
   return found.begin()->endpoint();
 }
@@ -260,8 +263,10 @@ void SocketLoop::close(ConnectionId connection) {
 
 void SocketLoop::run_until(steady_clock::time_point until) {
   parts_->io.run_until(until);
-  // What is ready at the deadline is still handled: a busy host must not lose what has arrived in time.
-  if (!parts_->io.stopped()) parts_->io.poll();
+  // What is ready at the deadline is still handled: a busy host must not lose what has arrived in time. But
+  // others may send faster than this is done: without a bound it would be done for ever.
+  std::size_t most = kMostLateOfEach * (1 + parts_->connections.size());
+  while (!parts_->io.stopped() && most > 0 && parts_->io.poll_one() > 0) --most;
   parts_->io.restart();
   parts_->turn_silent_away();
 }

@@ -47,26 +47,43 @@ std::vector<std::int32_t> messages_of(const FlatProgram& flat, std::int32_t rank
   return messages;
 }
 
-std::vector<std::vector<std::int32_t>> peers_of_ranks(const FlatProgram& flat) {
-  std::vector<std::set<std::int32_t>> peers(index(flat.rank_count));
-  for (const FlatMessage& message : flat.messages) {
+std::vector<std::int32_t> peers_of(const FlatProgram& flat, std::int32_t rank) {
+  std::set<std::int32_t> peers;
+  for (std::int32_t p = flat.rank_begin[index(rank)]; p < flat.rank_begin[index(rank) + 1]; ++p) {
+    if (flat.message[index(p)] == kNone) continue;
+    const FlatMessage& message = flat.messages[index(flat.message[index(p)])];
     const std::vector<std::int32_t> ranks =
         message.recv == kNone ? members_of(flat, message) : std::vector{message.from_rank, message.to_rank};
-    for (const std::int32_t rank : ranks) peers[index(rank)].insert(ranks.begin(), ranks.end());
+    peers.insert(ranks.begin(), ranks.end());
   }
-  std::vector<std::vector<std::int32_t>> lists;
-  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
-    peers[index(rank)].erase(rank);
-    lists.emplace_back(peers[index(rank)].begin(), peers[index(rank)].end());
-  }
-  return lists;
+  peers.erase(rank);
+  return {peers.begin(), peers.end()};
+}
+
+std::vector<std::vector<std::int32_t>> peers_of_ranks(const FlatProgram& flat) {
+  std::vector<std::vector<std::int32_t>> peers;
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) peers.push_back(peers_of(flat, rank));
+  return peers;
 }
 
 SocketTransport::SocketTransport(SocketTransportParts parts)
     : parts_(std::move(parts)),
       own_(messages_of(parts_.flat, parts_.rank)),
-      states_(parts_.flat.messages.size()) {
+      place_(parts_.flat.messages.size()) {
+  make_states();
   count_pending();
+}
+
+/// Of the messages that this rank has a part in: all of them would be the whole program's in each process.
+void SocketTransport::make_states() {
+  const FlatProgram& flat = parts_.flat;
+  std::uint32_t states = 1;
+  for (std::int32_t p = flat.rank_begin[index(parts_.rank)]; p < flat.rank_begin[index(parts_.rank) + 1];
+       ++p) {
+    const std::int32_t message = flat.message[index(p)];
+    if (message != kNone && place_[index(message)] == 0) place_[index(message)] = states++;
+  }
+  states_ = std::vector<State>(states);
 }
 
 /// What each message still waits for on this rank. A transfer that leaves here: its SEND, and the one
@@ -159,7 +176,7 @@ void SocketTransport::receive(std::int32_t peer, const Frame& frame) {
   // A frame of an earlier run may still have been on its way.
   if (!view || view->header.run != parts_.run || view->header.from_rank != peer) return;
   const DataHeader& header = view->header;
-  if (header.message < 0 || index(header.message) >= states_.size()) return;
+  if (header.message < 0 || index(header.message) >= place_.size()) return;
   if (header.start_ns < 0 || header.end_ns < 0) return;
   if (!is_sent_by(parts_.flat, flat_of(header.message), peer, parts_.rank)) return;
   const std::scoped_lock lock(mutex_);
@@ -271,7 +288,7 @@ void SocketTransport::stop() {
 
 MessageTime SocketTransport::time_of(std::int32_t message) const {
   const std::scoped_lock lock(mutex_);
-  return states_[index(message)].time;
+  return states_[place_[index(message)]].time;
 }
 
 std::vector<MessageTime> SocketTransport::own_times() {

@@ -75,10 +75,11 @@ class SocketTransport : public Transport {
     std::int32_t missing = 0;                // those that have not
   };
 
-  State& state(std::int32_t message) { return states_[static_cast<std::size_t>(message)]; }
+  State& state(std::int32_t message) { return states_[place_[static_cast<std::size_t>(message)]]; }
   const FlatMessage& flat_of(std::int32_t message) const {
     return parts_.flat.messages[static_cast<std::size_t>(message)];
   }
+  void make_states();
   void count_pending();
   Frame bytes_of(const PayloadContent& content) const;
   Payload payload_of(const Frame& bytes) const;
@@ -89,11 +90,12 @@ class SocketTransport : public Transport {
   void start_collective(std::int32_t message);
 
   SocketTransportParts parts_;
-  std::vector<std::int32_t> own_;  // messages that this rank accounts for
+  std::vector<std::int32_t> own_;     // messages that this rank accounts for
+  std::vector<std::uint32_t> place_;  // by message: of its state; 0 where this rank has no part in it
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::vector<State> states_;  // by message
+  std::vector<State> states_;  // the first is of what others exchange
   bool stopped_ = false;
 };
 
@@ -101,7 +103,9 @@ class SocketTransport : public Transport {
 /// first member of, by number.
 std::vector<std::int32_t> messages_of(const FlatProgram& flat, std::int32_t rank);
 
-/// By rank: all ranks that it exchanges anything with, ascending.
+/// All ranks that a rank exchanges anything with, ascending.
+std::vector<std::int32_t> peers_of(const FlatProgram& flat, std::int32_t rank);
+/// The same of each rank.
 std::vector<std::vector<std::int32_t>> peers_of_ranks(const FlatProgram& flat);
 
 }  // namespace penstock

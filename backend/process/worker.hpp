@@ -22,7 +22,8 @@ tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution,
 /// Names the host since it was started; processes of one host share a clock.
 std::string boot_id();
 
-/// How often a process gives a sign of life.
-std::chrono::nanoseconds report_period(std::chrono::nanoseconds deadline);
+/// How often a process of the run gives a sign of life: at least eight times within the deadline, and the
+/// more seldom, the more ranks there are to be heard.
+std::chrono::nanoseconds report_period(const ProcessExecution& execution);
 
 }  // namespace penstock

@@ -54,7 +54,7 @@ WorkerConnections::WorkerConnections(const ProcessExecution& execution, std::int
       progress_(progress[index(rank)]),
       host_(host),
       watchdog_(execution.flat, progress, execution.deadline),
-      peers_(peers_of_ranks(execution.flat)[index(rank)]),
+      peers_(peers_of(execution.flat, rank)),
       loop_({.received = [this](ConnectionId from, const Frame& frame) { received(from, frame); },
              .closed = [this](ConnectionId connection, Closing why) { closed(connection, why); },
              .most_bytes =
@@ -204,7 +204,7 @@ void WorkerConnections::move_frames(const std::stop_token& stopped) {
 
 void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
   const std::stop_callback wake(stopped, [this] { loop_.interrupt(); });
-  const nanoseconds period = report_period(execution_.deadline);
+  const nanoseconds period = report_period(execution_);
   auto next = steady_clock::now();
   while (!stopped.stop_requested()) {
     const auto now = steady_clock::now();
@@ -219,10 +219,14 @@ void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
 }
 
 void WorkerConnections::tick() {
-  say(report());
-  if (host_now_ns() - heard_ns_ <= execution_.deadline.count()) return;
+  // Before that nobody listens: who forks the ranks coordinates them when all are there.
+  if (has_heard_) say(report());
+  constexpr std::chrono::milliseconds kToForkOne(25);
+  const nanoseconds most =
+      execution_.deadline + (has_heard_ ? nanoseconds(0) : execution_.flat.rank_count * kToForkOne);
+  if (nanoseconds(host_now_ns() - heard_ns_) <= most) return;
   stop(watchdog_.failure_of(rank_, fmt::format("the coordinator gave no sign of life for {:g} s",
-                                               std::chrono::duration<double>(execution_.deadline).count())));
+                                               std::chrono::duration<double>(most).count())));
 }
 
 /// False when it is not from a peer's transport.

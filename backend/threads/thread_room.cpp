@@ -1,6 +1,6 @@
 // Threads whose stacks leave no address to the process do not fail where they are started: the next
 // allocation does, wherever it is, also that of the message which would say so. A quarter of the addresses is
-// left to the run itself.
+// left to the run itself. The kernel counts ranges of addresses, too, and threads and processes of all.
 
 #include "backend/threads/thread_room.hpp"
 
@@ -9,25 +9,28 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <optional>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "backend/executor/task_room.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {
 
-std::optional<Bytes> stack_of_a_thread() {
+/// 0 where it cannot be known.
+Bytes stack_of_a_thread() {
   pthread_attr_t attributes;
-  if (pthread_getattr_default_np(&attributes) != 0) return std::nullopt;
+  if (pthread_getattr_default_np(&attributes) != 0) return 0;
   std::size_t bytes = 0;
   const bool is_known = pthread_attr_getstacksize(&attributes, &bytes) == 0;
   pthread_attr_destroy(&attributes);
-  return is_known ? std::optional(static_cast<Bytes>(bytes)) : std::nullopt;
+  return is_known ? static_cast<Bytes>(bytes) : 0;
 }
 
 /// From the first number of /proc/self/statm.
@@ -38,24 +41,55 @@ std::optional<Bytes> taken_addresses() {
   return statm >> pages ? std::optional(pages * kPageBytes) : std::nullopt;
 }
 
-}  // namespace
-
-std::optional<ThreadRoom> thread_room() {
+std::optional<Bytes> addresses_left() {
   rlimit bound{};
   if (getrlimit(RLIMIT_AS, &bound) != 0 || bound.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  const auto stack = stack_of_a_thread();
   const auto taken = taken_addresses();
-  if (!stack || !taken) return std::nullopt;
-  return ThreadRoom{.stack = *stack, .left = std::max<Bytes>(0, static_cast<Bytes>(bound.rlim_cur) - *taken)};
+  if (!taken) return std::nullopt;
+  return std::max<Bytes>(0, static_cast<Bytes>(bound.rlim_cur) - *taken);
+}
+
+std::optional<std::int64_t> mappings_left() {
+  std::ifstream bound("/proc/sys/vm/max_map_count");
+  std::int64_t most = 0;
+  if (!(bound >> most)) return std::nullopt;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) --most;
+  return std::max<std::int64_t>(0, most);
+}
+
+}  // namespace
+
+ThreadRoom thread_room() {
+  return {.stack = stack_of_a_thread(),
+          .left = addresses_left(),
+          .mappings = mappings_left(),
+          .tasks = task_room()};
 }
 
 std::optional<std::string> threads_refusal(std::size_t threads, const ThreadRoom& room) {
-  const Bytes most = room.left / 4 * 3 / std::max<Bytes>(1, room.stack);
-  if (threads <= static_cast<std::size_t>(most)) return std::nullopt;
-  return fmt::format(
-      "{} ranks take a thread each, and stacks of {} leave room for {} in the {} of addresses within reach: "
-      "take fewer ranks, or smaller stacks (ulimit -s 512)",
-      threads, format_bytes(room.stack), most, format_bytes(room.left));
+  const auto count = static_cast<std::int64_t>(threads);
+  if (room.tasks && count > room.tasks->left) {
+    return fmt::format(
+        "{} ranks take a thread each, and {} more threads may be started here ({}): take fewer ranks, or "
+        "allow more",
+        threads, room.tasks->left, room.tasks->bound);
+  }
+  if (room.left && count > *room.left / 4 * 3 / std::max<Bytes>(1, room.stack)) {
+    return fmt::format(
+        "{} ranks take a thread each, and stacks of {} leave room for {} in the {} of addresses within "
+        "reach: "
+        "take fewer ranks, or smaller stacks (ulimit -s 512)",
+        threads, format_bytes(room.stack), *room.left / 4 * 3 / std::max<Bytes>(1, room.stack),
+        format_bytes(*room.left));
+  }
+  if (room.mappings && count > *room.mappings / 4 * 3 / 2) {
+    return fmt::format(
+        "{} ranks take a thread each, and the kernel lets a process have the stacks of {} more "
+        "(vm.max_map_count): take fewer ranks, or allow more",
+        threads, *room.mappings / 4 * 3 / 2);
+  }
+  return std::nullopt;
 }
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 
 #include "backend/threads/thread_run.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "backend/threads/thread_room.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/transports.hpp"
 
@@ -55,15 +57,15 @@ ChannelOptions thread_channels(const ChannelOptions& asked) {
 
 tl::expected<Result, RunError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
                                               const RunOptions& options, const ModuleFamily& family) {
-  if (const auto room = thread_room()) {
-    if (auto refusal = threads_refusal(experiment.program.ranks.size(), *room))
-      return tl::unexpected(RunError{.message = *std::move(refusal), .fault = RunFault::bad_input});
-  }
+  const auto refusal = [](const FlatProgram& flat) {
+    return threads_refusal(static_cast<std::size_t>(flat.rank_count), thread_room());
+  };
   auto result = measure(experiment, pace, options, family,
                         {.engine = "cpu-thread",
                          .transport = kThreadTransport,
                          .channels = thread_channels(experiment.channels),
-                         .execute = all});
+                         .execute = all,
+                         .refusal = refusal});
   if (!result) return tl::unexpected(std::move(result.error()));
   return **std::move(result);
 }

@@ -26,6 +26,7 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "sim/baseline/baseline.hpp"
 
@@ -119,7 +120,7 @@ Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::strin
   if (auto written = write_file(flags.file, to_json(*measured)); !written)
     return tl::unexpected(written.error());
   const std::string text = accepted_text(accepted_by(*before, *measured)) +
-                           fmt::format("{}: figures of {} written\n", flags.file,
+                           fmt::format("{}: figures of {} written\n", shown_name(flags.file),
                                        format_count(std::ssize(measured->entries), "scenario"));
   if (auto written = write_stdout(text); !written) return tl::unexpected(written.error());
   return ExitCode::ok;

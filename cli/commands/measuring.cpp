@@ -30,6 +30,7 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "sim/network/message_costs.hpp"
+#include "sim/runs/memory_need.hpp"
 
 namespace penstock {
 namespace {
@@ -105,10 +106,13 @@ void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWo
 }
 
 RunOptions run_options(const MeasuringFlags& flags) {
+  // What is left is for others, and for what nobody counts.
+  const auto available = available_memory();
   return {.warmup = flags.warmup,
           .repeats = flags.counted,
           .time_scale = flags.time_scale,
-          .deadline = std::chrono::nanoseconds(std::llround(flags.deadline_seconds * 1e9))};
+          .deadline = std::chrono::nanoseconds(std::llround(flags.deadline_seconds * 1e9)),
+          .memory = available ? std::optional(*available / 4 * 3) : std::nullopt};
 }
 
 tl::expected<std::optional<Result>, RunError> measure_by_backend(const Experiment& experiment,

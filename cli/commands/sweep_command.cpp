@@ -41,6 +41,7 @@
 #include "cli/sweep_progress_file.hpp"
 #include "cli/terminal.hpp"
 #include "report/pages/html_report.hpp"
+#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/model/device_model.hpp"
@@ -250,7 +251,7 @@ std::string interrupted_message(const SweepFlags& flags, const Sweep& swept) {
   const std::string& count = *swept.interruption;
   return flags.resume.empty()
              ? fmt::format("penstock: {}; --resume FILE keeps them for the next time", count)
-             : fmt::format("penstock: {}; the same command goes on from {}", count, flags.resume);
+             : fmt::format("penstock: {}; the same command goes on from {}", count, shown_name(flags.resume));
 }
 
 tl::expected<void, Failure> write_sweep(const SweepFlags& flags, const Sweep& swept) {

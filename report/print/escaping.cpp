@@ -79,6 +79,19 @@ std::string escape_of(std::uint32_t code) {
   return code < 0x20 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
 }
 
+/// `text` with escapes for those of its characters that are among `special`, which are control characters.
+std::string with_escaped(std::string_view text, std::string_view special) {
+  std::string out;
+  for (const char c : text) {
+    if (special.find(c) != std::string_view::npos) {
+      out += escape_of(static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 /// Neither a line end nor printable ASCII.
 bool is_special_character(char c) { return (c < ' ' || c > '~') && c != '\n'; }
 
@@ -173,18 +186,11 @@ std::string shown_text(std::string_view text) {
   return out;
 }
 
+std::string shown_message(std::string_view text) { return shown_text(with_escaped(text, "\x1b")); }
+
 std::string shown_name(std::string_view text) {
   const bool is_plain = std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
-  if (is_plain) return std::string(text);
-  std::string out;
-  for (const char c : text) {
-    if (c == '\x1b' || c == '\n' || c == '\r' || c == '\t') {
-      out += escape_of(static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return shown_text(out);
+  return is_plain ? std::string(text) : shown_text(with_escaped(text, "\x1b\n\r\t"));
 }
 
 std::string markdown_escaped(std::string_view text) {

@@ -13,6 +13,8 @@ bool is_plain(std::string_view text);
 /// "\x1b" or "\u202e" instead of sent; bytes that are not UTF-8 become U+FFFD. Line ends, tabs and colours
 /// (ESC [ .. m) stay; what is JSON stays JSON.
 std::string shown_text(std::string_view text);
+/// For messages of several lines: the same, and colours are shown, too.
+std::string shown_message(std::string_view text);
 /// For a name within a line, a cell or a sentence: the same, and line ends, tabs and colours are shown, too.
 std::string shown_name(std::string_view text);
 /// A name as text of Markdown, in a cell of a table too: no line end, tag, link or emphasis.

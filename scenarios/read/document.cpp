@@ -160,10 +160,25 @@ class TreeBuilder final : public YAML::EventHandler {
   std::string complaint_;
 };
 
+/// As a message shows it, which is one line whatever the file holds: control characters as "\x0a".
+std::string in_a_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < ' ' || byte == 0x7f) {
+      line += fmt::format("\\x{:02x}", byte);
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
 /// PLACE: TEXT for a place in the text of `source`, counted from 0.
 std::string message_in(const Source& source, int line, int column, std::string_view text) {
-  if (!source.override_key.empty()) return fmt::format("{}: {}", source.name, text);
-  return fmt::format("{}:{}:{}: {}", source.name, line + 1, column + 1, text);
+  const std::string name = in_a_line(source.name);
+  if (!source.override_key.empty()) return fmt::format("{}: {}", name, in_a_line(text));
+  return fmt::format("{}:{}:{}: {}", name, line + 1, column + 1, in_a_line(text));
 }
 
 /// The first control character, as a message; empty when there is none. yaml-cpp takes one of them for the
@@ -194,7 +209,7 @@ bool is_indented_with_tab(std::string_view text, int line) {
 }
 
 std::string syntax_error(std::string_view text, const Source& source, const YAML::Exception& error) {
-  if (error.mark.is_null()) return fmt::format("{}: not valid YAML: {}", source.name, error.msg);
+  if (error.mark.is_null()) return fmt::format("{}: not valid YAML: {}", in_a_line(source.name), error.msg);
   const bool has_tab = is_indented_with_tab(text, error.mark.line);
   return message_in(
       source, error.mark.line, error.mark.column,
@@ -231,14 +246,14 @@ Node* Node::find(std::string_view key) {
 
 std::string place_of(const Node& node) {
   if (!node.source) return "scenario";
-  if (!node.source->override_key.empty()) return node.source->name;
-  return fmt::format("{}:{}:{}", node.source->name, node.line, node.column);
+  const std::string name = in_a_line(node.source->name);
+  return node.source->override_key.empty() ? fmt::format("{}:{}:{}", name, node.line, node.column) : name;
 }
 
 std::string message_at(const Node& node, std::string_view path, std::string_view text) {
   const bool place_says_it = node.source && node.source->override_key == path;
-  if (path.empty() || place_says_it) return fmt::format("{}: {}", place_of(node), text);
-  return fmt::format("{}: {}: {}", place_of(node), path, text);
+  if (path.empty() || place_says_it) return fmt::format("{}: {}", place_of(node), in_a_line(text));
+  return fmt::format("{}: {}: {}", place_of(node), in_a_line(path), in_a_line(text));
 }
 
 std::string describe(const Node& node) {
@@ -260,26 +275,27 @@ std::string describe(const Node& node) {
 tl::expected<Node, std::string> parse_document(std::string_view text,
                                                const std::shared_ptr<const Source>& source) {
   text = without_byte_order_mark(text);
-  if (!has_content(text)) return tl::unexpected(fmt::format("{}: the file is empty", source->name));
+  if (!has_content(text))
+    return tl::unexpected(fmt::format("{}: the file is empty", in_a_line(source->name)));
   if (std::string found = control_character(text, *source); !found.empty()) return tl::unexpected(found);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     TreeBuilder builder(source);
     if (!parser.HandleNextDocument(builder))
-      return tl::unexpected(fmt::format("{}: the file is empty", source->name));
+      return tl::unexpected(fmt::format("{}: the file is empty", in_a_line(source->name)));
     if (!builder.complaint().empty()) return tl::unexpected(builder.complaint());
     // Looked for on purpose: yaml-cpp would leave a second document unread without a word.
     TreeBuilder second(source);
     if (parser.HandleNextDocument(second)) {
       return tl::unexpected(
-          fmt::format("{}: expected one document, got a second one after \"---\"", source->name));
+          fmt::format("{}: expected one document, got a second one after \"---\"", in_a_line(source->name)));
     }
     return builder.take_root();
   } catch (const YAML::Exception& error) {
     return tl::unexpected(syntax_error(text, *source, error));
   } catch (const std::exception& error) {
-    return tl::unexpected(fmt::format("{}: not readable as YAML: {}", source->name, error.what()));
+    return tl::unexpected(fmt::format("{}: not readable as YAML: {}", in_a_line(source->name), error.what()));
   }
 }
 

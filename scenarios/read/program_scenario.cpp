@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
@@ -16,19 +15,9 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/override.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "scenarios/read/scenario_text.hpp"
 
 namespace penstock {
-namespace {
-
-/// `text` as a scalar of YAML.
-std::string yaml_scalar(std::string_view text) {
-  std::string scalar = "'";
-  for (const char c : text) scalar += c == '\'' ? std::string("''") : std::string(1, c);
-  return scalar + "'";
-}
-
-}  // namespace
-
 tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
                                                              std::span<const Override> overrides) {
   const std::string name = path.string();
@@ -37,7 +26,7 @@ tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesyst
   // wrote.
   if (const auto text = read_text_file(path, name); !text) return tl::unexpected(text.error());
   auto scenario =
-      parse_scenario(fmt::format("schedule: {{program: {}}}", yaml_scalar(name)), "", "", overrides);
+      parse_scenario(fmt::format("schedule: {{program: {}}}", scalar_to_yaml(name)), "", "", overrides);
   if (scenario) scenario->file = name;
   return scenario;
 }

@@ -50,18 +50,6 @@ std::string escaped_scalar(std::string_view text) {
   return quoted + "\"";
 }
 
-/// `text` as a scalar; in quotes unless it is plainly a name ("Conv2d-4").
-std::string scalar(std::string_view text) {
-  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
-  const bool has_digit = std::ranges::any_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
-  const bool starts_with_letter = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
-  if (starts_with_letter && has_digit && std::ranges::all_of(text, is_plain)) return std::string(text);
-  if (std::ranges::any_of(text, is_control)) return escaped_scalar(text);
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string bandwidth(double bytes_per_second) {
   return bytes_per_second == kUnlimitedBandwidth ? "unlimited" : fmt::format("{} B/s", bytes_per_second);
 }
@@ -85,7 +73,7 @@ std::string price(std::optional<double> per_device_hour, std::string_view before
 std::string layer_line(const LayerGraph& graph, std::size_t index) {
   const Layer& layer = graph.layers[index];
   std::string line = fmt::format("    - {{name: {}, forward: {}, backward: {}, output: {} B, weights: {} B",
-                                 scalar(layer.name), duration_text(layer.forward_ns),
+                                 scalar_to_yaml(layer.name), duration_text(layer.forward_ns),
                                  duration_text(layer.backward_ns), layer.output, layer.weights);
   if (layer.kept) line += fmt::format(", kept: {} B", *layer.kept);
   if (layer.transient != 0) line += fmt::format(", transient: {} B", layer.transient);
@@ -96,7 +84,7 @@ std::string layer_line(const LayerGraph& graph, std::size_t index) {
     std::vector<std::string> names;
     names.reserve(layer.inputs.size());
     for (const std::int32_t input : layer.inputs)
-      names.push_back(scalar(graph.layers[static_cast<std::size_t>(input)].name));
+      names.push_back(scalar_to_yaml(graph.layers[static_cast<std::size_t>(input)].name));
     line += fmt::format(", inputs: [{}]", fmt::join(names, ", "));
   }
   return line + "}\n";
@@ -255,6 +243,17 @@ std::string byte_line_beside(std::string_view key, const PerStage<Bytes>& figure
 }
 
 }  // namespace
+
+std::string scalar_to_yaml(std::string_view text) {
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
+  const bool has_digit = std::ranges::any_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  const bool starts_with_letter = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
+  if (starts_with_letter && has_digit && std::ranges::all_of(text, is_plain)) return std::string(text);
+  if (std::ranges::any_of(text, is_control)) return escaped_scalar(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  return quoted + "'";
+}
 
 std::string comment_to_yaml(std::string_view text) {
   std::string lines;

@@ -25,6 +25,10 @@ std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch);
 /// "cluster:" with its preset. Error: a cluster given link by link.
 tl::expected<std::string, std::string> cluster_to_yaml(const ClusterSpec& cluster);
 
+/// `text` as a scalar, in quotes unless it is plainly a name ("Conv2d-4"): what is read there is `text`,
+/// whatever it holds.
+std::string scalar_to_yaml(std::string_view text);
+
 /// `text` as comment lines of YAML; control characters, which none can hold, become '?'.
 std::string comment_to_yaml(std::string_view text);
 

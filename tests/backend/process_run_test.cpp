@@ -163,6 +163,8 @@ TEST(LaunchEnvironment, WhatIsMissingOrWrongIsNamed) {
   EXPECT_EQ(words_of({{"RANK", "1"}, {"MASTER_PORT", "1"}}), "WORLD_SIZE is not set");
   EXPECT_EQ(words_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "1"}}),
             "RANK: expected a number from 0 to 3, got \"4\"");
+  EXPECT_EQ(words_of({{"RANK", "0\n::error::"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "1"}}),
+            "RANK: expected a number from 0 to 3, got \"0\\x0a::error::\"");
   EXPECT_EQ(words_of({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "http"}}),
             "MASTER_PORT: expected a number from 1 to 65535, got \"http\"");
   EXPECT_EQ(

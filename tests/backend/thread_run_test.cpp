@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/executor/link_pace.hpp"
+#include "backend/executor/task_room.hpp"
 #include "backend/threads/thread_room.hpp"
 #include "backend/threads/thread_run.hpp"
 #include "report/compare/compare.hpp"
@@ -68,6 +69,20 @@ TEST(ThreadRun, ThreadsWithoutRoomForTheirStacksAreRefused) {
   EXPECT_EQ(threads_refusal(97, room),
             "97 ranks take a thread each, and stacks of 8.00 MiB leave room for 96 in the 1.00 GiB of "
             "addresses within reach: take fewer ranks, or smaller stacks (ulimit -s 512)");
+  const ThreadRoom mapped{.stack = Bytes{8} << 20, .mappings = 8000};
+  EXPECT_FALSE(threads_refusal(3000, mapped));
+  EXPECT_EQ(threads_refusal(3001, mapped),
+            "3001 ranks take a thread each, and the kernel lets a process have the stacks of 3000 more "
+            "(vm.max_map_count): take fewer ranks, or allow more");
+}
+
+TEST(ThreadRun, MoreThreadsThanMayBeStartedAreRefused) {
+  const ThreadRoom room{.tasks = TaskRoom{.left = 500, .bound = "ulimit -u"}};
+  EXPECT_FALSE(threads_refusal(500, room));
+  EXPECT_EQ(threads_refusal(501, room),
+            "501 ranks take a thread each, and 500 more threads may be started here (ulimit -u): take fewer "
+            "ranks, or allow more");
+  EXPECT_FALSE(threads_refusal(1'000'000, {})) << "no bound is known";
 }
 
 TEST(ThreadRun, AProgramThatHangsOnTheTransportIsRefused) {

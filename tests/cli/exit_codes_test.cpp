@@ -116,6 +116,20 @@ TEST_F(ExitCodes, MoreThreadsThanTheMachineHasRoomForAreBadInput) {
                                     "room for .* take fewer ranks, or smaller stacks .*"));
 }
 
+TEST_F(ExitCodes, MoreProcessesThanTheMachineHasRoomForAreBadInput) {
+  const std::string command =
+      "ulimit -n 100; penstock run --backend cpu-process --schedule 1f1b --pp-size 400 --num-microbatches 1";
+  expect(ExitCode::bad_input, command);
+  EXPECT_THAT(outcome(command),
+              testing::MatchesRegex("! penstock: 400 ranks take a process each, and .* open "
+                                    "files in the one that starts them.*ulimit -Hn.*"));
+  const std::string launched =
+      "ulimit -n 100; RANK=0 WORLD_SIZE=400 MASTER_PORT=29517 penstock run --backend cpu-process --schedule "
+      "1f1b --pp-size 400 --num-microbatches 1";
+  expect(ExitCode::bad_input, launched);
+  EXPECT_THAT(outcome(launched), testing::StartsWith("! penstock: rank 0 of 400 takes "));
+}
+
 TEST_F(ExitCodes, ANumberInJsonThatNoDoubleHoldsIsBadInput) {
   folder_.write("huge.json", R"({"schema_version": 1, "makespan_ns": 1e999, "entries": [1e999]})");
   folder_.write("model.json", R"({"model_type": "llama", "hidden_size": 1e999})");

@@ -82,6 +82,25 @@ TEST_F(ProgressFile, ALineThatACrashLeftUnfinishedIsDropped) {
   }
 }
 
+TEST_F(ProgressFile, WhatHasNoEndIsNotRead) {
+  for (const char* const endless : {"/dev/zero", "/dev/full"}) {
+    const auto refused = SweepProgressFile::open(endless, 9);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error(), std::string(endless) + ": cannot be read: expected a file");
+  }
+}
+
+TEST_F(ProgressFile, TwoSweepsDoNotAddToOneFile) {
+  {
+    const auto first = SweepProgressFile::open(name_, 9);
+    ASSERT_TRUE(first) << first.error();
+    EXPECT_THAT(refusal(9),
+                testing::HasSubstr("another sweep adds to it: wait for its end, or name another"));
+    (*first)->add(0, point_of(1));
+  }
+  EXPECT_EQ((*SweepProgressFile::open(name_, 9))->known().size(), 1U);
+}
+
 TEST_F(ProgressFile, WhatIsNoneIsRefusedAndLeftAlone) {
   write("my thesis\n");
   EXPECT_THAT(refusal(9), testing::HasSubstr("expected the progress of a sweep"));

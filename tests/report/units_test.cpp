@@ -204,6 +204,11 @@ TEST(ShownText, WhatIsJsonStaysJson) {
   EXPECT_EQ(nlohmann::json::parse(shown_text(text)), nlohmann::json::parse(text));
 }
 
+TEST(ShownText, AMessageHasLinesAndNoColours) {
+  EXPECT_EQ(shown_message("a\tb\n  c\r\n"), "a\tb\n  c\r\n");
+  EXPECT_EQ(shown_message("\x1b[8mhidden\x1b[2J"), "\\x1b[8mhidden\\x1b[2J");
+}
+
 TEST(ShownText, ANameEndsNoLine) {
   EXPECT_EQ(shown_name("a name"), "a name");
   EXPECT_EQ(shown_name("\xc3\xa9"), "\xc3\xa9");

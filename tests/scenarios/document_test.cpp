@@ -100,6 +100,18 @@ TEST(Document, ControlCharactersAreWrittenAsTheyAreRead) {
   EXPECT_EQ(again->find("k\x1b")->items[1].text, "\b");
 }
 
+TEST(Document, AMessageIsOneLineWhateverTheFileHolds) {
+  const auto source =
+      std::make_shared<const Source>(Source{.name = "a\nb\x1b[8m.yaml", .directory = "", .override_key = ""});
+  const auto document = parse_document(R"("k\n::error": "x\n\e[31m")", source);
+  ASSERT_TRUE(document);
+  const Node::Entry& entry = document->entries.front();
+  EXPECT_EQ(message_at(entry.value, entry.key.text, "got " + describe(entry.value)),
+            R"(a\x0ab\x1b[8m.yaml:1:15: k\x0a::error: got "x\x0a\x1b[31m")");
+  EXPECT_EQ(parse_document("", source).error(), R"(a\x0ab\x1b[8m.yaml: the file is empty)");
+  EXPECT_EQ(parse_document("a: [", source).error().find('\n'), std::string::npos);
+}
+
 TEST(Document, ManyKeysAreReadInTime) {
   std::string text;
   for (int i = 0; i < 20'000; ++i) text += "key" + std::to_string(i) + ": 1\n";

@@ -1,0 +1,119 @@
+// Four bounds, each beside what is counted against it:
+//
+//   setrlimit(RLIMIT_NPROC)       tasks of the real user     /proc/N, the links of its folder of tasks
+//   pids.max of a control group   pids.current beside it     this process's group and all above it
+//   kernel.threads-max, pid_max   all tasks                  /proc/loadavg, behind the slash
+
+#include "backend/executor/task_room.hpp"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The number that a file of one line begins with; nothing of "max".
+std::optional<std::int64_t> number_in(const fs::path& file) {
+  std::ifstream stream(file);
+  std::int64_t number = 0;
+  return stream >> number ? std::optional(number) : std::nullopt;
+}
+
+void narrow(std::optional<TaskRoom>& room, std::int64_t left, std::string_view bound) {
+  left = std::max<std::int64_t>(0, left);
+  if (!room || left < room->left) room = TaskRoom{.left = left, .bound = bound};
+}
+
+/// A folder has a link for itself, one in its parent, and one from each folder in it.
+std::int64_t threads_of_process(const fs::path& process) {
+  struct stat folder{};
+  if (::stat((process / "task").c_str(), &folder) != 0) return 0;
+  return std::max<std::int64_t>(0, static_cast<std::int64_t>(folder.st_nlink) - 2);
+}
+
+std::int64_t tasks_of_this_user() {
+  std::int64_t tasks = 0;
+  std::error_code gone;  // processes come and go meanwhile
+  for (fs::directory_iterator next("/proc", gone), end; !gone && next != end; next.increment(gone)) {
+    if (std::isdigit(static_cast<unsigned char>(next->path().filename().string().front())) == 0) continue;
+    struct stat process{};
+    const bool is_own = ::stat(next->path().c_str(), &process) == 0 && process.st_uid == ::getuid();
+    if (is_own) tasks += threads_of_process(next->path());
+  }
+  return tasks;
+}
+
+void narrow_by_user(std::optional<TaskRoom>& room) {
+  rlimit bound{};
+  const bool is_bound = ::geteuid() != 0 && getrlimit(RLIMIT_NPROC, &bound) == 0;
+  if (!is_bound || bound.rlim_cur == RLIM_INFINITY) return;
+  narrow(room, static_cast<std::int64_t>(bound.rlim_cur) - tasks_of_this_user(), "ulimit -u");
+}
+
+/// This group and those above it, up to the mount of all.
+void narrow_by_groups(std::optional<TaskRoom>& room, const fs::path& mount, std::string_view group) {
+  for (fs::path path = fs::path(group).relative_path();; path = path.parent_path()) {
+    const auto most = number_in(mount / path / "pids.max");
+    const auto taken = number_in(mount / path / "pids.current");
+    if (most && taken) narrow(room, *most - *taken, "pids.max of its control group");
+    if (path.empty()) return;
+  }
+}
+
+/// Lines "ID:CONTROLLERS:GROUP"; of version 2 there is one group for all controllers, which are not named.
+void narrow_by_groups(std::optional<TaskRoom>& room) {
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    std::istringstream fields(line);
+    std::string id;
+    std::string controllers;
+    std::string group;
+    if (!std::getline(fields, id, ':') || !std::getline(fields, controllers, ':') ||
+        !std::getline(fields, group)) {
+      continue;
+    }
+    if (controllers.empty()) narrow_by_groups(room, "/sys/fs/cgroup", group);
+    if (controllers == "pids") narrow_by_groups(room, "/sys/fs/cgroup/pids", group);
+  }
+}
+
+void narrow_by_system(std::optional<TaskRoom>& room) {
+  std::ifstream load("/proc/loadavg");
+  std::array<double, 3> averages{};
+  std::int64_t running = 0;
+  char slash = 0;
+  std::int64_t tasks = 0;
+  for (double& average : averages) load >> average;
+  if (!(load >> running >> slash >> tasks)) return;
+  const fs::path settings = "/proc/sys/kernel";
+  if (const auto most = number_in(settings / "threads-max"))
+    narrow(room, *most - tasks, "kernel.threads-max");
+  if (const auto most = number_in(settings / "pid_max")) narrow(room, *most - tasks, "kernel.pid_max");
+}
+
+}  // namespace
+
+std::optional<TaskRoom> task_room() {
+  std::optional<TaskRoom> room;
+  narrow_by_user(room);
+  narrow_by_groups(room);
+  narrow_by_system(room);
+  return room;
+}
+
+}  // namespace penstock

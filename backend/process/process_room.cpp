@@ -1,0 +1,116 @@
+// Forking until it fails would leave a machine without processes, descriptors or memory for anybody, for as
+// long as it takes to notice. So the need is counted first. Descriptors are counted as RankSockets opens and
+// closes them:
+//
+//   rank r   opens    its pair with the coordinator, and one with each peer above it
+//   forked   closes   its own ends: one to the coordinator, one to each peer
+//
+// Memory is the times that each process notes of the whole program, and what any worker takes.
+
+#include "backend/process/process_room.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/executor/task_room.hpp"
+#include "backend/process/socket_transport.hpp"
+#include "report/print/units.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+
+namespace penstock {
+namespace {
+
+/// A rank's own, and the one that moves its frames.
+constexpr std::int64_t kTasksOfEach = 2;
+/// The coordinator's loop has some, and each open file that is in use for a moment.
+constexpr std::int64_t kOtherDescriptors = 16;
+/// Of launched ranks, those that may wait to be turned away (socket_loop.cpp).
+constexpr std::int64_t kStrangers = 128;
+/// Stacks, tables of pages and what a loop of sockets takes; measured, rounded down.
+constexpr Bytes kBytesOfEach = Bytes{640} << 10;
+constexpr Bytes kBytesOfPosition = 16;  // when it began and ended
+constexpr Bytes kBytesOfMessage = 20;   // the same, and where its state is
+
+std::int64_t most_descriptors(const FlatProgram& flat) {
+  std::int64_t open = 0;
+  std::int64_t most = 0;
+  for (std::int32_t rank = 0; const std::vector<std::int32_t>& peers : peers_of_ranks(flat)) {
+    const auto above = peers.end() - std::ranges::upper_bound(peers, rank++);
+    open += 2 * (1 + above);
+    most = std::max(most, open);
+    open -= 1 + std::ssize(peers);
+  }
+  return most + kOtherDescriptors;
+}
+
+std::optional<std::int64_t> descriptors_left() {
+  rlimit bound{};
+  // As many as MostDescriptors will ask for.
+  if (getrlimit(RLIMIT_NOFILE, &bound) != 0 || bound.rlim_max == RLIM_INFINITY) return std::nullopt;
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  if (error) return std::nullopt;
+  return static_cast<std::int64_t>(bound.rlim_max) - std::distance(begin(open), end(open));
+}
+
+}  // namespace
+
+ProcessNeed process_need(const FlatProgram& flat) {
+  const auto positions = static_cast<Bytes>(flat.ops.size());
+  const auto messages = static_cast<Bytes>(flat.messages.size());
+  return {.ranks = flat.rank_count,
+          .descriptors = most_descriptors(flat),
+          .of_each = kBytesOfEach + kBytesOfPosition * positions + kBytesOfMessage * messages};
+}
+
+ProcessRoom process_room() { return {.descriptors = descriptors_left(), .tasks = task_room()}; }
+
+std::optional<std::string> processes_refusal(const ProcessNeed& need, const ProcessRoom& room) {
+  const std::int64_t tasks = kTasksOfEach * need.ranks;
+  if (room.tasks && tasks > room.tasks->left) {
+    return fmt::format(
+        "{} ranks take a process of two threads each, and {} more threads may be started here ({}): take "
+        "fewer ranks, or allow more",
+        need.ranks, room.tasks->left, room.tasks->bound);
+  }
+  if (room.descriptors && need.descriptors > *room.descriptors) {
+    return fmt::format(
+        "{} ranks take a process each, and {} open files in the one that starts them, which may open {} "
+        "more: "
+        "take fewer ranks, or allow more open files (ulimit -Hn)",
+        need.ranks, need.descriptors, std::max<std::int64_t>(0, *room.descriptors));
+  }
+  const double all = static_cast<double>(need.of_each) * need.ranks;
+  if (room.memory && all > static_cast<double>(*room.memory)) {
+    return fmt::format(
+        "{} ranks take a process each, of at least {}, and {} of memory are within reach: take fewer ranks, "
+        "microbatches or iterations, or --backend cpu-thread",
+        need.ranks, format_bytes(need.of_each), format_bytes(*room.memory));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> launched_refusal(const FlatProgram& flat, std::int32_t rank,
+                                            const ProcessRoom& room) {
+  const std::int64_t coordinated = rank == 0 ? flat.rank_count : 0;
+  const std::int64_t needed = coordinated + std::ssize(peers_of(flat, rank)) + kStrangers + kOtherDescriptors;
+  if (!room.descriptors || needed <= *room.descriptors) return std::nullopt;
+  return fmt::format(
+      "rank {} of {} takes {} open files, to be connected with the others, and may open {} more: allow more "
+      "open files (ulimit -Hn), or take fewer ranks",
+      rank, flat.rank_count, needed, std::max<std::int64_t>(0, *room.descriptors));
+}
+
+}  // namespace penstock
