@@ -8,6 +8,7 @@
 
 #include "cli/sweep_progress_file.hpp"
 
+#include <stdio.h>  // fileno, which <cstdio> need not have
 #include <sys/file.h>
 
 #include <cerrno>

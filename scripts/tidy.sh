@@ -87,7 +87,7 @@ def reached(source):
 
 
 for source in map(pathlib.Path, alone):
-    if not source.is_relative_to(root) or source.relative_to(root).parts[0] in ("build", "bench", "tests"):
+    if source.suffix != ".cpp" or not source.is_relative_to(root) or source.relative_to(root).parts[0] in ("build", "bench", "tests"):
         continue
     depends = sorted(f"{facts(file)[0]} {file.name}" for file in reached(source))
     name = str(source.relative_to(root)).replace("/", "%")
