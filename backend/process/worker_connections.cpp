@@ -69,6 +69,9 @@ std::size_t WorkerConnections::most_data_bytes() const {
 // --- coming together --------------------------------------------------------------------------------
 
 void WorkerConnections::adopt(RankEnds ends) {
+  // Who forks the ranks coordinates them when all are there.
+  constexpr std::chrono::milliseconds kToForkOne(25);
+  until_first_heard_ = execution_.flat.rank_count * kToForkOne;
   coordinator_ = loop_.adopt(ends.coordinator.release());
   for (auto& [peer, end] : ends.peers) {
     links_[peer] = loop_.adopt(end.release());
@@ -219,11 +222,8 @@ void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
 }
 
 void WorkerConnections::tick() {
-  // Before that nobody listens: who forks the ranks coordinates them when all are there.
-  if (has_heard_) say(report());
-  constexpr std::chrono::milliseconds kToForkOne(25);
-  const nanoseconds most =
-      execution_.deadline + (has_heard_ ? nanoseconds(0) : execution_.flat.rank_count * kToForkOne);
+  if (has_heard_) say(report());  // nobody listens before
+  const nanoseconds most = execution_.deadline + (has_heard_ ? nanoseconds(0) : until_first_heard_);
   if (nanoseconds(host_now_ns() - heard_ns_) <= most) return;
   stop(watchdog_.failure_of(rank_, fmt::format("the coordinator gave no sign of life for {:g} s",
                                                std::chrono::duration<double>(most).count())));
