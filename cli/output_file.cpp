@@ -169,7 +169,11 @@ std::string unwritable(const std::filesystem::path& file) {
     if (!S_ISREG(status.st_mode)) return {};
   }
   const std::filesystem::path directory = target.parent_path();
-  if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0)
+  // Made and taken away again: rights alone do not say that a name is too long, or that nobody makes a file
+  // there.
+  const Temporary probe(target);
+  const Descriptor opened(probe.open());
+  if (opened.number() < 0)
     return fmt::format("{} in {}", std::strerror(errno), directory.empty() ? "." : directory.string());
   return {};
 }

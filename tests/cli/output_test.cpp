@@ -81,6 +81,16 @@ TEST(Output, AFileThatIsWrittenInPiecesAppearsWholeOrNotAtAll) {
   EXPECT_EQ(files(), 1);
 }
 
+TEST(Output, AFileThatNobodyCanMakeIsRefusedBeforeTheWork) {
+  const ScratchFolder folder;
+  const auto refused = check_output_files({folder.path() / (std::string(250, 'a') + ".json")}, {".json"});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("cannot be written: File name too long in "));
+  EXPECT_FALSE(check_output_files({"/proc/result.json"}, {".json"})) << "whatever its rights say";
+  EXPECT_TRUE(check_output_files({folder.path() / "result.json"}, {".json"}));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a look leaves nothing";
+}
+
 TEST(Output, ASignalInTheMidstOfALongTextLeavesNoTemporaryName) {
   const ScratchFolder folder;
   const auto files = [&] { return std::distance(std::filesystem::directory_iterator(folder.path()), {}); };
