@@ -24,6 +24,7 @@ rows() {
 }
 
 # Reads CSV; nanoseconds a unit (the least of the rows), and how many units a turn of the loop has.
+# shellcheck disable=SC2016  # awk's own
 time_and_units='
   NR == 1 { for (i = 1; i <= NF; ++i) { gsub("\"", "", $i); column[$i] = i } next }
   function cell(name) { return name in column ? $column[name] : 0 }

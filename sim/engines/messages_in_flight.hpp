@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -53,13 +54,15 @@ class FlightTable {
     MessageInFlight& place = place_of(unit);
     const MessageInFlight taken = place;
     place.unit = MessageInFlight::kNoUnit;
+    --count_;
     return taken;
   }
 
   template <class State>
   void show(State& state) {
+    state.same(count_);
+    if (!state.goes_on()) return;
     std::vector<MessageInFlight> messages = take_all();
-    state.same(std::ssize(messages));
     for (MessageInFlight& message : messages) {
       state.unit(message.unit);
       state.same(message.bytes);
@@ -79,18 +82,23 @@ class FlightTable {
   MessageInFlight& open(std::int32_t unit) {
     MessageInFlight* place = &place_of(unit);
     while (place->unit != MessageInFlight::kNoUnit) place = &grown_for(unit);
+    ++count_;
     return *place;
   }
   MessageInFlight& place_of(std::int32_t unit) { return places()[index(unit) & (size_ - 1)]; }
 
-  /// By microbatch, whatever the size of the table.
+  /// By microbatch, whatever the size of the table: mostly one behind the other from the first one's place
+  /// on.
   std::vector<MessageInFlight> take_all() {
     std::vector<MessageInFlight> messages;
+    messages.reserve(static_cast<std::size_t>(std::exchange(count_, 0)));
     for (MessageInFlight& place : places()) {
       if (place.unit != MessageInFlight::kNoUnit) messages.push_back(place);
       place.unit = MessageInFlight::kNoUnit;
     }
-    std::ranges::sort(messages, {}, &MessageInFlight::unit);
+    std::ranges::rotate(messages, std::ranges::min_element(messages, {}, &MessageInFlight::unit));
+    if (!std::ranges::is_sorted(messages, {}, &MessageInFlight::unit))
+      std::ranges::sort(messages, {}, &MessageInFlight::unit);
     return messages;
   }
 
@@ -103,6 +111,7 @@ class FlightTable {
   }
 
   std::size_t size_ = 2;  // a power of two
+  std::int64_t count_ = 0;
   std::array<MessageInFlight, 2> few_{};
   std::vector<MessageInFlight> places_;  // where it has more than a few
 };

@@ -204,6 +204,8 @@ class StreamedWalk {
 
   template <class State>
   void show(State& state) {
+    in_flight_.show(state);  // the first to differ where messages gather
+    if (!state.goes_on()) return;
     // Before clocks are moved: they say which other times matter.
     ways_.show(state, [&](std::int32_t rank) { return clock_ns(rank); });
     for (std::size_t rank = 0; rank < ranks_.size() && state.goes_on(); ++rank) {
@@ -217,7 +219,6 @@ class StreamedWalk {
       state.time(held.reduction.start_ns);
       state.time(held.reduction.end_ns);
     });
-    in_flight_.show(state);
     for (RankState& here : ranks_) {
       state.time(here.clock_ns);
       state.count(here.position);
