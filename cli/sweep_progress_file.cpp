@@ -8,6 +8,7 @@
 
 #include "cli/sweep_progress_file.hpp"
 
+#include <stdio.h>  // NOLINT(modernize-deprecated-headers): fileno() is POSIX's
 #include <sys/file.h>
 
 #include <cerrno>

@@ -12,9 +12,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -27,7 +27,6 @@
 #include "report/print/units.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/index.hpp"
 
 namespace penstock {
 namespace {

@@ -62,6 +62,7 @@ std::vector<std::int32_t> peers_of(const FlatProgram& flat, std::int32_t rank) {
 
 std::vector<std::vector<std::int32_t>> peers_of_ranks(const FlatProgram& flat) {
   std::vector<std::vector<std::int32_t>> peers;
+  peers.reserve(index(flat.rank_count));
   for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) peers.push_back(peers_of(flat, rank));
   return peers;
 }

@@ -120,6 +120,7 @@ class WorkerConnections {
 
   std::atomic<Ns> heard_ns_ = 0;  // host time of the coordinator's last sign of life
   bool has_heard_ = false;        // of the coordinator; of the thread that moves frames
+  bool is_forked_ = false;        // by the coordinator
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
