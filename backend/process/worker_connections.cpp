@@ -69,9 +69,7 @@ std::size_t WorkerConnections::most_data_bytes() const {
 // --- coming together --------------------------------------------------------------------------------
 
 void WorkerConnections::adopt(RankEnds ends) {
-  // Who forks the ranks coordinates them when all are there.
-  constexpr std::chrono::milliseconds kToForkOne(25);
-  until_first_heard_ = execution_.flat.rank_count * kToForkOne;
+  is_forked_ = true;
   coordinator_ = loop_.adopt(ends.coordinator.release());
   for (auto& [peer, end] : ends.peers) {
     links_[peer] = loop_.adopt(end.release());
@@ -222,8 +220,12 @@ void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
 }
 
 void WorkerConnections::tick() {
-  if (has_heard_) say(report());  // nobody listens before
-  const nanoseconds most = execution_.deadline + (has_heard_ ? nanoseconds(0) : until_first_heard_);
+  // Who forks the ranks listens when all are there.
+  if (has_heard_ || !is_forked_) say(report());
+  constexpr std::chrono::milliseconds kToForkOne(25);
+  const bool may_be_forking = is_forked_ && !has_heard_;
+  const nanoseconds most =
+      execution_.deadline + (may_be_forking ? execution_.flat.rank_count * kToForkOne : nanoseconds(0));
   if (nanoseconds(host_now_ns() - heard_ns_) <= most) return;
   stop(watchdog_.failure_of(rank_, fmt::format("the coordinator gave no sign of life for {:g} s",
                                                std::chrono::duration<double>(most).count())));

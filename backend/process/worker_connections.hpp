@@ -118,9 +118,9 @@ class WorkerConnections {
   ConnectionId coordinator_ = 0;
   std::stop_source stop_;
 
-  std::atomic<Ns> heard_ns_ = 0;                   // host time of the coordinator's last sign of life
-  std::chrono::nanoseconds until_first_heard_{0};  // granted beyond the deadline
-  bool has_heard_ = false;                         // of the coordinator; of the thread that moves frames
+  std::atomic<Ns> heard_ns_ = 0;  // host time of the coordinator's last sign of life
+  bool has_heard_ = false;        // of the coordinator; of the thread that moves frames
+  bool is_forked_ = false;        // by the coordinator
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

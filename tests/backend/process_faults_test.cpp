@@ -209,6 +209,9 @@ TEST(ProcessFaults, APortOfSomebodyElseIsNoCoordinator) {
 }
 
 TEST(ProcessFaults, TooFewDescriptorsAreNamedAndNotAStatus) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer asks over a pipe what memory can be read, and finds faults where it gets none";
+#endif
   FaultyRun run(one_f_one_b_of(3));
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
