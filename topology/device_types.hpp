@@ -39,6 +39,12 @@ struct DeviceType {
   /// overlapped.
   double step_fraction = 0.30;
 
+  /// What it reaches over one link to another device, efficiency counted.
+  double link_bytes_per_second(bool on_nvlink) const {
+    return on_nvlink ? nvlink_bytes_per_second * nvlink_efficiency
+                     : network_bytes_per_second * network_efficiency;
+  }
+
   friend bool operator==(const DeviceType&, const DeviceType&) = default;
 };
 

@@ -2,30 +2,21 @@
 //
 //   forward: [1 ms, [1 ms, 3 ms]]   at microbatch 1   forward: [1 ms, 3 ms]
 //
-// so that whatever reads figures reads those of one microbatch, and never asks which. A table of costs that
-// was priced becomes figures as if they had been written.
+// so that whatever reads figures reads those of one microbatch, and never asks which.
 
 #include "scenarios/model/model.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/cost_table.hpp"
 
 namespace penstock {
-namespace {
-
-template <typename Value>
-PerStage<Value> figures_by_stage(const CostTable& costs, Value StageCost::* figure) {
-  PerStage<Value> figures{.values = {}, .is_list = true, .place = "model"};
-  for (const StageCost& cost : costs.stages) figures.values.push_back(cost.*figure);
-  return figures;
-}
-
-}  // namespace
 
 StageFigures StageFigures::at_microbatch(std::size_t microbatch) const {
   StageFigures one = *this;
@@ -56,21 +47,16 @@ std::vector<std::pair<std::size_t, std::string>> StageFigures::microbatch_lists(
   return lists;
 }
 
-StageFigures figures_of_stages(const CostTable& costs) {
-  StageFigures figures;
-  figures.forward = figures_by_stage(costs, &StageCost::forward_ns);
-  figures.backward_input = figures_by_stage(costs, &StageCost::backward_input_ns);
-  figures.backward_weight = figures_by_stage(costs, &StageCost::backward_weight_ns);
-  figures.step = figures_by_stage(costs, &StageCost::step_ns);
-  figures.kept = figures_by_stage(costs, &StageCost::kept);
-  figures.weights = figures_by_stage(costs, &StageCost::weights);
-  figures.gradients = figures_by_stage(costs, &StageCost::gradients);
-  figures.optimizer_state = figures_by_stage(costs, &StageCost::optimizer_state);
-  figures.transient = figures_by_stage(costs, &StageCost::transient);
-  figures.activation = {.values = {}, .is_list = true, .place = "model"};
-  for (const EdgeCost& edge : costs.edges) figures.activation.values.push_back(edge.activation);
-  figures.activation.values.push_back(0);  // out of the last stage
-  return figures;
+std::size_t StageFigures::microbatch_period(std::int32_t microbatches) const {
+  const auto lists = microbatch_lists();
+  if (lists.empty()) return 0;
+  const auto most = static_cast<std::size_t>(microbatches);
+  std::size_t period = 1;
+  for (const auto& [length, place] : lists) {
+    period = std::lcm(period, std::min(length, most));
+    if (period >= most) return most;
+  }
+  return most % period == 0 ? period : most;
 }
 
 }  // namespace penstock

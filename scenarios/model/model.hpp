@@ -80,12 +80,12 @@ struct StageFigures {
   /// The lengths of all lists that have an entry a microbatch, with the place of each; empty where all
   /// microbatches are alike.
   std::vector<std::pair<std::size_t, std::string>> microbatch_lists() const;
+  /// After how many of M `microbatches` all of these lists have repeated together: a divisor of M, so that
+  /// every iteration has the same. 0 where all are alike.
+  std::size_t microbatch_period(std::int32_t microbatches) const;
 
   friend bool operator==(const StageFigures&, const StageFigures&) = default;
 };
-
-/// Those that cost what `costs` says. Requires stages that are a chain.
-StageFigures figures_of_stages(const CostTable& costs);
 
 /// One layer of a model, for the file's own microbatch.
 struct Layer {

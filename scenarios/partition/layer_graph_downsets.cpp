@@ -29,6 +29,9 @@
 namespace penstock {
 namespace {
 
+constexpr std::size_t kMostDownsets = 4096;  // of a branching graph
+constexpr std::size_t kMostLayers = 8191;    // of any; the pairs of a chain's downsets take 128 MiB
+
 using Members = std::vector<std::uint64_t>;
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
 
@@ -222,6 +225,15 @@ std::vector<std::int32_t> layers_between(const Downset& smaller, const Downset& 
       layers.push_back(static_cast<std::int32_t>(word * kWordBits) + std::countr_zero(rest));
   }
   return layers;
+}
+
+tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerGraph& graph) {
+  return downsets_of(graph, std::max(kMostDownsets, std::min(graph.layers.size(), kMostLayers) + 1));
+}
+
+bool can_be_planned_over(const LayerGraph& graph) {
+  const bool is_long = graph.layers.size() > kMostLayers;  // which no merging of branches mends
+  return is_long || graph.layers.empty() || planned_downsets_of(graph).has_value();
 }
 
 }  // namespace penstock

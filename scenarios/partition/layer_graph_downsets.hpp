@@ -37,6 +37,13 @@ struct Downset {
 /// than 2^63, more than `most` downsets (a chain of n layers has n + 1, a wide graph exponentially many).
 tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& graph, std::size_t most);
 
+/// Those of a graph that is to be planned. Errors: figures that add up to more than 2^63, a graph that
+/// branches into more than 4,096 downsets, a chain of more than 8,191 layers.
+tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerGraph& graph);
+
+/// False for a graph that branches into too many downsets (merged_branches.hpp); a chain of any length can.
+bool can_be_planned_over(const LayerGraph& graph);
+
 /// The layers of `larger` that are not in `smaller`, ascending.
 std::vector<std::int32_t> layers_between(const Downset& smaller, const Downset& larger);
 

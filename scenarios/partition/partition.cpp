@@ -52,16 +52,16 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
         "the model has {} layers, too few for {} stages; take at most {} stages", layers, stages, layers));
   }
   switch (partition.rule) {
+    case Partition::Rule::cuts:
+      if (auto checked = check_cuts(partition.cuts, layers, stages); !checked)
+        return tl::unexpected(checked.error());
+      return partition.cuts;
     case Partition::Rule::balanced:
       return balanced_cuts(graph, stages);
     case Partition::Rule::block:
       return block_cuts(graph, stages);
     case Partition::Rule::pipedream:
       return tl::unexpected(std::string("partition: pipedream has to be planned before layers are cut"));
-    case Partition::Rule::cuts:
-      if (auto checked = check_cuts(partition.cuts, layers, stages); !checked)
-        return tl::unexpected(checked.error());
-      return partition.cuts;
     case Partition::Rule::unset:
       if (stages == 1) return std::vector<std::int32_t>{};
       return tl::unexpected(
@@ -70,29 +70,6 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
                       stages));
   }
   return std::vector<std::int32_t>{};
-}
-
-tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGraph& graph,
-                                                                 const std::vector<std::int32_t>& cuts,
-                                                                 const std::vector<std::int32_t>& buckets) {
-  std::vector<std::int32_t> all;
-  std::int32_t begin = 0;
-  for (std::size_t stage = 0; stage < buckets.size(); ++stage) {
-    const std::int32_t end =
-        stage < cuts.size() ? cuts[stage] : static_cast<std::int32_t>(graph.layers.size());
-    if (buckets[stage] > end - begin) {
-      return tl::unexpected(fmt::format("schedule.buckets: stage {} has {} layers, too few for {} buckets",
-                                        stage, end - begin, buckets[stage]));
-    }
-    LayerGraph layers;
-    layers.layers.assign(graph.layers.begin() + begin, graph.layers.begin() + end);
-    for (const std::int32_t cut : earliest_cuts(layers, buckets[stage])) all.push_back(begin + cut);
-    all.push_back(end);
-    begin = end;
-  }
-  // The end of the last stage is that of the model, which is no cut.
-  all.pop_back();
-  return all;
 }
 
 tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut) {

@@ -36,13 +36,6 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
                                                                 const Partition& partition,
                                                                 std::int32_t stages);
 
-/// The stages between `cuts`, each cut into as many buckets as `buckets` has for it, which are as even in
-/// time as its layers allow: all cuts, between stages and between buckets. Error: a stage of fewer layers
-/// than buckets. Requires cut_layers()'s cuts and one number, at least 1, for each stage.
-tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGraph& graph,
-                                                                 const std::vector<std::int32_t>& cuts,
-                                                                 const std::vector<std::int32_t>& buckets);
-
 /// Bytes alive across the cut before layer `cut`: the outputs of all earlier layers that some later layer
 /// reads, each counted once. Requires 0 <= cut <= layers.
 tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut);

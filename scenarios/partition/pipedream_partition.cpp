@@ -20,15 +20,12 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/layer_graph_downsets.hpp"
 #include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/plan_checks.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {
-
-constexpr std::size_t kMostDownsets = 4096;  // of a branching graph
-constexpr std::size_t kMostLayers = 8191;    // of any; the pairs of a chain's downsets take 128 MiB
-constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // 256 MiB
 
 // --- from levels to devices -----------------------------------------------------------------------------
 
@@ -180,49 +177,7 @@ std::optional<LevelStage> best_use(PipeDreamLevels& programme, std::span<const D
   return best;
 }
 
-// --- errors ---------------------------------------------------------------------------------------------
-
-using Checked = tl::expected<void, std::string>;
-
-Downset alone(const Layer& layer) {
-  Downset set;
-  set.kept = layer.kept_bytes();
-  set.weights = layer.weights;
-  return set;
-}
-
-/// Refuses a graph with a layer that no device can hold, even alone and with one minibatch in flight.
-Checked check_layers(const LayerGraph& graph, Bytes limit, std::int64_t state_bytes) {
-  const Layer* largest = nullptr;
-  Bytes most = limit;
-  for (const Layer& layer : graph.layers) {
-    const Bytes held = held_bytes({}, alone(layer), 1, state_bytes);
-    if (held <= most) continue;
-    largest = &layer;
-    most = held;
-  }
-  if (largest == nullptr) return {};
-  return tl::unexpected(fmt::format(
-      "the layer {} is larger than a device: alone and with one minibatch in flight it needs {} bytes "
-      "(activations {}, weights {}, gradients {}, optimizer state {}), a device has {}; take a smaller "
-      "minibatch, split the layer, or take devices with more memory",
-      largest->name, most, largest->output, largest->weights, largest->weights,
-      held_bytes({}, alone(*largest), 0, state_bytes) - largest->weights, limit));
-}
-
-Checked check_size(std::size_t downsets, std::span<const BandwidthLevel> levels) {
-  for (std::size_t level = 0; level < levels.size(); ++level) {
-    const std::size_t targets = level + 1 == levels.size() ? 1 : downsets;
-    const std::size_t entries = downsets * targets * static_cast<std::size_t>(levels[level].components);
-    if (entries <= kMostTableEntries) continue;
-    return tl::unexpected(fmt::format(
-        "planning {} downsets of layers over {} components of {} bandwidth level{} takes a table of {} "
-        "entries, more than {}: merge layers, or take fewer devices",
-        downsets, levels[level].components, levels.size(), levels.size() == 1 ? "" : "s", entries,
-        kMostTableEntries));
-  }
-  return {};
-}
+// --- the programme --------------------------------------------------------------------------------------
 
 /// The programme over a graph's downsets.
 class Planner {
@@ -263,16 +218,12 @@ class Planner {
   PipeDreamLevels programme_;
 };
 
-std::size_t most_downsets(const LayerGraph& graph) {
-  return std::max(kMostDownsets, std::min(graph.layers.size(), kMostLayers) + 1);
-}
-
 tl::expected<Planner, std::string> planner_of(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
                                               const PlanOptions& options, std::int64_t state_bytes) {
   if (graph.layers.empty()) return tl::unexpected(std::string("the model has no layers to plan"));
-  auto downsets = downsets_of(graph, most_downsets(graph));
+  auto downsets = planned_downsets_of(graph);
   if (!downsets) return tl::unexpected(downsets.error());
-  if (auto fits = check_size(downsets->size(), levels); !fits) return tl::unexpected(fits.error());
+  if (auto fits = check_tables(downsets->size(), levels); !fits) return tl::unexpected(fits.error());
   if (options.memory_limit) {
     if (auto fit = check_layers(graph, *options.memory_limit, state_bytes); !fit)
       return tl::unexpected(fit.error());
@@ -282,11 +233,6 @@ tl::expected<Planner, std::string> planner_of(const LayerGraph& graph, std::span
 }
 
 }  // namespace
-
-bool can_be_planned_over(const LayerGraph& graph) {
-  const bool is_long = graph.layers.size() > kMostLayers;  // which no merging of branches mends
-  return is_long || graph.layers.empty() || downsets_of(graph, most_downsets(graph)).has_value();
-}
 
 tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
                                                       std::span<const BandwidthLevel> levels,

@@ -38,9 +38,6 @@ struct PipelinePlan {
   friend bool operator==(const PipelinePlan&, const PipelinePlan&) = default;
 };
 
-/// False for a graph that branches into too many downsets (merged_branches.hpp); a chain of any length can.
-bool can_be_planned_over(const LayerGraph& graph);
-
 /// The plan with the least period on all devices of the cluster, whose levels are given from the lowest to
 /// the highest; device d is component d / (devices of the levels below) of its level. A straight pipeline of
 /// fewer layers than devices leaves some idle, and where a memory limit leaves no plan for all components of

@@ -18,12 +18,13 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
-#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/device_figures.hpp"
 #include "scenarios/prepare/device_notes.hpp"
 #include "scenarios/prepare/device_workload.hpp"
 #include "scenarios/prepare/pipeline_copy.hpp"
 #include "scenarios/prepare/trained_model.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
+#include "scenarios/pricing/copy_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/step_prices.hpp"
@@ -32,19 +33,6 @@
 #include "schedules/ir/cost_table.hpp"
 
 namespace penstock {
-namespace {
-
-tl::expected<CostTable, std::string> price_copy(const PipelineCopy& copy, const Workload& work,
-                                                const KernelTables& kernels) {
-  const std::vector<StagePrice> prices = price_stages(work, kernels, copy.layers, copy.rank_of_stage);
-  const RankStep step = longest_step(work, kernels, prices, copy.rank_of_stage);
-  const std::int32_t microbatches = copy.resolved.microbatches;
-  if (const auto fault = chain_fault(prices, step, microbatches)) return tl::unexpected(*fault);
-  return chain_costs(prices, copy.rank_of_stage, step, microbatches);
-}
-
-}  // namespace
-
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario, const DeviceModel& model) {
   auto work = device_workload(scenario, model);
   if (!work) return tl::unexpected(work.error());
@@ -58,7 +46,8 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   work->micro_batch_size = copy->resolved.micro_batch_size;
   priced.batch = copy->batch;
   priced.batch.own_micro_batch_size = work->micro_batch_size;
-  const auto costs = price_copy(*copy, *work, *model.kernels);
+  const auto costs =
+      copy_costs(*work, *model.kernels, copy->layers, copy->rank_of_stage, copy->resolved.microbatches);
   if (!costs) return tl::unexpected(costs.error());
   priced.cluster.shape = links_between_stages(*work);
   priced.cluster.built.reset();
@@ -66,9 +55,10 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
     *price *= work->parallel.devices_per_rank() * static_cast<double>(work->parallel.data);
   priced.model = figures_of_stages(*costs);
   for (std::string& note : device_notes(*work, model.split)) priced.notes.push_back(std::move(note));
-  return DevicePrices{.scenario = std::move(priced),
-                      .placed = std::move(copy->placed),
-                      .trained = trained_by(*work),
+  return DevicePrices{.settled = {.scenario = std::move(priced),
+                                  .placed = std::move(copy->placed),
+                                  .copies = work->parallel.data,
+                                  .trained = trained_by(*work)},
                       .work = *work,
                       .kernels = model.kernels,
                       .layers = std::move(copy->layers),

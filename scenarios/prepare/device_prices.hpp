@@ -1,6 +1,6 @@
 #pragma once
 // From a transformer on named devices to a scenario of stages: what each stage costs and holds, which links
-// lie between them, how many devices all copies take. Used by settled_scenario.cpp.
+// lie between them, how many devices all copies take. Used by settle.cpp.
 
 #include <cstdint>
 #include <memory>
@@ -9,20 +9,17 @@
 #include <vector>
 
 #include "scenarios/model/device_model.hpp"
-#include "scenarios/prepare/trained_model.hpp"
+#include "scenarios/prepare/settled_scenario.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
 /// One pipeline of the copies, which are alike, as any other scenario, and what is trained in all of them.
 struct DevicePrices {
-  Scenario scenario;
-  Program placed;  ///< placed_program() of the scenario
-  TrainedModel trained;
+  SettledScenario settled;
   Workload work;  ///< with its degrees and its microbatch settled
   std::shared_ptr<const KernelTables> kernels;
   std::vector<std::int64_t> layers;         ///< by model stage

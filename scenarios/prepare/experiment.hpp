@@ -48,10 +48,6 @@ tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario);
 /// edges, are validated and lowered all the same.
 tl::expected<Experiment, PrepareError> prepare_as_generated(const Scenario& scenario);
 
-/// The costs of `scenario` for a program that was prepared from one that differs in its cuts alone. Requires
-/// layers, and in each stage as many buckets as there. Errors: those of cut_model() and cost_table().
-tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program);
-
 /// An experiment whose lists are loops, for programs that are too long to be stored.
 struct RolledExperiment {
   Experiment experiment;           ///< its program has empty lists

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -26,34 +26,38 @@ bool has_overhead(const Model& model) {
   return figures != nullptr && std::ranges::any_of(figures->overhead.values, [](Ns ns) { return ns > 0; });
 }
 
-}  // namespace
-
-std::vector<std::string> with_scaling_note(std::vector<std::string> notes, const Model& model,
-                                           const Scaling& samples) {
-  if (samples.wanted == samples.own) return notes;
+/// Nothing where figures hold for the microbatch in force.
+std::optional<std::string> scaling_note(const Model& model, const Scaling& samples) {
+  if (samples.wanted == samples.own) return std::nullopt;
   const std::string own = samples.own == 1 ? "one sample" : fmt::format("{} samples", samples.own);
-  notes.push_back(
-      std::holds_alternative<UnitCosts>(model)
-          ? fmt::format("no model is given: F, I and W take 1 ms and B 2 ms for {}, and times and bytes are "
-                        "scaled linearly to the microbatch's size",
-                        own)
-          : fmt::format("the model's times and bytes hold for {} a microbatch and are scaled linearly to the "
-                        "microbatch's size, {}",
-                        own, has_overhead(model) ? "overhead apart" : "with overhead 0"));
-  return notes;
+  return std::holds_alternative<UnitCosts>(model)
+             ? fmt::format(
+                   "no model is given: F, I and W take 1 ms and B 2 ms for {}, and times and bytes "
+                   "are scaled linearly to the microbatch's size",
+                   own)
+             : fmt::format(
+                   "the model's times and bytes hold for {} a microbatch and are scaled linearly to "
+                   "the microbatch's size, {}",
+                   own, has_overhead(model) ? "overhead apart" : "with overhead 0");
 }
 
-std::vector<std::string> with_microbatch_notes(std::vector<std::string> notes, const Model& model,
-                                               std::int32_t microbatches) {
-  const auto* figures = std::get_if<StageFigures>(&model);
-  if (figures == nullptr) return notes;
-  const auto most = static_cast<std::size_t>(microbatches);
-  for (const auto& [length, place] : figures->microbatch_lists()) {
-    if (length == most) continue;
-    std::string note = fmt::format("{}: {} microbatches are listed, {}", place, length,
-                                   length < most ? "which repeat up to M" : "of which the first M are taken");
-    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+}  // namespace
+
+std::vector<std::string> experiment_notes(const NotesTerms& terms) {
+  std::optional<std::string> scaling = scaling_note(terms.model, terms.samples);
+  std::vector<std::string> notes = terms.of_scenario;
+  if (const auto* figures = std::get_if<StageFigures>(&terms.model)) {
+    const auto most = static_cast<std::size_t>(terms.microbatches);
+    for (const auto& [length, place] : figures->microbatch_lists()) {
+      if (length == most) continue;
+      std::string note =
+          fmt::format("{}: {} microbatches are listed, {}", place, length,
+                      length < most ? "which repeat up to M" : "of which the first M are taken");
+      if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+    }
   }
+  notes.insert(notes.end(), terms.of_schedule.begin(), terms.of_schedule.end());
+  if (scaling) notes.push_back(*std::move(scaling));
   return notes;
 }
 

@@ -49,14 +49,14 @@ bool has_edges(const Model& model) {
   return figures != nullptr && !figures->edges.empty();
 }
 
-tl::expected<Program, PrepareError> lowered_program(Program compute, const Model& model,
-                                                    const std::string& file) {
+tl::expected<Program, PrepareError> lowered_program(Program compute, const Model& model) {
   const auto program = with_model_edges(std::move(compute), model);
-  if (!program) return tl::unexpected(bad_input(file, program.error()));
-  if (auto valid = validate(*program); !valid) return tl::unexpected(invalid_program(file, valid.error()));
-  auto lowered = lower(*program);
-  if (!lowered) return tl::unexpected(invalid_program(file, lowered.error()));
-  return *std::move(lowered);
+  if (!program) return tl::unexpected(PrepareError{.message = program.error()});
+  const auto invalid = [](const std::string& reason) {
+    return PrepareError{.message = reason, .invalid = true};
+  };
+  if (auto valid = validate(*program); !valid) return tl::unexpected(invalid(valid.error()));
+  return lower(*program).map_error(invalid);
 }
 
 }  // namespace penstock

@@ -13,9 +13,8 @@ namespace penstock {
 /// True where the model states edges of its own, which no schedule's rule knows of.
 bool has_edges(const Model& model);
 
-/// `compute`, which has compute actions alone, with the model's edges, valid and lowered. `file` is for
-/// messages. Errors: edges that the program contradicts or has no stage for; an invalid program.
-tl::expected<Program, PrepareError> lowered_program(Program compute, const Model& model,
-                                                    const std::string& file);
+/// `compute`, which has compute actions alone, with the model's edges, valid and lowered. Errors, without a
+/// place: edges that the program contradicts or has no stage for; an invalid program.
+tl::expected<Program, PrepareError> lowered_program(Program compute, const Model& model);
 
 }  // namespace penstock

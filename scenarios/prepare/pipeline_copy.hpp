@@ -15,7 +15,7 @@
 namespace penstock {
 
 struct PipelineCopy {
-  Batch batch;  ///< of one copy, as stated
+  Batch batch;  ///< of one copy, so that it is resolved alike when the copy is prepared
   ResolvedBatch resolved;
   Program placed;                           ///< placed_program() of the copy's schedule
   std::vector<std::int64_t> layers;         ///< by model stage
@@ -23,11 +23,8 @@ struct PipelineCopy {
 };
 
 /// Of a scenario whose batch is shared out over so many copies, and of a model of `layers` layers. Errors:
-/// those of batch_of_copy(), schedule_in_force(), placed_program() and split_layers().
+/// those of schedule_in_force_of_copy(), placed_program() and split_layers().
 tl::expected<PipelineCopy, std::string> pipeline_copy(const Scenario& scenario, std::int32_t copies,
                                                       const LayerSplit& split, std::int64_t layers);
-
-/// By model stage its rank. Requires stages of one rank each.
-std::vector<std::int32_t> ranks_of_stages(const Program& program);
 
 }  // namespace penstock

@@ -22,7 +22,9 @@
 #include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
+#include "scenarios/prepare/merged_layers.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/prepare/planning_levels.hpp"
 #include "scenarios/prepare/planning_task.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -53,29 +55,11 @@ bool plan_decides_all(const Scenario& scenario) {
   return schedule != nullptr && schedule->generate == one_f_one_b_rr && scenario.shape.stages == 1;
 }
 
-tl::expected<Scenario, std::string> cut_straight(const Scenario& scenario) {
-  const auto levels = straight_levels(scenario);
-  if (!levels) return tl::unexpected(levels.error());
-  PlanOptions options = scenario.partition.plan;
+/// What is in flight on a stage depends on the schedule, which need not be 1F1B: only a stated limit counts.
+PlanOptions straight_options(PlanOptions options) {
   options.form = PlanForm::straight;
-  // What is in flight on a stage depends on the schedule, which need not be 1F1B: only a stated limit counts.
   if (!options.memory_limit) options.memory_limit = std::numeric_limits<Bytes>::max();
-  const auto task = planning_task_over(scenario, *levels, options);
-  if (!task) return tl::unexpected(task.error());
-  const auto plan =
-      plan_pipeline(task->layers, task->levels, task->options, task->state_bytes_per_weight_byte);
-  if (!plan) return tl::unexpected(plan.error());
-  const std::int32_t wanted = levels->levels.front().components;
-  const auto most = static_cast<std::int32_t>(plan->stages.size());
-  if (most != wanted) {
-    return tl::unexpected(fmt::format(
-        "a straight plan of the model has at most {} stages, too few for {}; take at most {} stages", most,
-        wanted, most));
-  }
-  Scenario cut = scenario;
-  adopt_layers(cut, *plan);
-  cut.shape.stages = scenario.shape.stages;
-  return cut;
+  return options;
 }
 
 }  // namespace
@@ -84,22 +68,38 @@ tl::expected<Scenario, std::string> with_planned_partition(const Scenario& state
   const bool is_planned =
       stated.partition.rule == Partition::Rule::pipedream && std::holds_alternative<LayerGraph>(stated.model);
   if (!is_planned) return stated;
-  const Scenario scenario = with_merged_branches(stated);
-  if (!scenario.shape.replicas.empty()) {
+  if (!stated.shape.replicas.empty()) {
     return tl::unexpected(std::string(
         "schedule.replicas: partition: pipedream chooses the replicas; leave the key out, or give cuts"));
   }
-  if (!plan_decides_all(scenario)) return cut_straight(scenario);
-  auto planned = plan_scenario(scenario, scenario.partition.plan);
-  if (!planned) return tl::unexpected(planned.error());
-  Scenario result = std::move(planned->scenario);
-  Shape shape = scenario.shape;
-  shape.stages = result.shape.stages;
-  shape.replicas = result.shape.replicas;
-  shape.routing = Routing::global;
-  result.shape = std::move(shape);
-  result.batch = scenario.batch;
-  return result;
+  const bool decides_all = plan_decides_all(stated);
+  const PlanOptions& own = stated.partition.plan;
+  const PlanOptions options = decides_all ? own : straight_options(own);
+  auto levels = decides_all ? levels_of(stated.cluster) : straight_levels(stated);
+  if (!levels) return tl::unexpected(levels.error());
+  const std::int32_t wanted = levels->levels.front().components;
+  const Scenario scenario = with_merged_branches(stated);
+  const auto task = planning_task_over(scenario, *std::move(levels), options);
+  if (!task) return tl::unexpected(task.error());
+  auto plan = plan_pipeline(task->layers, task->levels, task->options, task->state_bytes_per_weight_byte);
+  if (!plan) return tl::unexpected(plan.error());
+  if (!decides_all) {
+    const auto most = static_cast<std::int32_t>(plan->stages.size());
+    if (most == wanted) return cut_by_plan(scenario, *plan);
+    return tl::unexpected(fmt::format(
+        "a straight plan of the model has at most {} stages, too few for {}; take at most {} stages", most,
+        wanted, most));
+  }
+  return scenario_of_plan(scenario, *task, *std::move(plan)).map([&](PlannedScenario&& planned) {
+    Scenario result = std::move(planned.scenario);
+    Shape shape = scenario.shape;
+    shape.stages = result.shape.stages;
+    shape.replicas = result.shape.replicas;
+    shape.routing = Routing::global;
+    result.shape = std::move(shape);
+    result.batch = scenario.batch;
+    return result;
+  });
 }
 
 }  // namespace penstock

@@ -26,6 +26,7 @@
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/planning_task.hpp"
+#include "scenarios/prepare/scaled_layers.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
@@ -121,13 +122,14 @@ std::int64_t even_minibatches(const PipelinePlan& plan) {
   return (wanted + multiple - 1) / multiple * multiple;
 }
 
-}  // namespace
-
+/// Puts the plan's layers, in the order of its stages, and the cuts between them into a scenario of layers.
 void adopt_layers(Scenario& scenario, const PipelinePlan& plan) {
   scenario.model = in_plan_order(std::get<LayerGraph>(scenario.model), plan);
   scenario.partition = {.rule = Partition::Rule::cuts, .cuts = cuts_of(plan)};
   scenario.shape.stages = static_cast<std::int32_t>(plan.stages.size());
 }
+
+}  // namespace
 
 tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenario,
                                                          const PlanOptions& options) {
@@ -166,6 +168,13 @@ tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scen
   if (!task.devices.empty())
     result.notes.push_back(to_text(ClusterLevels{.levels = task.levels, .devices = task.devices}));
   return planned;
+}
+
+Scenario cut_by_plan(const Scenario& scenario, const PipelinePlan& plan) {
+  Scenario cut = scenario;
+  adopt_layers(cut, plan);
+  cut.shape.stages = scenario.shape.stages;
+  return cut;
 }
 
 tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned, const Scenario& truth) {

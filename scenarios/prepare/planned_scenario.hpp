@@ -28,9 +28,6 @@ struct PlannedScenario {
   Scenario scenario;
 };
 
-/// Puts the plan's layers, in the order of its stages, and the cuts between them into a scenario of layers.
-void adopt_layers(Scenario& scenario, const PipelinePlan& plan);
-
 /// The scenario that runs `plan`, a plan of the task whose devices are numbered component by component.
 tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
                                                             const PlanningTask& task, PipelinePlan plan);
@@ -39,6 +36,10 @@ tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scen
 /// layers, a cluster without a number of devices, those of plan_pipeline().
 tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenario,
                                                          const PlanOptions& options);
+
+/// The scenario with the plan's layers, in the order of its stages, and the cuts between them; its schedule
+/// as it is.
+Scenario cut_by_plan(const Scenario& scenario, const PipelinePlan& plan);
 
 /// The same plan for `truth`, which differs from the scenario that was planned in its layers' times alone:
 /// what a plan made from a noisy profile really is. The period is the recurrence's for the plan as it is.

@@ -9,19 +9,15 @@
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
-#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/cluster_levels.hpp"
-#include "scenarios/partition/merged_branches.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
-#include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/model_stages.hpp"
-#include "scenarios/prepare/scaling.hpp"
+#include "scenarios/prepare/planning_levels.hpp"
+#include "scenarios/prepare/scaled_layers.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -32,25 +28,6 @@
 
 namespace penstock {
 namespace {
-
-struct LevelsOf {
-  tl::expected<ClusterLevels, std::string> operator()(const UniformCluster& shape) const {
-    if (shape.devices == 0) {
-      return tl::unexpected(
-          std::string("cluster.devices is missing: expected the number of devices to plan for, got nothing"));
-    }
-    return ClusterLevels{.levels = {{shape.devices, shape.bytes_per_second}}, .devices = {}};
-  }
-  tl::expected<ClusterLevels, std::string> operator()(const TwoLevelCluster& shape) const {
-    std::vector<BandwidthLevel> levels;
-    if (shape.devices_per_node > 1) levels.push_back({shape.devices_per_node, shape.intra_bytes_per_second});
-    if (shape.nodes > 1 || levels.empty()) levels.push_back({shape.nodes, shape.inter_bytes_per_second});
-    return ClusterLevels{.levels = std::move(levels), .devices = {}};
-  }
-  tl::expected<ClusterLevels, std::string> operator()(const Cluster& cluster) const {
-    return cluster_levels(cluster);
-  }
-};
 
 constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
 
@@ -67,10 +44,10 @@ struct LeastMemory {
   }
 };
 
-PlanOptions with_memory_of(PlanOptions options, const ClusterSpec& cluster) {
+/// A stated limit counts before that of the devices.
+void keep_within_devices(PlanOptions& options, const ClusterSpec& cluster) {
   if (!options.memory_limit) options.memory_limit = std::visit(LeastMemory{}, cluster.shape);
   if (options.memory_limit == kNoLimit) options.memory_limit.reset();
-  return options;
 }
 
 MicrobatchMeaning meaning_of(const Scenario& scenario) {
@@ -81,31 +58,16 @@ MicrobatchMeaning meaning_of(const Scenario& scenario) {
 
 }  // namespace
 
-tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster) {
-  return std::visit(LevelsOf{}, cluster.shape);
-}
-
-tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling scaling) {
-  Scaler scale(scaling);
-  for (Layer& layer : graph.layers) {
-    layer.forward_ns = scale(layer.forward_ns);
-    layer.backward_ns = scale(layer.backward_ns);
-    layer.output = scale(layer.output);
-    if (layer.kept) layer.kept = scale(*layer.kept);
-    layer.transient = scale(layer.transient);
-  }
-  if (!scale.overflowed()) return graph;
-  return tl::unexpected(scale.overflow());
-}
-
 tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,
-                                                           const PlanOptions& options) {
+                                                           PlanOptions options) {
+  keep_within_devices(options, scenario.cluster);
+  const MicrobatchMeaning meaning = meaning_of(scenario);
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
   if (graph == nullptr) {
     return tl::unexpected(std::string(
         "a plan needs a model of layers: expected model.layers or model.profile, got one stage by stage"));
   }
-  const auto size = micro_batch_size_of(scenario.batch, meaning_of(scenario));
+  const auto size = micro_batch_size_of(scenario.batch, meaning);
   if (!size) {
     return tl::unexpected(std::string(
         "training.micro_batch_size is missing: expected the samples of one minibatch of a replica"));
@@ -117,7 +79,7 @@ tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scena
                       .minibatch_size = *size,
                       .levels = std::move(cluster.levels),
                       .devices = std::move(cluster.devices),
-                      .options = with_memory_of(options, scenario.cluster),
+                      .options = options,
                       .state_bytes_per_weight_byte = beside.optimizer_state + beside.gradients - 1};
 }
 
@@ -125,18 +87,6 @@ tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, 
   auto cluster = levels_of(scenario.cluster);
   if (!cluster) return tl::unexpected(cluster.error());
   return planning_task_over(scenario, *std::move(cluster), options);
-}
-
-Scenario with_merged_branches(Scenario scenario) {
-  const auto* graph = std::get_if<LayerGraph>(&scenario.model);
-  if (graph == nullptr || can_be_planned_over(*graph)) return scenario;
-  MergedGraph merged = merged_branches(*graph);
-  scenario.notes.push_back(fmt::format(
-      "the model's {} layers branch too widely to be planned one by one: parallel branches are merged, "
-      "which leaves {} layers to cut between",
-      graph->layers.size(), merged.graph.layers.size()));
-  scenario.model = std::move(merged.graph);
-  return scenario;
 }
 
 }  // namespace penstock

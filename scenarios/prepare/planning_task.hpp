@@ -11,8 +11,6 @@
 #include "scenarios/partition/cluster_levels.hpp"
 #include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/plan_options.hpp"
-#include "scenarios/prepare/scaling.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {
@@ -31,19 +29,6 @@ struct PlanningTask {
 tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options);
 /// The same over a cluster that is stated otherwise.
 tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,
-                                                           const PlanOptions& options);
-
-/// The levels of bandwidth of a cluster, from the lowest to the highest; those of one component are left out
-/// unless no other is there. Of a cluster given link by link those of cluster_levels(); others number their
-/// devices component by component, and `devices` is empty. Error: a uniform cluster without a number of
-/// devices.
-tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster);
-
-/// The scenario with the parallel branches of its layers merged where they have too many downsets to be
-/// planned over, and a note that says so; others as they are.
-Scenario with_merged_branches(Scenario scenario);
-
-/// Times and bytes scaled to other samples. Error: a figure beyond 2^63.
-tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling scaling);
+                                                           PlanOptions options);
 
 }  // namespace penstock

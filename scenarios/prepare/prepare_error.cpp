@@ -9,14 +9,10 @@
 
 namespace penstock {
 
-PrepareError bad_input(const std::string& file, const std::string& message) {
-  const bool has_place = file.empty() || message.starts_with(file) || message.starts_with("--set ");
-  return {.message = has_place ? message : fmt::format("{}: {}", file, message)};
-}
-
-PrepareError invalid_program(const std::string& file, const std::string& message) {
-  PrepareError error = bad_input(file, message);
-  error.invalid = true;
+PrepareError in_file(const std::string& file, PrepareError error) {
+  const bool has_place =
+      file.empty() || error.message.starts_with(file) || error.message.starts_with("--set ");
+  if (!has_place) error.message = fmt::format("{}: {}", file, error.message);
   return error;
 }
 

@@ -12,8 +12,7 @@ struct PrepareError {
   bool invalid = false;
 };
 
-/// The message with the scenario's file in front, unless it starts with a place already.
-PrepareError bad_input(const std::string& file, const std::string& message);
-PrepareError invalid_program(const std::string& file, const std::string& message);
+/// The error with the scenario's file in front, unless it starts with a place already.
+PrepareError in_file(const std::string& file, PrepareError error);
 
 }  // namespace penstock

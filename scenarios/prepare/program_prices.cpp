@@ -1,56 +1,58 @@
-// Costs belong to stages, whose clones of weights follow from the program; routes belong to ranks. Engines
-// and searches add them up in 64 bits, so that what they can come to is looked at before anybody does.
+// Costs belong to stages, whose clones of weights follow from the program; routes belong to ranks. Where
+// microbatches differ, each has a table of its own beside the mean, as many as there are before they repeat.
+// Engines and searches add them up in 64 bits, so that what they can come to is looked at before anybody
+// does.
 
 #include "scenarios/prepare/program_prices.hpp"
 
 #include <cstddef>
 #include <string>
 #include <utility>
-#include <vector>
+#include <variant>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/model/model.hpp"
 #include "scenarios/prepare/byte_range.hpp"
+#include "scenarios/prepare/cloned_versions.hpp"
 #include "scenarios/prepare/stage_costs.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
 #include "scenarios/prepare/time_range.hpp"
 #include "scenarios/read/cluster_spec.hpp"
-#include "schedules/check/weight_versions.hpp"
-#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
 namespace {
 
-/// PipeDream's released runtime clones warm-up + 1 versions of a stage's weights when it starts, the newest
-/// of which equals the live ones.
-tl::expected<void, std::string> clone_versions(CostTable& costs, const Program& program) {
-  const std::vector<StageVersions> versions = weight_versions(program).stages;
-  std::vector<std::vector<StageCost>*> tables = {&costs.stages};
-  for (MicrobatchCost& microbatch : costs.microbatches) tables.push_back(&microbatch.stages);
-  for (std::vector<StageCost>* stages : tables) {
-    for (std::size_t stage = 0; stage < stages->size(); ++stage) {
-      StageCost& cost = (*stages)[stage];
-      if (!__builtin_mul_overflow(cost.weights, Bytes{versions[stage].kept}, &cost.cloned_weights)) continue;
-      return tl::unexpected(
-          fmt::format("training.weight_versions: {} clones of stage {}'s weights are more than 2^63 bytes",
-                      versions[stage].kept, stage));
-    }
+/// The mean of all microbatches, and each alone where they differ.
+tl::expected<CostTable, std::string> cost_table(const PriceTerms& terms, const StageCut& cut,
+                                                const Program& program) {
+  const auto* figures = std::get_if<StageFigures>(&terms.model);
+  const std::size_t period = figures == nullptr ? 0 : figures->microbatch_period(program.microbatches);
+  auto costs = stage_costs(terms.model, cut, terms.pricing, program);
+  if (!costs || period == 0) return costs;
+  costs->slices = program.slices;
+  for (std::size_t microbatch = 0; microbatch < period; ++microbatch) {
+    auto one = stage_costs(figures->at_microbatch(microbatch), cut, terms.pricing, program);
+    if (!one)
+      return tl::unexpected(fmt::format("{} (microbatch {} of those listed)", one.error(), microbatch));
+    costs->microbatches.push_back({.stages = std::move(one->stages), .edges = std::move(one->edges)});
   }
-  return {};
+  return costs;
 }
 
 }  // namespace
 
 tl::expected<CostTable, std::string> program_costs(const PriceTerms& terms, const StageCut& cut,
                                                    const Program& program) {
-  auto costs = cost_table(terms.model, cut, terms.pricing, program);
+  auto costs = cost_table(terms, cut, program);
   if (!costs) return costs;
   costs->launch = terms.launch;
   if (!terms.clones_versions) return costs;
-  if (const auto cloned = clone_versions(*costs, program); !cloned) return tl::unexpected(cloned.error());
+  if (const auto cloned = price_cloned_versions(*costs, program); !cloned)
+    return tl::unexpected(cloned.error());
   return costs;
 }
 

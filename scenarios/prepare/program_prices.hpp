@@ -24,7 +24,7 @@ struct PriceTerms {
   bool clones_versions = false;  ///< as PipeDream's released runtime does
 };
 
-/// The program's costs. Requires a cut of the model, for the program. Errors: those of cost_table(); clones
+/// The program's costs. Requires a cut of the model, for the program. Errors: those of stage_costs(); clones
 /// of weights beyond 2^63 bytes.
 tl::expected<CostTable, std::string> program_costs(const PriceTerms& terms, const StageCut& cut,
                                                    const Program& program);

@@ -3,39 +3,64 @@
 
 #include "scenarios/prepare/schedule_in_force.hpp"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/prepare/compute_program.hpp"
+#include "scenarios/prepare/placed_program.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
 
-tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario, Batch batch) {
+namespace {
+
+using InForce = tl::expected<ScheduleInForce, std::string>;
+
+/// The schedule as the scenario states it, but for its microbatches.
+StatedSchedule stated_schedule(const Scenario& scenario) {
   const Program* program = scenario.program ? &*scenario.program : nullptr;
-  if (program != nullptr) {
-    if (batch.microbatches && *batch.microbatches != program->microbatches) {
-      return tl::unexpected(
-          fmt::format("schedule.microbatches: the program has {}, got {}; leave the key out",
-                      program->microbatches, *batch.microbatches));
-    }
-    batch.microbatches = program->microbatches;
-  }
-  const std::string& name = program == nullptr ? scenario.schedule : program->schedule;
-  const auto resolved = resolve_batch(batch, meaning_of_microbatch(name));
-  if (!resolved) return tl::unexpected(resolved.error());
-  StatedSchedule schedule{.program = program, .name = scenario.schedule, .shape = scenario.shape};
-  schedule.shape.microbatches = resolved->microbatches;
-  return ScheduleInForce{.batch = *resolved, .schedule = std::move(schedule)};
+  const ScheduleInfo* generated = program == nullptr ? find_schedule(scenario.schedule) : nullptr;
+  return {.program = program,
+          .name = scenario.schedule,
+          .shape = scenario.shape,
+          .weighs_costs = generated != nullptr && generated->weighs_costs};
 }
 
-tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario) {
-  return schedule_in_force(scenario, scenario.batch);
+/// Of a copy where there are `copies`.
+InForce in_force(const Scenario& scenario, std::optional<std::int32_t> copies) {
+  StatedSchedule schedule = stated_schedule(scenario);
+  const Program* program = schedule.program;
+  const MicrobatchMeaning meaning =
+      meaning_of_microbatch(program == nullptr ? schedule.name : program->schedule);
+  auto batch = copies ? batch_of_copy(scenario.batch, *copies) : scenario.batch;
+  if (!batch) return tl::unexpected(batch.error());
+  if (program != nullptr) {
+    if (batch->microbatches && *batch->microbatches != program->microbatches) {
+      return tl::unexpected(
+          fmt::format("schedule.microbatches: the program has {}, got {}; leave the key out",
+                      program->microbatches, *batch->microbatches));
+    }
+    batch->microbatches = program->microbatches;
+  }
+  const auto resolved = resolve_batch(*batch, meaning);
+  if (!resolved) return tl::unexpected(resolved.error());
+  schedule.shape.microbatches = resolved->microbatches;
+  return ScheduleInForce{.stated = *batch, .batch = *resolved, .schedule = std::move(schedule)};
+}
+
+}  // namespace
+
+InForce schedule_in_force(const Scenario& scenario) { return in_force(scenario, std::nullopt); }
+
+InForce schedule_in_force_of_copy(const Scenario& scenario, std::int32_t copies) {
+  return in_force(scenario, copies);
 }
 
 }  // namespace penstock

@@ -3,15 +3,13 @@
 //
 //   duration = overhead + figure * wanted / own        bytes = figure * wanted / own
 //
-// B is scaled as a whole and I and W share it, so that B = I + W stays exact. Where microbatches differ, the
-// same is done for the figures of each.
+// B is scaled as a whole and I and W share it, so that B = I + W stays exact.
 
 #include "scenarios/prepare/stage_costs.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -109,10 +107,10 @@ tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStag
 struct StagesOf {
   const StageCut& cut;
   const BytesPerWeightByte& beside;
-  const StageCost& unit;
 
   UnscaledStages operator()(const UnitCosts&) const {
-    return in_equal_buckets({static_cast<std::size_t>(cut.stages), UnscaledStage{.cost = unit}}, cut.buckets);
+    return in_equal_buckets({static_cast<std::size_t>(cut.stages), UnscaledStage{.cost = kUnitStage}},
+                            cut.buckets);
   }
   UnscaledStages operator()(const StageFigures& figures) const {
     return unscaled_stages(figures, beside, cut.stages).map([&](std::vector<UnscaledStage>&& stages) {
@@ -137,33 +135,6 @@ Scaling of_a_slice(const Model& model, const Program& program, Scaling samples) 
   return samples;
 }
 
-/// Of a model whose microbatches are alike, or their mean.
-tl::expected<CostTable, std::string> table_of_one_microbatch(const Model& model, const StageCut& cut,
-                                                             const Pricing& pricing, const Program& program) {
-  const StageCost unit = unit_costs(program).stages.front();
-  auto stages = std::visit(StagesOf{.cut = cut, .beside = pricing.beside, .unit = unit}, model);
-  if (!stages) return tl::unexpected(stages.error());
-  if (stages->size() != program.placement.stages.size()) {
-    throw std::logic_error(fmt::format("the model is cut into {} stages for a program of {}", stages->size(),
-                                       program.stage_count()));
-  }
-  clear_overhead_of_later_buckets(*stages, cut.buckets);
-  return scaled_table(*stages, program, of_a_slice(model, program, pricing.samples));
-}
-
-/// After how many microbatches all lists have repeated together: a divisor of the program's, so that every
-/// iteration has the same.
-std::size_t common_period(const std::vector<std::pair<std::size_t, std::string>>& lists,
-                          std::int32_t microbatches) {
-  const auto most = static_cast<std::size_t>(microbatches);
-  std::size_t period = 1;
-  for (const auto& [length, place] : lists) {
-    period = std::lcm(period, std::min(length, most));
-    if (period >= most) return most;
-  }
-  return most % period == 0 ? period : most;
-}
-
 }  // namespace
 
 StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
@@ -183,21 +154,17 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
   return bucket;
 }
 
-tl::expected<CostTable, std::string> cost_table(const Model& model, const StageCut& cut,
-                                                const Pricing& pricing, const Program& program) {
-  auto costs = table_of_one_microbatch(model, cut, pricing, program);
-  const auto* figures = std::get_if<StageFigures>(&model);
-  if (!costs || figures == nullptr) return costs;
-  const auto lists = figures->microbatch_lists();
-  const std::size_t count = lists.empty() ? 0 : common_period(lists, program.microbatches);
-  costs->slices = lists.empty() ? 1 : program.slices;
-  for (std::size_t microbatch = 0; microbatch < count; ++microbatch) {
-    auto one = table_of_one_microbatch(figures->at_microbatch(microbatch), cut, pricing, program);
-    if (!one)
-      return tl::unexpected(fmt::format("{} (microbatch {} of those listed)", one.error(), microbatch));
-    costs->microbatches.push_back({.stages = std::move(one->stages), .edges = std::move(one->edges)});
+tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
+                                                 const Pricing& pricing, const Program& program) {
+  const Scaling samples = of_a_slice(model, program, pricing.samples);
+  auto stages = std::visit(StagesOf{.cut = cut, .beside = pricing.beside}, model);
+  if (!stages) return tl::unexpected(stages.error());
+  if (stages->size() != program.placement.stages.size()) {
+    throw std::logic_error(fmt::format("the model is cut into {} stages for a program of {}", stages->size(),
+                                       program.stage_count()));
   }
-  return costs;
+  clear_overhead_of_later_buckets(*stages, cut.buckets);
+  return scaled_table(*stages, program, samples);
 }
 
 }  // namespace penstock

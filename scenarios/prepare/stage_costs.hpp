@@ -21,13 +21,14 @@ struct Pricing {
   BytesPerWeightByte beside;
 };
 
-/// The costs of `program`'s stages and edges, each slice taking its share of a microbatch. Durations and
-/// bytes of a microbatch scale linearly and are rounded to the nearest; step, weights, gradients, optimizer
-/// state and overhead do not scale; overhead is added after scaling. Unit costs scale, too, but a slice costs
-/// as much as a microbatch. Requires that `cut` is the model's, for the program. Errors: a list whose length
-/// is not the number of stages, a sum that does not hold, a figure beyond 2^63.
-tl::expected<CostTable, std::string> cost_table(const Model& model, const StageCut& cut,
-                                                const Pricing& pricing, const Program& program);
+/// The costs of `program`'s stages and edges in a model whose microbatches are alike, or in their mean; each
+/// slice takes its share of a microbatch. Durations and bytes of a microbatch scale linearly and are rounded
+/// to the nearest; step, weights, gradients, optimizer state and overhead do not scale; overhead is added
+/// after scaling. Unit costs scale, too, but a slice costs as much as a microbatch. Requires that `cut` is
+/// the model's, for the program. Errors: a list whose length is not the number of stages, a sum that does not
+/// hold, a figure beyond 2^63.
+tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
+                                                 const Pricing& pricing, const Program& program);
 
 /// Bucket i of a stage that is cut into n equal ones, whose figures add up to the stage's.
 StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n);

@@ -21,18 +21,8 @@ struct StageCut {
   friend bool operator==(const StageCut&, const StageCut&) = default;
 };
 
-/// Cuts `model` into `stages` stages and those into buckets: `stated_buckets` is none, one number for all
-/// stages, which a stage of fewer layers has as many of as layers, or one number a stage. A stage of layers
-/// has each bucket's as even in time as they allow. Errors: a list of another length, stage edges of the
-/// model beside buckets, those of cut_layers() and cut_buckets().
+/// Cuts `model` into `stages` stages, none of them in buckets. Errors: those of cut_layers().
 tl::expected<StageCut, std::string> cut_model(const Model& model, const Partition& partition,
-                                              std::int32_t stages,
-                                              const std::vector<std::int32_t>& stated_buckets);
-
-/// The same stages, none of them in buckets.
-StageCut without_buckets(const StageCut& cut);
-
-/// By stage of the program the names of its layers. Requires a cut of this graph.
-std::vector<std::vector<std::string>> layers_of_stages(const LayerGraph& graph, const StageCut& cut);
+                                              std::int32_t stages);
 
 }  // namespace penstock

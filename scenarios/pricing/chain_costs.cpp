@@ -86,7 +86,8 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
 UniformCluster links_between_stages(const Workload& work) {
   UniformCluster cluster;
   cluster.devices = work.ranks;
-  cluster.bytes_per_second = link_bytes_per_second(work, DeviceGroup::pipeline);
+  cluster.bytes_per_second = work.device.link_bytes_per_second(
+      is_on_nvlink(work.parallel, work.ranks, DeviceGroup::pipeline, work.device));
   cluster.latency_ns = work.device.link_latency_ns;
   if (work.device.memory_bytes > 0) cluster.memory_bytes = work.device.memory_bytes;
   cluster.flops_per_second = work.device.bf16_flops_per_second;

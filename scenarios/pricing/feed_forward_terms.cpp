@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/pricing/collectives.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/parallel.hpp"
@@ -73,8 +74,7 @@ double exchange_seconds(const TermWriter& terms, double rows) {
       experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
   const double tokens = rows / as_double(experts.per_token);
   // What goes to a token's own node does not leave it.
-  return 2 * tokens * distinct * (nodes - 1) / nodes * hidden /
-             link_bytes_per_second(work, DeviceGroup::expert) +
+  return 2 * tokens * distinct * (nodes - 1) / nodes * hidden / work.device.link_bytes_per_second(false) +
          static_cast<double>(work.device.link_latency_ns) * 1e-9;
 }
 

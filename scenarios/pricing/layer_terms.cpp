@@ -9,6 +9,7 @@
 // for each part's weight gradients; what runs beside the products leaves 1/t of itself exposed.
 
 #include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/collectives.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -132,7 +133,8 @@ void add_context_exchange(TermWriter& terms, double forward_s, double backward_s
   // Keys and values of 2 bytes, passed on to all other parts of the sequence.
   const double bytes =
       2 * 2 * work.tokens() * as_double(work.model.kv_heads) * dim / t * (parallel.context - 1);
-  const double ring_s = bytes / link_bytes_per_second(work, DeviceGroup::context);
+  const double ring_s = bytes / work.device.link_bytes_per_second(is_on_nvlink(
+                                    work.parallel, work.ranks, DeviceGroup::context, work.device));
   const double latency_s = as_double(work.device.link_latency_ns) * kSecondsPerNanosecond;
   // Attention on one part hides the next part's way. Backward the gradients of keys and values go round as
   // well.

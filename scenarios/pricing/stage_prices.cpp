@@ -69,11 +69,13 @@ void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParam
   // The levels of sharding: 1 shares out the optimizer's state, 2 the gradients, too, and 3 the weights as
   // well.
   const DeviceParameters& own = stage.parameters;
-  const DeviceParameters weights = held_from(work.parallel, 3, own);
+  const double optimizer = held_from(work.parallel, 1, own).total();
+  const double gradients = held_from(work.parallel, 2, own).total();
+  const double weights = held_from(work.parallel, 3, own).total();
   const double of_ends = held_from(work.parallel, 3, ends).total();
-  stage.weight_bytes = weight_bytes(work) * (weights.total() - of_ends) + kEndBytes * of_ends;
-  stage.gradient_bytes = work.gradient_bytes * held_from(work.parallel, 2, own).total();
-  stage.optimizer_bytes = work.optimizer_bytes * held_from(work.parallel, 1, own).total();
+  stage.weight_bytes = weight_bytes(work) * (weights - of_ends) + kEndBytes * of_ends;
+  stage.gradient_bytes = work.gradient_bytes * gradients;
+  stage.optimizer_bytes = work.optimizer_bytes * optimizer;
 }
 
 /// By rank, of the kinds of layers that are on it. Neighbours mostly have the same ones.
@@ -95,6 +97,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
   const std::size_t stages = layers.size();
   std::vector<StagePrice> prices(stages);
   std::vector<LayerPrices::Kinds> kinds(static_cast<std::size_t>(std::ranges::max(rank_of_stage)) + 1);
+  std::vector<DeviceParameters> ends(stages);
   std::size_t next = 0;
   for (std::size_t i = 0; i < stages; ++i) {
     StagePrice& stage = prices[i];
@@ -110,11 +113,13 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
     } else {
       stage.edge_bytes = 2 * work.tokens() * static_cast<double>(work.model.hidden) / work.parallel.tensor;
     }
-    add_static_bytes(stage, work, {.dense = stage.parameters.dense - before});
+    ends[i].dense = stage.parameters.dense - before;
   }
   const std::vector<double> placeholders = placeholder_bytes(layer_prices, kinds);
-  for (std::size_t i = 0; i < stages; ++i)
+  for (std::size_t i = 0; i < stages; ++i) {
     prices[i].transient_bytes += placeholders[index(rank_of_stage[i])] + kOtherBytes;
+    add_static_bytes(prices[i], work, ends[i]);
+  }
   return prices;
 }
 

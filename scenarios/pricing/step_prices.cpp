@@ -12,6 +12,7 @@
 #include <map>
 #include <span>
 
+#include "scenarios/pricing/collectives.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/parallel.hpp"
@@ -52,11 +53,12 @@ double reduction_seconds(const Workload& work, const KernelTables& kernels,
 
 RankStep price_step(const Workload& work, const KernelTables& kernels, const DeviceParameters& parameters,
                     std::int32_t chunks) {
+  const double reduction_s = reduction_seconds(work, kernels, parameters, chunks);
   const double share = held_from(work.parallel, 1, parameters).total();
   const double bytes =
       share * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) + parameters.total() * work.gradient_bytes;
   const DeviceType& device = work.device;
-  return {.reduction_s = reduction_seconds(work, kernels, parameters, chunks),
+  return {.reduction_s = reduction_s,
           .optimizer_s =
               bytes / (device.memory_efficiency * device.memory_bytes_per_second) + kOptimizerLaunchSeconds};
 }

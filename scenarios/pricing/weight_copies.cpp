@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "scenarios/pricing/collectives.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
@@ -30,15 +31,6 @@
 namespace penstock {
 namespace {
 
-double seconds_among(const Workload& work, const KernelTables& kernels, std::int32_t copies,
-                     GroupOperation operation, double bytes) {
-  if (copies <= 1 || bytes <= 0) return 0;
-  if (is_on_nvlink(work.parallel, work.ranks, DeviceGroup::data, work.device)) {
-    if (const auto measured = kernels.collective_seconds(operation, copies, bytes)) return *measured;
-  }
-  return ring_seconds(operation, copies, bytes, link_bytes_per_second(work, DeviceGroup::data));
-}
-
 /// Those that have copies.
 DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParameters& held) {
   return {.dense = parallel.weight_copies() > 1 ? held.dense : 0,
@@ -46,13 +38,6 @@ DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParamet
 }
 
 }  // namespace
-
-double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
-                      const DeviceParameters& parameters, double bytes) {
-  const Parallel& parallel = work.parallel;
-  return seconds_among(work, kernels, parallel.weight_copies(), operation, bytes * parameters.dense) +
-         seconds_among(work, kernels, parallel.expert_copies(), operation, bytes * parameters.expert);
-}
 
 double gathered_bytes(const Workload& work) { return work.precision == GemmPrecision::bf16 ? 2 : 1; }
 

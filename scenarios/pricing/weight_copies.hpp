@@ -11,10 +11,6 @@
 
 namespace penstock {
 
-/// Seconds of a collective of all copies, of `bytes` for each of the parameters.
-double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
-                      const DeviceParameters& parameters, double bytes);
-
 /// Bytes of a weight on its way to the other copies: 2, or 1 where products take 8 bits or less.
 double gathered_bytes(const Workload& work);
 

@@ -2,26 +2,15 @@
 // What is priced: a model, how it is trained, on which devices and how it is shared out over them.
 
 #include <cstdint>
-#include <string_view>
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {
-
-/// What a layer computes again in its backward pass instead of keeping it.
-enum class LayerRecompute : std::uint8_t {
-  none,
-  selective,   // the attention core, of which a fused kernel keeps nothing: no time and no bytes
-  norm,        // the outputs of both norms
-  activation,  // the output of the feed-forward's activation
-  mlp,         // the feed-forward's first product
-  full,        // everything but the layer's input
-};
-std::string_view to_text(LayerRecompute recompute);
 
 /// One training step's parts, all but the schedule. Requires degrees that divide what they share out.
 struct Workload {
@@ -55,15 +44,5 @@ DeviceRates rates_of(const DeviceType& device, GemmPrecision precision);
 /// The device's sustained factor in a run of the workload's precision, for products of any: it is power that
 /// slows them.
 double sustained_factor(const Workload& work);
-
-/// Seconds in which a ring of `devices` > 1 moves (n-1)/n of a tensor of `bytes` over each link, twice for an
-/// all-reduce; without latency.
-double ring_seconds(GroupOperation operation, std::int64_t devices, double bytes, double bytes_per_second);
-/// Seconds of a collective of a group over a tensor of `bytes` (as KernelTables::collective_seconds has it):
-/// by table inside one NVLink, by the network's bandwidth beyond.
-double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
-                     GroupOperation operation, double bytes);
-/// What a device of the group reaches over one link, efficiency counted.
-double link_bytes_per_second(const Workload& work, DeviceGroup group);
 
 }  // namespace penstock

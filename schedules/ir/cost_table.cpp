@@ -109,15 +109,6 @@ CostTable uniform_costs(const Program& program, const StageCost& stage, const Ed
           .edges = std::vector<EdgeCost>(stage_edges(program).size(), edge)};
 }
 
-CostTable unit_costs(const Program& program) {
-  constexpr Ns kMillisecond = 1'000'000;
-  const StageCost unit{.forward_ns = kMillisecond,
-                       .backward_ns = 2 * kMillisecond,
-                       .backward_input_ns = kMillisecond,
-                       .backward_weight_ns = kMillisecond,
-                       .recompute_ns = kMillisecond,
-                       .kept = 1};
-  return uniform_costs(program, unit);
-}
+CostTable unit_costs(const Program& program) { return uniform_costs(program, kUnitStage); }
 
 }  // namespace penstock

@@ -133,7 +133,14 @@ Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& c
 /// Every stage of the program costs the same, and so does every edge; messages are empty unless given.
 CostTable uniform_costs(const Program& program, const StageCost& stage, const EdgeCost& edge = {});
 
-/// F, I, W and R take 1 ms, B 2 ms; one activation is one unit of memory; messages are empty.
+/// F, I, W and R take 1 ms, B 2 ms; one activation is one unit of memory.
+inline constexpr StageCost kUnitStage{.forward_ns = 1'000'000,
+                                      .backward_ns = 2'000'000,
+                                      .backward_input_ns = 1'000'000,
+                                      .backward_weight_ns = 1'000'000,
+                                      .recompute_ns = 1'000'000,
+                                      .kept = 1};
+/// Of such stages; messages are empty.
 CostTable unit_costs(const Program& program);
 
 }  // namespace penstock

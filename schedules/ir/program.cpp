@@ -14,6 +14,13 @@
 
 namespace penstock {
 
+std::vector<std::int32_t> Placement::ranks_of_stages() const {
+  std::vector<std::int32_t> ranks;
+  ranks.reserve(stages.size());
+  for (std::int32_t stage = 0; stage < std::ssize(stages); ++stage) ranks.push_back(rank_of(stage, 0));
+  return ranks;
+}
+
 std::int32_t Placement::replica_on(std::int32_t stage, std::int32_t rank) const {
   const std::vector<std::int32_t>& ranks = stages[static_cast<std::size_t>(stage)].ranks;
   const auto found = std::find(ranks.begin(), ranks.end(), rank);

@@ -37,6 +37,8 @@ struct Placement {
   std::int32_t rank_of(std::int32_t stage, std::int32_t microbatch) const {
     return stages[index(stage)].ranks[index(replica_of(stage, microbatch))];
   }
+  /// By stage its rank. Requires stages of one rank each.
+  std::vector<std::int32_t> ranks_of_stages() const;
   /// Index of `rank` among the stage's ranks; -1 when it does not hold the stage.
   std::int32_t replica_on(std::int32_t stage, std::int32_t rank) const;
 

@@ -1,8 +1,7 @@
-// Before a generator is asked its shape is checked (shape_checks.hpp), so that it may rely on counts of at
-// least 1 and on options that it takes. Replicas of the pipeline, sharding and gradient buckets are passes
-// over what it gave, the same for all schedules:
+// A name and a shape become a program in two steps, the same for all schedules:
 //
-//   shape -> checked -> of one copy -> the schedule's rule -> copies -> buckets -> sharding
+//   name, shape -> checked (asked_schedule) -> the schedule's rule for one copy, passes over it
+//   (pipeline_copies)
 
 #include "schedules/rules/generators.hpp"
 
@@ -17,70 +16,18 @@
 #include <tl/expected.hpp>
 
 #include "schedules/ir/action_loops.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/buckets.hpp"
-#include "schedules/passes/pipeline_replicas.hpp"
-#include "schedules/passes/sharding.hpp"
+#include "schedules/rules/asked_schedule.hpp"
+#include "schedules/rules/pipeline_copies.hpp"
 #include "schedules/rules/shape_checks.hpp"
 
 namespace penstock {
 namespace {
 
-/// What one copy of the pipeline is generated for.
-Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
-  shape.microbatches /= shape.data_parallel;
-  if (!takes_option(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
-  if (!takes_option(schedule, "reduction")) shape.reduction = Reduction::overlapped;
-  shape.data_parallel = 1;
-  shape.buckets.clear();
-  shape.sharding = 0;
-  return shape;
-}
-
-/// A row of the table, and a shape with the number of chunks that it fixes.
-struct Asked {
-  const ScheduleInfo* schedule = nullptr;
-  Shape shape;
-};
-
-tl::expected<Asked, std::string> checked(std::string_view name, const Shape& shape) {
-  const ScheduleInfo* schedule = find_schedule(name);
-  if (schedule == nullptr) {
-    std::vector<std::string_view> names;
-    for (const ScheduleInfo& row : schedule_table()) names.push_back(row.name);
-    return tl::unexpected(fmt::format("schedule: unknown schedule '{}'; did you mean '{}'? Known: {}", name,
-                                      nearest_name(name, names), fmt::join(names, ", ")));
-  }
-  if (auto given = check_given(*schedule, shape); !given) return tl::unexpected(given.error());
-  Asked asked{.schedule = schedule, .shape = shape};
-  asked.shape.virtual_stages = chunks_of(*schedule, shape);
-  if (auto size = check_possible_size(asked.shape); !size) return tl::unexpected(size.error());
-  return asked;
-}
-
 bool has_passes_over_it(const Shape& shape) {
   return shape.data_parallel > 1 || !shape.buckets.empty() || shape.sharding > 0 ||
          shape.checkpoint != Checkpoint::never;
-}
-
-GeneratedWithNotes answer_of(const ScheduleInfo& schedule, const Shape& shape) {
-  if (schedule.generate_with_notes != nullptr) return schedule.generate_with_notes(shape);
-  return schedule.generate(shape).map(
-      [](Program program) { return ProgramWithNotes{.program = std::move(program), .notes = {}}; });
-}
-
-Generated with_passes(Program program, const Shape& shape) {
-  Generated pipeline = std::move(program);
-  if (shape.data_parallel > 1) {
-    pipeline = replicate_pipeline(
-        *pipeline, {.count = shape.data_parallel, .sync = shape.replica_sync, .reduction = shape.reduction});
-  }
-  if (pipeline && !shape.buckets.empty())
-    pipeline = split_into_buckets(*pipeline, {.counts = shape.buckets, .reduction = shape.reduction});
-  if (!pipeline || shape.sharding == 0) return pipeline;
-  return shard_stages(*pipeline, shape.sharding);
 }
 
 }  // namespace
@@ -94,14 +41,10 @@ std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std:
 }
 
 GeneratedWithNotes generate_with_notes(std::string_view name, const Shape& shape) {
-  const auto asked = checked(name, shape);
+  const auto asked = asked_schedule(name, shape);
   if (!asked) return tl::unexpected(asked.error());
   if (auto size = check_stored_size(asked->shape); !size) return tl::unexpected(size.error());
-  auto answer = answer_of(*asked->schedule, of_one_copy(*asked->schedule, asked->shape));
-  if (!answer) return answer;
-  auto program = with_passes(std::move(answer->program), shape);
-  if (!program) return tl::unexpected(program.error());
-  return ProgramWithNotes{.program = *std::move(program), .notes = std::move(answer->notes)};
+  return all_copies(*asked);
 }
 
 Generated generate(std::string_view name, const Shape& shape) {
@@ -111,7 +54,7 @@ Generated generate(std::string_view name, const Shape& shape) {
 }
 
 GeneratedLoops generate_loops(std::string_view name, const Shape& shape) {
-  const auto asked = checked(name, shape);
+  const auto asked = asked_schedule(name, shape);
   if (!asked) return tl::unexpected(asked.error());
   if (asked->schedule->declare != nullptr && !has_passes_over_it(shape))
     return asked->schedule->declare(asked->shape);
@@ -119,7 +62,7 @@ GeneratedLoops generate_loops(std::string_view name, const Shape& shape) {
 }
 
 ShapeCheck check_shape(std::string_view name, const Shape& shape) {
-  const auto asked = checked(name, shape);
+  const auto asked = asked_schedule(name, shape);
   if (!asked) return tl::unexpected(asked.error());
   if (asked->schedule->takes == nullptr) return {};
   return asked->schedule->takes(of_one_copy(*asked->schedule, asked->shape));

@@ -45,7 +45,7 @@ DeviceConstants own_constants(const Scenario& scenario) {
 tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
   auto prices = price_on_devices(scenario, std::get<DeviceModel>(scenario.model));
   if (!prices) return tl::unexpected(prices.error());
-  auto experiment = prepare(prices->scenario);
+  auto experiment = prepare(prices->settled.scenario);
   if (!experiment) return tl::unexpected(experiment.error().message);
   SimulateOptions options;
   options.steady = SteadyState::skip;

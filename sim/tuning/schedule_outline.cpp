@@ -85,7 +85,7 @@ std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatche
 }
 
 ScheduleOutline outline_of(const Program& program) {
-  ScheduleOutline outline{.rank_of_stage = ranks_of_stages(program)};
+  ScheduleOutline outline{.rank_of_stage = program.placement.ranks_of_stages()};
   outline.ranks.resize(program.ranks.size());
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
     outline.ranks[index(outline.rank_of_stage[index(stage)])].stages.push_back(stage);

@@ -17,7 +17,7 @@
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/planning_task.hpp"
+#include "scenarios/prepare/planning_levels.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/scenario_text.hpp"

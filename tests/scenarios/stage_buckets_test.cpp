@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "scenarios/prepare/bucket_cut.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/stage_costs.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
@@ -50,7 +51,10 @@ TEST(StageBuckets, HaveTheOverheadOfTheirStageOnce) {
 
 TEST(StageBuckets, AreNoMoreThanLayersWhereOneNumberIsGiven) {
   const Scenario scenario = read_scenario(kFourStages + rr("buckets: 8"));
-  const auto cut = cut_model(scenario.model, scenario.partition, 2, scenario.shape.buckets);
+  const auto whole = cut_model(scenario.model, scenario.partition, 2);
+  ASSERT_TRUE(whole) << whole.error();
+  EXPECT_EQ(whole->ends, (std::vector<std::int32_t>{3, 4}));
+  const auto cut = cut_into_buckets(scenario.model, *whole, scenario.shape.buckets);
   ASSERT_TRUE(cut) << cut.error();
   EXPECT_EQ(cut->buckets, (std::vector<std::int32_t>{3, 1}));
   EXPECT_EQ(cut->ends, (std::vector<std::int32_t>{1, 2, 3, 4}));

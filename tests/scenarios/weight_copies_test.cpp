@@ -2,6 +2,7 @@
 // for.
 
 #include "scenarios/pricing/weight_copies.hpp"
+#include "scenarios/pricing/collectives.hpp"
 
 #include <gtest/gtest.h>
 

@@ -31,12 +31,13 @@ Scenario scheduled(const std::string& schedule) {
 
 /// The same stages in a program of all copies, whose reductions move nothing: what they cost is part of STEP.
 Scenario all_copies(const Scenario& scenario) {
-  const DevicePrices prices = price_on_devices(scenario, std::get<DeviceModel>(scenario.model)).value();
-  Scenario copies = prices.scenario;
-  copies.shape.data_parallel = prices.trained.copies;
-  copies.batch.global_batch_size = *prices.scenario.batch.global_batch_size * prices.trained.copies;
+  const SettledScenario one =
+      price_on_devices(scenario, std::get<DeviceModel>(scenario.model)).value().settled;
+  Scenario copies = one.scenario;
+  copies.shape.data_parallel = one.copies;
+  copies.batch.global_batch_size = *one.scenario.batch.global_batch_size * one.copies;
   auto& cluster = std::get<UniformCluster>(copies.cluster.shape);
-  cluster.devices *= prices.trained.copies;
+  cluster.devices *= one.copies;
   auto& figures = std::get<StageFigures>(copies.model);
   for (Bytes& gradients : figures.gradients.values) gradients = 0;
   return copies;

@@ -12,6 +12,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/resolved_scenario.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"

@@ -1,0 +1,23 @@
+#pragma once
+// What a partitioner refuses before it fills a table. Used by pipedream_partition.cpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+
+/// Refuses tables of more than 256 MiB.
+tl::expected<void, std::string> check_tables(std::size_t downsets, std::span<const BandwidthLevel> levels);
+
+/// Refuses a graph with a layer that no device can hold, even alone and with one minibatch in flight.
+tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limit,
+                                             std::int64_t state_bytes_per_weight_byte);
+
+}  // namespace penstock

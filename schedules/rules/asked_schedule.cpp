@@ -1,0 +1,36 @@
+// Before a generator is asked its shape is checked (shape_checks.hpp), so that it may rely on counts of at
+// least 1 and on options that it takes.
+
+#include "schedules/rules/asked_schedule.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/nearest_name.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/rules/shape_checks.hpp"
+
+namespace penstock {
+
+tl::expected<AskedSchedule, std::string> asked_schedule(std::string_view name, const Shape& shape) {
+  const ScheduleInfo* schedule = find_schedule(name);
+  if (schedule == nullptr) {
+    std::vector<std::string_view> names;
+    for (const ScheduleInfo& row : schedule_table()) names.push_back(row.name);
+    return tl::unexpected(fmt::format("schedule: unknown schedule '{}'; did you mean '{}'? Known: {}", name,
+                                      nearest_name(name, names), fmt::join(names, ", ")));
+  }
+  if (auto given = check_given(*schedule, shape); !given) return tl::unexpected(given.error());
+  AskedSchedule asked{.schedule = schedule, .shape = shape};
+  asked.shape.virtual_stages = chunks_of(*schedule, shape);
+  if (auto size = check_possible_size(asked.shape); !size) return tl::unexpected(size.error());
+  return asked;
+}
+
+}  // namespace penstock

@@ -1,0 +1,63 @@
+// Replicas of the pipeline, gradient buckets and sharding are passes over what a rule gives:
+//
+//   shape of one copy -> the schedule's rule -> copies -> buckets -> sharding
+
+#include "schedules/rules/pipeline_copies.hpp"
+
+#include <string>
+#include <utility>
+
+#include <tl/expected.hpp>
+
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/buckets.hpp"
+#include "schedules/passes/pipeline_replicas.hpp"
+#include "schedules/passes/sharding.hpp"
+#include "schedules/rules/asked_schedule.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/rules/shape_checks.hpp"
+
+namespace penstock {
+namespace {
+
+GeneratedWithNotes answer_of(const ScheduleInfo& schedule, const Shape& shape) {
+  if (schedule.generate_with_notes != nullptr) return schedule.generate_with_notes(shape);
+  return schedule.generate(shape).map(
+      [](Program program) { return ProgramWithNotes{.program = std::move(program), .notes = {}}; });
+}
+
+Generated with_passes(Program program, const Shape& shape) {
+  Generated pipeline = std::move(program);
+  if (shape.data_parallel > 1) {
+    pipeline = replicate_pipeline(
+        *pipeline, {.count = shape.data_parallel, .sync = shape.replica_sync, .reduction = shape.reduction});
+  }
+  if (pipeline && !shape.buckets.empty())
+    pipeline = split_into_buckets(*pipeline, {.counts = shape.buckets, .reduction = shape.reduction});
+  if (!pipeline || shape.sharding == 0) return pipeline;
+  return shard_stages(*pipeline, shape.sharding);
+}
+
+}  // namespace
+
+/// What one copy of the pipeline is generated for.
+Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
+  shape.microbatches /= shape.data_parallel;
+  if (!takes_option(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
+  if (!takes_option(schedule, "reduction")) shape.reduction = Reduction::overlapped;
+  shape.data_parallel = 1;
+  shape.buckets.clear();
+  shape.sharding = 0;
+  return shape;
+}
+
+GeneratedWithNotes all_copies(const AskedSchedule& asked) {
+  auto answer = answer_of(*asked.schedule, of_one_copy(*asked.schedule, asked.shape));
+  if (!answer) return answer;
+  auto program = with_passes(std::move(answer->program), asked.shape);
+  if (!program) return tl::unexpected(program.error());
+  return ProgramWithNotes{.program = *std::move(program), .notes = std::move(answer->notes)};
+}
+
+}  // namespace penstock
