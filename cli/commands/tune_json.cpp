@@ -15,8 +15,8 @@
 
 #include "cli/commands/tune_answer.hpp"
 #include "report/print/escaping.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/parallel.hpp"
-#include "scenarios/pricing/workload.hpp"
 #include "sim/measured/ratio_spread.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/sensitivity.hpp"

@@ -22,6 +22,7 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "sim/measured/ratio_spread.hpp"

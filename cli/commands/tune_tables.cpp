@@ -17,6 +17,7 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"

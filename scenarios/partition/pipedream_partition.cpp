@@ -22,7 +22,6 @@
 #include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/plan_checks.hpp"
 #include "scenarios/partition/plan_options.hpp"
-#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

@@ -3,7 +3,6 @@
 #include "scenarios/prepare/device_figures.hpp"
 
 #include "scenarios/model/model.hpp"
-#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 
 namespace penstock {

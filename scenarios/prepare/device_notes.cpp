@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"

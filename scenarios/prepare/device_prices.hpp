@@ -8,12 +8,14 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "scenarios/model/device_model.hpp"
+#include "scenarios/prepare/one_copy.hpp"
+#include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/settled_scenario.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
@@ -27,10 +29,14 @@ struct DevicePrices {
   std::int64_t microbatches = 1;            ///< of one copy
 };
 
-/// Requires that the scenario's model is `model`. Errors: degrees, layers, heads, experts, sequences or
-/// batches that do not divide, more devices than the cluster has, a precision that the devices do not have,
-/// copies that the schedule makes itself.
-tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario, const DeviceModel& model);
+/// Of a copy on named devices, whose program is placed as the schedule in force says. Errors: layers that
+/// cannot be shared out to its stages, times and bytes beyond 64 bits.
+tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const ScheduleInForce& in_force,
+                                                      const Program& placed);
+/// The same with all steps up to there. Requires that the scenario's model is one on named devices. Errors:
+/// degrees, layers, heads, experts, sequences or batches that do not divide, more devices than the cluster
+/// has, a precision that the devices do not have, copies that the schedule makes itself.
+tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario);
 
 /// Puts into `costs` what the stages cost when the devices have other constants: those of `work`, which is
 /// otherwise that of `prices`. Requires costs of a program whose stages are a chain.

@@ -1,7 +1,9 @@
 // A Scenario is taken apart here; each step takes the parts that it needs and makes one value, once:
 //
-//   Scenario -> settled: stages, or layers with stated cuts
-//            -> resolved: schedule and batch in force, its program placed, cut of the model, compute program
+//   Scenario -> one copy of its pipeline, with cuts that were to be planned
+//            -> schedule and batch in force -> its program placed
+//            -> settled: what its stages cost, where they are priced on devices or by fitted costs
+//            -> resolved: cut of the model, compute program
 //            -> with the model's edges, valid, lowered
 //            -> priced: its costs on its cluster -> Experiment
 //
@@ -21,6 +23,8 @@
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/model/fitted_model.hpp"
 #include "scenarios/prepare/lowered_program.hpp"
+#include "scenarios/prepare/one_copy.hpp"
+#include "scenarios/prepare/placed_program.hpp"
 #include "scenarios/prepare/prepare_error.hpp"
 #include "scenarios/prepare/priced_experiment.hpp"
 #include "scenarios/prepare/resolved_scenario.hpp"
@@ -54,9 +58,15 @@ tl::unexpected<PrepareError> refused(const std::string& fault) {
 
 /// Errors without a place.
 Prepared prepared(const Scenario& stated, ProgramForm form) {
-  auto settled = settle(stated);
+  auto copy = one_copy(stated);
+  if (!copy) return refused(copy.error());
+  const auto in_force = schedule_in_force(copy->scenario, copy->copies);
+  if (!in_force) return refused(in_force.error());
+  auto placed = placed_program(in_force->schedule);
+  if (!placed) return refused(placed.error());
+  const auto settled = settle(*std::move(copy), *in_force, *placed);
   if (!settled) return refused(settled.error());
-  auto resolved = resolve(settled->scenario, std::move(settled->placed));
+  auto resolved = resolve(settled->scenario, *in_force, *std::move(placed));
   if (!resolved) return refused(resolved.error());
   Program program = std::move(resolved->program);
   if (form == ProgramForm::lowered || has_edges(settled->scenario.model)) {
@@ -71,20 +81,21 @@ Prepared prepared(const Scenario& stated, ProgramForm form) {
 
 /// The same with loops in the place of lists.
 tl::expected<RolledExperiment, PrepareError> rolled_experiment(const Scenario& stated) {
-  const auto settled = settle(stated);
-  if (!settled) return refused(settled.error());
-  const Scenario& scenario = settled->scenario;
-  if (const std::string reason = not_rolled(scenario); !reason.empty()) {
+  auto copy = one_copy(stated);
+  if (!copy) return refused(copy.error());
+  if (const std::string reason = not_rolled(copy->scenario); !reason.empty()) {
     return refused(
         fmt::format("{} cannot be streamed, and at most 2^29 compute actions are stored; take fewer stages, "
                     "microbatches or iterations",
                     reason));
   }
-  const auto in_force = schedule_in_force(scenario);
+  const auto in_force = schedule_in_force(copy->scenario, copy->copies);
   if (!in_force) return refused(in_force.error());
   auto rolled = generate_loops(in_force->schedule.name, in_force->schedule.shape);
   if (!rolled) return refused(rolled.error());
-  auto resolved = resolve(scenario, std::move(rolled->program));
+  const auto settled = settle(*std::move(copy), *in_force, rolled->program);
+  if (!settled) return refused(settled.error());
+  auto resolved = resolve(settled->scenario, *in_force, std::move(rolled->program));
   if (!resolved) return refused(resolved.error());
   auto experiment = priced_experiment(*settled, *resolved, std::move(resolved->program));
   if (!experiment) return refused(experiment.error());

@@ -3,42 +3,41 @@
 
 #include "scenarios/prepare/fitted_prices.hpp"
 
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <tl/expected.hpp>
 
 #include "scenarios/model/fitted_model.hpp"
 #include "scenarios/prepare/fitted_figures.hpp"
-#include "scenarios/prepare/pipeline_copy.hpp"
+#include "scenarios/prepare/one_copy.hpp"
+#include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/settled_scenario.hpp"
 #include "scenarios/pricing/fitted_stages.hpp"
+#include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
-tl::expected<SettledScenario, std::string> price_by_fit(const Scenario& scenario, const FittedModel& model) {
-  if (scenario.shape.data_parallel > 1 || scenario.shape.sharding > 0 || !scenario.shape.buckets.empty()) {
-    return tl::unexpected(
-        std::string("schedule: copies of a model with fitted costs are parallel.data; leave data_parallel, "
-                    "sharding and buckets out"));
-  }
-  auto copy = pipeline_copy(scenario, model.copies, {}, model.layers);
-  if (!copy) return tl::unexpected(copy.error());
-  FittedModel sized = model;
-  sized.kind.micro_batch_size = copy->resolved.micro_batch_size;
-  const auto stages = fitted_stages(*model.costs, {.kind = sized.kind,
-                                                   .copies = model.copies,
-                                                   .layers = copy->layers,
-                                                   .rank_of_stage = copy->rank_of_stage});
+tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const ScheduleInForce& in_force,
+                                                         const Program& placed) {
+  auto model = std::get<FittedModel>(copy.scenario.model);
+  model.kind.micro_batch_size = in_force.batch.micro_batch_size;
+  const auto layers = split_layers({}, model.layers, placed.stage_count());
+  if (!layers) return tl::unexpected(layers.error());
+  const std::vector<std::int32_t> ranks = placed.placement.ranks_of_stages();
+  const auto stages = fitted_stages(
+      *model.costs, {.kind = model.kind, .copies = model.copies, .layers = *layers, .rank_of_stage = ranks});
   if (!stages) return tl::unexpected("model.fitted: " + stages.error());
-  Scenario priced = scenario;
-  priced.model = fitted_figures(sized, *stages);
-  priced.batch = copy->batch;
-  priced.batch.own_micro_batch_size = copy->resolved.micro_batch_size;
-  priced.notes.push_back(fit_note(sized));
-  return SettledScenario{
-      .scenario = std::move(priced), .placed = std::move(copy->placed), .copies = model.copies};
+  Scenario priced = std::move(copy.scenario);
+  priced.model = fitted_figures(model, *stages);
+  priced.batch = in_force.stated;
+  priced.batch.own_micro_batch_size = in_force.batch.micro_batch_size;
+  priced.notes.push_back(fit_note(model));
+  return SettledScenario{.scenario = std::move(priced), .copies = model.copies};
 }
 
 }  // namespace penstock

@@ -4,14 +4,17 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "scenarios/model/fitted_model.hpp"
+#include "scenarios/prepare/one_copy.hpp"
+#include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/settled_scenario.hpp"
-#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
-/// One pipeline of the model's copies, which are alike, as any other scenario. Errors: layers or batches that
-/// do not divide, a kind of layers that nothing was fitted for, copies that the schedule makes itself.
-tl::expected<SettledScenario, std::string> price_by_fit(const Scenario& scenario, const FittedModel& model);
+/// One pipeline of the model's copies, which are alike, as any other scenario, whose program is placed as the
+/// schedule in force says. Requires a model with fitted costs. Errors: layers that cannot be shared out to
+/// its stages, a kind of layers that nothing was fitted for.
+tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const ScheduleInForce& in_force,
+                                                         const Program& placed);
 
 }  // namespace penstock

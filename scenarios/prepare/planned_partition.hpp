@@ -1,5 +1,5 @@
 #pragma once
-// `partition: pipedream` in a scenario of any schedule: the plan's cuts. Used by settled_scenario.cpp, and
+// `partition: pipedream` in a scenario of any schedule: the plan's cuts. Used by one_copy.cpp, and
 // wherever a scenario is changed after its cuts are known.
 
 #include <string>

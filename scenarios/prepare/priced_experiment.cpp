@@ -19,6 +19,7 @@
 #include "scenarios/prepare/experiment_notes.hpp"
 #include "scenarios/prepare/program_prices.hpp"
 #include "scenarios/prepare/resolved_scenario.hpp"
+#include "scenarios/prepare/scaling.hpp"
 #include "scenarios/prepare/settled_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"

@@ -5,8 +5,6 @@
 
 #include "scenarios/prepare/resolved_scenario.hpp"
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,10 +13,10 @@
 #include "scenarios/prepare/bucket_cut.hpp"
 #include "scenarios/prepare/compute_program.hpp"
 #include "scenarios/prepare/model_stages.hpp"
-#include "scenarios/prepare/placed_program.hpp"
 #include "scenarios/prepare/program_prices.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
+#include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -26,34 +24,26 @@
 namespace penstock {
 namespace {
 
-/// For the microbatch that the model's figures hold for.
-PriceTerms price_terms(const Scenario& scenario) {
-  const std::int64_t own = scenario.batch.own_micro_batch_size;
-  return {.model = scenario.model,
-          .pricing = {.samples = {.own = own, .wanted = own},
-                      .beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision)},
-          .cluster = scenario.cluster,
-          .launch = scenario.launch,
-          .clones_versions = scenario.clones_versions};
+PriceTerms price_terms(const Scenario& scenario, const ResolvedBatch& batch) {
+  return {
+      .model = scenario.model,
+      .pricing = {.samples = {.own = scenario.batch.own_micro_batch_size, .wanted = batch.micro_batch_size},
+                  .beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision)},
+      .cluster = scenario.cluster,
+      .launch = scenario.launch,
+      .clones_versions = scenario.clones_versions};
 }
 
 }  // namespace
 
-tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, std::optional<Program> placed) {
-  PriceTerms terms = price_terms(scenario);
-  const auto in_force = schedule_in_force(scenario);
-  if (!in_force) return tl::unexpected(in_force.error());
-  terms.pricing.samples.wanted = in_force->batch.micro_batch_size;
-  if (!placed) {
-    auto generated = placed_program(in_force->schedule);
-    if (!generated) return tl::unexpected(generated.error());
-    placed = *std::move(generated);
-  }
-  const auto whole = cut_model(scenario.model, scenario.partition, placed->stage_count());
+tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, const ScheduleInForce& in_force,
+                                                    Program placed) {
+  const PriceTerms terms = price_terms(scenario, in_force.batch);
+  const auto whole = cut_model(scenario.model, scenario.partition, placed.stage_count());
   if (!whole) return tl::unexpected(whole.error());
   auto cut = cut_into_buckets(scenario.model, *whole, scenario.shape.buckets);
   if (!cut) return tl::unexpected(cut.error());
-  auto computed = compute_program(in_force->schedule, *std::move(placed), *whole, cut->buckets, terms);
+  auto computed = compute_program(in_force.schedule, std::move(placed), *whole, cut->buckets, terms);
   if (!computed) return tl::unexpected(computed.error());
   return ResolvedScenario{.terms = terms,
                           .cut = *std::move(cut),
@@ -62,15 +52,13 @@ tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, st
 }
 
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program) {
-  PriceTerms terms = price_terms(scenario);
   const auto in_force = schedule_in_force(scenario);
   if (!in_force) return tl::unexpected(in_force.error());
-  terms.pricing.samples.wanted = in_force->batch.micro_batch_size;
   const auto whole = cut_model(scenario.model, scenario.partition, scenario.shape.stages);
   if (!whole) return tl::unexpected(whole.error());
   const auto cut = cut_into_buckets(scenario.model, *whole, scenario.shape.buckets);
   if (!cut) return tl::unexpected(cut.error());
-  return program_costs(terms, *cut, program);
+  return program_costs(price_terms(scenario, in_force->batch), *cut, program);
 }
 
 }  // namespace penstock

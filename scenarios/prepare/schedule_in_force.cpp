@@ -21,8 +21,6 @@ namespace penstock {
 
 namespace {
 
-using InForce = tl::expected<ScheduleInForce, std::string>;
-
 /// The schedule as the scenario states it, but for its microbatches.
 StatedSchedule stated_schedule(const Scenario& scenario) {
   const Program* program = scenario.program ? &*scenario.program : nullptr;
@@ -33,8 +31,10 @@ StatedSchedule stated_schedule(const Scenario& scenario) {
           .weighs_costs = generated != nullptr && generated->weighs_costs};
 }
 
-/// Of a copy where there are `copies`.
-InForce in_force(const Scenario& scenario, std::optional<std::int32_t> copies) {
+}  // namespace
+
+tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario,
+                                                             std::optional<std::int32_t> copies) {
   StatedSchedule schedule = stated_schedule(scenario);
   const Program* program = schedule.program;
   const MicrobatchMeaning meaning =
@@ -53,14 +53,6 @@ InForce in_force(const Scenario& scenario, std::optional<std::int32_t> copies) {
   if (!resolved) return tl::unexpected(resolved.error());
   schedule.shape.microbatches = resolved->microbatches;
   return ScheduleInForce{.stated = *batch, .batch = *resolved, .schedule = std::move(schedule)};
-}
-
-}  // namespace
-
-InForce schedule_in_force(const Scenario& scenario) { return in_force(scenario, std::nullopt); }
-
-InForce schedule_in_force_of_copy(const Scenario& scenario, std::int32_t copies) {
-  return in_force(scenario, copies);
 }
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 // copies of a pipeline that it is priced as.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 
@@ -13,16 +14,14 @@
 namespace penstock {
 
 struct ScheduleInForce {
-  Batch stated;  ///< of what runs
+  Batch stated;  ///< of what runs, with the microbatches of a program file
   ResolvedBatch batch;
-  StatedSchedule schedule;  ///< with the batch's microbatches; the scenario must outlive it
+  StatedSchedule schedule;  ///< with the batch's microbatches; the scenario must outlive its program
 };
 
-/// Errors: those of resolve_batch(); microbatches stated beside a program file that has others.
-tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario);
-/// Of one of `copies` of a pipeline, which share the scenario's batch. Errors: as above, and those of
-/// batch_of_copy().
-tl::expected<ScheduleInForce, std::string> schedule_in_force_of_copy(const Scenario& scenario,
-                                                                     std::int32_t copies);
+/// Of the whole scenario, or of one of `copies` of its pipeline, which share the batch. Errors: those of
+/// batch_of_copy() and resolve_batch(); microbatches stated beside a program file that has others.
+tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario,
+                                                             std::optional<std::int32_t> copies = {});
 
 }  // namespace penstock

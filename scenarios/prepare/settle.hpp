@@ -1,16 +1,20 @@
 #pragma once
-// What a scenario leaves open beside its schedule: what its stages cost where its model is priced on devices
-// or by fitted costs, and where its layers are cut where that is planned. Used by experiment.cpp.
+// What stages cost where a scenario leaves it open: on named devices, or by fitted costs. Used by
+// experiment.cpp.
 
 #include <string>
 #include <tl/expected.hpp>
 
+#include "scenarios/prepare/one_copy.hpp"
+#include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/settled_scenario.hpp"
-#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
-/// Errors: those of price_on_devices(), price_by_fit() and with_planned_partition().
-tl::expected<SettledScenario, std::string> settle(const Scenario& stated);
+/// `placed` is placed_program() of the copy's schedule in force, or the same with loops in the place of
+/// lists. Errors: those of device_prices() and fitted_prices().
+tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleInForce& in_force,
+                                                  const Program& placed);
 
 }  // namespace penstock

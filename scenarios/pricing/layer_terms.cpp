@@ -20,6 +20,7 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/term_writer.hpp"
 #include "scenarios/pricing/weight_copies.hpp"

@@ -3,6 +3,7 @@
 #include "scenarios/pricing/workload.hpp"
 
 #include "scenarios/pricing/gemm_model.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {

@@ -21,7 +21,7 @@
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/workload.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"

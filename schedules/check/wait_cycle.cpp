@@ -84,8 +84,7 @@ Hang hang_of_cycle(const FlatProgram& flat, const std::vector<std::int32_t>& sta
                    const ChannelOptions& channels, const WordsOf& words_of) {
   const std::vector<std::int32_t> cycle = shortest_cycle(stalled, waits_of);
   Hang hang{.channels = channels, .cycle = {}, .message = {}};
-  hang.message = fmt::format("hangs under {}; each of these waits for the next, the last for the first:",
-                             describe(channels));
+  std::string waits;
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const std::int32_t here = cycle[i];
     const std::int32_t next = cycle[(i + 1) % cycle.size()];
@@ -97,10 +96,12 @@ Hang hang_of_cycle(const FlatProgram& flat, const std::vector<std::int32_t>& sta
                  .waits_for = fmt::format("{} on rank {}, position {}{}", name(flat, next), next_rank,
                                           next - flat.rank_begin[index(next_rank)],
                                           words_of ? words_of(here, next) : "")};
-    hang.message += fmt::format("\n  rank {}, position {}: {} waits for {}", wait.rank, wait.position,
-                                name(flat, here), wait.waits_for);
+    waits += fmt::format("\n  rank {}, position {}: {} waits for {}", wait.rank, wait.position,
+                         name(flat, here), wait.waits_for);
     hang.cycle.push_back(std::move(wait));
   }
+  hang.message = fmt::format("hangs under {}; each of these waits for the next, the last for the first:{}",
+                             describe(channels), waits);
   return hang;
 }
 

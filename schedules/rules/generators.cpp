@@ -6,7 +6,6 @@
 #include "schedules/rules/generators.hpp"
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

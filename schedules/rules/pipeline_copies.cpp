@@ -4,7 +4,6 @@
 
 #include "schedules/rules/pipeline_copies.hpp"
 
-#include <string>
 #include <utility>
 
 #include <tl/expected.hpp>

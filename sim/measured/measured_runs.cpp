@@ -24,6 +24,7 @@
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"

@@ -43,7 +43,7 @@ DeviceConstants own_constants(const Scenario& scenario) {
 }
 
 tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
-  auto prices = price_on_devices(scenario, std::get<DeviceModel>(scenario.model));
+  auto prices = price_on_devices(scenario);
   if (!prices) return tl::unexpected(prices.error());
   auto experiment = prepare(prices->settled.scenario);
   if (!experiment) return tl::unexpected(experiment.error().message);

@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
-#include "scenarios/pricing/workload.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/tuning/configuration.hpp"
 

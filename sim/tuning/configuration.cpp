@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/prepare/pipeline_copy.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"

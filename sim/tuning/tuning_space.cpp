@@ -23,6 +23,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"

@@ -31,8 +31,7 @@ Scenario scheduled(const std::string& schedule) {
 
 /// The same stages in a program of all copies, whose reductions move nothing: what they cost is part of STEP.
 Scenario all_copies(const Scenario& scenario) {
-  const SettledScenario one =
-      price_on_devices(scenario, std::get<DeviceModel>(scenario.model)).value().settled;
+  const SettledScenario one = price_on_devices(scenario).value().settled;
   Scenario copies = one.scenario;
   copies.shape.data_parallel = one.copies;
   copies.batch.global_batch_size = *one.scenario.batch.global_batch_size * one.copies;

@@ -1,0 +1,45 @@
+#pragma once
+// The sink of turns (take_turns.hpp) that keeps what is placed as lists.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// All of a program but its lists.
+Program without_lists(const Program& program);
+
+/// The lists of a program with its messages, as turns place them.
+class ListWriter {
+ public:
+  explicit ListWriter(const Program& program) : lists_(program.ranks.size()) {
+    // In a chain an action receives one message and sends one.
+    for (std::size_t rank = 0; rank < lists_.size(); ++rank)
+      lists_[rank].reserve(3 * program.ranks[rank].size());
+  }
+
+  void compute(std::int32_t rank, std::span<const Action> group) {
+    std::vector<Action>& list = lists_[index(rank)];
+    for (const Action& action : group) list.push_back(action);
+  }
+  void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
+    lists_[index(from_rank)].push_back(send_of(message));
+    lists_[index(to_rank)].push_back(recv_of(message));
+  }
+  void collective(std::int32_t rank, const Action& action) { lists_[index(rank)].push_back(action); }
+
+  std::vector<std::vector<Action>> lists() && { return std::move(lists_); }
+
+ private:
+  std::vector<std::vector<Action>> lists_;
+};
+
+}  // namespace penstock
