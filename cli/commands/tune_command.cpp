@@ -87,15 +87,18 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
                     .report = *std::move(report),
                     .seconds = seconds.count(),
                     .tokens = flags.tokens};
-  if (!interrupt.came())
-    answer.told = done_unless(options.stopped, [report = answer.report] { return told_apart(report); });
-  if (flags.sensitivity && !interrupt.came()) {
+  const auto note_interrupt = [&answer](std::string_view before) {
+    answer.report.notes.push_back(fmt::format("interrupted: before {}", before));
+  };
+  answer.told = done_unless(options.stopped, [report = answer.report] { return told_apart(report); });
+  if (!answer.told) note_interrupt("it was known which candidates are as good as the best");
+  if (flags.sensitivity) {
     auto rows =
         done_unless(options.stopped, [request = answer.request, best = answer.report.candidates.front()] {
           return sensitivity(request, best);
         });
     if (!rows) {
-      answer.report.notes.emplace_back("interrupted: before other machines were looked at");
+      note_interrupt("other machines were looked at");
       return answer;
     }
     if (!*rows) return bad_input(rows->error());
