@@ -69,13 +69,13 @@ void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParam
   // The levels of sharding: 1 shares out the optimizer's state, 2 the gradients, too, and 3 the weights as
   // well.
   const DeviceParameters& own = stage.parameters;
-  const double optimizer = held_from(work.parallel, 1, own).total();
+  stage.updated_parameters = held_from(work.parallel, 1, own).total();
   const double gradients = held_from(work.parallel, 2, own).total();
   const double weights = held_from(work.parallel, 3, own).total();
   const double of_ends = held_from(work.parallel, 3, ends).total();
   stage.weight_bytes = weight_bytes(work) * (weights - of_ends) + kEndBytes * of_ends;
   stage.gradient_bytes = work.gradient_bytes * gradients;
-  stage.optimizer_bytes = work.optimizer_bytes * optimizer;
+  stage.optimizer_bytes = work.optimizer_bytes * stage.updated_parameters;
 }
 
 /// By rank, of the kinds of layers that are on it. Neighbours mostly have the same ones.

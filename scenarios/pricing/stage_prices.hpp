@@ -28,6 +28,7 @@ struct StagePrice {
   double deferred_s = 0;
   double deferred_bytes = 0;
   DeviceParameters parameters;
+  double updated_parameters = 0;  ///< whose optimizer state the device holds, and which it updates
 };
 
 /// The stages' prices. `layers` has the layers of each stage, `rank_of_stage` where each is: placeholders of

@@ -32,6 +32,22 @@ std::int32_t stages_on(std::span<const std::int32_t> rank_of_stage, std::int32_t
   return static_cast<std::int32_t>(std::ranges::count(rank_of_stage, rank));
 }
 
+/// Of the stages of a rank.
+struct RankParameters {
+  DeviceParameters held;
+  double updated = 0;
+};
+
+/// What the optimizer reads and writes, at the rate of the device's memory.
+double optimizer_seconds(const Workload& work, const RankParameters& parameters) {
+  const double bytes = parameters.updated * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) +
+                       parameters.held.total() * work.gradient_bytes;
+  const DeviceType& device = work.device;
+  return bytes / (device.memory_efficiency * device.memory_bytes_per_second) + kOptimizerLaunchSeconds;
+}
+
+}  // namespace
+
 double reduction_seconds(const Workload& work, const KernelTables& kernels,
                          const DeviceParameters& parameters, std::int32_t chunks) {
   const Parallel& parallel = work.parallel;
@@ -49,27 +65,20 @@ double reduction_seconds(const Workload& work, const KernelTables& kernels,
   return (reduce_s + gather_s) / chunks + (over_network ? work.device.step_fraction * reduce_s : 0);
 }
 
-}  // namespace
-
-RankStep price_step(const Workload& work, const KernelTables& kernels, const DeviceParameters& parameters,
-                    std::int32_t chunks) {
-  const double reduction_s = reduction_seconds(work, kernels, parameters, chunks);
-  const double share = held_from(work.parallel, 1, parameters).total();
-  const double bytes =
-      share * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) + parameters.total() * work.gradient_bytes;
-  const DeviceType& device = work.device;
-  return {.reduction_s = reduction_s,
-          .optimizer_s =
-              bytes / (device.memory_efficiency * device.memory_bytes_per_second) + kOptimizerLaunchSeconds};
-}
-
 RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,
                       std::span<const std::int32_t> rank_of_stage) {
-  std::map<std::int32_t, DeviceParameters> held;
-  for (std::size_t i = 0; i < stages.size(); ++i) held[rank_of_stage[i]] += stages[i].parameters;
+  std::map<std::int32_t, RankParameters> ranks;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    RankParameters& rank = ranks[rank_of_stage[i]];
+    rank.held += stages[i].parameters;
+    rank.updated += stages[i].updated_parameters;
+  }
   RankStep longest;
-  for (const auto& [rank, parameters] : held) {
-    const RankStep step = price_step(work, kernels, parameters, stages_on(rank_of_stage, rank));
+  for (const auto& [rank, parameters] : ranks) {
+    const double optimizer_s = optimizer_seconds(work, parameters);
+    const RankStep step{
+        .reduction_s = reduction_seconds(work, kernels, parameters.held, stages_on(rank_of_stage, rank)),
+        .optimizer_s = optimizer_s};
     if (step.total_s() > longest.total_s()) longest = step;
   }
   return longest;

@@ -18,9 +18,10 @@ struct RankStep {
   double total_s() const { return reduction_s + optimizer_s; }
 };
 
-/// Of a rank with these parameters in `chunks` model stages.
-RankStep price_step(const Workload& work, const KernelTables& kernels, const DeviceParameters& parameters,
-                    std::int32_t chunks);
+/// What of the gradients' reduction, and of the weights' way back, nothing hides on a rank that holds these
+/// parameters in `chunks` model stages.
+double reduction_seconds(const Workload& work, const KernelTables& kernels,
+                         const DeviceParameters& parameters, std::int32_t chunks);
 
 /// Over the ranks: the longest step, which all wait for.
 RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,

@@ -175,16 +175,16 @@ TEST(Step, ChunksHideAllButTheFirst) {
   Workload work = workload_on("h100", "llama-3.1-70b", 8192);
   work.parallel.data = 8;
   const DeviceParameters parameters{.dense = 1e9};
-  const double alone = price_step(work, kernels_of(work), parameters, 1).reduction_s;
-  EXPECT_NEAR(price_step(work, kernels_of(work), parameters, 4).reduction_s, alone / 4,
+  const double alone = reduction_seconds(work, kernels_of(work), parameters, 1);
+  EXPECT_NEAR(reduction_seconds(work, kernels_of(work), parameters, 4), alone / 4,
               1e-12);  // on one NVLink
   work.parallel.data_overlap = false;
-  EXPECT_NEAR(price_step(work, kernels_of(work), parameters, 4).reduction_s, alone, 1e-12);
+  EXPECT_NEAR(reduction_seconds(work, kernels_of(work), parameters, 4), alone, 1e-12);
 }
 
 TEST(Step, OneCopyReducesNothing) {
   const Workload work = workload_on("h100", "llama-3.1-70b", 8192);
-  EXPECT_EQ(price_step(work, kernels_of(work), {.dense = 1e9}, 1).reduction_s, 0);
+  EXPECT_EQ(reduction_seconds(work, kernels_of(work), {.dense = 1e9}, 1), 0);
 }
 
 // --- layouts ----------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ TEST(WeightCopies, LeaveAsMuchOfAStepExposedHoweverMuchTheyShareOut) {
   const auto step_s = [](std::int32_t sharding) {
     Workload work = eight_copies(sharding);
     work.parallel.data_overlap = false;
-    return price_step(work, kernels_of(work), {.dense = 1e9}, 1).reduction_s;
+    return reduction_seconds(work, kernels_of(work), {.dense = 1e9}, 1);
   };
   const Workload work = eight_copies(1);
   const auto all = [&](GroupOperation operation, double bytes) {
