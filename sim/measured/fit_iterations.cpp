@@ -21,11 +21,11 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "schedules/ir/action.hpp"
+#include "sim/engines/parallel_loop.hpp"
 #include "sim/measured/group_errors.hpp"
 #include "sim/measured/least_squares.hpp"
 #include "sim/measured/measured_iterations.hpp"
@@ -167,8 +167,7 @@ IterationCosts costs_of_iterations(const std::vector<Iteration>& rows, std::int6
 tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& runs,
                                                          const std::vector<bool>& is_fitted) {
   std::vector<tl::expected<double, std::string>> seconds(runs.runs.size(), 0.0);
-  tbb::parallel_for(std::size_t{0}, seconds.size(),
-                    [&](std::size_t i) { seconds[i] = simulated_seconds(runs.runs[i]); });
+  parallel_loop(seconds.size(), [&](std::size_t i) { seconds[i] = simulated_seconds(runs.runs[i]); });
   RunsReport report;
   GroupErrors all;
   ErrorsByGroup groups;

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 #include <tl/expected.hpp>
 
+#include "sim/engines/parallel_loop.hpp"
 #include "sim/measured/fit_constants.hpp"
 #include "sim/measured/group_errors.hpp"
 #include "sim/measured/measured_runs.hpp"
@@ -37,7 +37,7 @@ using AllPrices = std::vector<std::optional<tl::expected<RunPrices, std::string>
 tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& runs,
                                                          const std::function<void()>& one_done) {
   AllPrices made(runs.runs.size());
-  tbb::parallel_for(std::size_t{0}, made.size(), [&](std::size_t i) {
+  parallel_loop(made.size(), [&](std::size_t i) {
     made[i] = RunPrices::make(runs.runs[i].scenario);
     one_done();
   });

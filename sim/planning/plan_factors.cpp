@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include <tbb/parallel_for.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "sim/engines/parallel_loop.hpp"
 #include "sim/planning/idealised_stream.hpp"
 #include "sim/planning/plan_evaluation.hpp"
 
@@ -59,8 +59,7 @@ using PeriodBySet = std::map<FactorSet, StreamPeriod>;
 tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& planned) {
   const std::vector<FactorSet> sets = sets_to_simulate(factors_of(planned));
   std::vector<tl::expected<StreamPeriod, std::string>> simulated(sets.size());
-  tbb::parallel_for(std::size_t{0}, sets.size(),
-                    [&](std::size_t i) { simulated[i] = simulated_period(planned, sets[i]); });
+  parallel_loop(sets.size(), [&](std::size_t i) { simulated[i] = simulated_period(planned, sets[i]); });
   PeriodBySet periods;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     if (!simulated[i]) return tl::unexpected(std::move(simulated[i].error()));

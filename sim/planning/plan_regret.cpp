@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <tbb/parallel_for.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
@@ -22,6 +21,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/mixed_bits.hpp"
+#include "sim/engines/parallel_loop.hpp"
 #include "sim/planning/plan_evaluation.hpp"
 #include "sim/planning/plan_search.hpp"
 
@@ -69,7 +69,7 @@ std::vector<Planned> plans_of(const Scenario& scenario, const PlanOptions& optio
                               const ProfileNoise& noise) {
   const auto trials = static_cast<std::size_t>(noise.trials);
   std::vector<Planned> plans(noise.levels.size() * trials);
-  tbb::parallel_for(std::size_t{0}, plans.size(), [&](std::size_t i) {
+  parallel_loop(plans.size(), [&](std::size_t i) {
     plans[i] = planned_from_noise(scenario, options, ranking,
                                   disturbed(scenario, noise.levels[i / trials], noise.seed, i % trials));
   });
@@ -84,8 +84,8 @@ tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Plann
   for (std::size_t i = 0; i < plans.size(); ++i) first_of.try_emplace(shape_of(plans[i]->plan), i);
   const std::vector<std::pair<PlanShape, std::size_t>> different(first_of.begin(), first_of.end());
   std::vector<tl::expected<PlanEvaluation, std::string>> evaluations(different.size());
-  tbb::parallel_for(std::size_t{0}, different.size(),
-                    [&](std::size_t i) { evaluations[i] = evaluate_plan(*plans[different[i].second]); });
+  parallel_loop(different.size(),
+                [&](std::size_t i) { evaluations[i] = evaluate_plan(*plans[different[i].second]); });
   PlanPeriods periods;
   for (std::size_t i = 0; i < different.size(); ++i) {
     if (!evaluations[i]) return tl::unexpected(std::move(evaluations[i].error()));

@@ -16,7 +16,6 @@
 #include <variant>
 #include <vector>
 
-#include <tbb/parallel_for.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/prepare/experiment.hpp"
@@ -32,6 +31,7 @@
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/event_walk.hpp"
 #include "sim/engines/lanes.hpp"
+#include "sim/engines/parallel_loop.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/network/message_costs.hpp"
 
@@ -119,7 +119,7 @@ class TapeTrials {
 
 NoisyMakespans trials_on_tape(const TapeTrials& trials, std::size_t count) {
   NoisyMakespans makespans{.undisturbed_ns = trials.undisturbed_ns(), .sorted = std::vector<Ns>(count)};
-  tbb::parallel_for(std::size_t{0}, (count + kLanes - 1) / kLanes, [&](std::size_t batch) {
+  parallel_loop((count + kLanes - 1) / kLanes, [&](std::size_t batch) {
     const LaneTimes times = trials.makespans_from(batch * kLanes);
     const std::size_t used = std::min(kLanes, count - batch * kLanes);
     std::copy_n(times.begin(), used, makespans.sorted.begin() + static_cast<std::ptrdiff_t>(batch * kLanes));
@@ -132,7 +132,7 @@ NoisyMakespans trials_by_events(const Experiment& experiment, const FlatProgram&
   const WalkDurations durations = walk_durations(experiment, flat);
   NoisyMakespans makespans{.undisturbed_ns = last_end(event_walk(experiment, flat, durations)),
                            .sorted = std::vector<Ns>(count)};
-  tbb::parallel_for(std::size_t{0}, count, [&](std::size_t trial) {
+  parallel_loop(count, [&](std::size_t trial) {
     makespans.sorted[trial] =
         last_end(event_walk(experiment, flat, disturbed(durations, flat, noise, trial)));
   });

@@ -22,7 +22,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 
 #include "report/print/one_line.hpp"
 #include "report/print/units.hpp"
@@ -38,6 +37,7 @@
 #include "schedules/rules/closed_forms.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/parallel_loop.hpp"
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/simulate.hpp"
 
@@ -306,7 +306,7 @@ Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   std::vector<std::optional<SweepPoint>> rows(points.size());
   for (const auto& [number, point] : grid.known) rows[number] = point;
   std::atomic<std::size_t> done = grid.known.size();
-  tbb::parallel_for(std::size_t{0}, points.size(), [&](std::size_t i) {
+  parallel_loop(points.size(), [&](std::size_t i) {
     if (rows[i] || (grid.mine && !grid.mine(i)) || (grid.stopped && grid.stopped())) return;
     // Each writes its own row, so that nothing is locked and the order is that of the grid.
     rows[i] = point_at(scenario_at(base, grid.batch, points[i]), grid.engine, streams);

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include <tbb/parallel_for.h>
 #include <tl/expected.hpp>
 
+#include "sim/engines/parallel_loop.hpp"
 #include "sim/tuning/configuration_prices.hpp"
 #include "sim/tuning/program_library.hpp"
 #include "sim/tuning/stoppable_work.hpp"
@@ -56,7 +56,7 @@ FoundFigures found_figures(const std::vector<AskedConfiguration>& asked, Program
                            FiguresOfProgram figures_of, const std::function<bool()>& stopped) {
   const auto groups = by_program(asked);
   std::vector<FoundFigures> of_groups(groups.size());
-  tbb::parallel_for(std::size_t{0}, groups.size(), [&](std::size_t g) {
+  parallel_loop(groups.size(), [&](std::size_t g) {
     if (!stopped || !stopped()) of_groups[g] = figures_of_group(asked, groups[g], programs, figures_of);
   });
   FoundFigures all{.figures = std::vector<std::int64_t>(asked.size())};

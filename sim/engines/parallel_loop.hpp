@@ -1,0 +1,35 @@
+#pragma once
+// Loops over all cores (oneTBB), which the thread sanitizer can judge.
+
+#include <cstddef>
+
+#include <tbb/parallel_for.h>
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace penstock {
+
+/// Calls `body(i)` once for each i in [0, count), several at a time, and waits for all. What a body throws
+/// ends the loop and is thrown here.
+template <typename Body>
+void parallel_loop(std::size_t count, const Body& body) {
+#if defined(__SANITIZE_THREAD__)
+  // oneTBB's library is built without the sanitizer, which therefore does not see that its threads begin
+  // after this one has asked for the loop and are done before it goes on.
+  char asked = 0;
+  char done = 0;
+  __tsan_release(&asked);
+  tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
+    __tsan_acquire(&asked);
+    body(i);
+    __tsan_release(&done);
+  });
+  __tsan_acquire(&done);
+#else
+  tbb::parallel_for(std::size_t{0}, count, body);
+#endif
+}
+
+}  // namespace penstock
