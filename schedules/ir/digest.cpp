@@ -18,6 +18,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -107,16 +108,31 @@ void add_placement(WordHash& hash, const Program& program) {
 
 }  // namespace
 
-std::string digest(const Program& lowered) {
+struct DigestOfLists::Words {
   WordHash hash;
-  add_head(hash, lowered);
-  add_placement(hash, lowered);
-  hash.add(static_cast<std::int64_t>(lowered.ranks.size()));
+};
+
+DigestOfLists::DigestOfLists(const Program& program) : words_(std::make_unique<Words>()) {
+  add_head(words_->hash, program);
+  add_placement(words_->hash, program);
+  words_->hash.add(static_cast<std::int64_t>(program.ranks.size()));
+}
+
+DigestOfLists::~DigestOfLists() = default;
+
+void DigestOfLists::begin_list(std::size_t actions) { words_->hash.add(static_cast<std::int64_t>(actions)); }
+
+void DigestOfLists::add(const Action& action) { words_->hash.add(action); }
+
+std::string DigestOfLists::text() && { return words_->hash.hexadecimal(); }
+
+std::string digest(const Program& lowered) {
+  DigestOfLists lists(lowered);
   for (const std::vector<Action>& list : lowered.ranks) {
-    hash.add(static_cast<std::int64_t>(list.size()));
-    for (const Action& action : list) hash.add(action);
+    lists.begin_list(list.size());
+    for (const Action& action : list) lists.add(action);
   }
-  return hash.hexadecimal();
+  return std::move(lists).text();
 }
 
 }  // namespace penstock

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -94,6 +95,22 @@ std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& d
 template <class Durations, class See>
 std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& durations, const See& see) {
   return run(tape, costs, durations, see, fresh_registers(tape));
+}
+
+/// Runs the tape; `see` gets each instruction's number and times.
+template <class See>
+void run_timed(const Tape& tape, const TapeCosts& costs, const See& see) {
+  std::visit(
+      [&](const auto& code) {
+        run(tape, costs, FromClasses{costs.durations},
+            [&](std::size_t number, Ns x, Ns y, const PricedLink& link) {
+              see(number, InstructionTimes{.start_ns = x - costs.durations[code[number].duration],
+                                           .end_ns = x,
+                                           .message_start_ns = y - link.hold_ns,
+                                           .arrival_ns = y + link.latency_ns});
+            });
+      },
+      tape.code);
 }
 
 /// The actions and messages that instructions stand for.
@@ -193,20 +210,15 @@ Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> dur
   return latest(tape, run(tape, costs, FromStream{durations.data()}, kUnseen));
 }
 
+void for_each_instruction(const Tape& tape, const TapeCosts& costs,
+                          const std::function<void(std::size_t, const InstructionTimes&)>& see) {
+  run_timed(tape, costs, see);
+}
+
 std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs) {
   std::vector<InstructionTimes> times;
   times.reserve(tape.size());
-  std::visit(
-      [&](const auto& code) {
-        run(tape, costs, FromClasses{costs.durations},
-            [&](std::size_t number, Ns x, Ns y, const PricedLink& link) {
-              times.push_back({.start_ns = x - costs.durations[code[number].duration],
-                               .end_ns = x,
-                               .message_start_ns = y - link.hold_ns,
-                               .arrival_ns = y + link.latency_ns});
-            });
-      },
-      tape.code);
+  run_timed(tape, costs, [&](std::size_t, const InstructionTimes& of_one) { times.push_back(of_one); });
   return times;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 // What a tape takes under one table of costs.
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -53,6 +55,9 @@ struct InstructionTimes {
   Ns message_start_ns = 0;
   Ns arrival_ns = 0;
 };
+/// Tells `see` of every instruction of a pass, by number and in order. No memory but the registers.
+void for_each_instruction(const Tape& tape, const TapeCosts& costs,
+                          const std::function<void(std::size_t, const InstructionTimes&)>& see);
 /// One an instruction.
 std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs);
 

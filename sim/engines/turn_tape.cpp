@@ -17,10 +17,8 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
@@ -28,7 +26,6 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/take_turns.hpp"
 #include "schedules/passes/turn_state.hpp"
-#include "sim/engines/evaluate.hpp"
 #include "sim/engines/handed_registers.hpp"
 #include "sim/engines/message_ways.hpp"
 #include "sim/engines/numbering.hpp"
@@ -310,42 +307,6 @@ std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptio
   const TurnsTaken taken = TurnTaking(program, lists, handed, writer).run();
   if (!taken.finished || !taken.stuck.empty()) return std::nullopt;
   return std::move(writer).turns();
-}
-
-std::vector<std::vector<Span>> spans_of_turns(const Program& program, const TurnTape& turns,
-                                              const std::vector<InstructionTimes>& times) {
-  std::vector<std::vector<Span>> spans;
-  for (const std::vector<Action>& list : program.ranks) spans.emplace_back().reserve(3 * list.size());
-  const auto add = [&](std::int32_t rank, const Action& action, Ns start_ns, Ns end_ns) {
-    spans[index(rank)].push_back({.rank = rank,
-                                  .action = action,
-                                  .replica = program.placement.replica_on(action.stage, rank),
-                                  .start_ns = start_ns,
-                                  .end_ns = end_ns});
-  };
-  std::vector<std::size_t> next(program.ranks.size(), 0);  // of each list
-  const auto add_group = [&](std::int32_t rank, const InstructionTimes& at) {
-    const std::vector<Action>& list = program.ranks[index(rank)];
-    const std::size_t end = group_end(list, next[index(rank)]);
-    for (std::size_t& i = next[index(rank)]; i < end; ++i) add(rank, list[i], at.start_ns, at.end_ns);
-  };
-  const auto add_message = [&](const LinkClass& link, std::int32_t message, const InstructionTimes& at) {
-    const TransferClass& transfer = turns.tape.transfers[index(link.transfer)];
-    Action send = transfer.send;
-    send.microbatch = turns.units[index(message)];
-    add(transfer.from_rank, send, at.message_start_ns, at.arrival_ns);
-    add(transfer.to_rank, recv_of(message_of(send)), at.message_start_ns, at.arrival_ns);
-  };
-  std::visit(
-      [&](const auto& code) {
-        for (std::size_t i = 0; i < code.size(); ++i) {
-          const Origin& origin = turns.tape.origins[i];
-          if (origin.position != -1) add_group(static_cast<std::int32_t>(code[i].a), times[i]);
-          if (origin.message != -1) add_message(turns.tape.links[code[i].link], origin.message, times[i]);
-        }
-      },
-      turns.tape.code);
-  return spans;
 }
 
 }  // namespace penstock

@@ -7,10 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "report/timeline/timeline.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
-#include "sim/engines/evaluate.hpp"
 #include "sim/engines/tape.hpp"
 
 namespace penstock {
@@ -29,9 +27,5 @@ struct TurnTape {
 /// other. Requires validate(program), which is not lowered. O(actions).
 std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptions& channels,
                                       const MicrobatchGroups& groups = {});
-
-/// By rank the spans of the lowered program. Requires a program without collectives and RESHARDs.
-std::vector<std::vector<Span>> spans_of_turns(const Program& program, const TurnTape& turns,
-                                              const std::vector<InstructionTimes>& times);
 
 }  // namespace penstock

@@ -4,7 +4,8 @@
 //                              compute action   transfer
 //   program, channels, walk               160        120
 //   event engine's states                 120        590
-//   spans of a timeline                   160
+//   spans of a timeline                    95
+//   all of a run by turns, with spans      70        100
 //
 // Of K ranks' compute actions K-1 in K have a neighbour to tell, weights' gradients (one in three) nobody. A
 // run that is begun although it does not fit ends in the middle, after minutes; one that is refused says how
@@ -40,7 +41,8 @@ struct ActionBytes {
 constexpr ActionBytes kListedBytes = {.compute = 50, .transfer = 50};
 constexpr ActionBytes kStoredBytes = {.compute = 160, .transfer = 120};
 constexpr ActionBytes kEventBytes = {.compute = 120, .transfer = 590};
-constexpr ActionBytes kTimelineBytes = {.compute = 160, .transfer = 0};
+constexpr ActionBytes kTimelineBytes = {.compute = 60, .transfer = 0};
+constexpr ActionBytes kTurnBytes = {.compute = 70, .transfer = 95};
 constexpr double kAnyMachinesBytes = 1 << 26;
 
 /// Of this process, from the first number of /proc/self/statm.
@@ -119,13 +121,26 @@ std::optional<std::string> memory_refusal(const Scenario& scenario, const Simula
   return within_reach ? memory_refusal(counts, options, *within_reach) : std::nullopt;
 }
 
-std::optional<std::string> lists_refusal(const Scenario& scenario) {
+namespace {
+
+/// Of a scenario whose actions take so much each.
+std::optional<std::string> refusal_of(const Scenario& scenario, ActionBytes each) {
   const ActionCounts counts = action_counts(scenario);
-  const double needed = counts * kListedBytes;
+  const double needed = counts * each;
   if (needed < kAnyMachinesBytes || counts.compute > kMostGenerated) return std::nullopt;
   const auto within_reach = memory_within_reach();
   if (!within_reach || needed <= static_cast<double>(*within_reach)) return std::nullopt;
   return refusal_text(counts, needed, *within_reach, "");
+}
+
+}  // namespace
+
+std::optional<std::string> turns_refusal(const Scenario& scenario) {
+  return refusal_of(scenario, kTurnBytes);
+}
+
+std::optional<std::string> lists_refusal(const Scenario& scenario) {
+  return refusal_of(scenario, kListedBytes);
 }
 
 }  // namespace penstock

@@ -28,6 +28,8 @@ std::optional<std::string> memory_refusal(const ActionCounts& counts, const Simu
                                           Bytes within_reach);
 /// The same of a scenario on this machine; nothing of shapes that prepare() refuses.
 std::optional<std::string> memory_refusal(const Scenario& scenario, const SimulateOptions& options);
+/// The same of a run by turns (turn_run.hpp), which takes less.
+std::optional<std::string> turns_refusal(const Scenario& scenario);
 /// The same of its program's lists alone.
 std::optional<std::string> lists_refusal(const Scenario& scenario);
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,33 +17,21 @@
 #include "report/print/units.hpp"
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
-#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/channel.hpp"
-#include "schedules/ir/program.hpp"
-#include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
-#include "sim/engines/steady_state.hpp"
 #include "sim/engines/turn_tape.hpp"
+#include "sim/engines/turn_timeline.hpp"
 #include "sim/memory/list_peak.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/memory/tape_peak.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/runs/turn_run.hpp"
 
 namespace penstock {
 namespace {
-
-/// What a scenario says itself of whether rows need a lowered program.
-bool needs_lists(const Scenario& scenario, const SimulateOptions& options) {
-  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
-  const ChannelOptions& channels = scenario.channels;
-  return schedule == nullptr || schedule->asynchronous || scenario.program || scenario.shape.iterations > 1 ||
-         options.engine == Engine::event || channels.blocking || channels.capacity > 0 ||
-         channels.eager_bytes > 0;
-}
 
 std::vector<RankFigures> figures_of(const std::vector<ComputeTimes>& times) {
   std::vector<RankFigures> ranks(times.size());
@@ -70,36 +57,12 @@ std::vector<RankMemory> memory_of_peaks(const Experiment& experiment, const std:
   return memories;
 }
 
-std::vector<RankMemory> memory_of_spans(const Experiment& experiment, const TurnTape& turns,
-                                        const TapeCosts& costs, const MemoryOptions& options) {
-  const MemoryOfRanks memory(experiment, options);
-  std::vector<RankMemory> memories;
-  std::int32_t rank = 0;
-  for (const std::vector<Span>& spans :
-       spans_of_turns(experiment.program, turns, instruction_times(turns.tape, costs)))
-    memories.push_back(memory.of(rank++, spans));
-  return memories;
-}
-
 std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape& turns,
                                     const TapeCosts& costs, const MemoryOptions& options) {
   std::optional<std::vector<Bytes>> peaks = list_peaks(experiment.program, experiment.costs);
   if (!peaks) peaks = tape_peaks(experiment.program, experiment.costs, turns, costs);
-  return peaks ? memory_of_peaks(experiment, *peaks) : memory_of_spans(experiment, turns, costs, options);
-}
-
-/// Actions of the lowered program: each message is a SEND and a RECV.
-std::size_t lowered_actions(const Program& program, const TurnTape& turns) {
-  std::size_t actions = 2 * turns.units.size();
-  for (const std::vector<Action>& list : program.ranks) actions += list.size();
-  return actions;
-}
-
-std::optional<double> steady_rate(const Experiment& experiment, const TurnTape& turns, RepeatedTape& passes) {
-  const auto period =
-      period_of_passes(experiment.program, lowered_actions(experiment.program, turns), passes);
-  if (!period || period->period_ns == 0) return std::nullopt;
-  return samples_per_second(*period, experiment.samples_per_microbatch);
+  if (peaks) return memory_of_peaks(experiment, *peaks);
+  return memory_of(timeline_of_turns(experiment.program, turns, costs), experiment, options);
 }
 
 Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
@@ -119,7 +82,7 @@ Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
                  .notes = experiment.notes,
                  .has_digest = false};
   if (options.steady == SteadyState::find)
-    facts.steady_samples_per_second = steady_rate(experiment, turns, passes);
+    facts.steady_samples_per_second = rate_of_passes(experiment, turns, passes);
   Result result = with_model_rates(summarize(std::move(ranks), makespan_ns, std::move(facts)), experiment);
   const std::int32_t copies = experiment.trained ? experiment.trained->copies : 1;
   return {.result = std::move(result), .stream = std::nullopt, .copies = copies};
@@ -129,18 +92,14 @@ Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
 
 std::optional<tl::expected<Prediction, SimulateError>> row_prediction(const Scenario& scenario,
                                                                       const SimulateOptions& options) {
-  if (needs_lists(scenario, options)) return std::nullopt;
+  if (!may_go_by_turns(scenario, options)) return std::nullopt;
   const auto experiment = prepare_as_generated(scenario);
   if (!experiment) {
     return tl::unexpected(
         SimulateError{experiment.error().message, experiment.error().invalid, std::nullopt});
   }
-  const bool has_messages = experiment->program.rank_count() > 1 && is_lowered(experiment->program);
-  if (has_messages || !experiment->costs.launch.is_free() || stages_share_links(*experiment))
-    return std::nullopt;
-  const auto turns =
-      compile_turns(experiment->program, experiment->channels, microbatch_groups(experiment->costs));
-  if (!turns || turns->has_collectives) return std::nullopt;
+  const auto turns = turns_of(*experiment);
+  if (!turns) return std::nullopt;
   return prediction_of(*experiment, *turns, options);
 }
 

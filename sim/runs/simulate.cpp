@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,81 +23,26 @@
 #include "report/timeline/timeline.hpp"
 #include "report/timeline/walk_timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/rank_devices.hpp"
+#include "scenarios/prepare/lowered_program.hpp"
+#include "scenarios/prepare/prepare_error.hpp"
 #include "scenarios/prepare/trained_model.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/program_times.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/edge_numbers.hpp"
-#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/steady_state.hpp"
-#include "sim/memory/memory.hpp"
-#include "sim/network/message_costs.hpp"
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/memory_need.hpp"
 #include "sim/runs/row_run.hpp"
 #include "sim/runs/sharing_band.hpp"
+#include "sim/runs/span_readings.hpp"
 #include "sim/runs/streamed_run.hpp"
-#include "topology/cluster.hpp"
+#include "sim/runs/turn_run.hpp"
 
 namespace penstock {
 namespace {
-
-/// Bytes over every link, from the messages of one rank after the other.
-class LinkBytes {
- public:
-  /// The experiment must outlive it.
-  explicit LinkBytes(const Experiment& experiment)
-      : experiment_(experiment),
-        edges_(experiment.program),
-        sizes_(experiment.costs, edges_),
-        rings_(experiment) {}
-
-  void add(Spans of_rank) {
-    for (const Span& span : of_rank) {
-      if (is_send(span.action.kind)) {
-        const std::int32_t to =
-            experiment_.program.placement.rank_of(span.action.peer, span.action.microbatch);
-        bytes_to(to) += sizes_.of(span.action);
-      } else if (is_collective(span.action.kind)) {
-        const CollectiveRing& ring = rings_.of(span.action);
-        const auto here = std::ranges::find(ring.ranks, span.rank) - ring.ranks.begin();
-        bytes_to(ring.ranks[(index(here) + 1) % ring.ranks.size()]) += ring.cost.bytes_per_link;
-      }
-    }
-    for (const auto& [to, bytes] : bytes_to_) {
-      for (const LinkNumber link : experiment_.cluster.route(of_rank.front().rank, to).links)
-        bytes_of_link_[link] += bytes;
-    }
-    bytes_to_.clear();
-  }
-
-  std::vector<LinkTraffic> traffic() const {
-    std::vector<LinkTraffic> traffic;
-    for (const auto& [link, bytes] : bytes_of_link_) {
-      if (bytes > 0) traffic.push_back({experiment_.cluster.link(link).name, bytes});
-    }
-    return traffic;
-  }
-
- private:
-  /// Few ranks are neighbours of one.
-  Bytes& bytes_to(std::int32_t rank) {
-    const auto known = std::ranges::find(bytes_to_, rank, &std::pair<std::int32_t, Bytes>::first);
-    return known != bytes_to_.end() ? known->second : bytes_to_.emplace_back(rank, 0).second;
-  }
-
-  const Experiment& experiment_;
-  EdgeNumbers edges_;
-  TransferSizes sizes_;
-  CollectiveRings rings_;
-  std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;  // from the rank at hand
-  std::map<LinkNumber, Bytes> bytes_of_link_;
-};
 
 std::optional<double> steady_rate(const Experiment& experiment, Engine engine, const EngineRun& run) {
   const std::optional<Period> period = steady_period(experiment, engine, run);
@@ -122,71 +66,53 @@ std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOp
   return notes;
 }
 
-/// What is read off the spans of all ranks, one rank after the other.
-struct Readings {
-  std::vector<RankFigures> ranks;
-  std::vector<RankMemory> memories;
-  std::vector<LinkTraffic> links;
-  std::vector<Span> spans;  ///< as many as are kept
-};
-
-Readings readings_of(const EngineRun& run, const Experiment& experiment, const SimulateOptions& options) {
-  Readings found;
-  if (options.timeline == TimelineKept::all) found.spans.reserve(run.flat.ops.size());
-  const EdgeNumbers edges(experiment.program);
-  const RunFacts facts{.program = experiment.program, .costs = experiment.costs};
-  const MemoryOfRanks memory(experiment, options.memory);
-  LinkBytes links(experiment);
-  RankSpans spans(run.flat, experiment.program.placement, run.times);
-  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
-    const Spans of_rank = spans.of(rank);
-    found.memories.push_back(memory.of(rank, of_rank));
-    if (options.figures == WantedFigures::of_rows) {
-      found.ranks.push_back(compute_times_of(of_rank));
-      continue;
-    }
-    found.ranks.push_back(figures_of(of_rank, facts, edges));
-    links.add(of_rank);
-    if (options.timeline == TimelineKept::all)
-      found.spans.insert(found.spans.end(), of_rank.begin(), of_rank.end());
-  }
-  found.links = links.traffic();
-  return found;
-}
-
 /// `rate_of` is asked for the steady rate by the engine that ran, where `options` wants one.
 using RateOf = std::function<std::optional<double>(Engine, const EngineRun&)>;
+
+/// Leaves of a run what its spans are made of.
+void forget_all_but_spans(EngineRun& run) {
+  run.tape.reset();
+  run.flat.messages = {};
+  run.flat.next_wait = {};
+  run.flat.next_member = {};
+  run.flat.next_collective = {};
+  run.flat.released_by_consumer = {};
+}
+
+/// Reads off the spans of all ranks, and keeps them where the options say so.
+std::vector<Span> read_spans(const EngineRun& run, const Placement& placement, TimelineKept kept,
+                             SpanReadings& readings) {
+  std::vector<Span> all;
+  if (kept == TimelineKept::all) all.reserve(run.flat.ops.size());
+  RankSpans spans(run.flat, placement, run.times);
+  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
+    const Spans of_rank = spans.of(rank);
+    readings.add(of_rank);
+    if (kept == TimelineKept::all) all.insert(all.end(), of_rank.begin(), of_rank.end());
+  }
+  return all;
+}
 
 tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const SimulateOptions& options,
                                             const RateOf& rate_of) {
   const Engine engine = resolve(experiment, options.engine);
-  const auto run = run_engine(experiment, engine);
+  auto run = run_engine(experiment, engine);
   if (!run) return tl::unexpected(run.error());
+  const std::optional<double> rate =
+      options.steady == SteadyState::find ? rate_of(engine, *run) : std::nullopt;
   const Ns makespan_ns = last_end(run->times);
-  Readings found = readings_of(*run, experiment, options);
-  const bool wants_rate = options.steady == SteadyState::find;
-  const bool has_digest = options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
-  const LinkSharing sharing = link_sharing(experiment, options.engine, engine);
-  Result result = summarize(std::move(found.ranks), makespan_ns,
-                            {.program = experiment.program,
-                             .costs = experiment.costs,
-                             .samples_per_microbatch = experiment.samples_per_microbatch,
-                             .kind = ResultKind::predicted,
-                             .scenario = experiment.name,
-                             .engine = std::string(to_text(engine)),
-                             .channels = experiment.channels,
-                             .link_sharing = sharing,
-                             .steady_samples_per_second = wants_rate ? rate_of(engine, *run) : std::nullopt,
-                             .price_per_device_hour = experiment.price_per_device_hour,
-                             .devices = rank_devices(experiment),
-                             .memories = std::move(found.memories),
-                             .links = std::move(found.links),
-                             .notes = notes_of(experiment, options, sharing, makespan_ns),
-                             .has_digest = has_digest});
-  if (options.timeline == TimelineKept::all) {
-    result.timeline = {
-        .rank_count = run->flat.rank_count, .makespan_ns = makespan_ns, .spans = std::move(found.spans)};
-  }
+  forget_all_but_spans(*run);
+  SpanReadings readings(experiment, options);
+  Timeline timeline{.rank_count = run->flat.rank_count, .makespan_ns = makespan_ns, .spans = {}};
+  timeline.spans = read_spans(*run, experiment.program.placement, options.timeline, readings);
+  RunFacts facts = readings.facts();
+  facts.engine = to_text(engine);
+  facts.link_sharing = link_sharing(experiment, options.engine, engine);
+  facts.steady_samples_per_second = rate;
+  facts.notes = notes_of(experiment, options, facts.link_sharing, makespan_ns);
+  facts.has_digest = options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
+  Result result = summarize(readings.take_figures(), makespan_ns, std::move(facts));
+  if (options.timeline == TimelineKept::all) result.timeline = std::move(timeline);
   return with_model_rates(std::move(result), experiment);
 }
 
@@ -249,6 +175,60 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
   return static_cast<std::size_t>(found - memories.begin());
 }
 
+namespace {
+
+std::int32_t copies_of(const Experiment& experiment) {
+  return experiment.trained ? experiment.trained->copies : 1;
+}
+
+/// The run of an experiment that was prepared from the scenario.
+tl::expected<Prediction, SimulateError> stored_prediction(const Scenario& scenario,
+                                                          const Experiment& experiment,
+                                                          const SimulateOptions& options) {
+  std::optional<EndlessStream> stream;
+  auto result = simulate_at_rate(experiment, options, [&](Engine engine, const EngineRun& run) {
+    if (experiment.program.update == UpdateRule::microbatch)
+      stream = options.stream_of(scenario, experiment, options.engine);
+    const bool is_known = stream && stream->samples_per_second;
+    return is_known ? stream->samples_per_second : steady_rate(experiment, engine, run);
+  });
+  if (!result) return tl::unexpected(SimulateError{result.error().message, true, result.error()});
+  return Prediction{
+      .result = *std::move(result), .stream = std::move(stream), .copies = copies_of(experiment)};
+}
+
+SimulateError not_prepared(const PrepareError& error) { return {error.message, error.invalid, std::nullopt}; }
+
+/// predict() of a scenario that nobody streams: by turns where they say all, otherwise stored.
+tl::expected<Prediction, SimulateError> predict_listed(const Scenario& scenario,
+                                                       const SimulateOptions& options) {
+  if (!may_go_by_turns(scenario, options)) return predict_stored(scenario, options);
+  if (auto refusal = turns_refusal(scenario))
+    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
+  auto experiment = prepare_as_generated(scenario);
+  if (!experiment) return tl::unexpected(not_prepared(experiment.error()));
+  if (auto result = turn_result(*experiment, options)) {
+    return Prediction{.result = *std::move(result), .stream = std::nullopt, .copies = copies_of(*experiment)};
+  }
+  if (auto refusal = memory_refusal(scenario, options))
+    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
+  auto lowered = lowered_program(std::move(experiment->program), scenario.model, scenario.file);
+  if (!lowered) return tl::unexpected(not_prepared(lowered.error()));
+  experiment->program = *std::move(lowered);
+  return stored_prediction(scenario, *experiment, options);
+}
+
+}  // namespace
+
+tl::expected<Prediction, SimulateError> predict_stored(const Scenario& scenario,
+                                                       const SimulateOptions& options) {
+  if (auto refusal = memory_refusal(scenario, options))
+    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
+  const auto experiment = prepare(scenario);
+  if (!experiment) return tl::unexpected(not_prepared(experiment.error()));
+  return stored_prediction(scenario, *experiment, options);
+}
+
 tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options) {
   if (options.timeline == TimelineKept::all) {
     if (auto refusal = timeline_refusal(scenario))
@@ -267,23 +247,7 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
     if (auto streamed = short_streamed_result(scenario, options))
       return Prediction{.result = *std::move(streamed), .stream = std::nullopt};
   }
-  if (auto refusal = memory_refusal(scenario, options))
-    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
-  const auto experiment = prepare(scenario);
-  if (!experiment) {
-    return tl::unexpected(
-        SimulateError{experiment.error().message, experiment.error().invalid, std::nullopt});
-  }
-  std::optional<EndlessStream> stream;
-  auto result = simulate_at_rate(*experiment, options, [&](Engine engine, const EngineRun& run) {
-    if (experiment->program.update == UpdateRule::microbatch)
-      stream = options.stream_of(scenario, *experiment, options.engine);
-    const bool is_known = stream && stream->samples_per_second;
-    return is_known ? stream->samples_per_second : steady_rate(*experiment, engine, run);
-  });
-  if (!result) return tl::unexpected(SimulateError{result.error().message, true, result.error()});
-  const std::int32_t copies = experiment->trained ? experiment->trained->copies : 1;
-  return Prediction{.result = *std::move(result), .stream = std::move(stream), .copies = copies};
+  return predict_listed(scenario, options);
 }
 
 tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,

@@ -70,6 +70,11 @@ struct Prediction {
 /// endless stream, however many microbatches the run has.
 tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options);
 
+/// The same from stored lists and the times of all of them, which any scenario has: what the ways that store
+/// less are held against.
+tl::expected<Prediction, SimulateError> predict_stored(const Scenario& scenario,
+                                                       const SimulateOptions& options);
+
 /// The run of predict(). A note says when it fits in memory but its stream's steady state does not.
 tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
                                                       const SimulateOptions& options);

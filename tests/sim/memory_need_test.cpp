@@ -42,7 +42,7 @@ TEST(MemoryNeed, ARefusalNamesWhatIsNeededAndWhatThereIs) {
                   "reach: take fewer stages, microbatches or iterations")));
   EXPECT_THAT(
       memory_refusal(actions(1 << 22), options_of(TimelineKept::all, Engine::event), Bytes{1} << 30),
-      Optional(Eq("4.19e+06 compute actions take at least 4.49 GiB of memory, and 1.00 GiB are within "
+      Optional(Eq("4.19e+06 compute actions take at least 4.10 GiB of memory, and 1.00 GiB are within "
                   "reach: take fewer stages, microbatches or iterations, or no timeline")));
 }
 

@@ -31,7 +31,7 @@ const SimulateOptions kRun{.memory = {.samples = false}};  // from its spans
 bool agrees(const Scenario& scenario) {
   const auto row = row_prediction(scenario, kRow);
   if (!row) return false;
-  const auto run = predict(scenario, kRun);
+  const auto run = predict_stored(scenario, kRun);
   EXPECT_EQ(row->has_value(), run.has_value());
   if (!*row || !run) return true;
   const Result& made = (*row)->result;

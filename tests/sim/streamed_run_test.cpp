@@ -54,11 +54,10 @@ TEST(StreamedRun, GivesTheSteadyRateOfAStream) {
   EXPECT_EQ(result->ranks[0].weight_versions, 64);
 }
 
-/// What a stored run says, which only a wanted timeline makes sure of, without the timeline.
 Result stored_result(const Scenario& scenario) {
-  Result result = simulate_scenario(scenario, {.memory = {.samples = false}}).value();
-  result.timeline = {};
-  return result;
+  return predict_stored(scenario, {.memory = {.samples = false}, .timeline = TimelineKept::none})
+      .value()
+      .result;
 }
 
 std::string scenario_text(const ScheduleInfo& schedule, std::mt19937& draw) {

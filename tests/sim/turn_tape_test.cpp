@@ -24,6 +24,7 @@
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/turn_tape.hpp"
+#include "sim/engines/turn_timeline.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/random_experiment.hpp"
 
@@ -88,10 +89,7 @@ bool agrees(const Program& compute, const CostTable& costs, ChannelModel model) 
     return std::ranges::find(list, ActionKind::reshard, &Action::kind) != list.end();
   });
   if (turns->has_collectives || drops) return true;
-  std::vector<Span> spans;
-  for (const std::vector<Span>& of_rank : spans_of_turns(compute, *turns, times))
-    spans.insert(spans.end(), of_rank.begin(), of_rank.end());
-  EXPECT_EQ(spans, expected.spans);
+  EXPECT_EQ(timeline_of_turns(compute, *turns, prices), expected);
   EXPECT_LE(turns->tape.size(), run->tape->tape.size()) << "a message starts when it is placed";
   EXPECT_EQ(turns->tape.both_ends, run->tape->tape.both_ends);
   return true;

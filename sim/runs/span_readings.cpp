@@ -1,0 +1,97 @@
+// Each figure of a rank follows from its own spans, and what a link carries from those of the ranks that send
+// over it. So one rank's spans are enough at a time, and may be gone before the next one's are made.
+
+#include "sim/runs/span_readings.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/arrivals.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/rank_devices.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "sim/network/message_costs.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+
+LinkBytes::LinkBytes(const Experiment& experiment)
+    : experiment_(experiment),
+      edges_(experiment.program),
+      sizes_(experiment.costs, edges_),
+      rings_(experiment) {}
+
+void LinkBytes::add(Spans of_rank) {
+  for (const Span& span : of_rank) {
+    if (is_send(span.action.kind)) {
+      const std::int32_t to = experiment_.program.placement.rank_of(span.action.peer, span.action.microbatch);
+      bytes_to(to) += sizes_.of(span.action);
+    } else if (is_collective(span.action.kind)) {
+      const CollectiveRing& ring = rings_.of(span.action);
+      const auto here = std::ranges::find(ring.ranks, span.rank) - ring.ranks.begin();
+      bytes_to(ring.ranks[(index(here) + 1) % ring.ranks.size()]) += ring.cost.bytes_per_link;
+    }
+  }
+  for (const auto& [to, bytes] : bytes_to_) {
+    for (const LinkNumber link : experiment_.cluster.route(of_rank.front().rank, to).links)
+      bytes_of_link_[link] += bytes;
+  }
+  bytes_to_.clear();
+}
+
+std::vector<LinkTraffic> LinkBytes::traffic() const {
+  std::vector<LinkTraffic> traffic;
+  for (const auto& [link, bytes] : bytes_of_link_) {
+    if (bytes > 0) traffic.push_back({experiment_.cluster.link(link).name, bytes});
+  }
+  return traffic;
+}
+
+// Few ranks are neighbours of one.
+Bytes& LinkBytes::bytes_to(std::int32_t rank) {
+  const auto known = std::ranges::find(bytes_to_, rank, &std::pair<std::int32_t, Bytes>::first);
+  return known != bytes_to_.end() ? known->second : bytes_to_.emplace_back(rank, 0).second;
+}
+
+SpanReadings::SpanReadings(const Experiment& experiment, const SimulateOptions& options)
+    : experiment_(experiment),
+      options_(options),
+      edges_(experiment.program),
+      memory_(experiment, options.memory),
+      links_(experiment) {}
+
+void SpanReadings::add(Spans of_rank) {
+  const auto rank = static_cast<std::int32_t>(figures_.size());
+  memories_.push_back(memory_.of(rank, of_rank));
+  if (options_.figures == WantedFigures::of_rows) {
+    figures_.push_back(compute_times_of(of_rank));
+    return;
+  }
+  const RunFacts facts{.program = experiment_.program, .costs = experiment_.costs};
+  figures_.push_back(figures_of(of_rank, facts, edges_));
+  links_.add(of_rank);
+}
+
+RunFacts SpanReadings::facts() {
+  return {.program = experiment_.program,
+          .costs = experiment_.costs,
+          .samples_per_microbatch = experiment_.samples_per_microbatch,
+          .kind = ResultKind::predicted,
+          .scenario = experiment_.name,
+          .channels = experiment_.channels,
+          .price_per_device_hour = experiment_.price_per_device_hour,
+          .devices = rank_devices(experiment_),
+          .memories = std::move(memories_),
+          .links = links_.traffic(),
+          .notes = experiment_.notes};
+}
+
+}  // namespace penstock

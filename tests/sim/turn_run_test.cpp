@@ -1,0 +1,117 @@
+// A run that turns have placed straight into a tape is the run of its stored lists: every figure, span,
+// sample of memory and note, and the digest.
+
+#include "sim/runs/turn_run.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+Scenario scenario_of(const std::string& text) {
+  auto loaded = parse_scenario(text, "turns.yaml", ".");
+  EXPECT_TRUE(loaded) << loaded.error();
+  return *loaded;
+}
+
+/// Holds a run by turns against the stored one; false where there is none.
+bool agrees(const Scenario& scenario, const SimulateOptions& options) {
+  if (!may_go_by_turns(scenario, options)) return false;
+  const auto experiment = prepare_as_generated(scenario);
+  if (!experiment) return false;
+  const auto result = turn_result(*experiment, options);
+  if (!result) return false;
+  const auto stored = predict_stored(scenario, options);
+  EXPECT_TRUE(stored) << stored.error().message;
+  if (!stored) return true;
+  EXPECT_EQ(result->program.digest, stored->result.program.digest);
+  EXPECT_EQ(result->throughput, stored->result.throughput);
+  EXPECT_EQ(result->timeline, stored->result.timeline);
+  EXPECT_TRUE(*result == stored->result);
+  const auto predicted = predict(scenario, options);
+  EXPECT_TRUE(predicted && predicted->result == *result) << "which is what predict() gives";
+  return true;
+}
+
+/// Free links and a microbatch's activation as the unit; messages that hold their links and arrive late;
+/// stages without a time; weights with clones.
+const std::vector<std::string> kModels = {
+    "",
+    "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, transient: 9 MB, activation: 7 MB}}\n"
+    "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 2 ms, memory: 30 MB}\n",
+    "model: {stages: {forward: 0 ms, backward: 5 ms, kept: 6 MB, activation: 1 MB}}\n",
+    "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB}}\n"
+    "training: {weight_versions: cloned}\n"};
+
+TEST(TurnRun, SaysWhatAStoredRunSaysOfEveryGenerator) {
+  int compared = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const int stages : {1, 2, 4}) {
+      for (const int microbatches : {1, 3, 4, 9}) {
+        for (const std::string& model : kModels) {
+          const std::string text = fmt::format("{}schedule: {{name: {}, stages: {}, microbatches: {}}}\n",
+                                               model, schedule.name, stages, microbatches);
+          SCOPED_TRACE(text);
+          compared += agrees(scenario_of(text), {}) ? 1 : 0;
+          ASSERT_FALSE(HasFailure());
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 600);
+}
+
+TEST(TurnRun, KnowsRecomputationAndBarriers) {
+  const std::string model =
+      "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, activation: 1 MB}}\n";
+  const std::string shape = "schedule: {name: 1f1b, stages: 4, microbatches: 8";
+  EXPECT_TRUE(agrees(scenario_of(model + shape + ", checkpoint: always}\n"), {}));
+  EXPECT_TRUE(agrees(scenario_of(model + shape + ", barrier: true}\n"), {}));
+}
+
+TEST(TurnRun, GivesWhatIsAskedForAndNoMore) {
+  const Scenario scenario = scenario_of("schedule: {name: zb-h1, stages: 4, microbatches: 8}\n");
+  EXPECT_TRUE(agrees(scenario, {.memory = {.samples = false}}));
+  EXPECT_TRUE(agrees(scenario, {.memory = {}, .steady = SteadyState::skip, .digest = ProgramDigest::skip}));
+  EXPECT_TRUE(agrees(scenario, {.engine = Engine::critical_path, .memory = {}, .timeline = TimelineKept::none}));
+}
+
+TEST(TurnRun, LeavesToListsWhatOnlyTheyKnow) {
+  const auto may = [](const std::string& text) { return may_go_by_turns(scenario_of(text), {}); };
+  const std::string one = "schedule: {name: 1f1b, stages: 2, microbatches: 4}\n";
+  EXPECT_TRUE(may(one));
+  EXPECT_FALSE(may(one + "training: {iterations: 2}\n"));
+  EXPECT_FALSE(may("schedule: {name: 1f1b-rr, stages: 2, microbatches: 4}\n")) << "an endless stream";
+  EXPECT_FALSE(may_go_by_turns(scenario_of(one), {.engine = Engine::event, .memory = {}}));
+  Scenario ordered = scenario_of(one);
+  ordered.channels.launch_order = true;
+  EXPECT_FALSE(may_go_by_turns(ordered, {})) << "which may hang where turns do not";
+
+  const auto has_turns = [](const std::string& text) {
+    return turns_of(*prepare_as_generated(scenario_of(text))).has_value();
+  };
+  EXPECT_TRUE(has_turns(one));
+  EXPECT_FALSE(has_turns("schedule: {name: data-parallel, stages: 2, microbatches: 4}\n")) << "collectives";
+  EXPECT_FALSE(
+      has_turns("schedule: {name: interleaved, stages: 4, microbatches: 4, virtual_stages: 2}\n"
+                "model: {stages: {forward: 1 ms, backward: 2 ms, activation: 1 MB}}\n"
+                "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, intra_bandwidth: 1 GB/s, "
+                "inter_bandwidth: 1 GB/s}\n"))
+      << "links that messages share";
+}
+
+}  // namespace
+}  // namespace penstock
