@@ -212,8 +212,8 @@ tl::expected<Prediction, SimulateError> predict_listed(const Scenario& scenario,
   }
   if (auto refusal = memory_refusal(scenario, options))
     return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
-  auto lowered = lowered_program(std::move(experiment->program), scenario.model, scenario.file);
-  if (!lowered) return tl::unexpected(not_prepared(lowered.error()));
+  auto lowered = lowered_program(std::move(experiment->program), scenario.model);
+  if (!lowered) return tl::unexpected(not_prepared(in_file(scenario.file, lowered.error())));
   experiment->program = *std::move(lowered);
   return stored_prediction(scenario, *experiment, options);
 }
