@@ -394,6 +394,7 @@ class StreamedWalk {
       run.ranks[index(way.from_rank)].report.sent_bytes += bytes;
       run.ranks[index(way.to_rank)].report.received_bytes += bytes;
       run.traffic.push_back({.from_rank = way.from_rank, .to_rank = way.to_rank, .bytes = bytes});
+      run.messages += way.messages;
     });
     held_stages_.for_each([&](std::int32_t stage, const HeldStage& held) {
       if (held.reductions > 0) add_reductions(run, stage, held);

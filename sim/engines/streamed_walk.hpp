@@ -31,8 +31,9 @@ struct StreamedRun {
   Ns makespan_ns = 0;
   std::vector<RankFigures> ranks;  ///< with their memory, without names of devices
   std::vector<RankTraffic> traffic;
-  std::int64_t actions = 0;  ///< compute actions that were walked
-  std::int64_t jumped = 0;   ///< and that were jumped over
+  std::int64_t messages = 0;  ///< between ranks
+  std::int64_t actions = 0;   ///< compute actions that were walked
+  std::int64_t jumped = 0;    ///< and that were jumped over
   /// Of the last jump: by how much time and by how many microbatches the state repeats.
   std::optional<Ns> period_ns;
   std::int64_t period_microbatches = 0;

@@ -26,11 +26,10 @@ namespace {
 /// The shortest stream that shows the period of a schedule whose microbatches depend on `depth` others.
 std::int64_t length_for(std::int32_t depth) { return 4 * std::int64_t{depth} + 64; }
 
-/// At least 1.
 std::int64_t actions_of_pass(const Program& program) {
   std::int64_t actions = 0;
   for (const auto& list : program.ranks) actions += std::ssize(list);
-  return std::max<std::int64_t>(1, actions);
+  return actions;
 }
 
 /// Numbers of microbatches that all replicas can share are multiples of this.
@@ -46,12 +45,17 @@ struct Stream {
   bool is_of_any_length = true;  ///< its length does not follow from the scenario's
 };
 
-/// The scenario with a stream of at least `least` microbatches of the same size; nothing when that is beyond
-/// what is worth the time.
-std::optional<Stream> stream_of(const Scenario& scenario, const Experiment& experiment, std::int64_t least) {
+/// The most microbatches of a stream that is worth the time.
+std::int64_t most_microbatches(const StreamQuestion& question, const Program& program) {
   constexpr std::int64_t kMostActions = 1 << 23;
+  const std::int64_t actions = question.actions_of_pass.value_or(actions_of_pass(program));
+  return kMostActions * program.microbatches / std::max<std::int64_t>(1, actions);
+}
+
+/// The scenario with a stream of `least` to `most` microbatches of the same size; nothing where it has none.
+std::optional<Stream> stream_of(const Scenario& scenario, const Experiment& experiment, std::int64_t least,
+                                std::int64_t most) {
   const std::int64_t microbatches = experiment.program.microbatches;
-  const std::int64_t most = kMostActions * microbatches / actions_of_pass(experiment.program);
   Scenario longer = scenario;
   longer.shape.iterations = 1;
   longer.batch.micro_batch_size = static_cast<std::int64_t>(experiment.samples_per_microbatch);
@@ -68,10 +72,11 @@ std::optional<Stream> stream_of(const Scenario& scenario, const Experiment& expe
 }
 
 /// The shortest stream that is long enough for its own depth, which a short one does not reach.
-std::optional<Stream> shortest_stream(const Scenario& scenario, const Experiment& experiment) {
+std::optional<Stream> shortest_stream(const Scenario& scenario, const Experiment& experiment,
+                                      std::int64_t most) {
   std::int64_t least = length_for(1);
   while (true) {
-    auto stream = stream_of(scenario, experiment, least);
+    auto stream = stream_of(scenario, experiment, least, most);
     if (!stream) return std::nullopt;
     const Program& program = stream->experiment.program;
     const std::int64_t wanted = length_for(dependency_depth(program));
@@ -110,7 +115,8 @@ std::optional<EndlessStream> endless_stream_for(const StreamQuestion& question, 
   const auto planned = with_planned_partition(scenario);
   if (!planned) return std::nullopt;
   std::optional<EndlessStream> found;
-  std::optional<Stream> stream = shortest_stream(*planned, experiment);
+  const std::int64_t most = most_microbatches(question, experiment.program);
+  std::optional<Stream> stream = shortest_stream(*planned, experiment, most);
   for (int attempt = 0; stream; ++attempt) {
     const Experiment& longer = stream->experiment;
     const std::int64_t length = longer.program.microbatches;
@@ -126,7 +132,7 @@ std::optional<EndlessStream> endless_stream_for(const StreamQuestion& question, 
       const bool is_last = attempt + 1 >= question.attempts && has_its_rounds(rate.period, longer.program);
       if (rate.is_exact || is_last) break;
     }
-    stream = stream_of(*planned, experiment, 4 * length);
+    stream = stream_of(*planned, experiment, 4 * length, most);
   }
   return found;
 }

@@ -2,6 +2,7 @@
 // An asynchronous schedule (UpdateRule::microbatch) is one stream without an end: what it comes to once its
 // pipeline is full, however many microbatches the scenario runs. Used by simulate.cpp.
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -28,11 +29,20 @@ struct StreamRate {
   bool is_exact = true;
 };
 
+inline constexpr int kStreamAttempts = 4;  ///< each on a stream four times as long as the one before
+
+/// What is asked of a stream beside its rate, and what is known of it.
+struct StreamQuestion {
+  int attempts = kStreamAttempts;  ///< a stream that would repeat later has the mean of its rounds
+  int known_without_period = 0;    ///< of these attempts, the first ones
+  bool peaks = true;               ///< `memories`, too
+  /// Of the lowered program of the experiment, in one pass; absent: its lists are counted.
+  std::optional<std::int64_t> actions_of_pass{};
+};
+
 /// The period of a stream that ran as one iteration of `program`, or the mean over whole rounds of its
 /// replicas.
 StreamRate rate_of_stream(const EngineRun& run, const Program& program);
-
-inline constexpr int kStreamAttempts = 4;  ///< each on a stream four times as long as the one before
 
 /// The stream of `scenario`, from which `experiment` was prepared. Neither the scenario's number of
 /// microbatches nor its iterations change the answer. Nothing when it has no such stream: updates come once
@@ -41,12 +51,6 @@ inline constexpr int kStreamAttempts = 4;  ///< each on a stream four times as l
 std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Experiment& experiment,
                                             Engine engine);
 
-/// What is asked of a stream beside its rate, and what is known of it.
-struct StreamQuestion {
-  int attempts = kStreamAttempts;  ///< a stream that would repeat later has the mean of its rounds
-  int known_without_period = 0;    ///< of these attempts, the first ones
-  bool peaks = true;               ///< `memories`, too
-};
 /// The same, for that question. Its rate is that of endless_stream() where its attempts are all.
 std::optional<EndlessStream> endless_stream_for(const StreamQuestion& question, const Scenario& scenario,
                                                 const Experiment& experiment, Engine engine);

@@ -188,7 +188,7 @@ tl::expected<Prediction, SimulateError> stored_prediction(const Scenario& scenar
   std::optional<EndlessStream> stream;
   auto result = simulate_at_rate(experiment, options, [&](Engine engine, const EngineRun& run) {
     if (experiment.program.update == UpdateRule::microbatch)
-      stream = options.stream_of(scenario, experiment, options.engine);
+      stream = options.stream_of({}, scenario, experiment, options.engine);
     const bool is_known = stream && stream->samples_per_second;
     return is_known ? stream->samples_per_second : steady_rate(experiment, engine, run);
   });
@@ -244,8 +244,7 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
     if (auto row = row_prediction(scenario, options)) return *std::move(row);
   }
   if (options.timeline == TimelineKept::none && options.figures == WantedFigures::all) {
-    if (auto streamed = short_streamed_result(scenario, options))
-      return Prediction{.result = *std::move(streamed), .stream = std::nullopt};
+    if (auto streamed = short_streamed_run(scenario, options)) return *std::move(streamed);
   }
   return predict_listed(scenario, options);
 }

@@ -34,9 +34,9 @@ enum class WantedFigures : std::uint8_t { all, of_rows };
 /// Whether the result holds the span of every action; no figure needs it.
 enum class TimelineKept : std::uint8_t { all, none };
 
-/// Where the steady state of an asynchronous scenario comes from: endless_stream() or what remembers it.
-using StreamOf =
-    std::function<std::optional<EndlessStream>(const Scenario&, const Experiment&, Engine engine)>;
+/// Where the steady state of an asynchronous scenario comes from: endless_stream_for() or what remembers it.
+using StreamOf = std::function<std::optional<EndlessStream>(const StreamQuestion&, const Scenario&,
+                                                            const Experiment&, Engine engine)>;
 
 struct SimulateOptions {
   Engine engine = Engine::automatic;
@@ -46,7 +46,7 @@ struct SimulateOptions {
   SharingBand band = SharingBand::skip;
   TimelineKept timeline = TimelineKept::all;  ///< `none` with WantedFigures::of_rows
   WantedFigures figures = WantedFigures::all;
-  StreamOf stream_of = endless_stream;
+  StreamOf stream_of = endless_stream_for;
 };
 
 /// Predicts time, memory and traffic. Error: the program hangs under experiment.channels.

@@ -4,7 +4,6 @@
 #include "sim/runs/span_readings.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>

@@ -32,11 +32,12 @@
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/lowered_digest.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/engines/streamable.hpp"
 #include "sim/engines/streamed_walk.hpp"
+#include "sim/runs/endless_stream.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"
 
@@ -151,22 +152,35 @@ std::optional<double> repeated_rate(const RolledExperiment& rolled) {
   return samples_per_second(*period, rolled.experiment.samples_per_microbatch);
 }
 
-/// Of a run whose program can be stored.
-Result result_of_short(RolledExperiment rolled, StreamedRun run, const SimulateOptions& options) {
+/// Actions of the lowered program: each message is a SEND and a RECV.
+std::int64_t lowered_actions(const RolledExperiment& rolled, const StreamedRun& run) {
+  std::int64_t actions = 2 * run.messages;
+  for (const ActionLoops& list : rolled.lists) actions += list.size();
+  return actions;
+}
+
+/// Of a run whose program can be stored. Nothing where an asynchronous one has no stream that says its rate.
+std::optional<Prediction> run_of_short(const Scenario& scenario, const RolledExperiment& rolled,
+                                       StreamedRun run, const SimulateOptions& options) {
   const Experiment& experiment = rolled.experiment;
   name_devices(run.ranks, experiment);
-  const std::optional<double> rate =
-      options.steady == SteadyState::find ? repeated_rate(rolled) : std::nullopt;
-  if (options.digest == ProgramDigest::skip) {
-    RunFacts facts = facts_of(experiment, experiment.program, run);
-    facts.steady_samples_per_second = rate;
-    return result_without_lists(rolled, std::move(run), std::move(facts));
+  RunFacts facts = facts_of(experiment, experiment.program, run);
+  std::optional<EndlessStream> stream;
+  if (options.steady == SteadyState::find && experiment.program.update == UpdateRule::microbatch) {
+    stream = options.stream_of({.actions_of_pass = lowered_actions(rolled, run)}, scenario, experiment,
+                               options.engine);
+    if (!stream || !stream->samples_per_second) return std::nullopt;
+    facts.steady_samples_per_second = stream->samples_per_second;
+  } else if (options.steady == SteadyState::find) {
+    facts.steady_samples_per_second = repeated_rate(rolled);
   }
-  const Program lowered =
-      lower(unrolled({.program = experiment.program, .lists = std::move(rolled.lists)})).value();
-  RunFacts facts = facts_of(experiment, lowered, run);
-  facts.steady_samples_per_second = rate;
-  return summarize(std::move(run.ranks), run.makespan_ns, std::move(facts));
+  Result result = result_without_lists(rolled, std::move(run), std::move(facts));
+  if (options.digest == ProgramDigest::find) {
+    auto digest = lowered_digest(experiment.program, rolled.lists);
+    if (!digest) return std::nullopt;
+    result.program.digest = *std::move(digest);
+  }
+  return Prediction{.result = std::move(result), .stream = std::move(stream)};
 }
 
 /// Why a run cannot be streamed; nothing where it can.
@@ -213,15 +227,15 @@ std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenari
   return result_of_long(*rolled, *std::move(run), shares_links);
 }
 
-std::optional<Result> short_streamed_result(const Scenario& scenario, const SimulateOptions& options) {
+std::optional<Prediction> short_streamed_run(const Scenario& scenario, const SimulateOptions& options) {
   const bool is_generated = compute_actions(scenario) > 0;
   if (!is_generated || options.memory.samples) return std::nullopt;
-  auto rolled = prepare_rolled(scenario);
-  if (!rolled || rolled->experiment.program.update == UpdateRule::microbatch) return std::nullopt;
+  const auto rolled = prepare_rolled(scenario);
+  if (!rolled) return std::nullopt;
   if (reason_against(*rolled, options) || stages_share_links(rolled->experiment)) return std::nullopt;
   auto run = stream(rolled->experiment, rolled->lists);
   if (!run) return std::nullopt;
-  return result_of_short(*std::move(rolled), *std::move(run), options);
+  return run_of_short(scenario, *rolled, *std::move(run), options);
 }
 
 }  // namespace penstock

@@ -29,8 +29,8 @@ std::optional<std::string> timeline_refusal(const Scenario& scenario);
 std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenario& scenario,
                                                                    const SimulateOptions& options);
 
-/// predict() of a scenario that is not long, by the same walk: the result of a stored run to the last figure,
-/// but for its timeline. Nothing where a stored run is needed, or has to say what is wrong.
-std::optional<Result> short_streamed_result(const Scenario& scenario, const SimulateOptions& options);
+/// predict() of a scenario that is not long, by the same walk: a stored run to the last figure, but for its
+/// timeline. Nothing where a stored run is needed, or has to say what is wrong.
+std::optional<Prediction> short_streamed_run(const Scenario& scenario, const SimulateOptions& options);
 
 }  // namespace penstock

@@ -186,15 +186,16 @@ std::int32_t chunks_at(const Scenario& scenario) {
 /// The steady states of a sweep's asynchronous schedules, for whose number of microbatches nobody asks.
 class SharedStreams {
  public:
-  /// As endless_stream() has it. From any thread: two that ask at once find the same.
-  std::optional<EndlessStream> of(const Scenario& scenario, const Experiment& experiment, Engine engine) {
+  /// As endless_stream_for() has it. From any thread: two that ask at once find the same.
+  std::optional<EndlessStream> of(const StreamQuestion& question, const Scenario& scenario,
+                                  const Experiment& experiment, Engine engine) {
     const Key key{scenario.schedule, scenario.shape.stages, scenario.shape.virtual_stages,
                   experiment.samples_per_microbatch};
     {
       const std::scoped_lock lock(mutex_);
       if (const auto found = known_.find(key); found != known_.end()) return found->second;
     }
-    auto stream = endless_stream(scenario, experiment, engine);
+    auto stream = endless_stream_for(question, scenario, experiment, engine);
     if (!stream || !stream->is_of_any_length) return stream;
     const std::scoped_lock lock(mutex_);
     return known_.try_emplace(key, *std::move(stream)).first->second;

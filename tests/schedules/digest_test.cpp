@@ -2,15 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/passes/lowered_digest.hpp"
+#include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 
 namespace penstock {
@@ -76,6 +82,35 @@ TEST(Digest, EveryFieldCounts) {
     digests.insert(digest(program));
   }
   EXPECT_EQ(digests.size(), changes.size() + 1);
+}
+
+TEST(LoweredDigest, IsThatOfTheLoweredListsOfEveryGenerator) {
+  int compared = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const std::int32_t stages : {1, 2, 3, 4}) {
+      for (const std::int32_t microbatches : {1, 2, 4, 7, 12}) {
+        const auto program = generate(
+            schedule.name,
+            {.stages = stages, .microbatches = microbatches, .virtual_stages = schedule.chunks ? 2 : 1});
+        if (!program) continue;
+        SCOPED_TRACE(testing::Message() << schedule.name << " K=" << stages << " M=" << microbatches);
+        const RolledProgram loops = rolled(*program);
+        EXPECT_EQ(lowered_digest(loops.program, loops.lists), digest(*lower(*program)));
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 300);
+}
+
+TEST(LoweredDigest, ThereIsNoneOfAnOrderThatCannotBeExecuted) {
+  const auto crossed = parse_program(
+      "penstock program 1\nschedule custom\nmicrobatches 1\nstage 0: rank 0\nstage 1: rank 1\n"
+      "rank 0: 0B0 0F0 0STEP\nrank 1: 1F0 1B0 1STEP\n",
+      "crossed.psched");
+  ASSERT_TRUE(crossed);
+  const RolledProgram loops = rolled(*crossed);
+  EXPECT_EQ(lowered_digest(loops.program, loops.lists), std::nullopt);
 }
 
 }  // namespace

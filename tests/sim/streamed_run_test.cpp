@@ -54,10 +54,8 @@ TEST(StreamedRun, GivesTheSteadyRateOfAStream) {
   EXPECT_EQ(result->ranks[0].weight_versions, 64);
 }
 
-Result stored_result(const Scenario& scenario) {
-  return predict_stored(scenario, {.memory = {.samples = false}, .timeline = TimelineKept::none})
-      .value()
-      .result;
+Prediction stored_prediction(const Scenario& scenario) {
+  return predict_stored(scenario, {.memory = {.samples = false}, .timeline = TimelineKept::none}).value();
 }
 
 std::string scenario_text(const ScheduleInfo& schedule, std::mt19937& draw) {
@@ -95,14 +93,21 @@ TEST(StreamedRun, SaysOfShortRunsWhatAStoredRunSays) {
     ASSERT_TRUE(scenario) << scenario.error();
     SimulateOptions figures = kFigures;
     figures.steady = SteadyState::find;
-    const std::optional<Result> result = short_streamed_result(*scenario, figures);
-    if (!result) continue;
-    const Result stored = stored_result(*scenario);
+    const std::optional<Prediction> run = short_streamed_run(*scenario, figures);
+    if (!run) continue;
+    const Result* const result = &run->result;
+    const Prediction stored_run = stored_prediction(*scenario);
+    const Result& stored = stored_run.result;
+    EXPECT_EQ(run->stream.has_value(), stored_run.stream.has_value());
+    if (run->stream && stored_run.stream) {
+      EXPECT_EQ(run->stream->memories, stored_run.stream->memories);
+      EXPECT_EQ(run->stream->is_exact, stored_run.stream->is_exact);
+    }
     EXPECT_FALSE(result->program.digest.empty());
     EXPECT_EQ(result->throughput, stored.throughput);
     ASSERT_TRUE(*result == stored);
     figures.digest = ProgramDigest::skip;
-    Result unnamed = short_streamed_result(*scenario, figures).value();
+    Result unnamed = short_streamed_run(*scenario, figures).value().result;
     EXPECT_EQ(std::exchange(unnamed.program.digest, stored.program.digest), "");
     ASSERT_TRUE(unnamed == stored);
     ++streamed[schedule.name];
@@ -114,7 +119,7 @@ TEST(StreamedRun, SaysOfShortRunsWhatAStoredRunSays) {
 
 TEST(StreamedRun, LeavesToStoredRunsWhatOnlyTheyKnow) {
   const auto is_streamed = [](const std::string& text, const SimulateOptions& options) {
-    return short_streamed_result(parsed(text), options).has_value();
+    return short_streamed_run(parsed(text), options).has_value();
   };
   const std::string plain = "schedule: {name: 1f1b, stages: 4, microbatches: 16}";
   EXPECT_FALSE(is_long(parsed(plain)));
@@ -122,7 +127,12 @@ TEST(StreamedRun, LeavesToStoredRunsWhatOnlyTheyKnow) {
   EXPECT_FALSE(is_streamed(plain, {.engine = Engine::event, .memory = {.samples = false}}));
   EXPECT_FALSE(is_streamed(plain, {.memory = {.samples = true}}));  // a curve is drawn from spans
   EXPECT_FALSE(is_streamed("schedule: {name: 1f1b, stages: 4, microbatches: 16, blocking: true}", kFigures));
-  EXPECT_FALSE(is_streamed("schedule: {name: 1f1b-rr, stages: 4, microbatches: 16}", kFigures));
+  EXPECT_TRUE(is_streamed("schedule: {name: 1f1b-rr, stages: 4, microbatches: 16}", kFigures));
+  SimulateOptions without_stream = kFigures;
+  without_stream.steady = SteadyState::find;
+  without_stream.stream_of = [](auto&&...) { return std::optional<EndlessStream>(); };
+  EXPECT_FALSE(is_streamed("schedule: {name: 1f1b-rr, stages: 4, microbatches: 16}", without_stream))
+      << "the run's own rate is read off its spans";
 }
 
 TEST(StreamedRun, SaysWhyALongPassIsRefused) {

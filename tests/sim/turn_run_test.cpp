@@ -3,7 +3,6 @@
 
 #include "sim/runs/turn_run.hpp"
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,0 +1,113 @@
+// A digest reads one rank's lowered list after the other, but turns place a little on every rank in each
+// round. What they place is kept as short as can be until all has been placed: an action of the rank's own
+// list, which its loops spell out again, as a word, and a message's end as two.
+//
+//   rank 1, lowered:  1RECV_F0 1F0 1SEND_F0   1RECV_F1 ...
+//   placed:           way         own   way          way         own: the next of the list
+//   units:            0                 0            1           way: edge, flow, which end
+
+#include "schedules/passes/lowered_digest.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/digest.hpp"
+#include "schedules/ir/edge_numbers.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/take_turns.hpp"
+#include "schedules/passes/turn_state.hpp"
+
+namespace penstock {
+namespace {
+
+/// The sink of turns.
+class PlacedWords {
+ public:
+  PlacedWords(const Program& program, std::span<const ActionLoops> lists)
+      : edges_(program), ranks_(lists.size()) {
+    // In a chain an action receives one message and sends one. What is not used of it is never touched.
+    for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+      const auto own = static_cast<std::size_t>(lists[rank].size());
+      ranks_[rank].placed.reserve(3 * own);
+      ranks_[rank].units.reserve(2 * own);
+    }
+  }
+
+  void compute(std::int32_t rank, std::span<const Action> group) {
+    std::vector<std::uint32_t>& placed = ranks_[index(rank)].placed;
+    placed.insert(placed.end(), group.size(), kOwn);
+  }
+  void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
+    const auto edge = static_cast<std::uint32_t>(edges_.of(edge_of(message)));
+    const std::uint32_t way = 4 * edge + 2 * static_cast<std::uint32_t>(message.flow);
+    ranks_[index(from_rank)].add(way, message.microbatch);
+    ranks_[index(to_rank)].add(way + 1, message.microbatch);
+  }
+  void collective(std::int32_t rank, const Action& /*action*/) { ranks_[index(rank)].placed.push_back(kOwn); }
+
+  /// Tells the rank's lowered list.
+  void tell(std::int32_t rank, LoopCursor own, DigestOfLists& lists) const {
+    const OfRank& here = ranks_[index(rank)];
+    lists.begin_list(here.placed.size());
+    std::size_t unit = 0;
+    for (const std::uint32_t word : here.placed) {
+      if (word == kOwn) {
+        lists.add(*own);
+        ++own;
+      } else {
+        lists.add(transfer_of(word, here.units[unit++]));
+      }
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kOwn = 0xffff'ffff;
+
+  struct OfRank {
+    std::vector<std::uint32_t> placed;
+    std::vector<std::int32_t> units;  // of messages
+
+    void add(std::uint32_t word, std::int32_t unit) {
+      placed.push_back(word);
+      units.push_back(unit);
+    }
+  };
+
+  Action transfer_of(std::uint32_t word, std::int32_t unit) const {
+    const StageEdge& edge = edges_.edges()[word / 4];
+    const bool along = word % 4 < 2;
+    const StageMessage message{.flow = along ? Flow::activation : Flow::gradient,
+                               .from = along ? edge.from : edge.to,
+                               .to = along ? edge.to : edge.from,
+                               .microbatch = unit};
+    return word % 2 == 0 ? send_of(message) : recv_of(message);
+  }
+
+  EdgeNumbers edges_;
+  std::vector<OfRank> ranks_;
+};
+
+}  // namespace
+
+std::optional<std::string> lowered_digest(const Program& program, std::span<const ActionLoops> lists) {
+  PlacedWords words(program, lists);
+  LoopHeads heads(lists);
+  HandedOver inputs(program);
+  const TurnsTaken taken = TurnTaking(program, heads, inputs, words).run();
+  if (!taken.finished || !taken.stuck.empty()) return std::nullopt;
+  DigestOfLists told(program);
+  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank)
+    words.tell(rank, lists[index(rank)].begin(), told);
+  return std::move(told).text();
+}
+
+}  // namespace penstock
