@@ -19,6 +19,7 @@
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/weight_copies.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "topology/device_types.hpp"
 
 namespace penstock {
 namespace {
