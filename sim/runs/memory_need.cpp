@@ -4,8 +4,8 @@
 //                              compute action   transfer
 //   program, channels, walk               160        120
 //   event engine's states                 120        590
-//   spans of a timeline                    95
-//   all of a run by turns, with spans      70        100
+//   spans of a timeline                    60
+//   all of a run by turns, with spans      70         95
 //
 // Of K ranks' compute actions K-1 in K have a neighbour to tell, weights' gradients (one in three) nobody. A
 // run that is begun although it does not fit ends in the middle, after minutes; one that is refused says how

@@ -21,6 +21,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/turn_tape.hpp"
@@ -93,7 +94,9 @@ Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
 
 std::optional<tl::expected<Prediction, SimulateError>> row_prediction(const Scenario& scenario,
                                                                       const SimulateOptions& options) {
-  if (!may_go_by_turns(scenario, options)) return std::nullopt;
+  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  const bool is_stream = schedule != nullptr && schedule->asynchronous;
+  if (is_stream || !may_go_by_turns(scenario, options)) return std::nullopt;
   const auto experiment = prepare_as_generated(scenario);
   if (!experiment) {
     return tl::unexpected(

@@ -177,10 +177,6 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
 
 namespace {
 
-std::int32_t copies_of(const Experiment& experiment) {
-  return experiment.trained ? experiment.trained->copies : 1;
-}
-
 /// The run of an experiment that was prepared from the scenario.
 tl::expected<Prediction, SimulateError> stored_prediction(const Scenario& scenario,
                                                           const Experiment& experiment,
@@ -193,8 +189,9 @@ tl::expected<Prediction, SimulateError> stored_prediction(const Scenario& scenar
     return is_known ? stream->samples_per_second : steady_rate(experiment, engine, run);
   });
   if (!result) return tl::unexpected(SimulateError{result.error().message, true, result.error()});
-  return Prediction{
-      .result = *std::move(result), .stream = std::move(stream), .copies = copies_of(experiment)};
+  return Prediction{.result = *std::move(result),
+                    .stream = std::move(stream),
+                    .copies = experiment.trained ? experiment.trained->copies : 1};
 }
 
 SimulateError not_prepared(const PrepareError& error) { return {error.message, error.invalid, std::nullopt}; }
@@ -207,9 +204,7 @@ tl::expected<Prediction, SimulateError> predict_listed(const Scenario& scenario,
     return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
   auto experiment = prepare_as_generated(scenario);
   if (!experiment) return tl::unexpected(not_prepared(experiment.error()));
-  if (auto result = turn_result(*experiment, options)) {
-    return Prediction{.result = *std::move(result), .stream = std::nullopt, .copies = copies_of(*experiment)};
-  }
+  if (auto run = turn_run(scenario, *experiment, options)) return *std::move(run);
   if (auto refusal = memory_refusal(scenario, options))
     return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
   auto lowered = lowered_program(std::move(experiment->program), scenario.model);
@@ -242,6 +237,7 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
   }
   if (options.figures == WantedFigures::of_rows) {
     if (auto row = row_prediction(scenario, options)) return *std::move(row);
+    return predict_stored(scenario, options);
   }
   if (options.timeline == TimelineKept::none && options.figures == WantedFigures::all) {
     if (auto streamed = short_streamed_run(scenario, options)) return *std::move(streamed);

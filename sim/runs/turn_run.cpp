@@ -1,6 +1,6 @@
 // Each step frees what the next ones do not need, so that no two of the large parts are there at once:
 //
-//   compute lists -> tape -> further passes: the steady rate
+//   compute lists -> tape -> further passes, or an endless stream: the steady rate
 //                         -> one more pass: the spans of all ranks       the tape is gone
 //                                           -> figures, rank by rank; the digest, since spans are lowered
 //                                           lists
@@ -10,6 +10,7 @@
 #include "sim/runs/turn_run.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +32,7 @@
 #include "sim/engines/steady_state.hpp"
 #include "sim/engines/turn_tape.hpp"
 #include "sim/engines/turn_timeline.hpp"
+#include "sim/runs/endless_stream.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/runs/span_readings.hpp"
 
@@ -44,10 +46,26 @@ std::size_t lowered_actions(const Program& program, const TurnTape& turns) {
   return actions;
 }
 
-std::optional<double> first_rate(const Experiment& experiment, const TurnTape& turns,
-                                 const TapeCosts& costs) {
-  RepeatedTape passes(turns.tape, costs, experiment.program);
-  return rate_of_passes(experiment, turns, passes);
+/// A steady rate, and the stream that it is of where there is one.
+struct SteadyRate {
+  std::optional<double> samples_per_second;
+  std::optional<EndlessStream> stream;
+};
+
+/// Nothing where a stream does not say its rate: then that of the stored run's own microbatches counts.
+std::optional<SteadyRate> steady_rate(const Scenario& scenario, const Experiment& experiment,
+                                      const TurnTape& turns, const TapeCosts& costs,
+                                      const SimulateOptions& options) {
+  if (options.steady == SteadyState::skip) return SteadyRate{};
+  if (experiment.program.update != UpdateRule::microbatch) {
+    RepeatedTape passes(turns.tape, costs, experiment.program);
+    return SteadyRate{.samples_per_second = rate_of_passes(experiment, turns, passes),
+                      .stream = std::nullopt};
+  }
+  const auto actions = static_cast<std::int64_t>(lowered_actions(experiment.program, turns));
+  auto stream = options.stream_of({.actions_of_pass = actions}, scenario, experiment, options.engine);
+  if (!stream || !stream->samples_per_second) return std::nullopt;
+  return SteadyRate{.samples_per_second = stream->samples_per_second, .stream = std::move(stream)};
 }
 
 bool wants_digest(const SimulateOptions& options) {
@@ -69,7 +87,7 @@ std::string digest_of_spans(const Program& program, const Timeline& timeline) {
 bool may_go_by_turns(const Scenario& scenario, const SimulateOptions& options) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   const ChannelOptions& channels = scenario.channels;
-  const bool is_generated = schedule != nullptr && !schedule->asynchronous && !scenario.program;
+  const bool is_generated = schedule != nullptr && !scenario.program;
   const bool follows_turns = !channels.blocking && !channels.launch_order && channels.capacity == 0 &&
                              channels.eager_bytes == 0 && options.engine != Engine::event;
   return is_generated && follows_turns && scenario.shape.iterations == 1;
@@ -92,12 +110,13 @@ std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTap
   return samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
-std::optional<Result> turn_result(const Experiment& experiment, const SimulateOptions& options) {
+std::optional<Prediction> turn_run(const Scenario& scenario, const Experiment& experiment,
+                                   const SimulateOptions& options) {
   std::optional<TurnTape> turns = turns_of(experiment);
   if (!turns) return std::nullopt;
   const TapeCosts costs = tape_costs(turns->tape, experiment);
-  const std::optional<double> rate =
-      options.steady == SteadyState::find ? first_rate(experiment, *turns, costs) : std::nullopt;
+  auto rate = steady_rate(scenario, experiment, *turns, costs, options);
+  if (!rate) return std::nullopt;
   turns->tape.origins = {};  // the timeline needs none
   Timeline timeline = timeline_of_turns(experiment.program, *turns, costs);
   turns.reset();
@@ -106,12 +125,14 @@ std::optional<Result> turn_result(const Experiment& experiment, const SimulateOp
   for (const Spans& of_rank : spans_by_rank(timeline)) readings.add(of_rank);
   RunFacts facts = readings.facts();
   facts.engine = to_text(Engine::critical_path);
-  facts.steady_samples_per_second = rate;
+  facts.steady_samples_per_second = rate->samples_per_second;
   facts.has_digest = false;
   Result result = summarize(readings.take_figures(), timeline.makespan_ns, std::move(facts));
   if (wants_digest(options)) result.program.digest = digest_of_spans(experiment.program, timeline);
   if (options.timeline == TimelineKept::all) result.timeline = std::move(timeline);
-  return with_model_rates(std::move(result), experiment);
+  return Prediction{.result = with_model_rates(std::move(result), experiment),
+                    .stream = std::move(rate->stream),
+                    .copies = experiment.trained ? experiment.trained->copies : 1};
 }
 
 }  // namespace penstock

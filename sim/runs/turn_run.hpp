@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/engines/evaluate.hpp"
@@ -13,9 +12,9 @@
 
 namespace penstock {
 
-/// What a scenario and the options say themselves of whether turns may do: not of asynchronous schedules,
-/// programs from files, repeated passes, the event engine, and channels that block, launch in order, or have
-/// a capacity or an eager size.
+/// What a scenario and the options say themselves of whether turns may do: not of programs from files,
+/// repeated passes, the event engine, and channels that block, launch in order, or have a capacity or an
+/// eager size.
 bool may_go_by_turns(const Scenario& scenario, const SimulateOptions& options);
 
 /// The tape of an experiment from prepare_as_generated(). Nothing where only a lowered program knows when
@@ -26,7 +25,9 @@ std::optional<TurnTape> turns_of(const Experiment& experiment);
 std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTape& turns,
                                      RepeatedTape& passes);
 
-/// simulate() of such an experiment: timeline, memory over time, digest. Nothing where it has no such tape.
-std::optional<Result> turn_result(const Experiment& experiment, const SimulateOptions& options);
+/// predict() of the scenario that such an experiment was prepared from: timeline, memory over time, digest.
+/// Nothing where it has no such tape, or is an asynchronous one whose stream says no rate.
+std::optional<Prediction> turn_run(const Scenario& scenario, const Experiment& experiment,
+                                   const SimulateOptions& options);
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 
 #include "sim/runs/turn_run.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/runs/endless_stream.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -31,8 +33,9 @@ bool agrees(const Scenario& scenario, const SimulateOptions& options) {
   if (!may_go_by_turns(scenario, options)) return false;
   const auto experiment = prepare_as_generated(scenario);
   if (!experiment) return false;
-  const auto result = turn_result(*experiment, options);
-  if (!result) return false;
+  const auto run = turn_run(scenario, *experiment, options);
+  if (!run) return false;
+  const Result* const result = &run->result;
   const auto stored = predict_stored(scenario, options);
   EXPECT_TRUE(stored) << stored.error().message;
   if (!stored) return true;
@@ -40,6 +43,10 @@ bool agrees(const Scenario& scenario, const SimulateOptions& options) {
   EXPECT_EQ(result->throughput, stored->result.throughput);
   EXPECT_EQ(result->timeline, stored->result.timeline);
   EXPECT_TRUE(*result == stored->result);
+  EXPECT_EQ(run->stream.has_value(), stored->stream.has_value());
+  if (run->stream && stored->stream) {
+    EXPECT_EQ(run->stream->memories, stored->stream->memories);
+  }
   const auto predicted = predict(scenario, options);
   EXPECT_TRUE(predicted && predicted->result == *result) << "which is what predict() gives";
   return true;
@@ -85,7 +92,20 @@ TEST(TurnRun, GivesWhatIsAskedForAndNoMore) {
   const Scenario scenario = scenario_of("schedule: {name: zb-h1, stages: 4, microbatches: 8}\n");
   EXPECT_TRUE(agrees(scenario, {.memory = {.samples = false}}));
   EXPECT_TRUE(agrees(scenario, {.memory = {}, .steady = SteadyState::skip, .digest = ProgramDigest::skip}));
-  EXPECT_TRUE(agrees(scenario, {.engine = Engine::critical_path, .memory = {}, .timeline = TimelineKept::none}));
+  EXPECT_TRUE(
+      agrees(scenario, {.engine = Engine::critical_path, .memory = {}, .timeline = TimelineKept::none}));
+}
+
+TEST(TurnRun, AStreamThatSaysNoRateIsStored) {
+  const Scenario scenario = scenario_of("schedule: {name: 1f1b-rr, stages: 2, microbatches: 64}\n");
+  const auto experiment = prepare_as_generated(scenario);
+  SimulateOptions options;
+  EXPECT_TRUE(turn_run(scenario, *experiment, options));
+  options.stream_of = [](auto&&...) { return std::optional<EndlessStream>(); };
+  EXPECT_FALSE(turn_run(scenario, *experiment, options)) << "whose own microbatches say one";
+  const auto stored = predict(scenario, options);
+  ASSERT_TRUE(stored);
+  EXPECT_GT(stored->result.throughput.steady_samples_per_second.value_or(0), 0);
 }
 
 TEST(TurnRun, LeavesToListsWhatOnlyTheyKnow) {
@@ -93,7 +113,6 @@ TEST(TurnRun, LeavesToListsWhatOnlyTheyKnow) {
   const std::string one = "schedule: {name: 1f1b, stages: 2, microbatches: 4}\n";
   EXPECT_TRUE(may(one));
   EXPECT_FALSE(may(one + "training: {iterations: 2}\n"));
-  EXPECT_FALSE(may("schedule: {name: 1f1b-rr, stages: 2, microbatches: 4}\n")) << "an endless stream";
   EXPECT_FALSE(may_go_by_turns(scenario_of(one), {.engine = Engine::event, .memory = {}}));
   Scenario ordered = scenario_of(one);
   ordered.channels.launch_order = true;
