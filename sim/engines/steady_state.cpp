@@ -5,18 +5,13 @@
 //
 // The tape of one pass is A: run from the clocks that the pass before has left, it gives the next one, and
 // what passes leave is enough to compare. Where more than clocks and queues lasts from pass to pass, or links
-// are shared, the program is laid out with all its repetitions. A single long pass is compared microbatch by
-// microbatch.
+// are shared, the program is laid out with all its repetitions. Streams: stream_period.cpp.
 
 #include "sim/engines/steady_state.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -30,6 +25,7 @@
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
+#include "sim/engines/stream_period.hpp"
 
 namespace penstock {
 namespace {
@@ -117,100 +113,6 @@ std::optional<Period> period_of_iterations(const Experiment& experiment, Engine 
       });
 }
 
-// --- a stream -------------------------------------------------------------------------------------------
-
-/// What microbatches do, each rank by rank in program order. All rows stand in one list, since millions of
-/// them are compared in a search.
-class MicrobatchRows {
- public:
-  MicrobatchRows(const EngineRun& run, const Program& program)
-      : flat_(run.flat), begin_(index(program.microbatches) + 1, 0) {
-    const auto row_of = [&](std::int32_t position) {
-      return index(flat_.actions[index(position)].microbatch / program.slices);
-    };
-    for_positions([&](std::int32_t, std::int32_t position) { ++begin_[row_of(position) + 1]; });
-    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
-    std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
-    entries_.resize(begin_.back());
-    for_positions([&](std::int32_t rank, std::int32_t position) {
-      entries_[next[row_of(position)]++] = {
-          .times = times_at(run, index(position)), .rank = rank, .position = position};
-    });
-  }
-
-  std::size_t size() const { return begin_.size() - 1; }
-
-  /// By how much all that row `later` does runs after the same of row `earlier`; nothing where they differ.
-  std::optional<Ns> shift(std::size_t earlier, std::size_t later) const {
-    const std::span<const Entry> first = row(earlier);
-    const std::span<const Entry> second = row(later);
-    if (first.empty() || first.size() != second.size()) return std::nullopt;
-    const Ns amount = second.front().times[0] - first.front().times[0];
-    for (std::size_t i = 0; i < first.size(); ++i) {
-      // Times first: most rows differ in one of the first few.
-      if (second[i].times[0] - first[i].times[0] != amount) return std::nullopt;
-      if (second[i].times[1] - first[i].times[1] != amount) return std::nullopt;
-    }
-    return std::ranges::equal(first, second,
-                              [&](const Entry& a, const Entry& b) { return does_the_same(a, b); })
-               ? std::optional(amount)
-               : std::nullopt;
-  }
-
- private:
-  struct Entry {
-    std::array<Ns, 2> times{};
-    std::int32_t rank = 0;
-    std::int32_t position = 0;
-  };
-
-  template <class Do>
-  void for_positions(const Do& act) const {
-    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-      for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p)
-        if (flat_.actions[index(p)].microbatch != kNoMicrobatch) act(rank, p);
-    }
-  }
-
-  std::span<const Entry> row(std::size_t number) const {
-    return std::span(entries_).subspan(begin_[number], begin_[number + 1] - begin_[number]);
-  }
-
-  bool does_the_same(const Entry& a, const Entry& b) const {
-    const Action& one = flat_.actions[index(a.position)];
-    const Action& other = flat_.actions[index(b.position)];
-    return a.rank == b.rank && one.kind == other.kind && one.stage == other.stage;
-  }
-
-  const FlatProgram& flat_;
-  std::vector<std::size_t> begin_;  // by microbatch
-  std::vector<Entry> entries_;
-};
-
-/// False where no `length` rows in sequence each have one shift to the row `back` behind them: of so many,
-/// one stands at each multiple of their number.
-bool may_repeat(const MicrobatchRows& rows, std::size_t depth, std::size_t back, std::size_t length) {
-  for (std::size_t m = depth + length - 1; m + back + depth < rows.size(); m += length)
-    if (rows.shift(m, m + back)) return true;
-  return false;
-}
-
-/// The period of the rows that are neither among the first nor the last `depth`.
-std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t depth) {
-  for (std::size_t back = 1; 3 * depth + 2 * back <= rows.size() && back <= 4 * depth; ++back) {
-    if (!may_repeat(rows, depth, back, depth + back)) continue;
-    std::optional<Ns> common;
-    std::size_t run = 0;
-    for (std::size_t m = depth; m + back + depth < rows.size(); ++m) {
-      const auto amount = rows.shift(m, m + back);
-      run = !amount ? 0 : amount == common ? run + 1 : 1;
-      common = amount;
-      if (run >= depth + back) return Period{*amount, static_cast<std::int64_t>(back)};
-    }
-  }
-  return std::nullopt;
-}
-
 /// Of an experiment of one iteration.
 std::optional<Period> period_of_one_pass(const Experiment& experiment, Engine engine, const EngineRun& run) {
   if (experiment.program.update == UpdateRule::microbatch) return period_of_stream(run, experiment.program);
@@ -237,70 +139,6 @@ std::optional<Period> period_of_passes(const Program& program, std::size_t actio
     }
     return std::span<const StageTimes>(left);
   });
-}
-
-std::int32_t dependency_depth(const Program& program) {
-  std::int32_t depth = 1;
-  for (const std::vector<Action>& list : program.ranks) {
-    std::int32_t before = kNoMicrobatch;
-    for (const Action& action : list) {
-      if (action.microbatch == kNoMicrobatch) continue;
-      if (before != kNoMicrobatch) depth = std::max(depth, std::abs(action.microbatch - before) + 1);
-      before = action.microbatch;
-    }
-  }
-  return depth;
-}
-
-std::optional<Period> period_of_stream(const EngineRun& run, const Program& program) {
-  return period_of_rows(MicrobatchRows(run, program), index(dependency_depth(program)));
-}
-
-std::vector<Ns> microbatch_ends(const EngineRun& run, const Program& program) {
-  std::vector<Ns> ends(index(program.microbatches), 0);
-  for (std::size_t p = 0; p < run.flat.actions.size(); ++p) {
-    const Action& action = run.flat.actions[p];
-    if (run.flat.ops[p] != FlatOp::compute || action.microbatch == kNoMicrobatch) continue;
-    Ns& end = ends[index(action.microbatch / program.slices)];
-    end = std::max(end, run.times.end[p]);
-  }
-  return ends;
-}
-
-namespace {
-
-/// What the busiest rank computes in a run.
-Ns most_compute(const EngineRun& run) {
-  Ns most = 0;
-  for (std::int32_t rank = 0; rank < run.flat.rank_count; ++rank) {
-    Ns busy = 0;
-    for (std::size_t p = index(run.flat.rank_begin[index(rank)]);
-         p < index(run.flat.rank_begin[index(rank) + 1]); ++p)
-      if (run.flat.ops[p] == FlatOp::compute) busy += run.times.end[p] - run.times.start[p];
-    most = std::max(most, busy);
-  }
-  return most;
-}
-
-}  // namespace
-
-std::optional<Period> mean_of_rounds(const EngineRun& run, const Program& program, std::int64_t round) {
-  const std::int64_t depth = dependency_depth(program);
-  const std::int64_t rounds = (program.microbatches - 2 * depth) / round;
-  if (rounds < 2) return std::nullopt;
-  // The last half of the whole rounds before the pipeline drains: what fills it is over. Between the mean
-  // ends of two stretches, since single ends go to and fro.
-  const std::int64_t stretch = std::max<std::int64_t>(1, rounds / 4) * round;
-  const auto last = program.microbatches - depth;
-  const std::vector<Ns> ends = microbatch_ends(run, program);
-  double moved_ns = 0;
-  for (std::int64_t m = last - stretch; m < last; ++m)
-    moved_ns += static_cast<double>(ends[index(m)] - ends[index(m - stretch)]);
-  const auto mean = static_cast<Ns>(std::llround(moved_ns / static_cast<double>(stretch)));
-  // It may fall short of what a rank has to compute, which no stream can.
-  const double share = static_cast<double>(stretch) / program.microbatches;
-  const auto least = static_cast<Ns>(std::ceil(static_cast<double>(most_compute(run)) * share));
-  return Period{std::max(mean, least), stretch};
 }
 
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine, const EngineRun& run) {

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
@@ -38,19 +37,5 @@ std::optional<Period> steady_period(const Experiment& experiment, Engine engine,
 /// The same of a synchronous program of so many actions, SENDs and RECVs among them, by passes of its tape,
 /// of which at most one has been run.
 std::optional<Period> period_of_passes(const Program& program, std::size_t actions, RepeatedTape& passes);
-
-/// The same of an asynchronous stream that ran already as one iteration of `program`.
-std::optional<Period> period_of_stream(const EngineRun& run, const Program& program);
-
-/// When the last compute action of each microbatch of a run ends.
-std::vector<Ns> microbatch_ends(const EngineRun& run, const Program& program);
-
-/// What a stream that shows no period takes for whole rounds of `round` microbatches each, once its pipeline
-/// is full and before it drains. Empty where it has no such round.
-std::optional<Period> mean_of_rounds(const EngineRun& run, const Program& program, std::int64_t round);
-
-/// How many consecutive microbatches of a stream can depend on each other directly; a stream shows its
-/// period when it is several times as long.
-std::int32_t dependency_depth(const Program& program);
 
 }  // namespace penstock

@@ -11,14 +11,23 @@
 #include <numeric>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planned_partition.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/evaluate.hpp"
 #include "sim/engines/steady_state.hpp"
+#include "sim/engines/stream_period.hpp"
+#include "sim/engines/turn_tape.hpp"
+#include "sim/engines/turn_timeline.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/runs/turn_run.hpp"
 
 namespace penstock {
 namespace {
@@ -43,6 +52,7 @@ std::int64_t common_multiple_of_replicas(const Program& program) {
 struct Stream {
   Experiment experiment;
   bool is_of_any_length = true;  ///< its length does not follow from the scenario's
+  bool is_as_generated = false;  ///< and not lowered
 };
 
 /// The most microbatches of a stream that is worth the time.
@@ -53,8 +63,8 @@ std::int64_t most_microbatches(const StreamQuestion& question, const Program& pr
 }
 
 /// The scenario with a stream of `least` to `most` microbatches of the same size; nothing where it has none.
-std::optional<Stream> stream_of(const Scenario& scenario, const Experiment& experiment, std::int64_t least,
-                                std::int64_t most) {
+std::optional<Stream> stream_of(const Scenario& scenario, const Experiment& experiment, Engine engine,
+                                std::int64_t least, std::int64_t most) {
   const std::int64_t microbatches = experiment.program.microbatches;
   Scenario longer = scenario;
   longer.shape.iterations = 1;
@@ -66,17 +76,19 @@ std::optional<Stream> stream_of(const Scenario& scenario, const Experiment& expe
     const std::int64_t length = (least + multiple - 1) / multiple * multiple;
     if (length > most) continue;
     longer.batch.microbatches = length;
-    if (auto prepared = prepare(longer)) return Stream{*std::move(prepared), multiple == shared_evenly};
+    const bool by_turns = may_go_by_turns(longer, {.engine = engine, .memory = {}});
+    if (auto prepared = by_turns ? prepare_as_generated(longer) : prepare(longer))
+      return Stream{*std::move(prepared), multiple == shared_evenly, by_turns};
   }
   return std::nullopt;
 }
 
 /// The shortest stream that is long enough for its own depth, which a short one does not reach.
-std::optional<Stream> shortest_stream(const Scenario& scenario, const Experiment& experiment,
+std::optional<Stream> shortest_stream(const Scenario& scenario, const Experiment& experiment, Engine engine,
                                       std::int64_t most) {
   std::int64_t least = length_for(1);
   while (true) {
-    auto stream = stream_of(scenario, experiment, least, most);
+    auto stream = stream_of(scenario, experiment, engine, least, most);
     if (!stream) return std::nullopt;
     const Program& program = stream->experiment.program;
     const std::int64_t wanted = length_for(dependency_depth(program));
@@ -96,12 +108,53 @@ std::optional<double> rate_of(const StreamRate& rate, const Experiment& stream) 
   return samples_per_second(rate.period, stream.samples_per_microbatch);
 }
 
-}  // namespace
-
-StreamRate rate_of_stream(const EngineRun& run, const Program& program) {
+template <class Run>
+StreamRate stream_rate_in(const Run& run, const Program& program) {
   if (const auto period = period_of_stream(run, program)) return {.period = *period, .is_exact = true};
   const std::int64_t round = common_multiple_of_replicas(program);
   return {.period = mean_of_rounds(run, program, round).value_or(Period{}), .is_exact = false};
+}
+
+struct RunOfStream {
+  StreamRate rate;
+  std::vector<RankMemory> memories;  ///< where they are asked for
+};
+
+template <class Run>
+RunOfStream read_stream(const Run& run, const Experiment& experiment, const StreamQuestion& question) {
+  RunOfStream found{.rate = rate_of_stream(run, experiment.program), .memories = {}};
+  if (question.peaks) found.memories = memory_of(run, experiment, {.samples = false});
+  return found;
+}
+
+/// Runs the stream, by turns where they say all; leaves its program lowered where they do not. Nothing where
+/// it cannot run.
+std::optional<RunOfStream> run_of_stream(Stream& stream, Engine engine, const StreamQuestion& question) {
+  Experiment& experiment = stream.experiment;
+  if (stream.is_as_generated) {
+    if (std::optional<TurnTape> turns = turns_of(experiment)) {
+      const TapeCosts costs = tape_costs(turns->tape, experiment);
+      turns->tape.origins = {};  // the timeline needs none
+      const Timeline timeline = timeline_of_turns(experiment.program, *turns, costs);
+      turns.reset();
+      return read_stream(timeline, experiment, question);
+    }
+    auto lowered = lower(experiment.program);
+    if (!lowered) return std::nullopt;
+    experiment.program = *std::move(lowered);
+  }
+  const auto run = run_engine(experiment, engine);
+  if (!run) return std::nullopt;
+  return read_stream(*run, experiment, question);
+}
+
+}  // namespace
+
+StreamRate rate_of_stream(const EngineRun& run, const Program& program) {
+  return stream_rate_in(run, program);
+}
+StreamRate rate_of_stream(const Timeline& run, const Program& program) {
+  return stream_rate_in(run, program);
 }
 
 std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Experiment& experiment,
@@ -116,23 +169,22 @@ std::optional<EndlessStream> endless_stream_for(const StreamQuestion& question, 
   if (!planned) return std::nullopt;
   std::optional<EndlessStream> found;
   const std::int64_t most = most_microbatches(question, experiment.program);
-  std::optional<Stream> stream = shortest_stream(*planned, experiment, most);
+  std::optional<Stream> stream = shortest_stream(*planned, experiment, engine, most);
   for (int attempt = 0; stream; ++attempt) {
-    const Experiment& longer = stream->experiment;
-    const std::int64_t length = longer.program.microbatches;
+    const Program& program = stream->experiment.program;
+    const std::int64_t length = program.microbatches;
     if (attempt >= question.known_without_period) {
-      const auto run = run_engine(longer, engine);
+      auto run = run_of_stream(*stream, engine, question);
       if (!run) break;
-      const StreamRate rate = rate_of_stream(*run, longer.program);
-      found = EndlessStream{.samples_per_second = rate_of(rate, longer),
+      const StreamRate& rate = run->rate;
+      found = EndlessStream{.samples_per_second = rate_of(rate, stream->experiment),
                             .is_exact = rate.is_exact,
-                            .memories = {},
+                            .memories = std::move(run->memories),
                             .is_of_any_length = stream->is_of_any_length};
-      if (question.peaks) found->memories = memory_of(*run, longer, {.samples = false});
-      const bool is_last = attempt + 1 >= question.attempts && has_its_rounds(rate.period, longer.program);
+      const bool is_last = attempt + 1 >= question.attempts && has_its_rounds(rate.period, program);
       if (rate.is_exact || is_last) break;
     }
-    stream = stream_of(*planned, experiment, 4 * length, most);
+    stream = stream_of(*planned, experiment, engine, 4 * length, most);
   }
   return found;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
@@ -43,6 +44,7 @@ struct StreamQuestion {
 /// The period of a stream that ran as one iteration of `program`, or the mean over whole rounds of its
 /// replicas.
 StreamRate rate_of_stream(const EngineRun& run, const Program& program);
+StreamRate rate_of_stream(const Timeline& run, const Program& program);
 
 /// The stream of `scenario`, from which `experiment` was prepared. Neither the scenario's number of
 /// microbatches nor its iterations change the answer. Nothing when it has no such stream: updates come once

@@ -7,7 +7,15 @@
 #include <optional>
 #include <string>
 
+#include "report/timeline/timeline.hpp"
+#include "report/timeline/walk_timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/stream_period.hpp"
+#include "sim/runs/endless_stream.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -118,6 +126,44 @@ TEST(EndlessStream, IsNoneOfASynchronousSchedule) {
   Scenario synchronous = three_stages(4, "");
   synchronous.schedule = "1f1b";
   EXPECT_FALSE(predict(synchronous, {})->stream);
+}
+
+// The spans of a stream that turns have placed say what the times of its lists say.
+TEST(EndlessStream, IsReadOffSpansAsOffTheTimesOfLists) {
+  int exact = 0;
+  for (const char* const rest :
+       {"", "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 2 ms}\n",
+        "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, intra_bandwidth: 1 GB/s,\n"
+        "          inter_bandwidth: 300 MB/s}\n"}) {
+    for (const std::int64_t minibatches : {1, 9, 16, 40, 100}) {
+      SCOPED_TRACE(testing::Message() << rest << minibatches);
+      const auto experiment = prepare(three_stages(minibatches, rest));
+      ASSERT_TRUE(experiment);
+      const auto run = run_engine(*experiment, Engine::automatic);
+      ASSERT_TRUE(run);
+      const Timeline timeline = timeline_of(run->flat, experiment->program.placement, run->times);
+      const StreamRate of_lists = rate_of_stream(*run, experiment->program);
+      const StreamRate of_spans = rate_of_stream(timeline, experiment->program);
+      EXPECT_EQ(of_spans.period, of_lists.period);
+      EXPECT_EQ(of_spans.is_exact, of_lists.is_exact);
+      exact += of_lists.is_exact ? 1 : 0;
+    }
+  }
+  EXPECT_GE(exact, 6);
+  EXPECT_LT(exact, 15) << "short ones show no period";
+}
+
+TEST(EndlessStream, IsAsDeepBeforeItIsLoweredAsAfter) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const std::int32_t stages : {1, 2, 4}) {
+      for (const std::int32_t microbatches : {1, 4, 12}) {
+        const auto program = generate(schedule.name, {.stages = stages, .microbatches = microbatches});
+        if (!program) continue;
+        EXPECT_EQ(dependency_depth(*program), dependency_depth(*lower(*program)))
+            << schedule.name << " K=" << stages << " M=" << microbatches;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,270 @@
+// A stream is one long pass. What its microbatches do, rank by rank, is compared from one to a later one:
+// where a whole stretch moves by one amount, as long as microbatches depend on each other and once more, so
+// does all that follows.
+//
+//   rank 0:  F3 B0 F4 B1 F5 B2       row 3: F3 at 0, B3 at 6 ...
+//   rank 1:     F3 B3 F4 B4          row 4: the same, all of it 3 later
+
+#include "sim/engines/stream_period.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "report/timeline/arrivals.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/take_turns.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/steady_state.hpp"
+
+namespace penstock {
+namespace {
+
+// --- runs -------------------------------------------------------------------------------------------------
+
+/// An action of a run that has a microbatch, or computes.
+struct RunAction {
+  std::int32_t rank = 0;
+  const Action& action;
+  std::array<Ns, 2> times{};
+  bool opens_compute = false;  ///< a compute action or a group of them: its first one
+};
+
+/// Tells `see` of all, rank by rank in program order.
+template <class See>
+void for_each_action(const EngineRun& run, const See& see) {
+  const FlatProgram& flat = run.flat;
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+    const std::size_t end = index(flat.rank_begin[index(rank) + 1]);
+    for (std::size_t p = index(flat.rank_begin[index(rank)]); p < end; ++p) {
+      const std::int32_t message = flat.message[p];
+      const std::array<Ns, 2> times = message == kNone ? std::array{run.times.start[p], run.times.end[p]}
+                                                       : std::array{run.times.message_start[index(message)],
+                                                                    run.times.message_end[index(message)]};
+      see({.rank = rank,
+           .action = flat.actions[p],
+           .times = times,
+           .opens_compute = flat.ops[p] == FlatOp::compute});
+    }
+  }
+}
+
+template <class See>
+void for_each_action(const Timeline& run, const See& see) {
+  for (const Spans& of_rank : spans_by_rank(run)) {
+    for (std::size_t i = 0; i < of_rank.size(); ++i) {
+      see({.rank = of_rank[i].rank,
+           .action = of_rank[i].action,
+           .times = {of_rank[i].start_ns, of_rank[i].end_ns},
+           .opens_compute = opens_compute(of_rank, i)});
+    }
+  }
+}
+
+// --- depth ------------------------------------------------------------------------------------------------
+
+/// How far neighbours of a rank's list lie apart, at most, and one more.
+class NeighbourDepth {
+ public:
+  explicit NeighbourDepth(std::size_t ranks) : before_(ranks, kNoMicrobatch) {}
+
+  void note(std::int32_t rank, std::int32_t microbatch) {
+    if (microbatch == kNoMicrobatch) return;
+    std::int32_t& before = before_[index(rank)];
+    if (before != kNoMicrobatch) depth_ = std::max(depth_, std::abs(microbatch - before) + 1);
+    before = microbatch;
+  }
+  std::int32_t depth() const { return depth_; }
+
+  // The sink of turns: what a lowered list would have.
+  void compute(std::int32_t rank, std::span<const Action> group) {
+    for (const Action& action : group) note(rank, action.microbatch);
+  }
+  void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
+    note(from_rank, message.microbatch);
+    note(to_rank, message.microbatch);
+  }
+  void collective(std::int32_t /*rank*/, const Action& /*action*/) {}
+
+ private:
+  std::vector<std::int32_t> before_;  // by rank
+  std::int32_t depth_ = 1;
+};
+
+template <class Run>
+std::size_t depth_of(const Run& run, const Program& program) {
+  NeighbourDepth depth(program.ranks.size());
+  for_each_action(run, [&](const RunAction& here) { depth.note(here.rank, here.action.microbatch); });
+  return index(depth.depth());
+}
+
+// --- rows -------------------------------------------------------------------------------------------------
+
+/// What microbatches do, each rank by rank in program order. All rows stand in one list, since millions of
+/// them are compared in a search.
+class MicrobatchRows {
+ public:
+  template <class Run>
+  MicrobatchRows(const Run& run, const Program& program) : begin_(index(program.microbatches) + 1, 0) {
+    const auto for_rows = [&](const auto& act) {
+      for_each_action(run, [&](const RunAction& here) {
+        if (here.action.microbatch != kNoMicrobatch)
+          act(index(here.action.microbatch / program.slices), here);
+      });
+    };
+    for_rows([&](std::size_t row, const RunAction&) { ++begin_[row + 1]; });
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
+    entries_.resize(begin_.back());
+    for_rows([&](std::size_t row, const RunAction& here) {
+      entries_[next[row]++] = {.times = here.times,
+                               .rank = here.rank,
+                               .what = kKinds * static_cast<std::uint32_t>(here.action.stage) +
+                                       static_cast<std::uint32_t>(here.action.kind)};
+    });
+  }
+
+  std::size_t size() const { return begin_.size() - 1; }
+
+  /// By how much all that row `later` does runs after the same of row `earlier`; nothing where they differ.
+  std::optional<Ns> shift(std::size_t earlier, std::size_t later) const {
+    const std::span<const Entry> first = row(earlier);
+    const std::span<const Entry> second = row(later);
+    if (first.empty() || first.size() != second.size()) return std::nullopt;
+    const Ns amount = second.front().times[0] - first.front().times[0];
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      // Times first: most rows differ in one of the first few.
+      if (second[i].times[0] - first[i].times[0] != amount) return std::nullopt;
+      if (second[i].times[1] - first[i].times[1] != amount) return std::nullopt;
+    }
+    const bool same = std::ranges::equal(
+        first, second, [](const Entry& a, const Entry& b) { return a.rank == b.rank && a.what == b.what; });
+    return same ? std::optional(amount) : std::nullopt;
+  }
+
+ private:
+  static constexpr std::uint32_t kKinds = static_cast<std::uint32_t>(ActionKind::step) + 1;
+
+  struct Entry {
+    std::array<Ns, 2> times{};
+    std::int32_t rank = 0;
+    std::uint32_t what = 0;  ///< stage and kind
+  };
+
+  std::span<const Entry> row(std::size_t number) const {
+    return std::span(entries_).subspan(begin_[number], begin_[number + 1] - begin_[number]);
+  }
+
+  std::vector<std::size_t> begin_;  // by microbatch
+  std::vector<Entry> entries_;
+};
+
+/// False where no `length` rows in sequence each have one shift to the row `back` behind them: of so many,
+/// one stands at each multiple of their number.
+bool may_repeat(const MicrobatchRows& rows, std::size_t depth, std::size_t back, std::size_t length) {
+  for (std::size_t m = depth + length - 1; m + back + depth < rows.size(); m += length)
+    if (rows.shift(m, m + back)) return true;
+  return false;
+}
+
+/// The period of the rows that are neither among the first nor the last `depth`.
+std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t depth) {
+  for (std::size_t back = 1; 3 * depth + 2 * back <= rows.size() && back <= 4 * depth; ++back) {
+    if (!may_repeat(rows, depth, back, depth + back)) continue;
+    std::optional<Ns> common;
+    std::size_t run = 0;
+    for (std::size_t m = depth; m + back + depth < rows.size(); ++m) {
+      const auto amount = rows.shift(m, m + back);
+      run = !amount ? 0 : amount == common ? run + 1 : 1;
+      common = amount;
+      if (run >= depth + back) return Period{*amount, static_cast<std::int64_t>(back)};
+    }
+  }
+  return std::nullopt;
+}
+
+// --- rounds -----------------------------------------------------------------------------------------------
+
+/// When the last compute action of each microbatch ends.
+template <class Run>
+std::vector<Ns> microbatch_ends(const Run& run, const Program& program) {
+  std::vector<Ns> ends(index(program.microbatches), 0);
+  for_each_action(run, [&](const RunAction& here) {
+    if (!here.opens_compute || here.action.microbatch == kNoMicrobatch) return;
+    Ns& end = ends[index(here.action.microbatch / program.slices)];
+    end = std::max(end, here.times[1]);
+  });
+  return ends;
+}
+
+/// What the busiest rank computes.
+template <class Run>
+Ns most_compute(const Run& run, std::size_t ranks) {
+  std::vector<Ns> busy(ranks, 0);
+  for_each_action(run, [&](const RunAction& here) {
+    if (here.opens_compute) busy[index(here.rank)] += here.times[1] - here.times[0];
+  });
+  return busy.empty() ? 0 : std::ranges::max(busy);
+}
+
+template <class Run>
+std::optional<Period> mean_of_rounds_in(const Run& run, const Program& program, std::int64_t round) {
+  const auto depth = static_cast<std::int64_t>(depth_of(run, program));
+  const std::int64_t rounds = (program.microbatches - 2 * depth) / round;
+  if (rounds < 2) return std::nullopt;
+  // The last half of the whole rounds before the pipeline drains: what fills it is over. Between the mean
+  // ends of two stretches, since single ends go to and fro.
+  const std::int64_t stretch = std::max<std::int64_t>(1, rounds / 4) * round;
+  const auto last = program.microbatches - depth;
+  const std::vector<Ns> ends = microbatch_ends(run, program);
+  double moved_ns = 0;
+  for (std::int64_t m = last - stretch; m < last; ++m)
+    moved_ns += static_cast<double>(ends[index(m)] - ends[index(m - stretch)]);
+  const auto mean = static_cast<Ns>(std::llround(moved_ns / static_cast<double>(stretch)));
+  // It may fall short of what a rank has to compute, which no stream can.
+  const double share = static_cast<double>(stretch) / program.microbatches;
+  const auto busy = static_cast<double>(most_compute(run, program.ranks.size()));
+  return Period{std::max(mean, static_cast<Ns>(std::ceil(busy * share))), stretch};
+}
+
+}  // namespace
+
+std::optional<Period> period_of_stream(const EngineRun& run, const Program& program) {
+  return period_of_rows(MicrobatchRows(run, program), depth_of(run, program));
+}
+std::optional<Period> period_of_stream(const Timeline& run, const Program& program) {
+  return period_of_rows(MicrobatchRows(run, program), depth_of(run, program));
+}
+
+std::optional<Period> mean_of_rounds(const EngineRun& run, const Program& program, std::int64_t round) {
+  return mean_of_rounds_in(run, program, round);
+}
+std::optional<Period> mean_of_rounds(const Timeline& run, const Program& program, std::int64_t round) {
+  return mean_of_rounds_in(run, program, round);
+}
+
+std::int32_t dependency_depth(const Program& program) {
+  NeighbourDepth depth(program.ranks.size());
+  if (!is_lowered(program)) {
+    take_turns(program, depth);
+    return depth.depth();
+  }
+  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    for (const Action& action : program.ranks[index(rank)]) depth.note(rank, action.microbatch);
+  }
+  return depth.depth();
+}
+
+}  // namespace penstock
