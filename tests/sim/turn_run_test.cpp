@@ -54,7 +54,7 @@ bool agrees(const Scenario& scenario, const SimulateOptions& options) {
 
 /// Free links and a microbatch's activation as the unit; messages that hold their links and arrive late;
 /// stages without a time; weights with clones.
-const std::vector<std::string> kModels = {
+const std::vector<std::string> kTurnModels = {
     "",
     "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, transient: 9 MB, activation: 7 MB}}\n"
     "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 2 ms, memory: 30 MB}\n",
@@ -67,7 +67,7 @@ TEST(TurnRun, SaysWhatAStoredRunSaysOfEveryGenerator) {
   for (const ScheduleInfo& schedule : schedule_table()) {
     for (const int stages : {1, 2, 4}) {
       for (const int microbatches : {1, 3, 4, 9}) {
-        for (const std::string& model : kModels) {
+        for (const std::string& model : kTurnModels) {
           const std::string text = fmt::format("{}schedule: {{name: {}, stages: {}, microbatches: {}}}\n",
                                                model, schedule.name, stages, microbatches);
           SCOPED_TRACE(text);
