@@ -35,7 +35,9 @@ using Json = nlohmann::ordered_json;
 
 std::string error_text(double part) { return fmt::format("{:+.2f} %", 100 * part); }
 std::string percent_or_nothing(const std::optional<double>& part) { return part ? error_text(*part) : ""; }
-std::string gib(const std::optional<double>& amount) { return amount ? fmt::format("{:.2f}", *amount) : ""; }
+std::string gib_or_nothing(const std::optional<double>& amount) {
+  return amount ? fmt::format("{:.2f}", *amount) : "";
+}
 
 Table rows_table(const RunsReport& report) {
   Table table;
@@ -46,8 +48,8 @@ Table rows_table(const RunsReport& report) {
                           {fmt::format("{:.4f}", row.measured_seconds), row.measured_seconds},
                           {fmt::format("{:.4f}", row.predicted_seconds), row.predicted_seconds},
                           {error_text(row.error), row.error},
-                          {gib(row.measured_gib), row.measured_gib},
-                          {gib(row.predicted_gib), row.predicted_gib},
+                          {gib_or_nothing(row.measured_gib), row.measured_gib},
+                          {gib_or_nothing(row.predicted_gib), row.predicted_gib},
                           {percent_or_nothing(row.memory_error), row.memory_error},
                           {row.fitted ? "yes" : "", std::nullopt}});
   }
