@@ -1,7 +1,7 @@
 // A name and a shape become a program in two steps, the same for all schedules:
 //
-//   name, shape -> checked (asked_schedule) -> the schedule's rule for one copy, passes over it
-//   (pipeline_copies)
+//   name, shape -> checked       -> the schedule's rule for one copy, passes over it
+//                  asked_schedule   pipeline_copies
 
 #include "schedules/rules/generators.hpp"
 

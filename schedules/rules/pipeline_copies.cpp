@@ -40,7 +40,6 @@ Generated with_passes(Program program, const Shape& shape) {
 
 }  // namespace
 
-/// What one copy of the pipeline is generated for.
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
   shape.microbatches /= shape.data_parallel;
   if (!takes_option(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;

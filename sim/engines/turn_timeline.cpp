@@ -2,9 +2,11 @@
 // that order. So one pass over it meets the spans of every rank one after the other, and writes each where it
 // belongs:
 //
-//   tape:    0F0 with its message   |  1F0 ...             the k-th instruction of a rank computes the next
-//   group of rank 0:  0F0 0SEND_F0 .         |  rank 1: 1RECV_F0 1F0 .     its list; messages are numbered as
-//   they come
+//   tape     0F0 with its message   1F0
+//   rank 0   0F0 0SEND_F0           .
+//   rank 1   1RECV_F0               1F0
+//
+// The k-th instruction of a rank computes the next of its list; messages are numbered as they come.
 
 #include "sim/engines/turn_timeline.hpp"
 

@@ -1,9 +1,9 @@
 // Each step frees what the next ones do not need, so that no two of the large parts are there at once:
 //
 //   compute lists -> tape -> further passes, or an endless stream: the steady rate
-//                         -> one more pass: the spans of all ranks       the tape is gone
-//                                           -> figures, rank by rank; the digest, since spans are lowered
-//                                           lists
+//                         -> one more pass: the spans of all ranks; the tape is gone
+//                            -> figures, rank by rank
+//                            -> the digest, since spans are lowered lists
 //
 // Bytes of a compute action, which has a SEND and a RECV beside it: compute lists 20, tape 20, spans 144.
 
