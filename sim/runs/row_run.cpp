@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,6 +28,7 @@
 #include "sim/memory/list_peak.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/memory/tape_peak.hpp"
+#include "sim/runs/experiment_facts.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/runs/turn_run.hpp"
 
@@ -73,21 +73,14 @@ Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
   RepeatedTape passes(turns.tape, costs, experiment.program);
   std::vector<RankFigures> ranks = figures_of(passes.pass_with_compute());
   const Ns makespan_ns = passes.latest_ns();
-  RunFacts facts{.program = experiment.program,
-                 .costs = experiment.costs,
-                 .samples_per_microbatch = experiment.samples_per_microbatch,
-                 .scenario = experiment.name,
-                 .engine = std::string(to_text(Engine::critical_path)),
-                 .channels = experiment.channels,
-                 .price_per_device_hour = experiment.price_per_device_hour,
-                 .memories = memories_of(experiment, turns, costs, options.memory),
-                 .notes = experiment.notes,
-                 .has_digest = false};
+  RunFacts facts = facts_of_experiment(experiment);
+  facts.engine = to_text(Engine::critical_path);
+  facts.memories = memories_of(experiment, turns, costs, options.memory);
+  facts.has_digest = false;
   if (options.steady == SteadyState::find)
     facts.steady_samples_per_second = rate_of_passes(experiment, turns, passes);
   Result result = with_model_rates(summarize(std::move(ranks), makespan_ns, std::move(facts)), experiment);
-  const std::int32_t copies = experiment.trained ? experiment.trained->copies : 1;
-  return {.result = std::move(result), .stream = std::nullopt, .copies = copies};
+  return {.result = std::move(result), .stream = std::nullopt, .copies = copies_of(experiment)};
 }
 
 }  // namespace

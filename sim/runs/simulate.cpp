@@ -25,7 +25,6 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/lowered_program.hpp"
 #include "scenarios/prepare/prepare_error.hpp"
-#include "scenarios/prepare/trained_model.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/program_times.hpp"
@@ -34,6 +33,7 @@
 #include "sim/engines/engines.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/runs/endless_stream.hpp"
+#include "sim/runs/experiment_facts.hpp"
 #include "sim/runs/memory_need.hpp"
 #include "sim/runs/row_run.hpp"
 #include "sim/runs/sharing_band.hpp"
@@ -118,24 +118,6 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
 
 }  // namespace
 
-Result with_model_rates(Result result, const Experiment& experiment) {
-  if (!experiment.trained) return result;
-  const TrainedModel& trained = *experiment.trained;
-  result.model = ModelReport{.parameters = trained.parameters,
-                             .active_parameters = trained.active_parameters,
-                             .flops_per_sample = trained.flops_per_sample,
-                             .devices = trained.devices};
-  const auto devices = static_cast<double>(trained.devices);
-  const double samples = result.throughput.samples_per_second;
-  const double tokens = samples * static_cast<double>(trained.tokens_per_sample);
-  const double flops = samples * trained.flops_per_sample / devices;
-  result.throughput.model = ModelRates{.tokens_per_second = tokens,
-                                       .tokens_per_second_per_device = tokens / devices,
-                                       .model_flops_per_second_per_device = flops,
-                                       .mfu = flops / trained.peak_flops_per_second};
-  return result;
-}
-
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options) {
   return simulate_at_rate(experiment, options, [&](Engine engine, const EngineRun& run) {
     return steady_rate(experiment, engine, run);
@@ -189,9 +171,8 @@ tl::expected<Prediction, SimulateError> stored_prediction(const Scenario& scenar
     return is_known ? stream->samples_per_second : steady_rate(experiment, engine, run);
   });
   if (!result) return tl::unexpected(SimulateError{result.error().message, true, result.error()});
-  return Prediction{.result = *std::move(result),
-                    .stream = std::move(stream),
-                    .copies = experiment.trained ? experiment.trained->copies : 1};
+  return Prediction{
+      .result = *std::move(result), .stream = std::move(stream), .copies = copies_of(experiment)};
 }
 
 SimulateError not_prepared(const PrepareError& error) { return {error.message, error.invalid, std::nullopt}; }

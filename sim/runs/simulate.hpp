@@ -79,9 +79,6 @@ tl::expected<Prediction, SimulateError> predict_stored(const Scenario& scenario,
 tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
                                                       const SimulateOptions& options);
 
-/// Adds what follows from the size of the model, where the experiment has one.
-Result with_model_rates(Result result, const Experiment& experiment);
-
 /// The rank that needs most beyond what its device has, the first of several; nothing where all fit.
 std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& memories);
 

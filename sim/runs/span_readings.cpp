@@ -17,6 +17,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/network/message_costs.hpp"
+#include "sim/runs/experiment_facts.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"
 
@@ -80,17 +81,11 @@ void SpanReadings::add(Spans of_rank) {
 }
 
 RunFacts SpanReadings::facts() {
-  return {.program = experiment_.program,
-          .costs = experiment_.costs,
-          .samples_per_microbatch = experiment_.samples_per_microbatch,
-          .kind = ResultKind::predicted,
-          .scenario = experiment_.name,
-          .channels = experiment_.channels,
-          .price_per_device_hour = experiment_.price_per_device_hour,
-          .devices = rank_devices(experiment_),
-          .memories = std::move(memories_),
-          .links = links_.traffic(),
-          .notes = experiment_.notes};
+  RunFacts facts = facts_of_experiment(experiment_);
+  facts.devices = rank_devices(experiment_);
+  facts.memories = std::move(memories_);
+  facts.links = links_.traffic();
+  return facts;
 }
 
 }  // namespace penstock

@@ -38,6 +38,7 @@
 #include "sim/engines/streamable.hpp"
 #include "sim/engines/streamed_walk.hpp"
 #include "sim/runs/endless_stream.hpp"
+#include "sim/runs/experiment_facts.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"
 
@@ -111,18 +112,12 @@ std::vector<std::string> notes_of(const Experiment& experiment, const StreamedRu
   return notes;
 }
 
-/// What runs of any length have in common. `program` is the experiment's.
-RunFacts facts_of(const Experiment& experiment, const Program& program, const StreamedRun& run) {
-  return {.program = program,
-          .costs = experiment.costs,
-          .samples_per_microbatch = experiment.samples_per_microbatch,
-          .kind = ResultKind::predicted,
-          .scenario = experiment.name,
-          .engine = std::string(to_text(Engine::critical_path)),
-          .channels = experiment.channels,
-          .price_per_device_hour = experiment.price_per_device_hour,
-          .links = link_traffic(run, experiment.cluster),
-          .notes = experiment.notes};
+/// What runs of any length have in common.
+RunFacts facts_of(const Experiment& experiment, const StreamedRun& run) {
+  RunFacts facts = facts_of_experiment(experiment);
+  facts.engine = to_text(Engine::critical_path);
+  facts.links = link_traffic(run, experiment.cluster);
+  return facts;
 }
 
 /// Where the program of `facts` has no lists.
@@ -138,7 +133,7 @@ Result result_without_lists(const RolledExperiment& rolled, StreamedRun run, Run
 Result result_of_long(const RolledExperiment& rolled, StreamedRun run, bool shares_links) {
   const Experiment& experiment = rolled.experiment;
   name_devices(run.ranks, experiment);
-  RunFacts facts = facts_of(experiment, experiment.program, run);
+  RunFacts facts = facts_of(experiment, run);
   facts.engine = "streamed";
   facts.link_sharing = shares_links ? LinkSharing::left_out : LinkSharing::none;
   facts.steady_samples_per_second = stream_rate(experiment, run);
@@ -164,7 +159,7 @@ std::optional<Prediction> run_of_short(const Scenario& scenario, const RolledExp
                                        StreamedRun run, const SimulateOptions& options) {
   const Experiment& experiment = rolled.experiment;
   name_devices(run.ranks, experiment);
-  RunFacts facts = facts_of(experiment, experiment.program, run);
+  RunFacts facts = facts_of(experiment, run);
   std::optional<EndlessStream> stream;
   if (options.steady == SteadyState::find && experiment.program.update == UpdateRule::microbatch) {
     stream = options.stream_of({.actions_of_pass = lowered_actions(rolled, run)}, scenario, experiment,

@@ -33,6 +33,7 @@
 #include "sim/engines/turn_tape.hpp"
 #include "sim/engines/turn_timeline.hpp"
 #include "sim/runs/endless_stream.hpp"
+#include "sim/runs/experiment_facts.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/runs/span_readings.hpp"
 
@@ -132,7 +133,7 @@ std::optional<Prediction> turn_run(const Scenario& scenario, const Experiment& e
   if (options.timeline == TimelineKept::all) result.timeline = std::move(timeline);
   return Prediction{.result = with_model_rates(std::move(result), experiment),
                     .stream = std::move(rate->stream),
-                    .copies = experiment.trained ? experiment.trained->copies : 1};
+                    .copies = copies_of(experiment)};
 }
 
 }  // namespace penstock
