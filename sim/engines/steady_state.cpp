@@ -25,6 +25,7 @@
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
+#include "sim/engines/period.hpp"
 #include "sim/engines/stream_period.hpp"
 
 namespace penstock {
@@ -124,11 +125,6 @@ std::optional<Period> period_of_one_pass(const Experiment& experiment, Engine en
 }
 
 }  // namespace
-
-double samples_per_second(const Period& period, double samples_per_microbatch) {
-  return static_cast<double>(period.microbatches) * samples_per_microbatch * 1e9 /
-         static_cast<double>(period.period_ns);
-}
 
 std::optional<Period> period_of_passes(const Program& program, std::size_t actions, RepeatedTape& passes) {
   std::vector<StageTimes> left;

@@ -5,27 +5,15 @@
 // of those before it, so once all of them have moved by one common amount, they always will.
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 
 #include "scenarios/prepare/experiment.hpp"
-#include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
+#include "sim/engines/period.hpp"
 
 namespace penstock {
-
-/// `microbatches` (over all replicas) take `period_ns`, again and again, exactly.
-struct Period {
-  Ns period_ns = 0;
-  std::int64_t microbatches = 0;
-
-  friend bool operator==(const Period&, const Period&) = default;
-};
-
-/// Samples of the microbatches of one period, per second. Requires a period longer than 0 ns.
-double samples_per_second(const Period& period, double samples_per_microbatch);
 
 /// The period of a synchronous program repeated without end (no barrier beyond its own), or of the middle
 /// of an asynchronous stream (UpdateRule::microbatch). Empty where no period shows: the stream is too short,

@@ -27,7 +27,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/take_turns.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/steady_state.hpp"
+#include "sim/engines/period.hpp"
 
 namespace penstock {
 namespace {

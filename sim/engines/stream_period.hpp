@@ -7,7 +7,7 @@
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/steady_state.hpp"
+#include "sim/engines/period.hpp"
 
 namespace penstock {
 

@@ -15,7 +15,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
-#include "sim/engines/steady_state.hpp"
+#include "sim/engines/period.hpp"
 
 namespace penstock {
 

@@ -12,7 +12,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/steady_state.hpp"
+#include "sim/engines/period.hpp"
 
 namespace penstock {
 

@@ -31,6 +31,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/period.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/experiment_facts.hpp"

@@ -34,7 +34,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/lowered_digest.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/steady_state.hpp"
+#include "sim/engines/period.hpp"
 #include "sim/engines/streamable.hpp"
 #include "sim/engines/streamed_walk.hpp"
 #include "sim/runs/endless_stream.hpp"

@@ -29,6 +29,7 @@
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
+#include "sim/engines/period.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/engines/turn_tape.hpp"
 #include "sim/engines/turn_timeline.hpp"

@@ -23,6 +23,7 @@
 #include "sim/engines/compile.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/lanes.hpp"
+#include "sim/engines/period.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/network/message_costs.hpp"
 #include "tests/scenarios/read_scenario.hpp"

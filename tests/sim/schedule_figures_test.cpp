@@ -18,7 +18,6 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/steady_state.hpp"
 #include "sim/memory/memory.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/source_path.hpp"

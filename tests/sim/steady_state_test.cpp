@@ -18,6 +18,7 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/period.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/random_experiment.hpp"
