@@ -1,7 +1,4 @@
-// JSON lines, so that a crash costs one line:
-//
-//   {"schema_version":1,"kind":"sweep-progress","points":1000}
-//   {"point":3,"row":{...},"counts_activations":false,"notes":[]}
+// A line a point (report/result/sweep_progress.cpp), so that a crash costs one.
 //
 // The whole file is read and written anew without what a crash left behind its last whole line; from then on
 // it only grows.
@@ -16,10 +13,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <istream>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -29,28 +24,11 @@
 #include <fmt/format.h>
 
 #include "cli/output.hpp"
+#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 
 namespace penstock {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string first_line(std::size_t points) {
-  return Json{{"schema_version", 1}, {"kind", "sweep-progress"}, {"points", points}}.dump() + '\n';
-}
-
-/// Why a file that begins with `line` is not that of a sweep of so many points; empty: it is.
-std::string fault_of_first_line(std::string_view line, std::size_t points) {
-  const Json object = Json::parse(line, nullptr, false);
-  if (!object.is_object() || object.value("kind", "") != "sweep-progress")
-    return "expected the progress of a sweep, as --resume writes it; name another file";
-  if (object.value("points", std::size_t{0}) != points) {
-    return fmt::format("it is of a sweep of {} points, this one has {}; name another file",
-                       object.value("points", std::size_t{0}), points);
-  }
-  return "";
-}
 
 constexpr std::string_view kHeld = "another sweep adds to it: wait for its end, or name another file";
 
@@ -64,23 +42,6 @@ std::string reason_of(int error) { return std::generic_category().message(error)
 
 }  // namespace
 
-tl::expected<void, std::string> SweepProgressFile::read(std::istream& stream, std::size_t points) {
-  std::string line;
-  for (std::size_t number = 1; std::getline(stream, line); ++number) {
-    const bool is_whole = !stream.eof();  // the last one of a crash has no end
-    if (number == 1) {
-      const std::string fault = fault_of_first_line(line, points);
-      if (!fault.empty()) return tl::unexpected(fmt::format("{}: {}", name_, fault));
-    } else if (is_whole) {
-      auto point = sweep_point_of_json(line);
-      if (!point) return tl::unexpected(fmt::format("{}:{}: {}", name_, number, point.error()));
-      known_.insert_or_assign(point->first, std::move(point->second));
-    }
-  }
-  if (stream.bad()) return tl::unexpected(fmt::format("{}: cannot be read", name_));
-  return {};
-}
-
 tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile::open(const std::string& name,
                                                                                       std::size_t points) {
   std::unique_ptr<SweepProgressFile> progress(new SweepProgressFile(name));
@@ -92,9 +53,11 @@ tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile:
     if (is_held(name)) return tl::unexpected(fmt::format("{}: {}", name, kHeld));
     std::ifstream stream(name);
     if (!stream) return tl::unexpected(fmt::format("{}: cannot be read", name));
-    if (auto read = progress->read(stream, points); !read) return tl::unexpected(read.error());
+    auto known = read_sweep_progress(stream, name, points);
+    if (!known) return tl::unexpected(known.error());
+    progress->known_ = *std::move(known);
   }
-  std::string whole = first_line(points);
+  std::string whole = sweep_progress_head(points);
   for (const auto& [number, point] : progress->known_) whole += sweep_point_json(number, point);
   if (auto written = write_file(name, whole); !written) return tl::unexpected(written.error().message);
   progress->file_.reset(std::fopen(name.c_str(), "a"));

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <iosfwd>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,7 +37,6 @@ class SweepProgressFile {
   };
 
   explicit SweepProgressFile(std::string name) : name_(std::move(name)) {}
-  tl::expected<void, std::string> read(std::istream& stream, std::size_t points);
 
   std::string name_;
   std::map<std::size_t, SweepPoint> known_;

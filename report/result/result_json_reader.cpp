@@ -17,6 +17,7 @@
 
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
+#include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_invariants.hpp"
 #include "report/result/result_json.hpp"
@@ -39,20 +40,13 @@ struct FirstFault {
   }
 };
 
-std::string shown_value(const SortedJson& value) {
-  std::string text = value.dump(-1, ' ', false, SortedJson::error_handler_t::replace);
-  constexpr std::size_t kLongest = 40;
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-  return text;
-}
-
 /// A JSON object together with its path in the document. Both references must outlive it.
 class ObjectReader {
  public:
   ObjectReader(const SortedJson& value, std::string path, FirstFault& fault)
       : value_(&value), path_(std::move(path)), fault_(&fault) {
     if (!value.is_object()) {
-      fault.set(fmt::format("{}: expected an object, got {}", path_, shown_value(value)));
+      fault.set(fmt::format("{}: expected an object, got {}", path_, shown_json(value)));
     }
   }
 
@@ -138,7 +132,7 @@ class ObjectReader {
   /// Reports that `key` should have been `what`.
   void expected(const char* key, std::string_view what) const {
     if (has(key)) {
-      fault_->set(fmt::format("{}: expected {}, got {}", child(key), what, shown_value(value_->at(key))));
+      fault_->set(fmt::format("{}: expected {}, got {}", child(key), what, shown_json(value_->at(key))));
     } else {
       fault_->set(fmt::format("{}: expected {}, but the key is missing", child(key), what));
     }
@@ -342,21 +336,14 @@ tl::expected<Result, std::string> result_from_json(std::string_view text, std::s
     return tl::unexpected(
         fmt::format("{}: the file is empty; expected a result as `simulate --json` prints it", file));
   }
-  SortedJson document;
-  try {
-    document = SortedJson::parse(text);
-  } catch (const SortedJson::exception& error) {  // also of a number that no double holds
-    const std::string_view what = error.what();
-    const std::size_t prefix = what.find("] ");
-    return tl::unexpected(fmt::format("{}: not JSON: {}", file,
-                                      prefix == std::string_view::npos ? what : what.substr(prefix + 2)));
-  }
+  const auto document = json_of<SortedJson>(text);
+  if (!document) return tl::unexpected(fmt::format("{}: not JSON: {}", file, document.error()));
   FirstFault fault;
-  if (!document.is_object()) {
+  if (!document->is_object()) {
     return tl::unexpected(
-        fmt::format("{}: expected a result, which is a JSON object, got {}", file, shown_value(document)));
+        fmt::format("{}: expected a result, which is a JSON object, got {}", file, shown_json(*document)));
   }
-  Result result = read_result(ObjectReader(document, "", fault));
+  Result result = read_result(ObjectReader(*document, "", fault));
   if (!fault.message.empty()) return tl::unexpected(fmt::format("{}: {}", file, fault.message));
   if (const auto broken = broken_invariant(result)) {
     return tl::unexpected(fmt::format("{}: holds a result that cannot be: {}; make it anew", file, *broken));

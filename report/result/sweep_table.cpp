@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -27,6 +29,7 @@
 #include "report/print/escaping.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
+#include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
 #include "schedules/ir/action.hpp"
 
@@ -109,6 +112,17 @@ std::optional<double> number_or_nothing(const Json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
 }
 
+/// The number as it stands: get() alone cuts fractions off and wraps what is too large round.
+template <std::integral Integer>
+Integer count_at(const Json& object, const char* key) {
+  const Json& value = object.at(key);
+  // What is read is unsigned unless it has a sign.
+  if (value.is_number_unsigned() && std::in_range<Integer>(value.get<std::uint64_t>()))
+    return value.get<Integer>();
+  throw std::invalid_argument(fmt::format("{}: expected an integer from 0 to {}, got {}", key,
+                                          std::numeric_limits<Integer>::max(), shown_json(value)));
+}
+
 SweepStatus status_of(const std::string& text) {
   for (const SweepStatus status :
        {SweepStatus::ok, SweepStatus::out_of_memory, SweepStatus::skipped, SweepStatus::failed}) {
@@ -117,19 +131,19 @@ SweepStatus status_of(const std::string& text) {
   throw std::invalid_argument(fmt::format("unknown status \"{}\"", text));
 }
 
-/// What fields_of() makes of a row. Throws what nlohmann::json does where a key or its type is wrong.
+/// What fields_of() makes of a row. Throws where a key or its type is wrong.
 SweepRow row_of(const Json& object) {
   SweepRow row;
   row.schedule = object.at("schedule").get<std::string>();
-  row.stages = object.at("stages").get<std::int32_t>();
-  row.virtual_stages = object.at("virtual_stages").get<std::int32_t>();
-  row.microbatches = object.at("microbatches").get<std::int32_t>();
+  row.stages = count_at<std::int32_t>(object, "stages");
+  row.virtual_stages = count_at<std::int32_t>(object, "virtual_stages");
+  row.microbatches = count_at<std::int32_t>(object, "microbatches");
   row.micro_batch_size = number_or_nothing(object.at("micro_batch_size"));
   row.global_batch_size = number_or_nothing(object.at("global_batch_size"));
   row.status = status_of(object.at("status").get<std::string>());
   row.reason = object.at("reason").get<std::string>();
   if (!was_simulated(row)) return row;
-  row.makespan_ns = object.at("makespan_ns").get<Ns>();
+  row.makespan_ns = count_at<Ns>(object, "makespan_ns");
   row.bubble = {.idle_over_total = object.at("idle_over_total").get<double>(),
                 .idle_over_ideal = object.at("idle_over_ideal").get<double>(),
                 .longest_span_rate = object.at("longest_span_rate").get<double>()};
@@ -137,8 +151,8 @@ SweepRow row_of(const Json& object) {
   row.samples_per_second = object.at("samples_per_second").get<double>();
   row.steady_samples_per_second = number_or_nothing(object.at("steady_samples_per_second"));
   row.samples_per_update = object.at("samples_per_update").get<double>();
-  row.peak_bytes = object.at("peak_bytes").get<Bytes>();
-  row.peak_rank = object.at("peak_rank").get<std::int32_t>();
+  row.peak_bytes = count_at<Bytes>(object, "peak_bytes");
+  row.peak_rank = count_at<std::int32_t>(object, "peak_rank");
   row.cost_per_million_samples = number_or_nothing(object.at("cost_per_million_samples"));
   // A row of its own has these rates only if it has a model, and then all of them.
   if (!object.contains("mfu")) return row;
@@ -294,12 +308,14 @@ std::string sweep_point_json(std::size_t number, const SweepPoint& point) {
 }
 
 tl::expected<std::pair<std::size_t, SweepPoint>, std::string> sweep_point_of_json(std::string_view line) {
+  const auto parsed = json_of<Json>(line);
+  if (!parsed) return tl::unexpected(fmt::format("expected a point of a sweep: {}", parsed.error()));
+  const Json& object = *parsed;
   try {
-    const Json object = Json::parse(line);
     SweepPoint point{.row = row_of(object.at("row")),
                      .notes = object.at("notes").get<std::vector<std::string>>()};
     if (object.at("counts_activations").get<bool>()) point.row.memory_unit = MemoryUnit::activations;
-    return std::pair(object.at("point").get<std::size_t>(), std::move(point));
+    return std::pair(count_at<std::size_t>(object, "point"), std::move(point));
   } catch (const std::exception& fault) {
     return tl::unexpected(fmt::format("expected a point of a sweep: {}", fault.what()));
   }

@@ -40,6 +40,7 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
+#include "report/result/json_text.hpp"
 #include "scenarios/read/document.hpp"
 #include "schedules/ir/channel.hpp"
 #include "sim/baseline/baseline.hpp"
@@ -60,9 +61,8 @@ class BaselineReader {
 
   void note(std::string_view path, std::string_view expected, const Json* found) {
     if (!problem_.empty()) return;
-    const std::string got =
-        found == nullptr ? "nothing" : found->dump(-1, ' ', false, Json::error_handler_t::replace);
-    problem_ = fmt::format("{}: {}: expected {}, got {}", name_, path, expected, got.substr(0, 60));
+    const std::string got = found == nullptr ? "nothing" : shown_json(*found);
+    problem_ = fmt::format("{}: {}: expected {}, got {}", name_, path, expected, got);
   }
 
   /// The member of that type; the default when it is missing and `otherwise` is given.
@@ -87,7 +87,8 @@ bool is_text(const Json& value) { return value.is_string(); }
 bool is_name(const Json& value) { return value.is_string() && !value.get_ref<const std::string&>().empty(); }
 bool is_ratio(const Json& value) { return value.is_number() && value.get<double>() >= 0; }
 bool is_count(const Json& value) {
-  return value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+  // From 2^63 on get() of 64 signed bits would wrap round.
+  return value.is_number_integer() && value.get<std::int64_t>() >= 0;
 }
 
 /// A word that nobody reads is a word that somebody believes in.
@@ -270,19 +271,12 @@ Json json_of(const BaselineEntry& entry) {
 }  // namespace
 
 tl::expected<Baseline, std::string> parse_baseline(const std::string& text, const std::string& name) {
-  Json document;
-  try {
-    document = Json::parse(text);
-  } catch (const Json::exception& error) {  // also of a number that no double holds
-    const std::string what = error.what();
-    const std::size_t place = std::min(what.find("at line"), what.find("number overflow"));
-    return tl::unexpected(
-        fmt::format("{}: is no JSON: {}", name, place == std::string::npos ? what : what.substr(place)));
-  }
-  if (!document.is_object())
+  const auto document = json_of<Json>(text);
+  if (!document) return tl::unexpected(fmt::format("{}: is no JSON: {}", name, document.error()));
+  if (!document->is_object())
     return tl::unexpected(fmt::format("{}: expected a baseline, a JSON object", name));
   BaselineReader reader(name);
-  Baseline baseline = read_document(reader, document);
+  Baseline baseline = read_document(reader, *document);
   if (!reader.problem().empty()) return tl::unexpected(reader.problem());
   return baseline;
 }

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/sweep_progress_file.hpp"
+#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 
 namespace penstock {
@@ -112,6 +113,45 @@ TEST_F(ProgressFile, WhatIsNoneIsRefusedAndLeftAlone) {
   EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of 8 points, this one has 9"));
   write("{\"point\":0}\n", std::ios::app);
   EXPECT_THAT(refusal(8), testing::HasSubstr(".jsonl:2: expected a point of a sweep"));
+}
+
+TEST_F(ProgressFile, AWordInTheWrongPlaceIsRefused) {
+  for (const char* const head :
+       {R"({"schema_version":1,"kind":5,"points":9})",
+        R"({"schema_version":1,"kind":["sweep-progress"],"points":9})", R"(["sweep-progress"])",
+        R"("sweep-progress")", R"({"schema_version":1e999,"kind":"sweep-progress"})"}) {
+    write(std::string(head) + "\n");
+    EXPECT_THAT(refusal(9), testing::HasSubstr("expected the progress of a sweep")) << head;
+  }
+  write(R"({"schema_version":2,"kind":"sweep-progress","points":9})"
+        "\n");
+  EXPECT_THAT(refusal(9), testing::HasSubstr("expected schema_version 1"));
+  write(R"({"schema_version":1,"kind":"sweep-progress","points":"all"})"
+        "\n");
+  EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of \"all\" points, this one has 9"));
+  write(R"({"schema_version":1,"kind":"sweep-progress"})"
+        "\n");
+  EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of so many points, this one has 9"));
+}
+
+TEST_F(ProgressFile, ANumberThatItsFieldCannotHoldIsRefused) {
+  const std::string line = sweep_point_json(1, point_of(2));
+  const auto with = [&](const std::string& was, const std::string& becomes) {
+    std::string changed = line;
+    changed.replace(changed.find(was), was.size(), becomes);
+    write(sweep_progress_head(9) + changed);
+    return refusal(9);
+  };
+  EXPECT_EQ(with("\"point\":1", "\"point\":1"), "no error");
+  EXPECT_THAT(with("\"point\":1", "\"point\":1.5"),
+              testing::HasSubstr("point: expected an integer from 0 to"));
+  EXPECT_THAT(with("\"point\":1", "\"point\":-1"), testing::HasSubstr("got -1"));
+  EXPECT_THAT(with("\"stages\":2", "\"stages\":4294967298"),
+              testing::HasSubstr("stages: expected an integer"));
+  EXPECT_THAT(with("\"makespan_ns\":34", "\"makespan_ns\":9e121"),
+              testing::HasSubstr("makespan_ns: expected"));
+  EXPECT_THAT(with("\"makespan_ns\":34", "\"makespan_ns\":18446744073709551615"),
+              testing::HasSubstr("got 18446744073709551615"));
 }
 
 }  // namespace

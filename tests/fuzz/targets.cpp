@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "cli/number_list.hpp"
 #include "report/print/escaping.hpp"
 #include "report/result/result_json.hpp"
+#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -128,6 +130,16 @@ void read_sweep_point(FuzzBytes bytes) {
           "a point is read as it was written");
 }
 
+void read_progress(FuzzBytes bytes) {
+  std::istringstream text{std::string(text_of(bytes))};
+  const auto known = read_sweep_progress(text, "fuzz", 3);
+  if (!known) return;
+  std::string whole = sweep_progress_head(3);
+  for (const auto& [number, point] : *known) whole += sweep_point_json(number, point);
+  std::istringstream again(whole);
+  require(read_sweep_progress(again, "again", 3).has_value(), "progress that was written is read");
+}
+
 void read_override(FuzzBytes bytes) {
   const auto change = parse_override(text_of(bytes));
   if (change) static_cast<void>(parse_scenario("{}", "fuzz", "/nowhere/at/all", {&*change, 1}));
@@ -195,6 +207,7 @@ const std::vector<FuzzTarget>& fuzz_targets() {
       {"model", read_model, {"scenarios/library/models"}, ".json"},
       {"products", read_products, {}, ""},
       {"sweep-point", read_sweep_point, {}, ""},
+      {"sweep-progress", read_progress, {}, ""},
       {"override", read_override, {}, ""},
       {"result", read_result, {}, ""},
       {"baseline", read_baseline_file, {"scenarios/library/baseline.json"}, ".json"},

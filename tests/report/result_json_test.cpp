@@ -171,8 +171,17 @@ TEST(ResultJson, CallsAnEmptyFileEmpty) {
 }
 
 TEST(ResultJson, NamesThePlaceOfASyntaxError) {
-  EXPECT_EQ(error_of("{\n  \"kind\": ]\n}").substr(0, 51),
-            "r.json: not JSON: parse error at line 2, column 11:");
+  EXPECT_EQ(error_of("{\n  \"kind\": ]\n}").substr(0, 39), "r.json: not JSON: at line 2, column 11:");
+}
+
+// Whatever walks so deep a value would end the stack.
+TEST(ResultJson, RefusesAMillionBrackets) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_EQ(error_of(deep), "r.json: not JSON: more than 100 arrays and objects stand in each other");
+  EXPECT_EQ(error_of("{\"kind\": " + deep + "}"), error_of(deep));
+  // Brackets in a string open nothing.
+  EXPECT_EQ(error_of(R"(["\"[[)" + std::string(1'000, '[') + "\"]"),
+            "r.json: expected a result, which is a JSON object, got [\"\\\"" + std::string(36, '[') + "...");
 }
 
 TEST(ResultJson, RefusesWhatIsNotAnObject) {

@@ -306,6 +306,23 @@ TEST(BaselineFile, SaysWhereItIsNoJson) {
   EXPECT_THAT(baseline.error(), StartsWith("base.json: is no JSON: at line 3, column 1"));
 }
 
+TEST(BaselineFile, RefusesAMillionBrackets) {
+  const auto baseline = parse_baseline("{\"entries\": " + std::string(1'000'000, '['), "base.json");
+  ASSERT_FALSE(baseline);
+  EXPECT_EQ(baseline.error(), "base.json: is no JSON: more than 100 arrays and objects stand in each other");
+}
+
+TEST(BaselineFile, RefusesATimeOfMoreThan63Bits) {
+  const auto baseline = parse_baseline(
+      R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {}, "digest": "",
+          "forwards": 4, "makespan_ns": 18446744073709551615}]})",
+      "base.json");
+  ASSERT_FALSE(baseline);
+  EXPECT_EQ(
+      baseline.error(),
+      "base.json: entries[0].makespan_ns: expected a whole number of at least 0, got 18446744073709551615");
+}
+
 TEST(BaselineFile, SaysThatAnEmptyFileIsEmpty) {
   const fs::path file = fs::path(testing::TempDir()) / fmt::format("penstock-empty-{}.json", ::getpid());
   std::ofstream(file).flush();

@@ -1,0 +1,31 @@
+#pragma once
+// JSON that somebody else has written.
+
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+namespace penstock {
+
+/// How many arrays and objects may stand in each other; what this program writes has less than ten.
+inline constexpr int kDeepestJson = 100;
+
+/// The value that `text` spells. Error, on one line: why it is none and where, as "at line 2, column 11:
+/// ...", a number that no double holds, or more than kDeepestJson levels. `Json` is nlohmann's, sorted or
+/// ordered.
+template <typename Json>
+tl::expected<Json, std::string> json_of(std::string_view text);
+
+extern template tl::expected<nlohmann::json, std::string> json_of(std::string_view text);
+extern template tl::expected<nlohmann::ordered_json, std::string> json_of(std::string_view text);
+
+/// A value as a message shows it: on one line, cut where it is long.
+template <typename Json>
+std::string shown_json(const Json& value);
+
+extern template std::string shown_json(const nlohmann::json& value);
+extern template std::string shown_json(const nlohmann::ordered_json& value);
+
+}  // namespace penstock

@@ -1,0 +1,68 @@
+// JSON lines, so that a crash costs one line:
+//
+//   {"schema_version":1,"kind":"sweep-progress","points":1000}
+//   {"point":3,"row":{...},"counts_activations":false,"notes":[]}
+//
+// Whoever may write the file may write anything: each number is held against the type that it becomes.
+
+#include "report/result/sweep_progress.hpp"
+
+#include <cstddef>
+#include <istream>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+#include "report/result/json_text.hpp"
+#include "report/result/sweep_table.hpp"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Why a file that begins with `line` is not that of a sweep of so many points; empty: it is.
+std::string fault_of_head(const std::string& line, std::size_t points) {
+  const auto head = json_of<Json>(line);
+  const auto says = [&](const char* key, const Json& value) {
+    return head->contains(key) && head->at(key) == value;
+  };
+  if (!head || !head->is_object() || !says("kind", "sweep-progress"))
+    return "expected the progress of a sweep, as --resume writes it; name another file";
+  if (!says("schema_version", 1)) return "expected schema_version 1; name another file";
+  if (says("points", points)) return "";
+  return fmt::format("it is of a sweep of {} points, this one has {}; name another file",
+                     head->contains("points") ? shown_json(head->at("points")) : "so many", points);
+}
+
+}  // namespace
+
+std::string sweep_progress_head(std::size_t points) {
+  return Json{{"schema_version", 1}, {"kind", "sweep-progress"}, {"points", points}}.dump() + '\n';
+}
+
+tl::expected<std::map<std::size_t, SweepPoint>, std::string> read_sweep_progress(std::istream& text,
+                                                                                 const std::string& file,
+                                                                                 std::size_t points) {
+  std::map<std::size_t, SweepPoint> known;
+  std::string line;
+  for (std::size_t number = 1; std::getline(text, line); ++number) {
+    const bool is_whole = !text.eof();  // the last one of a crash has no end
+    if (number == 1) {
+      const std::string fault = fault_of_head(line, points);
+      if (!fault.empty()) return tl::unexpected(fmt::format("{}: {}", file, fault));
+    } else if (is_whole) {
+      auto point = sweep_point_of_json(line);
+      if (!point) return tl::unexpected(fmt::format("{}:{}: {}", file, number, point.error()));
+      known.insert_or_assign(point->first, std::move(point->second));
+    }
+  }
+  if (text.bad()) return tl::unexpected(fmt::format("{}: cannot be read", file));
+  return known;
+}
+
+}  // namespace penstock
