@@ -151,6 +151,26 @@ tl::expected<void, Failure> print(const TextInPieces& text) {
   }
 }
 
+/// What stands between blanks is cut where no reader follows it: it may be all of a file, in a public log.
+std::string with_words_cut(std::string_view text) {
+  constexpr std::size_t kLongest = 512;
+  constexpr std::size_t kShown = 128;
+  std::string shown;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find_first_of(" \n"));
+    if (word.size() > kLongest) {
+      shown += fmt::format("{}... ({} more bytes)", word.substr(0, kShown), word.size() - kShown);
+    } else {
+      shown += word;
+    }
+    text.remove_prefix(word.size());
+    const std::string_view blanks = text.substr(0, text.find_first_not_of(" \n"));
+    shown += blanks;
+    text.remove_prefix(blanks.size());
+  }
+  return shown;
+}
+
 }  // namespace
 
 tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
@@ -170,8 +190,9 @@ tl::expected<void, Failure> write_stdout(std::string_view text) {
   return outcome_of_printing(error_of_printing(text));
 }
 
-void write_stderr(std::string_view line) {
+void write_stderr(std::string_view text) {
   constexpr std::size_t kMost = 64U << 10U;
+  const std::string line = with_words_cut(text);
   const std::string more =
       line.size() > kMost ? fmt::format("... ({} more bytes)", line.size() - kMost) : std::string();
   const std::string shown = without_commands(shown_message(line.substr(0, kMost)));

@@ -28,6 +28,17 @@ std::optional<double> number_of(std::string_view text) {
   return value;
 }
 
+namespace {
+
+/// Names of columns as a message shows them: of another file's first row not all.
+std::string shown(const std::vector<std::string>& header) {
+  constexpr std::size_t kMost = 200;
+  const std::string all = fmt::format("{}", fmt::join(header, ", "));
+  return all.size() > kMost ? all.substr(0, kMost) + "..." : all;
+}
+
+}  // namespace
+
 tl::expected<CsvTable, std::string> CsvTable::parse(std::string_view text,
                                                     std::span<const std::string_view> columns) {
   auto rows = csv_rows(text);
@@ -45,8 +56,8 @@ tl::expected<CsvTable, std::string> CsvTable::parse(std::string_view text,
   for (std::size_t i = 0; i < table.header_.size(); ++i) table.places_.emplace(table.header_[i], i);
   for (const std::string_view column : columns) {
     if (table.has(column)) continue;
-    return tl::unexpected(fmt::format("{}: expected a column \"{}\", got {}", header_line, column,
-                                      fmt::join(table.header_, ", ")));
+    return tl::unexpected(
+        fmt::format("{}: expected a column \"{}\", got {}", header_line, column, shown(table.header_)));
   }
   for (const CsvRow& row : *rows) {
     if (row.cells.size() == table.header_.size()) continue;

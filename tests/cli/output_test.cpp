@@ -147,5 +147,13 @@ TEST(Output, ANameIsNoCommandToWhoReadsTheLogOfAJob) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "x\n\\x3a:error::a\n::error::b\n");
 }
 
+// A name that is all of a file's text would else stand in a log that everybody reads.
+TEST(Output, AWordWithoutEndIsCut) {
+  testing::internal::CaptureStderr();
+  write_stderr("no schedule " + std::string(200'000, 'x') + " is known");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "no schedule " + std::string(128, 'x') + "... (199872 more bytes) is known\n");
+}
+
 }  // namespace
 }  // namespace penstock
