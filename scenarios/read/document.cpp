@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 #include <tl/expected.hpp>
@@ -217,10 +218,13 @@ std::string syntax_error(std::string_view text, const Source& source, const YAML
 }
 
 bool has_content(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
   // Nothing that a person would call content: blanks, comments, the line that opens a document.
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
-    const std::size_t first = line.find_first_not_of(" \t\r", line.starts_with("---") ? 3 : 0);
+    // What follows "---" at once belongs to a word: "---#a" is neither an opening nor a comment.
+    const bool opens = line == "---" || (line.starts_with("---") && kBlanks.find(line[3]) != kBlanks.npos);
+    const std::size_t first = line.find_first_not_of(kBlanks, opens ? 3 : 0);
     const bool is_blank = first == std::string_view::npos || line[first] == '#';
     if (!is_blank) return true;
     text.remove_prefix(line.size() == text.size() ? line.size() : line.size() + 1);
@@ -292,6 +296,9 @@ tl::expected<Node, std::string> parse_document(std::string_view text,
           fmt::format("{}: expected one document, got a second one after \"---\"", in_a_line(source->name)));
     }
     return builder.take_root();
+  } catch (const YAML::DeepRecursion&) {  // says "bad file"
+    return tl::unexpected(
+        fmt::format("{}: too many lists and mappings stand in each other", in_a_line(source->name)));
   } catch (const YAML::Exception& error) {
     return tl::unexpected(syntax_error(text, *source, error));
   } catch (const std::exception& error) {

@@ -60,6 +60,12 @@ TEST(Document, WithoutContentItIsCalledEmpty) {
   for (const std::string_view text : {"", " \n\t\n", "# a comment\n", "---\n", "\xEF\xBB\xBF"}) {
     EXPECT_EQ(parsed(text).error(), "a.yaml: the file is empty") << text;
   }
+  EXPECT_TRUE(parsed("---#a: 1")) << "neither an opening nor a comment";
+}
+
+TEST(Document, BracketsWithoutEndAreRefusedBeforeTheStackEnds) {
+  EXPECT_EQ(parsed(std::string(100'000, '[')).error(),
+            "a.yaml: too many lists and mappings stand in each other");
 }
 
 TEST(Document, AKeyTwiceIsAnErrorAlsoDeepInside) {
