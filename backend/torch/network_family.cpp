@@ -79,10 +79,10 @@ class NetworkFamily : public ModuleFamily {
   std::size_t most_payload_bytes() const override {
     std::size_t most = 0;
     for (const StageDefinition& definition : definitions_)
-      most = std::max(most, TensorCodec::most_bytes_of(definition.weights));
+      most = std::max(most, TensorCodec::bytes_of(definition.weights));
     go_forward(new_stages(), [&](std::size_t, const Payload* sent) {
       if (sent == nullptr) return;
-      most = std::max(most, TensorCodec::most_bytes_of(dynamic_cast<const TensorPayload&>(**sent).tensors));
+      most = std::max(most, TensorCodec::bytes_of(dynamic_cast<const TensorPayload&>(**sent).tensors));
     });
     return most;
   }

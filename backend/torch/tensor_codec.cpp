@@ -1,5 +1,9 @@
-// Type, sizes and elements of each tensor in CBOR (RFC 8949): a form that says where it ends, so that a
-// message that was cut short is an error and not a tensor of garbage.
+// A message of tensors, in the host's byte order:
+//
+//   how many: u32 | of each   type: u8 | dimensions: u8 | sizes: i64 ... | elements, row by row
+//
+// It says where it ends, and every length is held against what is left before memory is taken for it: a
+// message that was cut short, or lies, is an error and not a tensor of garbage.
 
 #include "backend/torch/tensor_codec.hpp"
 
@@ -9,54 +13,108 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <nlohmann/json.hpp>
+#include <c10/core/ScalarType.h>
 
 #include "backend/executor/payload.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/torch_stage.hpp"
 
 namespace penstock::nn {
+namespace {
 
-using nlohmann::json;
+using Message = std::span<const std::uint8_t>;
 
-std::size_t TensorCodec::most_bytes_of(const Tensors& tensors) {
-  constexpr std::size_t kNumber = 9;  // or a length: a byte that says what it is, and eight
-  std::size_t most = kNumber;
-  for (const at::Tensor& tensor : tensors) {
-    const auto numbers =
-        static_cast<std::size_t>(tensor.dim()) + 4;  // lengths: item, sizes, elements; its type
-    most += numbers * kNumber + tensor.nbytes();
+void require(bool holds) {
+  if (!holds) throw std::runtime_error("a message of tensors was cut short, or holds something else");
+}
+
+Message take(Message& rest, std::size_t size) {
+  require(size <= rest.size());
+  const Message taken = rest.first(size);
+  rest = rest.subspan(size);
+  return taken;
+}
+
+template <typename Number>
+  requires std::is_trivially_copyable_v<Number>
+Number take_number(Message& rest) {
+  Number number{};
+  std::memcpy(&number, take(rest, sizeof number).data(), sizeof number);
+  return number;
+}
+
+template <typename Number>
+  requires std::is_trivially_copyable_v<Number>
+void put(std::vector<std::uint8_t>& bytes, Number number) {
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(&number);
+  bytes.insert(bytes.end(), begin, begin + sizeof number);
+}
+
+at::ScalarType take_type(Message& rest) {
+  const auto type = take_number<std::uint8_t>(rest);
+  require(type < static_cast<std::uint8_t>(at::ScalarType::Undefined));
+  return static_cast<at::ScalarType>(type);
+}
+
+/// How many bytes such a tensor's elements have, which are no more than `most`.
+std::size_t element_bytes(at::ScalarType type, const std::vector<std::int64_t>& sizes, std::size_t most) {
+  std::size_t bytes = c10::elementSize(type);
+  for (const std::int64_t size : sizes) {
+    require(size >= 0 && (size == 0 || bytes <= most / static_cast<std::size_t>(size)));
+    bytes *= static_cast<std::size_t>(size);
   }
-  return most;
+  return bytes;
+}
+
+at::Tensor take_tensor(Message& rest) {
+  const at::ScalarType type = take_type(rest);
+  std::vector<std::int64_t> sizes(take_number<std::uint8_t>(rest));
+  for (std::int64_t& size : sizes) size = take_number<std::int64_t>(rest);
+  const Message elements = take(rest, element_bytes(type, sizes, rest.size()));
+  at::Tensor tensor = at::empty(sizes, type);
+  if (!elements.empty()) std::memcpy(tensor.mutable_data_ptr(), elements.data(), elements.size());
+  return tensor;
+}
+
+std::size_t head_bytes(const at::Tensor& tensor) {
+  return 2 + static_cast<std::size_t>(tensor.dim()) * sizeof(std::int64_t);
+}
+
+}  // namespace
+
+std::size_t TensorCodec::bytes_of(const Tensors& tensors) {
+  std::size_t bytes = sizeof(std::uint32_t);
+  for (const at::Tensor& tensor : tensors) bytes += head_bytes(tensor) + tensor.nbytes();
+  return bytes;
 }
 
 std::vector<std::uint8_t> TensorCodec::encode(const PayloadContent& content) const {
-  json list = json::array();
-  for (const at::Tensor& given : dynamic_cast<const TensorPayload&>(content).tensors) {
+  const Tensors& tensors = dynamic_cast<const TensorPayload&>(content).tensors;
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(bytes_of(tensors));
+  put(bytes, static_cast<std::uint32_t>(tensors.size()));
+  for (const at::Tensor& given : tensors) {
     const at::Tensor tensor = given.contiguous().cpu();
+    put(bytes, static_cast<std::uint8_t>(tensor.scalar_type()));
+    put(bytes, static_cast<std::uint8_t>(tensor.dim()));
+    for (const std::int64_t size : tensor.sizes()) put(bytes, size);
     const auto* begin = static_cast<const std::uint8_t*>(tensor.const_data_ptr());
-    list.push_back({static_cast<int>(tensor.scalar_type()), tensor.sizes().vec(),
-                    json::binary(std::vector<std::uint8_t>(begin, begin + tensor.nbytes()))});
+    bytes.insert(bytes.end(), begin, begin + tensor.nbytes());
   }
-  return json::to_cbor(list);
+  return bytes;
 }
 
 Payload TensorCodec::decode(std::span<const std::uint8_t> bytes) const {
   Tensors tensors;
-  for (const json& item : json::from_cbor(bytes)) {
-    const auto sizes = item.at(1).get<std::vector<std::int64_t>>();
-    const auto& elements = item.at(2).get_binary();
-    at::Tensor tensor = at::empty(sizes, static_cast<at::ScalarType>(item.at(0).get<int>()));
-    if (tensor.nbytes() != elements.size())
-      throw std::runtime_error("a tensor came with too few or too many bytes");
-    std::memcpy(tensor.mutable_data_ptr(), elements.data(), elements.size());
-    tensors.push_back(std::move(tensor));
-  }
+  for (auto count = take_number<std::uint32_t>(bytes); count > 0; --count)
+    tensors.push_back(take_tensor(bytes));
+  require(bytes.empty());
   return std::make_unique<TensorPayload>(std::move(tensors));
 }
 

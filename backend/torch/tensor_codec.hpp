@@ -11,12 +11,12 @@
 
 namespace penstock::nn {
 
-/// Of TensorPayloads, in CBOR (RFC 8949): a list of [type, sizes, elements], the elements row by row in the
-/// host's byte order. Tensors come out on the CPU. Throws on bytes that are none of its own.
+/// Of TensorPayloads, at most 255 dimensions each. Tensors come out on the CPU. Throws on bytes that are none
+/// of its own, before it takes more memory than they have.
 class TensorCodec : public PayloadCodec {
  public:
-  /// At most so many bytes once they are encoded.
-  static std::size_t most_bytes_of(const Tensors& tensors);
+  /// So many bytes once they are encoded.
+  static std::size_t bytes_of(const Tensors& tensors);
 
   std::vector<std::uint8_t> encode(const PayloadContent& content) const override;
   Payload decode(std::span<const std::uint8_t> bytes) const override;
