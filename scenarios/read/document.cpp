@@ -352,7 +352,10 @@ void emit(YAML::Emitter& out, const Node& node, bool is_part) {
 std::string document_to_yaml(const Node& document) {
   YAML::Emitter out;
   emit(out, document, true);
-  return std::string(out.c_str()) + "\n";
+  const std::string_view text = out.c_str();
+  // A text that begins with one of these bytes, which are in no UTF-8, would be read as UTF-16.
+  const bool looks_like_a_mark = text.starts_with('\xFE') || text.starts_with('\xFF');
+  return fmt::format("{}{}\n", looks_like_a_mark ? "---\n" : "", text);
 }
 
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,

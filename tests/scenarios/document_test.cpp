@@ -106,6 +106,14 @@ TEST(Document, ControlCharactersAreWrittenAsTheyAreRead) {
   EXPECT_EQ(again->find("k\x1b")->items[1].text, "\b");
 }
 
+// The mark of UTF-16, which would make two letters of the next four bytes.
+TEST(Document, ANameThatBeginsWithBytesOfNoTextIsWrittenAsItIsRead) {
+  const auto document = parsed("{\"\xFE\xFF-a\": 1}");
+  const auto again = parsed(document_to_yaml(*document));
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->entries.front().key.text, "\xFE\xFF-a");
+}
+
 TEST(Document, AMessageIsOneLineWhateverTheFileHolds) {
   const auto source =
       std::make_shared<const Source>(Source{.name = "a\nb\x1b[8m.yaml", .directory = "", .override_key = ""});
