@@ -308,9 +308,11 @@ tl::expected<Node, std::string> parse_document(std::string_view text,
 
 namespace {
 
-/// Left to itself, the emitter leaves control characters as they are, which no document may hold.
+/// Left to itself, the emitter leaves control characters as they are, which no document may hold, and what
+/// begins and ends one, which is none where a line begins.
 void emit_text(YAML::Emitter& out, const std::string& text) {
-  if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < ' '; }))
+  if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < ' '; }) ||
+      text.starts_with("---") || text.starts_with("..."))
     out << YAML::DoubleQuoted;
   out << text;
 }
@@ -353,7 +355,7 @@ std::string document_to_yaml(const Node& document) {
   YAML::Emitter out;
   emit(out, document, true);
   const std::string_view text = out.c_str();
-  // A text that begins with one of these bytes, which are in no UTF-8, would be read as UTF-16.
+  // A document that begins with one of these bytes, which are in no UTF-8, would be read as UTF-16.
   const bool looks_like_a_mark = text.starts_with('\xFE') || text.starts_with('\xFF');
   return fmt::format("{}{}\n", looks_like_a_mark ? "---\n" : "", text);
 }

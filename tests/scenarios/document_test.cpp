@@ -106,12 +106,13 @@ TEST(Document, ControlCharactersAreWrittenAsTheyAreRead) {
   EXPECT_EQ(again->find("k\x1b")->items[1].text, "\b");
 }
 
-// The mark of UTF-16, which would make two letters of the next four bytes.
-TEST(Document, ANameThatBeginsWithBytesOfNoTextIsWrittenAsItIsRead) {
-  const auto document = parsed("{\"\xFE\xFF-a\": 1}");
-  const auto again = parsed(document_to_yaml(*document));
-  ASSERT_TRUE(again) << again.error();
-  EXPECT_EQ(again->entries.front().key.text, "\xFE\xFF-a");
+// Read alone, each would begin or end a document, or make two letters of four bytes.
+TEST(Document, NamesThatLookLikeMarksAreWrittenAsTheyAreRead) {
+  for (const std::string name : {"---", "---a", "...", "\xFE\xFF-a", "\xFF\xFE"}) {
+    const auto again = parsed(document_to_yaml(*parsed("{\"" + name + "\": 1}")));
+    ASSERT_TRUE(again) << again.error();
+    EXPECT_EQ(again->entries.front().key.text, name);
+  }
 }
 
 TEST(Document, AMessageIsOneLineWhateverTheFileHolds) {
