@@ -335,6 +335,8 @@ void emit(YAML::Emitter& out, const Node& node, bool is_part) {
       if (!is_part) out << YAML::Flow;
       out << YAML::BeginMap;
       for (const Node::Entry& entry : node.entries) {
+        constexpr std::size_t kLong = 100;  // readers end an ordinary key at 1024 bytes, escapes and all
+        if (entry.key.text.size() > kLong) out << YAML::LongKey;
         out << YAML::Key;
         emit_text(out, entry.key.text);
         out << YAML::Value;

@@ -115,6 +115,17 @@ TEST(Document, NamesThatLookLikeMarksAreWrittenAsTheyAreRead) {
   }
 }
 
+TEST(Document, AKeyThatItsEscapesMakeTooLongIsWrittenAsItIsRead) {
+  const std::string key = std::string(500, '\t') + std::string(500, '"');
+  Node document = *parsed("{a: {k: 1}, b: 2}");
+  document.entries[0].key.text = key;
+  document.entries[0].value.entries[0].key.text = key;
+  const auto again = parsed(document_to_yaml(document));
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->find(key)->find(key)->text, "1");
+  EXPECT_EQ(again->find("b")->text, "2");
+}
+
 TEST(Document, AMessageIsOneLineWhateverTheFileHolds) {
   const auto source =
       std::make_shared<const Source>(Source{.name = "a\nb\x1b[8m.yaml", .directory = "", .override_key = ""});
