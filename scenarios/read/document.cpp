@@ -146,6 +146,9 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void attach_key(const YAML::Mark& mark, Node key) {
+    // Written with an escape a byte it still ends before the 1024 bytes at which readers end a key.
+    constexpr std::size_t kLongest = 200;
+    if (key.text.size() > kLongest) complain(mark, fmt::format("a key is longer than {} bytes", kLongest));
     const auto [first, is_new] = stack_.back().line_of_key.try_emplace(key.text, key.line);
     if (!is_new) {
       complain(mark, fmt::format("the key {} is given twice, first in line {}; remove one", key.text,
@@ -335,8 +338,6 @@ void emit(YAML::Emitter& out, const Node& node, bool is_part) {
       if (!is_part) out << YAML::Flow;
       out << YAML::BeginMap;
       for (const Node::Entry& entry : node.entries) {
-        constexpr std::size_t kLong = 100;  // readers end an ordinary key at 1024 bytes, escapes and all
-        if (entry.key.text.size() > kLong) out << YAML::LongKey;
         out << YAML::Key;
         emit_text(out, entry.key.text);
         out << YAML::Value;

@@ -115,15 +115,14 @@ TEST(Document, NamesThatLookLikeMarksAreWrittenAsTheyAreRead) {
   }
 }
 
-TEST(Document, AKeyThatItsEscapesMakeTooLongIsWrittenAsItIsRead) {
-  const std::string key = std::string(500, '\t') + std::string(500, '"');
-  Node document = *parsed("{a: {k: 1}, b: 2}");
+TEST(Document, KeysAreSoShortThatEachIsReadAsItIsWritten) {
+  const std::string key(200, '\b');
+  Node document = *parsed("{a: {k: 1}}");
   document.entries[0].key.text = key;
-  document.entries[0].value.entries[0].key.text = key;
   const auto again = parsed(document_to_yaml(document));
   ASSERT_TRUE(again) << again.error();
-  EXPECT_EQ(again->find(key)->find(key)->text, "1");
-  EXPECT_EQ(again->find("b")->text, "2");
+  EXPECT_EQ(again->find(key)->find("k")->text, "1");
+  EXPECT_EQ(parsed(std::string(201, 'k') + ": 1").error(), "a.yaml:1:1: a key is longer than 200 bytes");
 }
 
 TEST(Document, AMessageIsOneLineWhateverTheFileHolds) {
