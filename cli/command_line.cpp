@@ -23,6 +23,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/extensions.hpp"
+#include "cli/other_names.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/typed_names.hpp"
@@ -80,11 +81,38 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-/// "; did you mean --pp-size?", where some known name is like the one that was typed.
+/// "; did you mean simulate?", where some known name is like the one that was typed.
 std::string hint_for(std::string_view typed, const std::vector<std::string>& known) {
   const std::vector<std::string_view> names(known.begin(), known.end());
   const auto name = likely_name(typed, names);
   return name ? fmt::format("; did you mean {}?", *name) : "";
+}
+
+/// "tp" of "tensor-parallel", as the field calls it for short.
+std::string initials_of(std::string_view name) {
+  std::string initials;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (i == 0 || name[i - 1] == '-') initials.push_back(name[i]);
+  }
+  return initials;
+}
+
+/// The same for flags: the beginning of a name ("--pp") or its initials ("--tp") are a hint, too, and the
+/// dashes in front, which all have, make no two names alike.
+std::string hint_for_flag(std::string_view typed, const std::vector<std::string>& known) {
+  typed.remove_prefix(std::min(typed.find_first_not_of('-'), typed.size()));
+  if (typed.empty()) return "";
+  std::vector<std::string> names;
+  for (const std::string& flag : known) {
+    if (flag.starts_with("--")) names.push_back(flag.substr(2));
+  }
+  for (const std::string& name : names) {
+    if (name.starts_with(std::string(typed) + '-') || initials_of(name) == typed)
+      return fmt::format("; did you mean --{}?", name);
+  }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const auto name = likely_name(typed, views);
+  return name ? fmt::format("; did you mean --{}?", *name) : "";
 }
 
 std::string unknown_command(const CLI::App& root, std::string_view typed) {
@@ -104,7 +132,7 @@ std::string unexpected_arguments(const CLI::App& root) {
                            : fmt::format("unexpected argument \"{}\"", argument);
     }
     const std::string flag = argument.substr(0, argument.find('='));
-    return fmt::format("unknown flag {}{}", flag, hint_for(flag, flags_of(app)));
+    return fmt::format("unknown flag {}{}", flag, hint_for_flag(flag, flags_of(app)));
   }
   return "expected a command";
 }
@@ -143,6 +171,37 @@ std::vector<const char*> with_help_as_a_flag(std::span<const char* const> argume
   rewritten.erase(rewritten.begin() + 1);
   rewritten.insert(rewritten.begin() + std::min<std::ptrdiff_t>(2, std::ssize(rewritten)), "--help");
   return rewritten;
+}
+
+/// The first argument that is no flag, which is to be a command's name; empty: none.
+std::string_view first_word(std::span<const char* const> arguments) {
+  for (const std::string_view argument : arguments.subspan(std::min<std::size_t>(1, arguments.size()))) {
+    if (!argument.starts_with('-')) return argument;
+  }
+  return {};
+}
+
+/// nullptr: there is no such command.
+const CLI::App* find_command(const CLI::App& root, std::string_view name) {
+  const auto commands = root.get_subcommands({});
+  const auto found = std::ranges::find(commands, name, [](const CLI::App* app) { return app->get_name(); });
+  return found == commands.end() ? nullptr : *found;
+}
+
+/// Flags by other programs' names as ours, where the command takes those.
+std::vector<std::string> in_our_names(const CLI::App& root, std::span<const char* const> arguments) {
+  const CLI::App* command = find_command(root, first_word(arguments));
+  return with_our_names(arguments, [command](std::string_view flag) {
+    return command != nullptr && command->get_option_no_throw(std::string(flag)) != nullptr;
+  });
+}
+
+/// Help is asked for: that of a command, or of the program where none is named. One that does not exist is a
+/// slip of the pen, and the help of another thing no answer.
+std::string unknown_command_in_help(const CLI::App& root, std::span<const char* const> arguments) {
+  const std::string_view word = first_word(arguments);
+  if (word.empty() || find_command(root, word) != nullptr) return {};
+  return fmt::format("penstock: {} (`penstock --help` lists all)", unknown_command(root, word));
 }
 
 using Arguments = std::span<const char* const>;
@@ -187,7 +246,10 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
                                          fit_command(root),
                                          schedules_command(root)};
   wrap_descriptions(root);
-  const auto arguments = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
+  const auto typed = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
+  const std::vector<std::string> translated = in_our_names(root, typed);
+  std::vector<const char*> arguments;
+  for (const std::string& argument : translated) arguments.push_back(argument.c_str());
   const auto flag = flag_without_value(arguments);
   if (!flag.empty()) {
     write_stderr(fmt::format("penstock: {}: expected a value behind \"=\", got nothing", shown_name(flag)));
@@ -196,17 +258,21 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
   try {
     root.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::CallForHelp&) {
+    if (const std::string unknown = unknown_command_in_help(root, typed); !unknown.empty()) {
+      write_stderr(with_names_shown(unknown, typed));
+      return ExitCode::bad_input;
+    }
     return print(root.help());
   } catch (const CLI::CallForVersion& version) {
     return print(version.what());
   } catch (const CLI::ParseError& error) {
-    write_stderr(with_names_shown(message_of(root, error), arguments));
+    write_stderr(with_names_shown(message_of(root, error), typed));
     return ExitCode::bad_input;
   }
   const auto chosen =
       std::ranges::find_if(commands, [](const Command& command) { return command.app.parsed(); });
   const Outcome outcome = chosen->run();
-  return outcome ? *outcome : report(outcome.error(), arguments);
+  return outcome ? *outcome : report(outcome.error(), typed);
 }
 
 }  // namespace penstock

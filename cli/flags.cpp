@@ -43,20 +43,6 @@ void add_number(Subcommand app, const std::string& name, std::optional<std::int6
   app.add_option(name, value, help).check(fault_of_number).group(group).type_name("N");
 }
 
-/// Names that other programs have for a flag. Taken as it is, but left out of the help.
-void add_other_names(Subcommand app, const std::string& names, std::optional<std::int64_t>& value) {
-  app.add_option(names, value).check(fault_of_number).group("");
-}
-
-/// Megatron's and torchtitan's.
-constexpr const char* kOtherPpSize =
-    "--pipeline-model-parallel-size,--parallelism.pipeline_parallel_degree,--pipeline-parallel-size";
-constexpr const char* kOtherVirtualStages = "--num-virtual-stages-per-pipeline-rank";
-constexpr const char* kOtherDataParallel =
-    "--data-parallel-size,--parallelism.data_parallel_replicate_degree";
-constexpr const char* kOtherMicroBatchSize = "--parallelism.pipeline_parallel_microbatch_size";
-constexpr const char* kOtherGlobalBatchSize = "--training.global_batch_size";
-
 }  // namespace
 
 void add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice) {
@@ -76,20 +62,10 @@ void add_input_file(Subcommand app, std::string& file) {
       .type_name("FILE");
 }
 
-void add_shape_flags(Subcommand app, InputFlags& flags) {
+void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
   const std::string group = "Schedule (overrides the scenario)";
-  app.add_option("--schedule", flags.schedule,
-                 "name of the schedule, see `penstock schedules`; PyTorch's names too")
-      .group(group)
-      .type_name("NAME");
-  add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
-  add_other_names(app, kOtherPpSize, flags.pp_size);
-  add_number(app, "--num-microbatches", flags.num_microbatches, group, "M, microbatches of one minibatch");
-  add_number(app, "--virtual-stages", flags.virtual_stages, group, "v, model chunks a rank (default 1)");
-  add_other_names(app, kOtherVirtualStages, flags.virtual_stages);
   add_number(app, "--data-parallel", flags.data_parallel, group,
              "copies of the whole pipeline, which share the M microbatches (default 1)");
-  add_other_names(app, kOtherDataParallel, flags.data_parallel);
   add_number(app, "--buckets", flags.buckets, group,
              "parts of each stage whose gradients are reduced while the backward pass goes on (default 1)");
   app.add_option("--sharding", flags.sharding,
@@ -101,6 +77,18 @@ void add_shape_flags(Subcommand app, InputFlags& flags) {
              "microbatches that pass a chunk before the next one, for interleaved (default: PyTorch's "
              "rounds), or run forward before as many run backward, for kfkb (default 2)");
   add_number(app, "--slices", flags.slices, group, "q, slices of a sequence, for seq-1f1b (default 1)");
+}
+
+void add_shape_flags(Subcommand app, InputFlags& flags) {
+  const std::string group = "Schedule (overrides the scenario)";
+  app.add_option("--schedule", flags.schedule,
+                 "name of the schedule, see `penstock schedules`; PyTorch's names too")
+      .group(group)
+      .type_name("NAME");
+  add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
+  add_number(app, "--num-microbatches", flags.num_microbatches, group, "M, microbatches of one minibatch");
+  add_number(app, "--virtual-stages", flags.virtual_stages, group, "v, model chunks a rank (default 1)");
+  add_schedule_option_flags(app, flags);
   add_choice(
       app, "--dialect", flags.dialect,
       {.words = {"torch-2.4", "torch-2.5", "torch-2.6"},
@@ -126,10 +114,8 @@ void add_search_flags(Subcommand app, InputFlags& flags) {
 void add_batch_flags(Subcommand app, InputFlags& flags) {
   const std::string group = "Schedule (overrides the scenario)";
   add_number(app, "--micro-batch-size", flags.micro_batch_size, group, "samples of a microbatch (default 1)");
-  add_other_names(app, kOtherMicroBatchSize, flags.micro_batch_size);
   add_number(app, "--global-batch-size", flags.global_batch_size, group,
              "samples of a minibatch (default: microbatches x their size)");
-  add_other_names(app, kOtherGlobalBatchSize, flags.global_batch_size);
   add_number(app, "--iterations", flags.iterations, group, "how often the minibatch is repeated (default 1)");
   add_settings_flag(app, flags.settings, group);
 }

@@ -81,6 +81,8 @@ void add_choice(Subcommand app, const std::string& name, std::string& value, con
 
 /// The positional SCENARIO | PROGRAM.
 void add_input_file(Subcommand app, std::string& file);
+/// --data-parallel, --buckets, --sharding, --group-size and --slices, of each point of a sweep too.
+void add_schedule_option_flags(Subcommand app, InputFlags& flags);
 /// --schedule, --pp-size, ... for one point.
 void add_shape_flags(Subcommand app, InputFlags& flags);
 /// How long a schedule that searches its order does so.

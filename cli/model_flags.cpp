@@ -28,11 +28,8 @@ class ModelFlagGroup {
   void text(const std::string& name, std::string& value, const std::string& type, const std::string& help) {
     app_.add_option(name, value, help).group(group_).type_name(type);
   }
-  /// Megatron's and torchtitan's names, `others`, are taken as they are and left out of the help.
-  void number(const std::string& name, const std::string& others, std::optional<std::int64_t>& value,
-              const std::string& help) {
+  void number(const std::string& name, std::optional<std::int64_t>& value, const std::string& help) {
     app_.add_option(name, value, help).range(std::int64_t{1}, kMost).group(group_).type_name("N");
-    if (!others.empty()) app_.add_option(others, value).range(std::int64_t{1}, kMost).group("");
   }
   /// May be repeated, with one value each.
   void texts(const std::string& name, std::vector<std::string>& values, const std::string& type,
@@ -52,23 +49,20 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags) {
   ModelFlagGroup group(app);
   group.text("--model", flags.model, "FILE", "config.json of a transformer, as Hugging Face has it");
   group.texts("--ignore", flags.ignore, "KEY", "a key of it that has no price: leave it out, and say so");
-  group.number("--sequence", "--seq-length,--training.seq_len", flags.sequence, "tokens of a sample");
-  group.number("--layers", "", flags.layers, "the first N layers alone");
+  group.number("--sequence", flags.sequence, "tokens of a sample");
+  group.number("--layers", flags.layers, "the first N layers alone");
   group.text("--device", flags.device, "NAME",
              "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300");
-  group.number("--nodes", "", flags.nodes, "nodes of these devices (default 1)");
+  group.number("--nodes", flags.nodes, "nodes of these devices (default 1)");
   group.text("--precision", flags.precision, "WORD", "of matrix products: bf16 (default), fp8 or fp4");
 }
 
 void add_model_flags(Subcommand app, ModelFlags& flags) {
   add_trained_model_flags(app, flags);
   ModelFlagGroup group(app);
-  group.number("--tensor-parallel", "--tensor-model-parallel-size,--parallelism.tensor_parallel_degree",
-               flags.tensor_parallel, "devices that share each layer (default 1)");
-  group.number("--context-parallel", "--context-parallel-size,--parallelism.context_parallel_degree",
-               flags.context_parallel, "devices that share each sequence (default 1)");
-  group.number("--expert-parallel", "--expert-model-parallel-size,--parallelism.expert_parallel_degree",
-               flags.expert_parallel, "devices that share the experts of a layer (default 1)");
+  group.number("--tensor-parallel", flags.tensor_parallel, "devices that share each layer (default 1)");
+  group.number("--context-parallel", flags.context_parallel, "devices that share each sequence (default 1)");
+  group.number("--expert-parallel", flags.expert_parallel, "devices that share the experts of a layer (default 1)");
   group.text("--recompute", flags.recompute, "WORD",
              "by each layer: none (default), selective, norm, activation, mlp or full");
   group.text(

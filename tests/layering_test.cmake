@@ -68,6 +68,23 @@ forbid_folder(sim/runs bench/plain_walk.hpp)
 plant(schedules/ir action.hpp)
 expect("${path}: \"action.hpp\": include from the source root")
 
+# Whatever an include looks like.
+function(plant_line place line)
+  plant(${place} unused)
+  file(WRITE ${SCRATCH}/${path} "${line}\n")
+  set(path ${path} PARENT_SCOPE)
+endfunction()
+plant_line(schedules/ir "#include\"sim/runs/sweep.hpp\"")
+expect("${path}: schedules/ must not include sim/")
+plant_line(schedules/ir "#include <sim/runs/sweep.hpp>")
+expect("${path}: schedules/ must not include sim/")
+plant_line(schedules/ir "#\tinclude\t\"sim/runs/sweep.hpp\"")
+expect("${path}: schedules/ must not include sim/")
+plant(schedules/ir schedules/ir/../rules/generators.hpp)
+expect("${path}: \"schedules/ir/../rules/generators.hpp\": include from the source root")
+plant(schedules/ir schedules/attic/generators.hpp)
+expect("${path}: schedules/attic/generators.hpp: attic is no room of schedules/")
+
 # Each pair of neighbours, and one step over several rooms.
 forbid_room(schedules/ir schedules/text/program_text.hpp)
 forbid_room(schedules/text schedules/check/validate.hpp)

@@ -49,6 +49,7 @@ std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
                                            finding.figure, finding.expected, finding.actual)));
   }
   for (const std::string& reason : verdict.reasons) lines.push_back(fmt::format("  {}", shown_name(reason)));
+  for (const std::string& note : verdict.notes) lines.push_back(fmt::format("note: {}", shown_name(note)));
   return lines;
 }
 
@@ -134,6 +135,7 @@ std::string verdicts_json(const std::vector<BaselineVerdict>& verdicts) {
     Json entry = {{"scenario", verdict.scenario}, {"failed", verdict.failed()}, {"findings", Json::array()}};
     for (const BaselineFinding& finding : verdict.findings) entry["findings"].push_back(json_of(finding));
     entry["reasons"] = verdict.reasons;
+    entry["notes"] = verdict.notes;
     entry["error"] = verdict.error ? Json(*verdict.error) : Json(nullptr);
     entries.push_back(std::move(entry));
   }

@@ -114,17 +114,45 @@ std::string program_json(const Program& program, std::string_view format, const 
   return document.dump(2) + '\n';
 }
 
+bool has_messages(const Program& program, const ConvertFlags& flags) {
+  return flags.lower || flags.defer_receives || has_transfers(program);
+}
+
 /// PyTorch inserts REDUCE_GRAD itself where it inserts the messages; where they are given it averages the
 /// gradients over the microbatches at the REDUCE_GRADs that are given, and nowhere else.
 bool wants_reduce_grad(const Program& program, CsvDialect dialect, const ConvertFlags& flags) {
-  const bool with_messages = flags.lower || flags.defer_receives || has_transfers(program);
-  return with_messages && !flags.without_reduce_grad && dialect == CsvDialect::torch_2_6;
+  return has_messages(program, flags) && dialect == CsvDialect::torch_2_6;
+}
+
+/// The bare form: also of a program that came with REDUCE_GRAD, from a file say.
+Program without_reduce_grad(Program program) {
+  for (std::vector<Action>& actions : program.ranks) {
+    std::erase_if(actions, [](const Action& action) { return action.kind == ActionKind::reduce_grad; });
+  }
+  return program;
 }
 
 Text csv_of(const Program& program, const ConvertFlags& flags) {
   const CsvDialect dialect = csv_dialect_of_text(flags.dialect).value_or(CsvDialect::torch_2_6);
+  if (flags.without_reduce_grad) return to_pytorch_csv(without_reduce_grad(program), dialect);
   return to_pytorch_csv(wants_reduce_grad(program, dialect, flags) ? insert_reduce_grad(program) : program,
                         dialect);
+}
+
+/// The bare form is one of a .csv with messages: where none is written the flag would be passed over in silence.
+tl::expected<void, Failure> check_bare_form(const Program& program, const ConvertFlags& flags) {
+  if (!flags.without_reduce_grad) return {};
+  if (flags.fsdp) return bad_input("--without-reduce-grad: --fsdp puts REDUCE_GRAD in place; leave out one");
+  if (!has_messages(program, flags)) {
+    return bad_input(
+        "--without-reduce-grad is for a .csv with messages: expected --lower; without messages PyTorch "
+        "places REDUCE_GRAD itself");
+  }
+  const bool writes_csv =
+      flags.format == "csv" ||
+      std::ranges::any_of(flags.output.files, [](const std::string& file) { return has_suffix(file, ".csv"); });
+  if (!writes_csv) return bad_input("--without-reduce-grad: expected -o FILE.csv or --format csv");
+  return {};
 }
 
 /// What is printed. With -o it is nothing, unless JSON is asked for: the program is the answer.
@@ -141,6 +169,7 @@ Outcome run_convert(const ConvertFlags& flags) {
   }
   const auto program = program_of(flags);
   if (!program) return tl::unexpected(program.error());
+  if (auto fits = check_bare_form(*program, flags); !fits) return tl::unexpected(fits.error());
   const std::vector<OutputForm> forms = {{".psched", [&] { return Text(to_text(*program)); }},
                                          {".csv", [&] { return csv_of(*program, flags); }}};
   const Text text = printed(*program, flags);

@@ -20,6 +20,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/notes.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
@@ -76,13 +77,14 @@ InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
 }
 
 /// A file, or the name of a schedule with the shape of the flags.
-tl::expected<Side, Failure> side_of(const std::string& name, const InputFlags& shape) {
+tl::expected<Side, Failure> side_of(const std::string& name, const DiffFlags& flags) {
   const bool is_file = std::filesystem::exists(name);
   if (is_file && has_suffix(name, ".json")) return read_side(name);
-  InputFlags input = shape;
+  InputFlags input = shape_for(name, flags);
   (is_file || find_schedule(name) == nullptr ? input.file : input.schedule) = name;
   const auto scenario = scenario_of(input, {});
   if (!scenario) return tl::unexpected(scenario.error());
+  if (scenario->program) write_notes(scenario->notes, flags.output);
   auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());
   auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});
@@ -119,7 +121,7 @@ Json moved_json(const ResultDiff& diff) {
 struct Difference {
   std::optional<ProgramDiff> programs;
   ResultDiff results;
-  std::string note;  ///< a line that stands before the text; empty: none
+  std::string note;  ///< lines that stand before the text; empty: none
 
   bool empty() const { return (!programs || programs->empty()) && results.empty(); }
 };
@@ -134,6 +136,15 @@ std::string note_on_stages(const Result& before, const Result& after) {
   return fmt::format(
       "note: {} before and {} after; each takes F = 1 ms a sample, whatever its part of a model\n",
       format_count(before.program.stages, "stage"), format_count(after.program.stages, "stage"));
+}
+
+/// `compare` refuses such a pair; a diff shows it, with what part of it is no change of the program.
+std::string note_on_links(const Result& before, const Result& after) {
+  const auto leaves_out = [](const Result& result) { return result.link_sharing == LinkSharing::left_out; };
+  const auto counts = [](const Result& result) { return result.link_sharing == LinkSharing::counted; };
+  if (!(leaves_out(before) && counts(after)) && !(counts(before) && leaves_out(after))) return "";
+  return fmt::format("note: several messages cross some link at once; they share its bandwidth {} alone\n",
+                     counts(before) ? "before" : "after");
 }
 
 std::string to_json(const Difference& difference) {
@@ -162,13 +173,14 @@ std::string to_text(const Difference& difference, std::size_t most) {
 Outcome run_diff(const DiffFlags& flags) {
   if (auto known = check_output_files(flags.output.files, {".json", ".txt"}); !known)
     return tl::unexpected(known.error());
-  const auto before = side_of(flags.before, shape_for(flags.before, flags));
+  const auto before = side_of(flags.before, flags);
   if (!before) return tl::unexpected(before.error());
-  const auto after = side_of(flags.after, shape_for(flags.after, flags));
+  const auto after = side_of(flags.after, flags);
   if (!after) return tl::unexpected(after.error());
   Difference difference{.programs = std::nullopt,
                         .results = diff_results(before->result, after->result),
-                        .note = note_on_stages(before->result, after->result)};
+                        .note = note_on_stages(before->result, after->result) +
+                                note_on_links(before->result, after->result)};
   if (before->program && after->program)
     difference.programs = diff_programs(*before->program, *after->program);
   const auto most = static_cast<std::size_t>(flags.most);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-std::string factors_to_text(const PlanFactors& factors) {
+std::string factors_to_text(const PlanFactors& factors, std::size_t width) {
   const Cell ideal = period_cell(factors.ideal_ns);
   const Cell ideal_ratio = percent_cell(factors.ideal_ns / factors.recurrence_ns);
   Table periods{.columns = {"factor", "alone", "of predicted", "with those above", "of predicted"},
@@ -47,7 +48,7 @@ std::string factors_to_text(const PlanFactors& factors) {
   return fmt::format(
       "what the prediction leaves out: the simulated period with one factor alone, and with all down to it\n"
       "{}\n{}\nmemory over time: {} on the fullest device as planned, {} simulated, which {}\n",
-      table_to_text(periods), table_to_text(meanings), format_bytes(memory.planned),
+      table_to_text(periods, width), table_to_text(meanings, width), format_bytes(memory.planned),
       format_bytes(memory.simulated), memory.fits_simulated ? "fits" : "does not fit");
 }
 
@@ -71,7 +72,7 @@ Json factors_to_json(const PlanFactors& factors) {
             {"fits_simulated", factors.memory.fits_simulated}}}};
 }
 
-std::string regret_to_text(const RegretReport& report) {
+std::string regret_to_text(const RegretReport& report, std::size_t width) {
   Table table{.columns = {"noise", "other plans", "predicted: median", "worst", "simulated: median", "worst"},
               .rows = {}};
   for (const RegretRow& row : report.rows) {
@@ -84,7 +85,7 @@ std::string regret_to_text(const RegretReport& report) {
       "both with the true times\n"
       "({}, seed {}: each layer's forward and backward time drawn evenly from that much below to that much "
       "above the true one; other plans: trials that planned something else)\n{}",
-      format_count(report.noise.trials, "trial"), report.noise.seed, table_to_text(table));
+      format_count(report.noise.trials, "trial"), report.noise.seed, table_to_text(table, width));
 }
 
 Json regret_to_json(const RegretReport& report) {

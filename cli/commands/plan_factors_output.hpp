@@ -1,6 +1,7 @@
 #pragma once
 // What `penstock plan` prints beside the plan: --factors and --noise.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,8 @@
 
 namespace penstock {
 
-std::string factors_to_text(const PlanFactors& factors);
+/// Tables whose lines keep to `width` columns where that can be; 0: any width.
+std::string factors_to_text(const PlanFactors& factors, std::size_t width);
 nlohmann::ordered_json factors_to_json(const PlanFactors& factors);
 
 /// What `penstock plan --noise` asked for and got.
@@ -20,7 +22,7 @@ struct RegretReport {
   std::vector<RegretRow> rows;
 };
 
-std::string regret_to_text(const RegretReport& report);
+std::string regret_to_text(const RegretReport& report, std::size_t width);
 nlohmann::ordered_json regret_to_json(const RegretReport& report);
 
 }  // namespace penstock

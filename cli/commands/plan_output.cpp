@@ -294,8 +294,8 @@ std::string plan_to_text(const PlanReport& report, std::size_t width) {
     text += "\nno other plan is at least as fast, as small and as cheap\n";
     text += table_to_text(front_table(report.front), width);
   }
-  if (report.factors && report.explains_factors) text += '\n' + factors_to_text(*report.factors);
-  if (report.regret) text += '\n' + regret_to_text(*report.regret);
+  if (report.factors && report.explains_factors) text += '\n' + factors_to_text(*report.factors, width);
+  if (report.regret) text += '\n' + regret_to_text(*report.regret, width);
   const std::vector<std::string> notes = notes_of(report);
   if (!notes.empty()) text += '\n';
   for (const std::string& note : notes) text += fmt::format("note: {}\n", note);

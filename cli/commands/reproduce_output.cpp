@@ -114,7 +114,7 @@ std::string what_of(const ReproducedFigure& figure) {
   return figure.note.empty() ? figure.what : fmt::format("{} ({})", figure.what, figure.note);
 }
 
-std::string to_text(const Reproduced& reproduced) {
+std::string to_text(const Reproduced& reproduced, std::size_t width) {
   Table table;
   table.columns = {"figure", "published", "predicted", "error", "verdict"};
   for (const ReproducedFigure& figure : reproduced.figures) {
@@ -125,7 +125,7 @@ std::string to_text(const Reproduced& reproduced) {
                           {std::string(verdict_of(figure)), {}}});
   }
   return fmt::format("{}: {}\n{}\n\n{}\n{}\n", reproduced.reproduction.name, reproduced.reproduction.source,
-                     reproduced.reproduction.setting, table_to_text(table), counts_text(reproduced));
+                     reproduced.reproduction.setting, table_to_text(table, width), counts_text(reproduced));
 }
 
 /// Nothing where nothing was tested and no direction is reversed.
@@ -155,9 +155,9 @@ Json figure_json(const ReproducedFigure& figure) {
 
 }  // namespace
 
-std::string reproductions_to_text(const std::vector<Reproduced>& all) {
+std::string reproductions_to_text(const std::vector<Reproduced>& all, std::size_t width) {
   std::string text;
-  for (const Reproduced& reproduced : all) text += (text.empty() ? "" : "\n") + to_text(reproduced);
+  for (const Reproduced& reproduced : all) text += (text.empty() ? "" : "\n") + to_text(reproduced, width);
   return text;
 }
 

@@ -2,6 +2,7 @@
 // The answer of `penstock reproduce` as text, JSON and Markdown.
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct Reproduced {
   bool holds() const { return std::ranges::all_of(figures, &ReproducedFigure::holds); }
 };
 
-std::string reproductions_to_text(const std::vector<Reproduced>& all);
+/// A table an experiment, whose lines keep to `width` columns where that can be; 0: any width.
+std::string reproductions_to_text(const std::vector<Reproduced>& all, std::size_t width = 0);
 std::string reproductions_to_json(const std::vector<Reproduced>& all);
 /// A section an experiment, after a table of them all.
 std::string reproductions_to_markdown(const std::vector<Reproduced>& all);

@@ -14,6 +14,7 @@
 #include "cli/commands/result_output.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/notes.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
@@ -98,6 +99,7 @@ Outcome run_show(const ShowFlags& flags) {
   if (auto known = check_result_files(flags.result); !known) return tl::unexpected(known.error());
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
+  if (scenario->program) write_notes(scenario->notes, flags.result.output);
   if (auto refusal = memory_refusal(*scenario, simulate_options(flags)); refusal && !flags.actions)
     return bad_input(*std::move(refusal));
   const auto experiment = prepared(*scenario);

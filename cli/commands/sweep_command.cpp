@@ -371,8 +371,6 @@ Command sweep_command(CLI::App& root, const Invocation& invocation) {
       .group(group)
       .type_name("NAMES");
   app.add_option("--pp-size", flags->pp_sizes, "K, ranks of the pipeline").group(group).type_name("NUMBERS");
-  app.add_option("--pipeline-model-parallel-size,--parallelism.pipeline_parallel_degree", flags->pp_sizes)
-      .group("");  // Megatron's and torchtitan's names
   app.add_option("--virtual-stages", flags->virtual_stages,
                  "v, model chunks a rank, for the schedules that take it; others run with their own")
       .group(group)
@@ -397,6 +395,7 @@ Command sweep_command(CLI::App& root, const Invocation& invocation) {
       .range(std::int64_t{1}, std::int64_t{1'000'000'000})
       .group(long_ones)
       .type_name("N");
+  add_schedule_option_flags(app, flags->input);
   add_batch_flags(app, flags->input);
   add_model_flags(app, flags->input.model);
   add_channel_flags(app, flags->channels);

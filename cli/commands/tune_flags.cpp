@@ -162,7 +162,7 @@ InputFlags base_input(const TuneFlags& flags) {
 
 void add_tune_flags(Subcommand app, TuneFlags& flags) {
   add_input_file(app, flags.input.file);
-  app.add_option("--global-batch-size,--training.global_batch_size", flags.input.global_batch_size,
+  app.add_option("--global-batch-size", flags.input.global_batch_size,
                  "samples of a step, over all copies of the pipeline (default: the scenario's)")
       .range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()})
       .type_name("N");

@@ -102,8 +102,10 @@ ResultDiff diff_results(const Result& before, const Result& after) {
   rows.add("bubble", before.bubble.idle_over_total, after.bubble.idle_over_total, format_percent);
   rows.add("samples/s", before.throughput.samples_per_second, after.throughput.samples_per_second,
            format_rate);
-  rows.add("steady samples/s", before.throughput.steady_samples_per_second.value_or(0),
-           after.throughput.steady_samples_per_second.value_or(0), format_rate);
+  // A run that has no period, or was not asked for it, says nothing of the rate: that is no rate of 0.
+  const auto& steady = before.throughput.steady_samples_per_second;
+  const auto& steady_after = after.throughput.steady_samples_per_second;
+  if (steady && steady_after) rows.add("steady samples/s", *steady, *steady_after, format_rate);
   add_ranks(rows, before, after);
   if (!before.timeline.spans.empty() && !after.timeline.spans.empty()) {
     add_actions(diff, before.timeline, after.timeline);

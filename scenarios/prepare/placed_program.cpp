@@ -19,10 +19,6 @@ tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule
     if (shape.buckets.empty()) return *schedule.program;
     return tl::unexpected(std::string("schedule.buckets: a program has its own stages; leave it out"));
   }
-  if (schedule.name.empty()) {
-    return tl::unexpected(
-        std::string("schedule.name is missing: expected the name of a schedule such as gpipe"));
-  }
   shape.buckets.clear();
   if (schedule.weighs_costs) shape.memory_limit.clear();
   return generate(schedule.name, shape);

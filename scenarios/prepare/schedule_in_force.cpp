@@ -50,7 +50,12 @@ tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& sce
     batch->microbatches = program->microbatches;
   }
   const auto resolved = resolve_batch(*batch, meaning);
+  // Both at once, where neither is stated: who mends a file wants to hear of all that it lacks.
+  const bool is_named = program != nullptr || !schedule.name.empty();
+  const std::string no_name = "schedule.name is missing: expected the name of a schedule such as gpipe";
+  if (!resolved && !is_named) return tl::unexpected(fmt::format("{}; {}", no_name, resolved.error()));
   if (!resolved) return tl::unexpected(resolved.error());
+  if (!is_named) return tl::unexpected(no_name);
   schedule.shape.microbatches = resolved->microbatches;
   return ScheduleInForce{.stated = *batch, .batch = *resolved, .schedule = std::move(schedule)};
 }

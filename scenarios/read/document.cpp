@@ -54,6 +54,7 @@ class TreeBuilder final : public YAML::EventHandler {
                 const std::string& value) override {
     Node node = make(mark, Node::Kind::scalar);
     node.text = value;
+    node.is_quoted = tag == "!";
     add(mark, tag, anchor, std::move(node));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -320,12 +321,18 @@ void emit_text(YAML::Emitter& out, const std::string& text) {
   out << text;
 }
 
+bool is_figure(std::string_view text) {
+  return text.find_first_not_of("+-.0123456789") == std::string_view::npos;
+}
+
 void emit(YAML::Emitter& out, const Node& node, bool is_part) {
   switch (node.kind) {
     case Node::Kind::nothing:
       out << YAML::Null;
       return;
     case Node::Kind::scalar:
+      // Of a figure the quotes say that it is a name; other text means the same without them.
+      if (node.is_quoted && is_figure(node.text)) out << YAML::DoubleQuoted;
       emit_text(out, node.text);
       return;
     case Node::Kind::list:

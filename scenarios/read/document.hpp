@@ -27,6 +27,7 @@ struct Node {
 
   Kind kind = Kind::nothing;
   std::string text;            ///< of a scalar, without quotes
+  bool is_quoted = false;      ///< of a scalar: "3" is a name where 3 may be a number
   std::vector<Node> items;     ///< of a list
   std::vector<Entry> entries;  ///< of a mapping, in the order written; no key twice
   std::shared_ptr<const Source> source;

@@ -42,8 +42,9 @@ std::string_view nearest_name(std::string_view typed, std::span<const std::strin
 
 std::optional<std::string_view> likely_name(std::string_view typed, std::span<const std::string_view> known) {
   const std::string_view name = nearest_name(typed, known);
-  // With more than half of its letters different a name is no guess worth making.
-  if (2 * edit_distance(typed, name) > name.size()) return std::nullopt;
+  // With more than a third of its letters different a name is no guess worth making: half of them would make
+  // expert-parallel of sequence-parallel.
+  if (3 * edit_distance(typed, name) > name.size()) return std::nullopt;
   return name;
 }
 

@@ -12,7 +12,7 @@ namespace penstock {
 /// a tie. Requires at least one known name.
 std::string_view nearest_name(std::string_view typed, std::span<const std::string_view> known);
 
-/// nearest_name(), unless more than half of its letters would have to be others: then it is no slip of the
+/// nearest_name(), unless more than a third of its letters would have to be others: then it is no slip of the
 /// pen, and nothing is better than a wrong hint.
 std::optional<std::string_view> likely_name(std::string_view typed, std::span<const std::string_view> known);
 

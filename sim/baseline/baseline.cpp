@@ -172,13 +172,21 @@ void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measure
   verdict.reasons.insert(verdict.reasons.end(), lines.begin(), lines.end());
 }
 
+/// Of programs alone: those of a scenario say what is assumed for its own file.
+std::vector<std::string> import_notes(const Scenario& scenario) {
+  return scenario.program ? scenario.notes : std::vector<std::string>{};
+}
+
 BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
                            const std::filesystem::path& directory) {
   BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
   const auto now = measure(directory / entry.scenario, entry.held ? RunHeld::yes : RunHeld::no);
   if (!now) {
     verdict.error = now.error();
-  } else if (!entry.figures) {
+    return verdict;
+  }
+  verdict.notes = now->notes;
+  if (!entry.figures) {
     verdict.error = "is listed without figures: measure it with `penstock check --baseline FILE --update`";
   } else {
     verdict.findings = findings_of(*entry.figures, *now, tolerance);
@@ -201,6 +209,7 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   if (!experiment && !experiment.error().invalid) return tl::unexpected(experiment.error().message);
   if (!experiment) {
     Measurement invalid;
+    invalid.notes = import_notes(*loaded);
     invalid.figures.valid = false;
     invalid.problem = experiment.error().message;
     return invalid;
@@ -208,7 +217,8 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   Measurement now{
       .figures = {.digest = digest(experiment->program), .forwards = forwards_of(experiment->program)},
       .problem = {},
-      .hangs = hangs_of(*experiment)};
+      .hangs = hangs_of(*experiment),
+      .notes = import_notes(*loaded)};
   for (const ChannelModel model : kChannelModels) now.figures.hangs[model] = now.hangs.contains(model);
   const auto result =
       simulate(*experiment, {.memory = {.samples = false},

@@ -99,6 +99,7 @@ struct BaselineVerdict {
   /// Why, in lines: the whole message of what is invalid or hangs; what changed in the program and on its
   /// longest path.
   std::vector<std::string> reasons{};
+  std::vector<std::string> notes{};  ///< what was repaired or assumed where a program was read
   bool failed() const;
 };
 
@@ -108,6 +109,7 @@ struct Measurement {
   std::string problem;
   std::map<ChannelModel, std::string> hangs{};  ///< the message of each model under which it hangs
   std::optional<HeldRun> run{};                 ///< where it was asked for and the program is valid
+  std::vector<std::string> notes{};             ///< what was repaired or assumed where a program was read
 };
 
 /// Whether a measurement keeps what explains it; that takes the span of every action.

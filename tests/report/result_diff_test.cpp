@@ -2,6 +2,7 @@
 
 #include "report/compare/result_diff.hpp"
 
+#include <optional>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -43,6 +44,19 @@ TEST(ResultDiff, CountsActionsThatOnlyOneHas) {
   const ResultDiff diff = diff_results(result_of("1f1b", 0), result_of("zb-h1", 0));
   EXPECT_EQ(diff.only_before, 4) << "the Bs, which are I and W afterwards";
   EXPECT_EQ(diff.only_after, 8);
+}
+
+// A measurement knows no steady rate: that is no rate of 0, and no change.
+TEST(ResultDiff, ARateThatOneDoesNotSayIsNoChange) {
+  Result before = result_of("gpipe", 0);
+  Result after = before;
+  before.throughput.steady_samples_per_second = 200;
+  after.throughput.steady_samples_per_second = std::nullopt;
+  EXPECT_TRUE(diff_results(before, after).empty());
+  EXPECT_TRUE(diff_results(after, before).empty());
+  after.throughput.steady_samples_per_second = 100;
+  ASSERT_EQ(diff_results(before, after).figures.rows.size(), 1U);
+  EXPECT_EQ(diff_results(before, after).figures.rows[0][3].text, "-50.00 %");
 }
 
 TEST(ResultDiff, WithoutTimelinesComparesFiguresOnly) {
