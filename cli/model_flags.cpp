@@ -62,7 +62,8 @@ void add_model_flags(Subcommand app, ModelFlags& flags) {
   ModelFlagGroup group(app);
   group.number("--tensor-parallel", flags.tensor_parallel, "devices that share each layer (default 1)");
   group.number("--context-parallel", flags.context_parallel, "devices that share each sequence (default 1)");
-  group.number("--expert-parallel", flags.expert_parallel, "devices that share the experts of a layer (default 1)");
+  group.number("--expert-parallel", flags.expert_parallel,
+               "devices that share the experts of a layer (default 1)");
   group.text("--recompute", flags.recompute, "WORD",
              "by each layer: none (default), selective, norm, activation, mlp or full");
   group.text(

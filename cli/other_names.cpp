@@ -2,8 +2,8 @@
 //
 //   penstock simulate --pipeline-model-parallel-size 4    ->    penstock simulate --pp-size 4
 //
-// A name stands here where it means the very same number. They are taken by every command that takes ours, and
-// are left out of the help, which would be twice as long.
+// A name stands here where it means the very same number. They are taken by every command that takes ours,
+// and are left out of the help, which would be twice as long.
 
 #include "cli/other_names.hpp"
 

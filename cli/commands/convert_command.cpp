@@ -139,7 +139,8 @@ Text csv_of(const Program& program, const ConvertFlags& flags) {
                         dialect);
 }
 
-/// The bare form is one of a .csv with messages: where none is written the flag would be passed over in silence.
+/// The bare form is one of a .csv with messages: where none is written the flag would be passed over in
+/// silence.
 tl::expected<void, Failure> check_bare_form(const Program& program, const ConvertFlags& flags) {
   if (!flags.without_reduce_grad) return {};
   if (flags.fsdp) return bad_input("--without-reduce-grad: --fsdp puts REDUCE_GRAD in place; leave out one");
@@ -149,8 +150,9 @@ tl::expected<void, Failure> check_bare_form(const Program& program, const Conver
         "places REDUCE_GRAD itself");
   }
   const bool writes_csv =
-      flags.format == "csv" ||
-      std::ranges::any_of(flags.output.files, [](const std::string& file) { return has_suffix(file, ".csv"); });
+      flags.format == "csv" || std::ranges::any_of(flags.output.files, [](const std::string& file) {
+        return has_suffix(file, ".csv");
+      });
   if (!writes_csv) return bad_input("--without-reduce-grad: expected -o FILE.csv or --format csv");
   return {};
 }

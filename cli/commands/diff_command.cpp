@@ -177,10 +177,10 @@ Outcome run_diff(const DiffFlags& flags) {
   if (!before) return tl::unexpected(before.error());
   const auto after = side_of(flags.after, flags);
   if (!after) return tl::unexpected(after.error());
-  Difference difference{.programs = std::nullopt,
-                        .results = diff_results(before->result, after->result),
-                        .note = note_on_stages(before->result, after->result) +
-                                note_on_links(before->result, after->result)};
+  Difference difference{
+      .programs = std::nullopt,
+      .results = diff_results(before->result, after->result),
+      .note = note_on_stages(before->result, after->result) + note_on_links(before->result, after->result)};
   if (before->program && after->program)
     difference.programs = diff_programs(*before->program, *after->program);
   const auto most = static_cast<std::size_t>(flags.most);

@@ -70,7 +70,8 @@ Outcome run_reproduce(const ReproduceFlags& flags) {
   const std::vector<OutputForm> forms = {{".txt", [&] { return reproductions_to_text(all); }},
                                          {".json", [&] { return reproductions_to_json(all); }},
                                          {".md", [&] { return reproductions_to_markdown(all); }}};
-  const std::string text = flags.output.json ? reproductions_to_json(all) : reproductions_to_text(all, table_width());
+  const std::string text =
+      flags.output.json ? reproductions_to_json(all) : reproductions_to_text(all, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
   return std::ranges::all_of(all, &Reproduced::holds) ? ExitCode::ok : ExitCode::check_failed;

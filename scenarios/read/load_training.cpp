@@ -153,8 +153,8 @@ std::string no_such_layer(const LayerGraph& graph, Word name) {
       name, nearest_name(name, names));
 }
 
-/// A cut is the number of layers before it or the name of the first layer behind it. Layers may be called 1, 2
-/// and so on: 3 is a number, "3" the name of a layer where there is one.
+/// A cut is the number of layers before it or the name of the first layer behind it. Layers may be called 1,
+/// 2 and so on: 3 is a number, "3" the name of a layer where there is one.
 tl::expected<std::int32_t, std::string> cut_of(const Node& item, const LayerGraph* graph) {
   const bool may_be_name = item.kind == Node::Kind::scalar && graph != nullptr && !graph->layers.empty();
   const bool is_name = may_be_name && item.is_quoted && layer_called(*graph, item.text).has_value();

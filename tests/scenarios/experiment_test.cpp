@@ -223,6 +223,20 @@ TEST(LayerCosts, OfNamedCutsBeginTheirStagesWithTheNamedLayers) {
   EXPECT_EQ(named.costs, prepared(kBranches + "partition: [2, out]").costs) << "beside numbers, too";
 }
 
+// Layers that are called 4 and 2, in this order: 1 is the number of layers before the cut, "2" the second
+// one's name.
+TEST(LayerCosts, OfCutsAtLayersThatAreCalledByFigures) {
+  const std::string layers =
+      "model: {layers: [{name: \"4\", forward: 1 us, backward: 1 us}, {name: \"2\", forward: 2 us, backward: "
+      "1 "
+      "us}, {name: \"3\", forward: 4 us, backward: 1 us}]}\n"
+      "schedule: {name: 1f1b, microbatches: 1}\n";
+  EXPECT_EQ(prepared(layers + "partition: [\"2\"]").costs, prepared(layers + "partition: [1]").costs);
+  EXPECT_EQ(prepared(layers + "partition: [2]").costs.stages[0].forward_ns, 3'000);
+  EXPECT_EQ(prepared(layers + "partition: [\"1\"]").costs, prepared(layers + "partition: [1]").costs)
+      << "no layer is called 1";
+}
+
 TEST(LayerCosts, OfOneStageNeedNoPartition) {
   const Experiment experiment = prepared(
       "model: {layers: [{forward: 1 us, backward: 2 us}]}\n"

@@ -387,12 +387,14 @@ TEST_F(BaselineTest, SlowerCostsAreNamedWhereTheProgramIsTheSame) {
   EXPECT_THAT(verdict.reasons, Contains("   +8.000 ms  rank 3 B: 16.000 ms -> 24.000 ms"));
 }
 
-// torch 2.11 dumps the last rank of its 1F1B with forwards that are numbered from 1; here they are read from 0.
+// torch 2.11 dumps the last rank of its 1F1B with forwards that are numbered from 1; here they are read from
+// 0.
 TEST_F(BaselineTest, WhatWasRepairedWhileReadingIsSaid) {
   write("dump.csv", "0F0,,,0F1,0B0,0B1\n,1F1,1B0,1F2,1B1,\n");
   const BaselineVerdict verdict = verdict_on(baseline_of({"dump.csv"}));
   EXPECT_FALSE(verdict.failed());
-  EXPECT_THAT(verdict.notes, ElementsAre(HasSubstr("its forwards are numbered 1 to 2 and were read as 0 to 1")));
+  EXPECT_THAT(verdict.notes,
+              ElementsAre(HasSubstr("its forwards are numbered 1 to 2 and were read as 0 to 1")));
 }
 
 TEST_F(BaselineTest, TheWholeReasonOfANewHangIsThere) {
