@@ -81,7 +81,8 @@ class PlanSearch {
   }
 
   /// Worth a step: on a plateau of equal periods no step is. What fits comes first, by its time; of the rest,
-  /// what holds least. The memory of what is slower than something that fits is never asked.
+  /// what holds least, and last what cannot run, whose memory nobody knows. The memory of what is slower than
+  /// something that fits is never asked.
   bool is_faster(const PlanChoice& a, const PlanChoice& b) {
     const auto time_of = [&](const PlanChoice& choice) {
       return std::pair(trials_.of(choice).period_ns, choice.device_count());
@@ -90,7 +91,7 @@ class PlanSearch {
     if (trials_.fits(is_first ? a : b)) return is_first;
     if (trials_.fits(is_first ? b : a)) return !is_first;
     const auto memory_of = [&](const PlanChoice& choice) {
-      return std::pair(trials_.peak_bytes(choice), choice.device_count());
+      return std::tuple(!trials_.runs(choice), trials_.peak_bytes(choice), choice.device_count());
     };
     return memory_of(a) < memory_of(b);
   }
@@ -265,11 +266,15 @@ class PlanSearch {
     const auto plan =
         plan_pipeline(task_.layers, task_.levels, task_.options, task_.state_bytes_per_weight_byte);
     if (!plan) return plan.error();
+    if (!best_ || !trials_.runs(*best_)) {
+      return fmt::format(
+          "no plan of {} that were tried runs: each hangs under these channels, or is too long",
+          trials_.simulations());
+    }
     return fmt::format(
         "no plan of {} that were simulated keeps within {} bytes a device: the least peak is {} bytes; take "
         "a smaller minibatch, more devices, or devices with more memory",
-        trials_.simulations(), task_.options.memory_limit.value_or(0),
-        best_ ? trials_.peak_bytes(*best_) : 0);
+        trials_.simulations(), task_.options.memory_limit.value_or(0), trials_.peak_bytes(*best_));
   }
 
   const PlanningTask& task_;

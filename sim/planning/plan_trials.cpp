@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,6 +30,8 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/event_walk.hpp"
@@ -58,19 +61,33 @@ std::vector<std::int32_t> warmups(const PlanChoice& choice) {
   return counts;
 }
 
-/// Minibatches of a stream that shows its period: four times as many as depend on each other.
-std::int64_t stream_length(const PlanChoice& choice) {
+/// Actions of the longest stream that is tried, and of all layouts that are kept: half a gigabyte or two.
+constexpr std::int64_t kMostActions = 1 << 23;
+
+/// Minibatches of a stream that shows its period: four times as many as depend on each other. Nothing where
+/// that is beyond kMostActions: replicas of 43, 41, 37 and 7 have the same pairs again after 456 617.
+std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
+  // F, B, STEP and a reduction of each stage, a SEND and a RECV each way at each cut.
+  const std::int64_t most = kMostActions / (8 * std::ssize(choice.replicas));
   std::int64_t multiple = 1;
   std::int64_t depth = 1;
   const std::vector<std::int32_t> warmup = warmups(choice);
   for (std::size_t s = 0; s < choice.stages(); ++s) {
     const std::int64_t replicas = choice.replicas[s];
     multiple = std::lcm(multiple, replicas);
+    // Asked at each stage: the multiple of many stages fits no integer.
+    if (multiple > most) return std::nullopt;
     depth = std::max(depth, (warmup[s] + choice.deeper + 1) * replicas + 1);
   }
   const std::int64_t least = std::max(4 * (depth + 1) + 64, 2 * (depth + 1) + 3 * multiple);
   // Whole turns of all replicas, so that each stage's last turn is complete.
-  return (least + multiple - 1) / multiple * multiple;
+  const std::int64_t length = (least + multiple - 1) / multiple * multiple;
+  return length <= most ? std::optional(length) : std::nullopt;
+}
+
+/// Whatever things take; only eager messages make it a question of what is sent.
+bool hangs(const FlatProgram& flat, const ChannelOptions& channels) {
+  return !walk(flat, {}, channels).has_value();
 }
 
 std::vector<std::int32_t> identity(std::size_t count) {
@@ -177,10 +194,15 @@ PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
 }
 
 PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenario& scenario) {
+  LayoutKey key = key_of(choice);
+  const auto known = layouts_.find(key);
+  if (known != layouts_.end()) return known->second ? &*known->second : nullptr;
   // All at once: trials are remembered, so that old layouts are rarely asked for again.
-  if (layouts_.size() >= kMostLayouts) layouts_.clear();
-  const auto [entry, fresh] = layouts_.try_emplace(key_of(choice));
-  if (!fresh) return entry->second ? &*entry->second : nullptr;
+  if (layouts_.size() >= kMostLayouts || kept_actions_ >= kMostActions) {
+    layouts_.clear();
+    kept_actions_ = 0;
+  }
+  std::optional<Layout>& entry = layouts_[std::move(key)];
   // Rules are trusted to give valid programs; tests hold every trial's rate against simulate's.
   auto experiment = prepare_as_generated(scenario);
   if (!experiment) return nullptr;
@@ -189,11 +211,14 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
   experiment->program = *std::move(lowered);
   FlatProgram flat =
       flatten(experiment->program, experiment->costs, {.channels = experiment->channels, .iterations = 1});
+  const bool decides_by_size = experiment->channels.eager_bytes > 0;
+  if (!decides_by_size && hangs(flat, experiment->channels)) return nullptr;
+  kept_actions_ += flat.actions.size();
   const bool shares_links = links_are_shared(*experiment);
-  entry->second = Layout{.experiment = *std::move(experiment),
-                         .run = {.flat = std::move(flat), .times = {}},
-                         .shares_links = shares_links};
-  return &*entry->second;
+  entry = Layout{.experiment = *std::move(experiment),
+                 .run = {.flat = std::move(flat), .times = {}},
+                 .shares_links = shares_links};
+  return &*entry;
 }
 
 Bytes PlanTrials::highest_peak(const Layout& layout) {
@@ -207,9 +232,11 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   // Only what runs to its end may be asked for its memory later.
   last_.reset();
   Trial trial{.period_ns = kCannotRun};
+  const std::optional<std::int64_t> minibatches = stream_length(choice);
+  if (!minibatches) return trial;
   auto planned = scenario_of(choice);
   if (!planned) return trial;
-  planned->scenario.batch.microbatches = stream_length(choice);
+  planned->scenario.batch.microbatches = *minibatches;
   Layout* layout = layout_of(choice, planned->scenario);
   if (layout == nullptr) return trial;
   auto& [experiment, run, shares_links] = *layout;
@@ -221,6 +248,8 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   run.flat = with_bytes_of(std::move(run.flat), experiment.program, experiment.costs);
   const WalkDurations durations = walk_durations(experiment, run.flat);
   if (shares_links) {
+    // The event engine takes it for granted that a program ends; with eager messages its layout cannot say.
+    if (experiment.channels.eager_bytes > 0 && hangs(run.flat, experiment.channels)) return trial;
     run.times = event_walk(experiment, run.flat, durations);
   } else if (auto times = walk(run.flat, durations, experiment.channels)) {
     run.times = *std::move(times);
@@ -250,8 +279,10 @@ Trial& PlanTrials::trial_of(const PlanChoice& choice, Asked asked) {
   return trial;
 }
 
+bool PlanTrials::runs(const PlanChoice& choice) { return of(choice).period_ns != kCannotRun; }
+
 bool PlanTrials::fits(const PlanChoice& choice) {
-  if (of(choice).period_ns == kCannotRun) return false;
+  if (!runs(choice)) return false;
   return !task_.options.memory_limit || peak_bytes(choice) <= *task_.options.memory_limit;
 }
 
