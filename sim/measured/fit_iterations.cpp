@@ -88,7 +88,11 @@ std::vector<LinearEquation> equations_of(const std::vector<Iteration>& rows, con
   return equations;
 }
 
-Ns whole(double ns) { return static_cast<Ns>(std::llround(ns)); }
+/// Costs are whole nanoseconds. One of a million parameters may be beyond any integer where models have few.
+Ns whole(double ns) {
+  constexpr double kMost = 1e18;
+  return static_cast<Ns>(std::llround(std::min(ns, kMost)));
+}
 
 // --- judging ----------------------------------------------------------------------------------------------
 

@@ -99,10 +99,14 @@ class IterationReader {
 
   double seconds() {
     constexpr double kMillisecond = 1e-3;
+    // Eleven days: far below what 64 bits hold of nanoseconds, which predictions of other rows multiply.
+    constexpr double kMostSeconds = 1e6;
     const std::string_view column = has(kSeconds) ? kSeconds : kMilliseconds;
+    const double unit = column == kSeconds ? 1 : kMillisecond;
     const auto value = number_of(text(column));
-    if (value && *value > 0) return column == kSeconds ? *value : *value * kMillisecond;
-    expected(column, fmt::format("a number above 0, got \"{}\"", text(column)));
+    if (value && *value > 0 && *value * unit <= kMostSeconds) return *value * unit;
+    expected(column,
+             fmt::format("a number above 0 and up to {}, got \"{}\"", kMostSeconds / unit, text(column)));
     return 1;
   }
 
