@@ -249,8 +249,10 @@ tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneReq
   if (!space.empty()) return space;
   return tl::unexpected(fmt::format(
       "tune: no configuration is left: expected degrees that divide the model and fill {} x {} "
-      "devices, and a global batch of {} that microbatches and copies divide; allow more choices",
-      request.base.cluster.named->nodes, request.base.cluster.named->type.name, request.global_batch_size));
+      "devices, and microbatches of 1, 2, 4, .. {} samples that divide a global batch of {} shared by the "
+      "copies; allow more choices",
+      request.base.cluster.named->nodes, request.base.cluster.named->type.name, kMostSamples,
+      request.global_batch_size));
 }
 
 }  // namespace penstock
