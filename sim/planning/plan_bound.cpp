@@ -180,9 +180,8 @@ double PlanBound::period_ns(const PlanChoice& choice) {
     }
     const bool hides = buckets_ || choice.buckets > 0;
     period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
-    const std::int32_t warmup = ((later + choice.replicas[s] - 1) / choice.replicas[s]) + choice.deeper;
-    // The third line of the head: the warm-up of 1F1B-RR is all replicas from here on by those of the
-    // stage.
+    // The third line of the head.
+    const std::int32_t warmup = warmup_of(choice, s, later);
     period = std::max(period, (way_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
     later += choice.replicas[s];
     behind = here;
@@ -200,9 +199,8 @@ double PlanBound::peak_bytes(const PlanChoice& choice) const {
   for (std::size_t s = choice.stages(); s-- > 0;) {
     const Sums& before = sums_before(choice, s);
     const Sums& after = sums_before(choice, s + 1);
-    const std::int32_t warmup = (later + choice.replicas[s] - 1) / choice.replicas[s] + choice.deeper;
-    peak = std::max(
-        peak, (after.weights - before.weights) * (1 + state) + (after.kept - before.kept) * (warmup + 1));
+    const std::int32_t live = warmup_of(choice, s, later) + 1;
+    peak = std::max(peak, (after.weights - before.weights) * (1 + state) + (after.kept - before.kept) * live);
     later += choice.replicas[s];
   }
   return peak * kRoundings;

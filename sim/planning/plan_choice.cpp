@@ -143,6 +143,11 @@ void add_choices(PlanChoice begun, const PlanSpace& space, std::vector<PlanChoic
 
 std::int32_t PlanChoice::device_count() const { return std::accumulate(replicas.begin(), replicas.end(), 0); }
 
+std::int32_t warmup_of(const PlanChoice& choice, std::size_t stage, std::int32_t later) {
+  const std::int32_t replicas = choice.replicas[stage];
+  return (later + replicas - 1) / replicas + choice.deeper;
+}
+
 bool reduces(const PlanChoice& choice) {
   return std::ranges::any_of(choice.replicas, [](std::int32_t replicas) { return replicas > 1; });
 }

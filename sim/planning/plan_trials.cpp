@@ -50,13 +50,13 @@ std::int32_t device_count(const PlanningTask& task) {
   return devices;
 }
 
-/// Forwards before the first backward, as 1F1B-RR has them.
+/// Forwards before the first backward, stage by stage.
 std::vector<std::int32_t> warmups(const PlanChoice& choice) {
   std::vector<std::int32_t> counts;
-  std::int32_t from_here = choice.device_count();
-  for (const std::int32_t replicas : choice.replicas) {
-    counts.push_back((from_here - 1) / replicas);
-    from_here -= replicas;
+  std::int32_t later = choice.device_count();
+  for (std::size_t s = 0; s < choice.stages(); ++s) {
+    later -= choice.replicas[s];
+    counts.push_back(warmup_of(choice, s, later));
   }
   return counts;
 }
@@ -77,7 +77,7 @@ std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
     multiple = std::lcm(multiple, replicas);
     // Asked at each stage: the multiple of many stages fits no integer.
     if (multiple > most) return std::nullopt;
-    depth = std::max(depth, (warmup[s] + choice.deeper + 1) * replicas + 1);
+    depth = std::max(depth, (warmup[s] + 1) * replicas + 1);
   }
   const std::int64_t least = std::max(4 * (depth + 1) + 64, 2 * (depth + 1) + 3 * multiple);
   // Whole turns of all replicas, so that each stage's last turn is complete.
@@ -169,10 +169,8 @@ tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanCho
   if (!planned) return planned;
   Shape& shape = planned->scenario.shape;
   if (choice.buckets > 0) shape.buckets = {choice.buckets};
-  if (choice.deeper > 0) {
-    shape.warmup = warmups(choice);
-    for (std::int32_t& count : shape.warmup) count += choice.deeper;
-  }
+  // Left out where they are the rule's own, so that the scenario that is written says no more than it must.
+  if (choice.deeper > 0) shape.warmup = warmups(choice);
   return planned;
 }
 

@@ -57,6 +57,16 @@ TEST(PlanChoices, AreAsManyAsCutsAndReplications) {
   EXPECT_EQ(std::ssize(all_choices(straight)), 1 + 4 + 6);
 }
 
+// (7 - 1) / 4, (3 - 1) / 1, (2 - 1) / 2: what reaches the stage before its first minibatch comes back.
+TEST(PlanChoices, RunForwardsAheadAsTheScheduleDoes) {
+  PlanChoice choice{.cuts = {3, 5}, .replicas = {4, 1, 2}};
+  EXPECT_EQ(warmup_of(choice, 0, 3), 1);
+  EXPECT_EQ(warmup_of(choice, 1, 2), 2);
+  EXPECT_EQ(warmup_of(choice, 2, 0), 0);
+  choice.deeper = 1;
+  EXPECT_EQ(warmup_of(choice, 1, 2), 3);
+}
+
 TEST(PlanChoices, StayPlansUnderEveryMove) {
   const PlanSpace space{.layers = 7, .devices = 6};
   for (const PlanChoice& choice : all_choices(space)) {
