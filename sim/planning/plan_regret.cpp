@@ -1,4 +1,9 @@
-// Trials plan at the same time; then each different plan is simulated once, however many trials found it.
+// Trials plan at the same time; then each different plan is simulated once, however many trials found it:
+//
+//   profile --noise of level, trial--> disturbed profile --plan--> plan --times of the true profile-->
+//   periods
+//
+//   regret = period of the trial's plan / period of the plan from the true profile - 1
 
 #include "sim/planning/plan_regret.hpp"
 
@@ -28,6 +33,7 @@
 namespace penstock {
 namespace {
 
+/// `what`: which of the draws of `key`; it is the same at every noise.
 Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
   return std::llround(static_cast<double>(time) * (1 + noise * (2 * even_draw(key, what) - 1)));
 }
@@ -89,6 +95,7 @@ using PlanPeriods = std::map<PlanShape, double>;
 
 /// The simulated period of every different plan.
 tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Planned>& plans) {
+  // Any of those that are the same stands for all: their times are those of the true profile by now.
   std::map<PlanShape, std::size_t> first_of;
   for (std::size_t i = 0; i < plans.size(); ++i) first_of.try_emplace(shape_of(*plans[i]), i);
   const std::vector<std::pair<PlanShape, std::size_t>> different(first_of.begin(), first_of.end());
@@ -103,6 +110,7 @@ tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Plann
   return periods;
 }
 
+/// `best`: of the plan from the true profile.
 Regret regret_of(std::vector<double> periods, double best) {
   std::ranges::sort(periods);
   const std::size_t middle = periods.size() / 2;
@@ -136,6 +144,7 @@ tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& sc
                                                               const ProfileNoise& noise,
                                                               PlanRanking ranking) {
   auto truth = plan_by(ranking, scenario, options);
+  // Priced as the trials' plans are, so that the same plan has the same period to the last bit.
   if (truth) truth = with_times_of(*std::move(truth), scenario);
   if (!truth) return tl::unexpected(truth.error());
   if (truth->plan.period_ns <= 0)
@@ -144,6 +153,7 @@ tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& sc
   for (const Planned& plan : plans) {
     if (!plan) return tl::unexpected(plan.error());
   }
+  // At the end, so that it is simulated with the others and row_of() takes the trials by level before it.
   plans.push_back(*truth);
   const auto periods = simulated_periods(plans);
   if (!periods) return tl::unexpected(periods.error());

@@ -44,6 +44,7 @@
 namespace penstock {
 namespace {
 
+/// Of all levels: components of components.
 std::int32_t device_count(const PlanningTask& task) {
   std::int32_t devices = 1;
   for (const BandwidthLevel& level : task.levels) devices *= level.components;
@@ -97,12 +98,14 @@ std::vector<std::int32_t> identity(std::size_t count) {
 }
 
 constexpr std::size_t kMostLayouts = 256;  // kept at a time
+// Slower than everything: comparisons need no second question.
 constexpr double kCannotRun = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
 PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
     : scenario_(scenario), task_(task), devices_(device_count(task)) {
+  // Any plan would do to ask for the cluster; data parallelism on all devices leaves their order as it is.
   const std::vector<StatedStage> all = {{.layers = identity(task.layers.layers.size()),
                                          .devices = identity(static_cast<std::size_t>(devices_))}};
   const auto in_order = scenario_of_plan(
@@ -120,6 +123,7 @@ PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
   add_order(all.front().layers);
 }
 
+// An order has a bound of its own: what a cut sends follows from the layers before it.
 std::size_t PlanTrials::add_order(std::vector<std::int32_t> layers) {
   bounds_.emplace_back(task_.layers, layers, task_.levels, cluster_, !scenario_.shape.buckets.empty(),
                        1 + task_.state_bytes_per_weight_byte);
@@ -144,6 +148,8 @@ std::size_t PlanTrials::order_for(std::vector<std::int32_t> layers, const std::v
                                 : add_order(std::move(layers));
 }
 
+// What a recurrence would say of these very stages: periods, bytes and memory that are printed beside the
+// simulated ones.
 PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
   const std::vector<std::int32_t>& order = orders_[choice.order];
   const std::vector<std::int32_t> devices = devices_of(choice, task_.levels);
@@ -154,6 +160,7 @@ PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
     const auto end = s < choice.cuts.size() ? order.begin() + choice.cuts[s] : order.end();
     StatedStage& stage = stages.emplace_back();
     stage.layers.assign(layer, end);
+    // Inside a stage in the order of the model, which is one in which they can run.
     std::ranges::sort(stage.layers);
     stage.devices.assign(device, device + choice.replicas[s]);
     layer = end;
@@ -167,6 +174,7 @@ PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
 tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanChoice& choice) const {
   auto planned = scenario_of_plan(scenario_, task_, plan_of(choice));
   if (!planned) return planned;
+  // What scenario_of_plan() knows nothing of, since no recurrence chooses it.
   Shape& shape = planned->scenario.shape;
   if (choice.buckets > 0) shape.buckets = {choice.buckets};
   // Left out where they are the rule's own, so that the scenario that is written says no more than it must.
@@ -174,6 +182,8 @@ tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanCho
   return planned;
 }
 
+// All that lists and messages depend on, and nothing of what they cost. Buckets by stage of the scenario are
+// those of other stages, which scenario_of_plan() leaves out.
 PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
   LayoutKey key{.replicas = choice.replicas,
                 .devices = devices_of(choice, task_.levels),
@@ -201,6 +211,7 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
     kept_actions_ = 0;
   }
   std::optional<Layout>& entry = layouts_[std::move(key)];
+  // An entry without a layout says that such a plan cannot run, whatever comes of it below.
   // Rules are trusted to give valid programs; tests hold every trial's rate against simulate's.
   auto experiment = prepare_as_generated(scenario);
   if (!experiment) return nullptr;
@@ -227,7 +238,8 @@ Bytes PlanTrials::highest_peak(const Layout& layout) {
 }
 
 Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
-  // Only what runs to its end may be asked for its memory later.
+  // Only what runs to its end may be asked for its memory later: layouts are shared by all cuts, and after a
+  // trial that ended early this one has the times of nobody.
   last_.reset();
   Trial trial{.period_ns = kCannotRun};
   const std::optional<std::int64_t> minibatches = stream_length(choice);
@@ -255,6 +267,7 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
     return trial;
   }
   const StreamRate rate = rate_of_stream(run, experiment.program);
+  // Too short for whole rounds of all replicas.
   if (rate.period.microbatches == 0) return trial;
   last_ = choice;
   trial.period_ns =
@@ -264,6 +277,8 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   return trial;
 }
 
+// The period comes with the times of a run, memory takes a pass over them of its own: it is made where
+// somebody asks.
 Trial& PlanTrials::trial_of(const PlanChoice& choice, Asked asked) {
   const auto [entry, fresh] = trials_.try_emplace(choice);
   Trial& trial = entry->second;
@@ -292,6 +307,7 @@ bool PlanTrials::may_fit(const PlanChoice& choice) const {
 const Trial& PlanTrials::settled(const PlanChoice& choice, int attempts) {
   Trial& trial = trial_of(choice, Asked::period);
   if (trial.attempts >= attempts || trial.is_exact) return trial;
+  // The trial's own stream was the first attempt: it is not made again.
   const StreamQuestion question{.attempts = attempts, .known_without_period = trial.attempts, .peaks = false};
   trial.attempts = attempts;
   const auto planned = scenario_of(choice);

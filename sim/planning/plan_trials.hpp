@@ -105,7 +105,7 @@ class PlanTrials {
   std::map<PlanChoice, Trial> trials_;
   std::map<LayoutKey, std::optional<Layout>> layouts_;  // nothing: such a plan cannot run
   std::size_t kept_actions_ = 0;                        // of the layouts, all together
-  std::optional<PlanChoice> last_;                      // whose costs and times its layout has
+  std::optional<PlanChoice> last_;  // whose costs and times its layout has; nothing: those of no run
 };
 
 }  // namespace penstock
