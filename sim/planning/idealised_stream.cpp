@@ -2,8 +2,7 @@
 // program, the durations of messages on the way to the walk.
 //
 //   planned scenario --scenario_with()--> program --STEPs later--> walk with durations_with(), or an engine
-//                                                                    |
-//                                            ends of minibatches --period_of()--> period
+//       --completions()--> ends of minibatches --period_of()--> period
 
 #include "sim/planning/idealised_stream.hpp"
 

@@ -1,7 +1,6 @@
 // Trials plan at the same time; then each different plan is simulated once, however many trials found it:
 //
-//   profile --noise of level, trial--> disturbed profile --plan--> plan --times of the true profile-->
-//   periods
+//   profile --noise of level, trial--> disturbed profile --> plan --with_times_of(true profile)--> periods
 //
 //   regret = period of the trial's plan / period of the plan from the true profile - 1
 
