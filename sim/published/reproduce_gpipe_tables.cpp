@@ -1,9 +1,9 @@
 // GPipe (Huang et al., NeurIPS'19): table 1, the largest models that fit, and tables 2 and 3, speed-ups.
 //
-// Table 2 divides by K = 2, M = 1, whose batch was smaller, so that a line is compared with itself, or
-// bounded:
-//   Transformer, M = 32    1.8  3.4  6.3    its stages are equal: 3.4 / 1.8 and 6.3 / 1.8 are the bubble's
-//   alone AmoebaNet, M = 32      1.21 1.84 3.48   its stages are not: the bubble alone is an upper bound
+// Table 2 divides by K = 2, M = 1, whose batch was smaller. Lines are compared with themselves, or bounded:
+//
+//   Transformer, M = 32    1.8   3.4   6.3     equal stages: 3.4 / 1.8 and 6.3 / 1.8 are the bubble's alone
+//   AmoebaNet, M = 32      1.21  1.84  3.48    uneven stages: the bubble alone promises more
 
 #include <algorithm>
 #include <array>

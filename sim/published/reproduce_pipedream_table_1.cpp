@@ -81,8 +81,8 @@ double pipeline_rate(const TableOneRow& row, double gloo) {
       .samples_per_second;
 }
 
-/// Where a rising function is 0, between 0.02 and 1: to a 1000th of the place, by halves of its logarithm (ln
-/// 50 / 2^13 = 0.0005). Each look is a simulation, or two.
+/// Where a rising function is 0, between 0.02 and 1: to a 1000th of the place, by halves of its logarithm,
+/// ln 50 / 2^13 = 0.0005. Each look is a simulation.
 double root(const std::function<double(double)>& rising) {
   constexpr int kHalvings = 12;
   double low = std::log(0.02);
