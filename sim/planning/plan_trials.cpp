@@ -62,7 +62,7 @@ std::vector<std::int32_t> warmups(const PlanChoice& choice) {
   return counts;
 }
 
-/// Actions of the longest stream that is tried, and of all layouts that are kept: half a gigabyte or two.
+/// Actions of the longest stream that is tried, and of all layouts that are kept: some two gigabytes.
 constexpr std::int64_t kMostActions = 1 << 23;
 
 /// Minibatches of a stream that shows its period: four times as many as depend on each other. Nothing where

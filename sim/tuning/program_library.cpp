@@ -84,7 +84,7 @@ tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const C
 
 tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
     const Configuration& configuration) {
-  // Programs that differ in M alone share an outline.
+  // Programs that differ in M alone share an outline, from M = 2 K on.
   const std::int32_t microbatches = outlined_microbatches(configuration.stages, configuration.microbatches);
   const Key key(configuration.schedule, configuration.stages, configuration.virtual_stages, microbatches);
   if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
