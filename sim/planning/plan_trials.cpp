@@ -63,13 +63,13 @@ std::vector<std::int32_t> warmups(const PlanChoice& choice) {
 }
 
 /// Actions of the longest stream that is tried, and of all layouts that are kept: some two gigabytes.
-constexpr std::int64_t kMostActions = 1 << 23;
+constexpr std::int64_t kMostTriedActions = 1 << 23;
 
 /// Minibatches of a stream that shows its period: four times as many as depend on each other. Nothing where
-/// that is beyond kMostActions: replicas of 43, 41, 37 and 7 have the same pairs again after 456 617.
+/// that is beyond kMostTriedActions: replicas of 43, 41, 37 and 7 have the same pairs again after 456 617.
 std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
   // F, B, STEP and a reduction of each stage, a SEND and a RECV each way at each cut.
-  const std::int64_t most = kMostActions / (8 * std::ssize(choice.replicas));
+  const std::int64_t most = kMostTriedActions / (8 * std::ssize(choice.replicas));
   std::int64_t multiple = 1;
   std::int64_t depth = 1;
   const std::vector<std::int32_t> warmup = warmups(choice);
@@ -87,7 +87,7 @@ std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
 }
 
 /// Whatever things take; only eager messages make it a question of what is sent.
-bool hangs(const FlatProgram& flat, const ChannelOptions& channels) {
+bool stream_hangs(const FlatProgram& flat, const ChannelOptions& channels) {
   return !walk(flat, {}, channels).has_value();
 }
 
@@ -206,7 +206,7 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
   const auto known = layouts_.find(key);
   if (known != layouts_.end()) return known->second ? &*known->second : nullptr;
   // All at once: trials are remembered, so that old layouts are rarely asked for again.
-  if (layouts_.size() >= kMostLayouts || kept_actions_ >= kMostActions) {
+  if (layouts_.size() >= kMostLayouts || kept_actions_ >= kMostTriedActions) {
     layouts_.clear();
     kept_actions_ = 0;
   }
@@ -221,7 +221,7 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
   FlatProgram flat =
       flatten(experiment->program, experiment->costs, {.channels = experiment->channels, .iterations = 1});
   const bool decides_by_size = experiment->channels.eager_bytes > 0;
-  if (!decides_by_size && hangs(flat, experiment->channels)) return nullptr;
+  if (!decides_by_size && stream_hangs(flat, experiment->channels)) return nullptr;
   kept_actions_ += flat.actions.size();
   const bool shares_links = links_are_shared(*experiment);
   entry = Layout{.experiment = *std::move(experiment),
@@ -259,7 +259,7 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   const WalkDurations durations = walk_durations(experiment, run.flat);
   if (shares_links) {
     // The event engine takes it for granted that a program ends; with eager messages its layout cannot say.
-    if (experiment.channels.eager_bytes > 0 && hangs(run.flat, experiment.channels)) return trial;
+    if (experiment.channels.eager_bytes > 0 && stream_hangs(run.flat, experiment.channels)) return trial;
     run.times = event_walk(experiment, run.flat, durations);
   } else if (auto times = walk(run.flat, durations, experiment.channels)) {
     run.times = *std::move(times);
