@@ -1,5 +1,11 @@
 // Building a cluster: check what was given, number devices before switches, name the links, find the
 // forwarding table (next_links.cpp). Reading it: a route is a walk along that table.
+//
+// Of n devices that are all joined directly nothing is listed; the link from a to b has the number that it
+// would have in a list by sender, then receiver, without the pairs of a device with itself:
+//
+//   n = 3    0>1  0>2  1>0  1>2  2>0  2>1        a (n - 1) + b, less 1 where b > a
+//             0    1    2    3    4    5
 
 #include "topology/cluster.hpp"
 
@@ -70,6 +76,7 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
   return route;
 }
 
+// The inverse of the number that route() gives.
 Link Cluster::link(LinkNumber number) const {
   if (!data_->direct) return data_->links[static_cast<std::size_t>(number)];
   Link link = *data_->direct;
@@ -127,6 +134,7 @@ bool operator==(const Cluster& a, const Cluster& b) {
   // Copies share their data and are equal at a glance; routes follow from the links and need no look.
   if (a.data_ == b.data_) return true;
   if (a.name() != b.name() || a.devices() != b.devices()) return false;
+  // A cluster that was built link by link may have the very links that another one only describes.
   const bool alike = a.data_->direct.has_value() == b.data_->direct.has_value();
   if (!alike) return a.links() == b.links();
   return a.data_->direct == b.data_->direct && a.data_->links == b.data_->links;
@@ -167,6 +175,8 @@ std::vector<std::int32_t> ClusterBuilder::cluster_nodes() const {
   return numbers;
 }
 
+/// The links in the order in which they were added, between the finished cluster's nodes. Requires ends that
+/// are nodes, as link_error() has seen to.
 std::vector<Link> ClusterBuilder::cluster_links() const {
   const auto numbers = cluster_nodes();
   auto links = links_;
@@ -178,6 +188,7 @@ std::vector<Link> ClusterBuilder::cluster_links() const {
   return with_distinct_names(std::move(links));
 }
 
+/// Of any number, for messages about links that lead nowhere.
 std::string ClusterBuilder::node_name(std::int32_t node) const {
   const bool known = node >= 0 && node < std::ssize(nodes_);
   return known ? nodes_[node].name : fmt::format("node {}", node);
@@ -220,6 +231,7 @@ std::optional<std::string> ClusterBuilder::device_error() const {
 std::optional<std::string> ClusterBuilder::link_error() const {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const auto& link = links_[i];
+    // Both ends by name: a link has none before build().
     const auto error = [&](const std::string& what) {
       return fmt::format("link {} ('{}>{}'): {}", i, node_name(link.from), node_name(link.to), what);
     };
@@ -227,6 +239,7 @@ std::optional<std::string> ClusterBuilder::link_error() const {
       return error(fmt::format("both ends must be among the {} nodes of the cluster", nodes_.size()));
     }
     if (link.from == link.to) return error("its two ends must be different nodes");
+    // Not a number is no bandwidth, either.
     if (!(link.bytes_per_second > 0)) {
       return error(
           fmt::format("its bandwidth must be greater than 0 bytes/s, found {}", link.bytes_per_second));
@@ -247,6 +260,7 @@ tl::expected<Cluster, std::string> ClusterBuilder::build() const {
   const auto device_count = static_cast<std::int32_t>(devices_.size());
   auto links = cluster_links();
   auto table = next_links(links, device_count, node_count);
+  // Only devices send: a switch may be out of reach of some.
   for (std::int32_t to = 0; to < device_count; ++to) {
     const auto* const row = table.data() + static_cast<std::ptrdiff_t>(to) * node_count;
     for (std::int32_t from = 0; from < device_count; ++from) {
@@ -273,6 +287,7 @@ std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second) {
   // long double: a double has too few digits for a microsecond's millionth beside hours.
   const long double exact_ns =
       static_cast<long double>(bytes) * 1e9L / static_cast<long double>(bytes_per_second);
+  // A quotient that should be whole may come out a little above it.
   const long double whole_ns = std::ceil(exact_ns - division_error_ns);
   return whole_ns < static_cast<long double>(most) ? static_cast<std::int64_t>(whole_ns) : most;
 }

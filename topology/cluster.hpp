@@ -78,7 +78,7 @@ class Cluster {
   double most_bytes_per_second() const;
   /// Of the narrowest link; unlimited where there is none.
   double least_bytes_per_second() const;
-  /// Of all links together: no route has more.
+  /// Of all links together, of devices that are all joined directly that of one: no route has more.
   std::int64_t latency_of_all_links_ns() const;
   std::int32_t device_count() const { return static_cast<std::int32_t>(data_->devices.size()); }
 

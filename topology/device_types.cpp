@@ -51,6 +51,7 @@ DeviceType h100() {
           .sustained = 1.35};
 }
 
+/// An H100 with more and faster memory.
 DeviceType h200() {
   DeviceType device = h100();
   device.name = "h200-sxm";
@@ -106,6 +107,7 @@ DeviceType gb300() {
   return device;
 }
 
+/// GB300's chip, eight in a node as B200s are.
 DeviceType b300() {
   DeviceType device = gb300();
   device.name = "b300";
@@ -142,6 +144,7 @@ std::string device_type_names() {
 }
 
 const DeviceType* find_device_type(std::string_view name) {
+  // "H100", "h100_sxm" and "H100-SXM" are one key.
   const std::span<const DeviceType> types = device_types();
   const auto found =
       std::ranges::find(types, plain(name), [](const DeviceType& type) { return plain(type.name); });

@@ -41,6 +41,7 @@ struct Distance {
 
   friend bool operator==(const Distance&, const Distance&) = default;
 };
+/// No way has so many links, so that it is told from one whose latency saturates.
 constexpr Distance kUnreachable{kFarthest, kFarthest, 0};
 
 struct IsCloser {
@@ -62,6 +63,7 @@ struct BackwardLink {
 };
 using BackwardGraph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, BackwardLink>;
 
+/// Out-edges of a node are the links that lead into it, so that one search from a destination reaches all.
 BackwardGraph backward_graph(std::span<const Link> links, std::int32_t node_count) {
   const auto ends = [links](std::int32_t link) { return std::pair(links[link].to, links[link].from); };
   const auto numbered = [](std::int32_t link) { return BackwardLink{link}; };
@@ -116,6 +118,7 @@ std::vector<Distance> distances_to(const Network& network, std::int32_t destinat
 std::vector<std::int32_t> searched_row(const Network& network, std::int32_t destination) {
   const auto distances = distances_to(network, destination);
   std::vector<std::int32_t> row(network.node_count, kNoLink);
+  // Ascending, so that a node's first fitting link is its lowest-numbered one.
   for (std::int32_t number = 0; number < std::ssize(network.links); ++number) {
     const auto& link = network.links[number];
     const auto& rest = distances[link.to];
@@ -129,6 +132,7 @@ std::vector<std::int32_t> searched_row(const Network& network, std::int32_t dest
 /// at least one link out of the device and another one into the destination, and more links than one.
 std::optional<std::vector<std::int32_t>> direct_row(const Network& network, std::int32_t destination) {
   std::vector<std::int32_t> row(network.node_count, kNoLink);
+  // Of several links between two nodes the one that the rule of a route takes.
   const auto order = [&](std::int32_t number) {
     const auto& link = network.links[number];
     return std::tuple(link.latency_ns, -link.bytes_per_second, number);
@@ -143,6 +147,7 @@ std::optional<std::vector<std::int32_t>> direct_row(const Network& network, std:
     if (device == destination) continue;
     const auto detour_ns =
         saturating_sum_ns(network.least_latency_out[device], network.least_latency_in[destination]);
+    // As long as a detour is still shorter in links.
     if (row[device] == kNoLink || network.links[row[device]].latency_ns > detour_ns) return std::nullopt;
   }
   return row;

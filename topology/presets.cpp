@@ -147,12 +147,14 @@ FieldError first_of(std::initializer_list<FieldError> errors) {
   return found == errors.end() ? std::nullopt : *found;
 }
 
+/// Uniform devices list no links: their names are what takes memory.
 FieldError uniform_size_error(std::int32_t devices) {
   if (devices <= kMostJoinedDevices) return std::nullopt;
   return fmt::format("devices must be at most {} in a uniform cluster, found {}", kMostJoinedDevices,
                      devices);
 }
 
+/// Nodes of the cluster are the devices, a switch a server and the central one.
 FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_node) {
   const auto devices = nodes * devices_per_node;
   if (devices <= kMostRouteEntries / (devices + nodes + 1)) return std::nullopt;
@@ -192,6 +194,7 @@ FieldError error_of(const TwoLevelCluster& shape) {
                 latency_error("inter_latency_ns", shape.inter_latency_ns), memory_error(shape.memory_bytes),
                 flops_error(shape.flops_per_second)});
   if (fields) return fields;
+  // The order is looked at last, since its check multiplies what the sizes must have bounded.
   auto size = two_level_size_error(shape.nodes, shape.devices_per_node);
   return size ? size : order_error(shape);
 }
@@ -238,6 +241,7 @@ tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shap
     builder.add_link(device, server, shape.intra_bytes_per_second, intra_up_ns);
     builder.add_link(server, device, shape.intra_bytes_per_second, intra_down_ns);
   }
+  // One server has no network to be on.
   if (shape.nodes == 1) return builder.build();
   const auto central = builder.add_switch("central");
   for (const auto server : servers) {
@@ -255,6 +259,7 @@ const Preset* find_preset(std::string_view name) {
   const bool has_cluster = wanted.starts_with(cluster);
   if (has_cluster) wanted.erase(0, cluster.size());
   const auto* const found = std::ranges::find_if(kPresets, [&](const Preset& preset) {
+    // The paper's "Cluster-A" means PipeDream's, but a bare "a" names no cluster.
     return key(preset.name) == wanted || (has_cluster && key(preset.name) == "pipedream" + wanted);
   });
   return found == kPresets.end() ? nullptr : found;

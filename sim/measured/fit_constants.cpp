@@ -35,13 +35,16 @@ constexpr std::array<Constant, 3> kConstants = {{
     {.name = "collectives", .value = &DeviceConstants::collectives, .least = 1, .most = 2.2},
     {.name = "step_fraction", .value = &DeviceConstants::step_fraction, .least = 0, .most = 0.35},
 }};
-/// Change of a constant by which its effect is seen.
+/// Change of a constant by which its effect is seen: small beside its bounds, and far above what rounding to
+/// whole nanoseconds does to a step.
 constexpr double kNudge = 0.05;
 /// Least effect of a nudge of 100 % on a run, beside that of other constants, that is more than scatter.
 constexpr double kLeastEffect = 0.01;
+/// Of the constants, relative; they are printed with four digits.
 constexpr double kTolerance = 1e-6;
 constexpr int kMostEvaluations = 200;
 
+/// An entry a run.
 using Column = std::vector<double>;
 
 /// d log(predicted) / d log(constant), by run.
@@ -73,6 +76,8 @@ Column beside(Column column, const std::vector<Column>& basis) {
 }
 
 /// The constants that the runs tell apart.
+/// By Gram and Schmidt: a constant is told as far as its column is not made of those before it. So the
+/// sustained factor comes first, and collectives that only scale with it keep their prior.
 std::vector<Constant> told_apart(std::span<const TimedRun> runs, const DeviceConstants& prior) {
   std::vector<Constant> told;
   std::vector<Column> basis;
@@ -107,6 +112,7 @@ double squares(std::span<const TimedRun> runs, const DeviceConstants& constants)
 
 FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior) {
   FittedConstants fit{.constants = prior, .fitted = {}};
+  // Without runs all columns are empty, and nothing is told.
   const std::vector<Constant> told = told_apart(runs, prior);
   if (told.empty()) return fit;
   nlopt::opt search(nlopt::LN_BOBYQA, static_cast<unsigned>(told.size()));

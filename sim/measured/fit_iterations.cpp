@@ -42,7 +42,8 @@ constexpr double kMillion = 1e6;
 // --- the equations ----------------------------------------------------------------------------------------
 
 /// Where each cost stands among the unknowns: constant, layer and million parameters of the step first, then
-/// the reductions, then a layer and the ends of each kind.
+/// the reductions, then a layer and the ends of each kind. With hidden sizes 1024 and 2048, one kind of each:
+///   0 constant  1 layer  2 parameters | 3, 4 reductions | 5 layer, 6 ends | 7 layer, 8 ends
 struct Unknowns {
   std::map<std::int64_t, std::size_t> reductions;  ///< by hidden size
   std::map<FittedLayer, std::size_t> layers;       ///< the ends stand behind the layer
@@ -60,6 +61,7 @@ Unknowns unknowns_of(const std::vector<Iteration>& rows) {
   return unknowns;
 }
 
+/// The row's iteration, which should be what was measured; on one stage, which has embedding and head.
 LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::int64_t vocabulary) {
   const auto layers = static_cast<double>(row.layers);
   const auto microbatches = static_cast<double>(row.microbatches);
@@ -88,7 +90,11 @@ std::vector<LinearEquation> equations_of(const std::vector<Iteration>& rows, con
   return equations;
 }
 
-Ns whole(double ns) { return static_cast<Ns>(std::llround(ns)); }
+/// Costs are whole nanoseconds. One of a million parameters may be beyond any integer where models have few.
+Ns whole(double ns) {
+  constexpr double kMost = 1e18;
+  return static_cast<Ns>(std::llround(std::min(ns, kMost)));
+}
 
 // --- judging ----------------------------------------------------------------------------------------------
 
@@ -107,6 +113,7 @@ double seconds_on_one_stage(const IterationCosts& costs, const Iteration& row) {
   return static_cast<double>(ns) * kSecondsPerNanosecond;
 }
 
+/// Errors of rows of one stage that were predicted without them, or nothing where no fifth is left to fit on.
 std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, std::int64_t vocabulary) {
   constexpr std::size_t kParts = 5;
   GroupErrors errors;
@@ -126,6 +133,7 @@ std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, s
   return errors.named("rows of 1 stage, left out in fifths");
 }
 
+/// By the engine, whatever the number of stages.
 tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
   SimulateOptions options;
   options.steady = SteadyState::skip;
@@ -136,6 +144,7 @@ tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
   return static_cast<double>(prediction->result.makespan_ns) * kSecondsPerNanosecond;
 }
 
+/// Errors of the rows of several stages; nothing where there are none.
 std::optional<RunGroup> not_fitted(const RunsReport& report) {
   GroupErrors errors;
   for (const PredictedRun& row : report.rows)
@@ -180,6 +189,7 @@ tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& run
                            .predicted_seconds = *seconds[i],
                            .error = error,
                            .fitted = is_fitted[i]});
+    // What was fitted is named so: its errors say how well the form fits, not how well it predicts.
     groups.add(is_fitted[i] ? run.source + ", fitted" : run.source, error);
     all.add(error);
   }
@@ -210,6 +220,7 @@ tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations
   report.costs.source = fmt::format("{}: {} iterations of one stage", iterations.file, fitted.size());
   Iterations priced{.file = iterations.file, .header = iterations.header, .rows = {}};
   std::vector<bool> is_fitted;
+  // A kind of layer that only pipelines have has no costs, and none are guessed.
   for (const Iteration& row : iterations.rows) {
     if (!report.costs.layers.contains(row.kind)) {
       report.unpriced.push_back(row.line);

@@ -35,6 +35,7 @@ class GroupErrors {
 };
 
 /// Errors of rows by the names of their groups, in the order of the groups' first rows.
+/// A file has a dozen groups, so that each name is held against all.
 class ErrorsByGroup {
  public:
   void add(const std::string& name, double error) {

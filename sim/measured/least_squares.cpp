@@ -85,6 +85,7 @@ VectorXd within_bounds(const VectorXd& at, const VectorXd& target, std::vector<I
   for (const Index unknown : passive) {
     if (target(unknown) <= 0) part = std::min(part, at(unknown) / (at(unknown) - target(unknown)));
   }
+  // part < 1 where some unknown would cross 0; the one that does so first is then 0 but for rounding.
   VectorXd moved = at + part * (target - at);
   std::erase_if(passive, [&](Index unknown) {
     const bool is_nothing = target(unknown) <= 0 && moved(unknown) <= kNothing;
@@ -113,6 +114,7 @@ std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>
       at = within_bounds(at, target, passive);
       target = solved(system, passive);
     }
+    // All of the set are above 0: the best point of the set is within the bounds.
     at = target;
   }
   std::vector<double> answer(unknowns, 0);
@@ -122,6 +124,7 @@ std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>
 }
 
 std::size_t told_unknowns(const std::vector<LinearEquation>& equations, std::size_t unknowns) {
+  // Columns have length 1: a pivot below this is a combination of the others.
   constexpr double kTolerance = 1e-9;
   auto factors = system_of(equations, unknowns).columns.colPivHouseholderQr();
   factors.setThreshold(kTolerance);

@@ -1,5 +1,9 @@
 // vTrain's files begin with "# GPUs, global batch, ..": names of columns, not a comment, and "#" in "#
-// layers" is "number of". Names are compared without it, in lower case.
+// layers" is "number of". Names are compared without it, in lower case:
+//
+//   # vTrain (..): iterations of GPTs           a comment, since no number follows below it
+//   # GPUs,global batch,micro batch,..          the names: devices, global_batch_size, micro_batch_size, ..
+//   2,16,8,..
 
 #include "sim/measured/measured_iterations.hpp"
 
@@ -52,7 +56,7 @@ constexpr std::string_view kDevices = "devices";
 constexpr std::string_view kSeconds = "step_seconds";
 constexpr std::string_view kMilliseconds = "iteration time (ms)";
 
-/// " # Layers" as "layers".
+/// " # Layers" as "layers", "GPUs" as "devices": a column by Penstock's name, or as it is where it has none.
 std::string plain_name(std::string_view cell) {
   while (!cell.empty() && (cell.front() == '#' || cell.front() == ' ')) cell.remove_prefix(1);
   while (!cell.empty() && cell.back() == ' ') cell.remove_suffix(1);
@@ -68,6 +72,7 @@ std::string plain_name(std::string_view cell) {
 /// Where each column of the file is, by Penstock's name.
 using Places = std::map<std::string, std::size_t, std::less<>>;
 
+/// What is expected of the names and not there; devices need not be.
 std::optional<std::string> missing_column(const Places& places) {
   for (const ColumnName& column : kIterationColumns) {
     if (!places.contains(column.name))
@@ -83,6 +88,7 @@ class IterationReader {
   IterationReader(const Places& places, const std::vector<std::string>& cells)
       : places_(places), cells_(cells) {}
 
+  /// Behind a fault it goes on with 1, so that one pass names the first thing that is wrong.
   std::int64_t count(std::string_view column, std::int64_t most) {
     const std::string& cell = text(column);
     std::int64_t value = 0;
@@ -99,10 +105,14 @@ class IterationReader {
 
   double seconds() {
     constexpr double kMillisecond = 1e-3;
+    // Eleven days: far below what 64 bits hold of nanoseconds, which predictions of other rows multiply.
+    constexpr double kMostSeconds = 1e6;
     const std::string_view column = has(kSeconds) ? kSeconds : kMilliseconds;
+    const double unit = column == kSeconds ? 1 : kMillisecond;
     const auto value = number_of(text(column));
-    if (value && *value > 0) return column == kSeconds ? *value : *value * kMillisecond;
-    expected(column, fmt::format("a number above 0, got \"{}\"", text(column)));
+    if (value && *value > 0 && *value * unit <= kMostSeconds) return *value * unit;
+    expected(column,
+             fmt::format("a number above 0 and up to {}, got \"{}\"", kMostSeconds / unit, text(column)));
     return 1;
   }
 
@@ -128,6 +138,7 @@ void check_sizes(IterationReader& row, const Iteration& of, std::int64_t global)
   }
   if (of.layers % of.stages != 0)
     row.expected("layers", fmt::format("a multiple of stages = {}, got {}", of.stages, of.layers));
+  // Degrees are at most 2^20, so that the product of three fits.
   const std::int64_t devices = std::int64_t{of.kind.tensor} * of.data * of.stages;
   constexpr std::int64_t kMostDevices = std::int64_t{1} << 31;
   if (!row.has(kDevices)) return;
@@ -136,6 +147,7 @@ void check_sizes(IterationReader& row, const Iteration& of, std::int64_t global)
     row.expected(kDevices, fmt::format("tensor x data x stages = {}, got {}", devices, stated));
 }
 
+/// Error: "LINE: COLUMN: expected .., got ..".
 tl::expected<Iteration, std::string> iteration_of(const Places& places, const CsvRow& cells) {
   constexpr std::int64_t kMostSize = 1 << 20;
   constexpr std::int64_t kMostLayers = 10'000;
@@ -160,12 +172,14 @@ tl::expected<Iteration, std::string> iteration_of(const Places& places, const Cs
   return of;
 }
 
+/// Of columns with the same name the first.
 Places places_of(const std::vector<std::string>& header) {
   Places places;
   for (std::size_t i = 0; i < header.size(); ++i) places.emplace(plain_name(header[i]), i);
   return places;
 }
 
+/// A blank line is a row of one empty cell.
 bool is_empty(const CsvRow& row) {
   return row.cells.empty() || (row.cells.size() == 1 && row.cells.front().empty());
 }
@@ -217,6 +231,7 @@ MeasuredRuns runs_with(const Iterations& iterations, const std::shared_ptr<const
   for (const Iteration& row : iterations.rows) {
     Scenario scenario;
     scenario.schedule = "1f1b";
+    // Without a rate the scenario has no cluster, whose links are free.
     if (costs->link_bytes_per_second > 0) {
       UniformCluster links;
       links.devices = row.stages;

@@ -38,9 +38,8 @@ struct Iterations {
 /// "FILE:LINE: COLUMN: expected .., got ..".
 tl::expected<Iterations, std::string> read_iterations(const std::string& file);
 
-/// The rows as runs of scenarios whose models have those costs, 1F1B on links of
-/// the costs. Their ids are the lines
-/// of the file, their sources the numbers of stages.
+/// The rows as runs of scenarios whose models have those costs, by 1F1B on the costs' links. Their ids are
+/// the lines of the file, their sources the numbers of stages.
 MeasuredRuns runs_with(const Iterations& iterations, const std::shared_ptr<const IterationCosts>& costs);
 
 }  // namespace penstock

@@ -71,6 +71,7 @@ class RowReader {
     return 1;
   }
 
+  /// "yes" or "no".
   bool flag(std::string_view column) {
     if (text(column) == "yes" || text(column) == "no") return text(column) == "yes";
     expected(column, "yes or no");
@@ -126,6 +127,7 @@ class Architectures {
   std::map<std::pair<std::string, std::int64_t>, Architecture> known_;
 };
 
+/// Sequence parallelism and the distributed optimizer are Parallel's own defaults.
 Parallel parallel_of(RowReader& row) {
   static constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
   static constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_pp_dp, PlacementOrder::tp_cp_ep_dp_pp};
@@ -165,6 +167,7 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   return model;
 }
 
+/// Error: the row's first fault, which names its line, or what is wrong with its model's file.
 tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& architectures,
                                               const KernelsOf& kernels_of) {
   const DeviceType* device = find_device_type(row.text("device"));
@@ -172,6 +175,7 @@ tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& arc
   if (find_schedule(row.text("schedule")) == nullptr)
     row.expected("schedule", "a schedule's name, as `penstock schedules` lists them");
   if (!row.fault().empty()) return tl::unexpected(row.fault());
+  // The device is known from here on; other cells may still be wrong.
   DeviceModel model = model_of(row, *device, kernels_of);
   MeasuredRun run{.id = row.text("id"),
                   .source = row.text("source"),

@@ -30,7 +30,7 @@ struct MeasuredRun {
   std::vector<std::string> cells{};  ///< of the file's row
 };
 
-/// The name of a model\'s file without folder and suffix: "../models/gpt3-175b.json" as "gpt3-175b".
+/// The name of a model's file without folder and suffix: "../models/gpt3-175b.json" as "gpt3-175b".
 std::string model_name(const std::string& file);
 
 struct MeasuredRuns {

@@ -1,5 +1,8 @@
 // Rows fall into groups of one source, device and precision, which have constants in common: a site's clocks,
 // its collective library, its way to reduce. Errors are shown by source, device and model.
+//
+//   rows --RunPrices--> prices --constants of their site--> seconds, beside what was measured
+//   rows of `fitted_on` --by site--> fit_constants --+
 
 #include "sim/measured/predicted_runs.hpp"
 
@@ -32,6 +35,7 @@ namespace {
 using Site = std::array<std::string, 3>;
 Site site_of(const MeasuredRun& run) { return {run.source, run.device, run.precision}; }
 
+/// A place a row, filled by any thread.
 using AllPrices = std::vector<std::optional<tl::expected<RunPrices, std::string>>>;
 
 tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& runs,
@@ -51,6 +55,7 @@ tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& run
   return prices;
 }
 
+/// Two files may have the same configuration under the same id and step: then it was fitted on itself.
 bool is_same(const MeasuredRun& a, const MeasuredRun& b) {
   return a.id == b.id && a.step_seconds == b.step_seconds && a.scenario.model == b.scenario.model;
 }
@@ -71,6 +76,7 @@ std::map<Site, GroupConstants> constants_of(const MeasuredRuns& runs, const Meas
   for (const MeasuredRun& run : runs.runs) {
     const Site site = site_of(run);
     if (constants.contains(site)) continue;
+    // Without a row of its site a group keeps the device's own constants: fit_constants() has nothing to fit.
     std::vector<TimedRun> timed;
     for (std::size_t i = 0; fitted_on != nullptr && i < fitted_on->runs.size(); ++i) {
       if (site_of(fitted_on->runs[i]) == site)

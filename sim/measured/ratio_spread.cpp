@@ -35,6 +35,7 @@ RatioSpread ratio_spread(const MeasuredRuns& runs, const RunsReport& report) {
         std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
     for (const double error : errors) squares += (error - mean) * (error - mean);
   }
+  // Each mean takes one degree of freedom; groups of two rows and more leave some, unless there are none.
   if (spread.rows > spread.groups)
     spread.deviation = std::sqrt(squares / static_cast<double>(spread.rows - spread.groups));
   return spread;

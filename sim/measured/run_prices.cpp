@@ -1,5 +1,7 @@
 // Constants change times, never the program: the schedule is made, lowered and compiled once, and a candidate
-// prices the layers again, fills a table of costs and runs the tape.
+// prices the layers again, fills a table of costs and runs the tape:
+//
+//   scenario --make()--> program, tape, peak          constants --step_seconds()--> costs --tape--> makespan
 
 #include "sim/measured/run_prices.hpp"
 
@@ -25,6 +27,7 @@
 namespace penstock {
 namespace {
 
+/// At any precision: a workload has one, and its factor is the one that is asked.
 Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.device.sustained = constants.sustained;
   work.device.sustained_fp4 = constants.sustained;

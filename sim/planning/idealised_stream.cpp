@@ -1,5 +1,8 @@
 // What is off is replaced in what the engines read: the warm-up in the schedule, the place of STEP in the
 // program, the durations of messages on the way to the walk.
+//
+//   planned scenario --scenario_with()--> program --STEPs later--> walk with durations_with(), or an engine
+//       --completions()--> ends of minibatches --period_of()--> period
 
 #include "sim/planning/idealised_stream.hpp"
 
@@ -45,9 +48,10 @@ std::int64_t common_multiple_of_replicas(const PipelinePlan& plan) {
 
 // --- the recurrence's links -----------------------------------------------------------------------------
 
-/// A link of the recurrence takes the pairs of replicas that cross it in turn: a message is on its way for
-/// half of what a minibatch takes there and back, and its pair's next one comes when all others have had
-/// theirs.
+/// What the recurrence has for a cut, as a message of the walk has it. The walk gives each pair of replicas a
+/// channel of its own. A link of the recurrence takes the pairs of replicas that cross it in turn: a message
+/// is on its way for half of what a minibatch takes there and back, and its pair's next one comes when all
+/// others have had theirs.
 struct CutTimes {
   Ns hold_ns = 0;
   Ns arrival_ns = 0;
@@ -57,6 +61,7 @@ CutTimes cut_times(const PipelinePlan& plan, std::int32_t stage) {
   const auto s = static_cast<std::size_t>(stage);
   const PlannedStage& before = plan.stages[s];
   const std::int64_t pairs = std::lcm(replicas_of(before), replicas_of(plan.stages[s + 1]));
+  // A pair sends one of so many minibatches, and holds its channel as long as the cut's links need for all.
   return {.hold_ns = std::llround(before.cut_ns * static_cast<double>(pairs) / before.cut_links),
           .arrival_ns = std::llround(before.cut_ns / 2)};
 }
@@ -67,6 +72,7 @@ Ns reduction_hold_ns(const PlannedStage& stage) {
   return std::llround(stage.reduction_ns * static_cast<double>(replicas_of(stage)));
 }
 
+/// By message: how long it holds its channel and how much later it arrives.
 WalkDurations durations_with(FactorSet on, const Experiment& experiment, const FlatProgram& flat,
                              const PipelinePlan& plan) {
   WalkDurations durations = walk_durations(experiment, flat);
@@ -115,6 +121,7 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
     if (!is_last)
       round_trip_ns += 4 * static_cast<double>(cut_times(plan, static_cast<std::int32_t>(s)).hold_ns);
     in_flight += 2 * replicas_of(stage);
+    // Minibatches that pass in that time, one a period.
     const double passing = plan.period_ns > 0 ? round_trip_ns / plan.period_ns : 0;
     const double wanted =
         (static_cast<double>(in_flight) + passing) / static_cast<double>(replicas_of(stage));
@@ -124,10 +131,12 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
   return warmups;
 }
 
-/// Every STEP that waits for a reduction moves to the one after it, so that a forward and a backward hide it.
+/// Every STEP that waits for a reduction moves to the one after it, so that a forward and a backward hide it:
+///   B0 REDUCE0 STEP0 F1 B1 REDUCE1 STEP1     becomes     B0 REDUCE0 F1 B1 STEP0 REDUCE1 .. STEP1
+/// Ranks that reduce nothing keep their lists.
 Program with_updates_one_minibatch_later(Program program) {
   for (std::vector<Action>& list : program.ranks) {
-    std::optional<Action> step;
+    std::optional<Action> step;  // that is on its way to the next reduction
     std::vector<Action> later;
     bool reduces = false;
     for (Action& action : list) {
@@ -162,12 +171,14 @@ Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_
   return scenario;
 }
 
+/// What both ways of running it have in common.
 struct Times {
   FlatProgram flat;
   ProgramTimes times;
 };
 using Simulated = tl::expected<Times, std::string>;
 
+/// By the walk alone, since the engines take durations from links. Error: the hang.
 Simulated walked(FactorSet on, const Experiment& experiment, const PipelinePlan& plan) {
   FlatProgram flat =
       flatten(experiment.program, experiment.costs, {.channels = experiment.channels, .iterations = 1});
@@ -209,6 +220,7 @@ struct Stretch {
   std::size_t end = 0;
 };
 
+/// Whether each minibatch of the stretch ends by the same time later than the one so many before it.
 bool moves_by_one_amount(const std::vector<Ns>& ends, const Stretch& stretch, std::size_t minibatches) {
   const Ns amount = ends[stretch.begin + minibatches] - ends[stretch.begin];
   for (std::size_t g = stretch.begin; g + minibatches < stretch.end; ++g) {
@@ -232,6 +244,7 @@ StreamPeriod period_of(const std::vector<Ns>& ends, const Stretch& stretch, std:
   return {.period_ns = mean(all), .is_exact = false};
 }
 
+/// On the first stage, which has most: those at the end of a stream drain it.
 std::int64_t minibatches_in_flight(FactorSet on, const PipelinePlan& plan) {
   const PlannedStage& first = plan.stages.front();
   const std::int32_t each = on.has(PlanFactor::depth) ? first.in_flight : deep_warmups(plan).front() + 1;
@@ -242,6 +255,7 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
   const std::int64_t multiple = common_multiple_of_replicas(planned.plan);
   const std::int64_t in_flight = minibatches_in_flight(on, planned.plan);
   constexpr std::int64_t kLongest = 1 << 15;
+  // Of sixteen turns of all replicas nine are left between what fills the pipeline and what drains it.
   std::int64_t length = (4 * in_flight + 64 + 16 * multiple) / multiple * multiple;
   while (true) {
     const auto stream = simulated(on, planned, length);

@@ -32,7 +32,8 @@ namespace {
 
 constexpr double kRoundings = 1 - 1e-7;  // of the simulator's whole nanoseconds
 
-/// Replicas of one stage after the other, each on the server that has most devices left.
+/// Replicas of one stage after the other, each on the server that has most devices left, the first of equal
+/// ones: on two servers of 4 the six ranks of 4-2 have devices 0 4 1 5 | 2 6.
 std::vector<std::int32_t> spread(const PlanChoice& choice, std::int32_t servers, std::int32_t size) {
   std::vector<std::int32_t> used(static_cast<std::size_t>(servers), 0);
   std::vector<std::int32_t> devices;
@@ -46,6 +47,8 @@ std::vector<std::int32_t> spread(const PlanChoice& choice, std::int32_t servers,
 
 }  // namespace
 
+// Devices are numbered component by component, the innermost level first: a server, a component of the
+// highest level, is a run of as many as the levels below it have together.
 std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const BandwidthLevel> levels) {
   if (choice.placement == PlanPlacement::stated) return choice.devices;
   if (choice.placement == PlanPlacement::spread && levels.size() > 1) {
@@ -89,6 +92,8 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
   }
 }
 
+// A stage's own is the difference of the sums behind and before it; only `alive` is a value, of the cut
+// itself.
 const PlanBound::Sums& PlanBound::sums_before(const PlanChoice& choice, std::size_t stage) const {
   if (stage == choice.stages()) return sums_.back();
   return sums_[static_cast<std::size_t>(stage == 0 ? 0 : choice.cuts[stage - 1])];
@@ -129,6 +134,7 @@ const PlanBound::Ring& PlanBound::ring(Devices devices) {
   return rings_.emplace(std::move(key), std::move(ring)).first->second;
 }
 
+// `bytes` of weights are reduced once in so many minibatches.
 void PlanBound::load_ring(const Ring& ring, double bytes, double minibatches) {
   for (const auto& [link, part] : ring.loads) load(link, part * bytes / minibatches);
 }
@@ -147,6 +153,7 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
       ns += one->ns_per_byte * bytes + one->latency_ns;
       for (const LinkNumber link : one->links) load(link, bytes / static_cast<double>(pairs));
     }
+    // The pair that is joined best: a minibatch that goes by another one takes longer, never shorter.
     least = std::min(least, ns);
   }
   return least;
@@ -155,6 +162,7 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
 double PlanBound::period_ns(const PlanChoice& choice) {
   const std::vector<std::int32_t> devices = devices_of(choice, levels_);
   link_ns_.assign(link_ns_.size(), 0);
+  // From the last stage up, as the way back from a stage is known by the stages behind it.
   double period = 0;
   double way_ns = 0;  // from the stage's forward to the end and back
   std::size_t end = devices.size();
@@ -178,11 +186,11 @@ double PlanBound::period_ns(const PlanChoice& choice) {
       // A ring reduces a minibatch of each replica at once.
       load_ring(around, weights, r);
     }
+    // Of compute and ring the longer one is what a replica cannot do without, where they run side by side.
     const bool hides = buckets_ || choice.buckets > 0;
     period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
-    const std::int32_t warmup = ((later + choice.replicas[s] - 1) / choice.replicas[s]) + choice.deeper;
-    // The third line of the head: the warm-up of 1F1B-RR is all replicas from here on by those of the
-    // stage.
+    // The third line of the head.
+    const std::int32_t warmup = warmup_of(choice, s, later);
     period = std::max(period, (way_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
     later += choice.replicas[s];
     behind = here;
@@ -200,9 +208,8 @@ double PlanBound::peak_bytes(const PlanChoice& choice) const {
   for (std::size_t s = choice.stages(); s-- > 0;) {
     const Sums& before = sums_before(choice, s);
     const Sums& after = sums_before(choice, s + 1);
-    const std::int32_t warmup = (later + choice.replicas[s] - 1) / choice.replicas[s] + choice.deeper;
-    peak = std::max(
-        peak, (after.weights - before.weights) * (1 + state) + (after.kept - before.kept) * (warmup + 1));
+    const std::int32_t live = warmup_of(choice, s, later) + 1;
+    peak = std::max(peak, (after.weights - before.weights) * (1 + state) + (after.kept - before.kept) * live);
     later += choice.replicas[s];
   }
   return peak * kRoundings;

@@ -22,6 +22,7 @@
 namespace penstock {
 namespace {
 
+/// All neighbours of one choice, listed move by move.
 class Moves {
  public:
   Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
@@ -45,6 +46,7 @@ class Moves {
   }
 
  private:
+  /// Layers before the stage, and before the next.
   std::int32_t begin_of(std::size_t stage) const { return stage == 0 ? 0 : from_.cuts[stage - 1]; }
   std::int32_t end_of(std::size_t stage) const {
     return stage == from_.cuts.size() ? space_.layers : from_.cuts[stage];
@@ -63,6 +65,7 @@ class Moves {
     }
   }
 
+  /// A replica from one stage to another; a stage behind the last stands for the idle devices.
   void add_with(std::size_t giver, std::size_t taker) {
     found_.push_back(from_);
     if (giver < from_.stages()) --found_.back().replicas[giver];
@@ -74,6 +77,7 @@ class Moves {
     const std::size_t nobody = from_.stages();
     for (std::size_t stage = 0; stage < from_.stages(); ++stage) {
       if (idle() > 0) add_with(nobody, stage);
+      // A stage without a replica is none: merge() does away with stages.
       if (from_.replicas[stage] == 1) continue;
       add_with(stage, nobody);
       for (std::size_t taker = 0; taker < from_.stages(); ++taker)
@@ -81,6 +85,8 @@ class Moves {
     }
   }
 
+  /// At every layer, with every share of its replicas: 4 on three layers become 1-3, 2-2 and 3-1 at two
+  /// places.
   void split(std::size_t stage) {
     // An idle device makes up for the replica that a stage of one lacks.
     const bool takes_idle = idle() > 0 && (is_straight() || from_.replicas[stage] == 1);
@@ -96,6 +102,7 @@ class Moves {
     }
   }
 
+  /// The stage and the one behind it.
   void merge(std::size_t stage) {
     PlanChoice merged = from_;
     const auto at = static_cast<std::ptrdiff_t>(stage);
@@ -121,7 +128,8 @@ class Moves {
   std::vector<PlanChoice> found_;
 };
 
-/// Adds all choices that begin as `begun` does, whose last stage ends before `begun.cuts.back()`.
+/// Adds all choices that begin as `begun` does, which has a cut behind each of its stages: the next stage
+/// takes any number of the devices that are left and ends anywhere behind that cut.
 void add_choices(PlanChoice begun, const PlanSpace& space, std::vector<PlanChoice>& found) {
   const std::int32_t from = begun.cuts.empty() ? 0 : begun.cuts.back();
   const std::int32_t left = space.devices - begun.device_count();
@@ -142,6 +150,11 @@ void add_choices(PlanChoice begun, const PlanSpace& space, std::vector<PlanChoic
 }  // namespace
 
 std::int32_t PlanChoice::device_count() const { return std::accumulate(replicas.begin(), replicas.end(), 0); }
+
+std::int32_t warmup_of(const PlanChoice& choice, std::size_t stage, std::int32_t later) {
+  const std::int32_t replicas = choice.replicas[stage];
+  return (later + replicas - 1) / replicas + choice.deeper;
+}
 
 bool reduces(const PlanChoice& choice) {
   return std::ranges::any_of(choice.replicas, [](std::int32_t replicas) { return replicas > 1; });

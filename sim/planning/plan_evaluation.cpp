@@ -47,7 +47,7 @@ std::vector<Bytes> peaks_of_stages(const PipelinePlan& plan, const Result& resul
   return peaks;
 }
 
-/// One stage with all layers on as many devices as the plan uses.
+/// One stage with all layers on as many devices as the plan uses: only its weights and devices are looked at.
 PipelinePlan data_parallel(const PipelinePlan& plan) {
   PlannedStage all;
   for (const PlannedStage& stage : plan.stages) {
@@ -67,6 +67,7 @@ ClusterSpec part_of(ClusterSpec whole, Shape shape) {
   return whole;
 }
 
+/// 1, 2, 4, .. devices and all of them, which need be no power of two.
 std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t devices = shape.devices;
@@ -75,6 +76,7 @@ std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole
   return parts;
 }
 
+/// 1, 2, .. devices of one server, then 1, 2, .. whole servers.
 std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t nodes = shape.nodes;
@@ -89,8 +91,10 @@ std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whol
   return parts;
 }
 
+/// Which links a part of it has nobody says.
 std::vector<ClusterSpec> parts_of(const Cluster& /*cluster*/, const ClusterSpec& whole) { return {whole}; }
 
+/// In none of rate, memory and cost. Device-hours stand for the cost, which a price only multiplies.
 bool is_no_worse(const PlanEvaluation& a, const PlanEvaluation& b) {
   return a.samples_per_second() >= b.samples_per_second() && a.peak_bytes() <= b.peak_bytes() &&
          a.device_hours_per_million_samples() <= b.device_hours_per_million_samples();
@@ -136,8 +140,8 @@ double PlanEvaluation::device_hours_per_million_samples() const {
 std::optional<double> PlanEvaluation::cost_per_million_samples() const {
   const std::optional<double> price = planned.scenario.cluster.price_per_device_hour;
   if (!price) return std::nullopt;
-  return *price * device_hours_per_million_samples() /
-         devices_per_rank();  // the price is of a rank's devices
+  // The price is of a rank's devices together, the hours are of each.
+  return *price * device_hours_per_million_samples() / devices_per_rank();
 }
 
 std::string PlanEvaluation::configuration() const {
@@ -162,7 +166,7 @@ tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned)
   PlanEvaluation evaluation;
   evaluation.planned = std::move(planned);
   const PipelinePlan& plan = evaluation.planned.plan;
-  // A stream that takes no time has no rate.
+  // A stream that takes no time has no rate: its period stays 0.
   if (const auto rate = result->throughput.steady_samples_per_second)
     evaluation.simulated_period_ns = samples * 1e9 / *rate;
   evaluation.stage_peaks = peaks_of_stages(plan, *result);
@@ -187,6 +191,7 @@ std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptio
       PlanOptions as_form = options;
       as_form.form = form;
       auto planned = plan_by(ranking, on_part, as_form);
+      // A part that is too small for the model has no plan, which is no error: others have one.
       if (!planned) continue;
       auto plan = evaluate_plan(*std::move(planned));
       if (plan && !plan->out_of_memory) plans.push_back(*std::move(plan));

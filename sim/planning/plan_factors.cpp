@@ -1,6 +1,12 @@
 // Each row is two runs of idealised_stream.hpp: this factor alone, and all factors up to it. The first says
 // what a factor costs by itself, the second how the gap between recurrence and simulation builds up; the two
-// differ where factors hide behind each other.
+// differ where factors hide behind each other:
+//
+//   factor      alone        with those before it
+//   transfers   {t}          {t}
+//   ring        {r}          {t r}
+//   latency     {l}          {t r l}
+//   contention  {t r l c}    {t r l c}      takes others along, so that both may be one run
 
 #include "sim/planning/plan_factors.hpp"
 
@@ -54,6 +60,7 @@ std::vector<FactorSet> sets_to_simulate(const std::vector<PlanFactor>& factors) 
   return sets;
 }
 
+// FactorSet has an order, by its bits, for no other reason.
 using PeriodBySet = std::map<FactorSet, StreamPeriod>;
 
 tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& planned) {
@@ -68,6 +75,7 @@ tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& 
   return periods;
 }
 
+/// Of the fullest stage: what the recurrence counts of one of its replicas beside what that held.
 PlannedMemory memory_of(const PlanEvaluation& evaluation) {
   Bytes planned = 0;
   for (const PlannedStage& stage : evaluation.planned.plan.stages) planned = std::max(planned, stage.held);
@@ -101,6 +109,7 @@ std::string_view to_text(PlanFactor factor) {
 
 namespace {
 
+/// What the recurrence has in a ring's place, by its objective.
 std::string_view ring_assumed(PlanObjective objective) {
   switch (objective) {
     case PlanObjective::maximum:
@@ -170,6 +179,7 @@ tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evalua
 }
 
 std::vector<FactorDifference> differing_factors(const PlanFactors& factors) {
+  // Of the recurrence's period; below that lie roundings and means over a stretch.
   constexpr double kLeast = 1e-3;
   std::vector<FactorDifference> found;
   double before_ns = factors.ideal_ns;

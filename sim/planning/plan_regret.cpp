@@ -1,4 +1,8 @@
-// Trials plan at the same time; then each different plan is simulated once, however many trials found it.
+// Trials plan at the same time; then each different plan is simulated once, however many trials found it:
+//
+//   profile --noise of level, trial--> disturbed profile --> plan --with_times_of(true profile)--> periods
+//
+//   regret = period of the trial's plan / period of the plan from the true profile - 1
 
 #include "sim/planning/plan_regret.hpp"
 
@@ -28,6 +32,7 @@
 namespace penstock {
 namespace {
 
+/// `what`: which of the draws of `key`; it is the same at every noise.
 Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
   return std::llround(static_cast<double>(time) * (1 + noise * (2 * even_draw(key, what) - 1)));
 }
@@ -44,13 +49,22 @@ Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uin
   return scenario;
 }
 
-/// Which layers run on which devices: all that tells two plans for one scenario apart.
-using PlanShape = std::vector<std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>>>;
+/// All that tells two plans for one scenario apart: which layers run on which devices, and what only the
+/// search by simulation chooses, buckets of gradients and forwards beyond the rule's.
+struct PlanShape {
+  std::vector<std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>>> stages;  // layers, devices
+  std::vector<std::int32_t> buckets;
+  std::vector<std::int32_t> warmup;
 
-PlanShape shape_of(const PipelinePlan& plan) {
-  PlanShape shape;
-  shape.reserve(plan.stages.size());
-  for (const PlannedStage& stage : plan.stages) shape.emplace_back(stage.layers, stage.devices);
+  friend auto operator<=>(const PlanShape&, const PlanShape&) = default;
+};
+
+PlanShape shape_of(const PlannedScenario& planned) {
+  PlanShape shape{
+      .stages = {}, .buckets = planned.scenario.shape.buckets, .warmup = planned.scenario.shape.warmup};
+  shape.stages.reserve(planned.plan.stages.size());
+  for (const PlannedStage& stage : planned.plan.stages)
+    shape.stages.emplace_back(stage.layers, stage.devices);
   return shape;
 }
 
@@ -80,8 +94,9 @@ using PlanPeriods = std::map<PlanShape, double>;
 
 /// The simulated period of every different plan.
 tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Planned>& plans) {
+  // Any of those that are the same stands for all: their times are those of the true profile by now.
   std::map<PlanShape, std::size_t> first_of;
-  for (std::size_t i = 0; i < plans.size(); ++i) first_of.try_emplace(shape_of(plans[i]->plan), i);
+  for (std::size_t i = 0; i < plans.size(); ++i) first_of.try_emplace(shape_of(*plans[i]), i);
   const std::vector<std::pair<PlanShape, std::size_t>> different(first_of.begin(), first_of.end());
   std::vector<tl::expected<PlanEvaluation, std::string>> evaluations(different.size());
   parallel_loop(different.size(),
@@ -94,6 +109,7 @@ tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Plann
   return periods;
 }
 
+/// `best`: of the plan from the true profile.
 Regret regret_of(std::vector<double> periods, double best) {
   std::ranges::sort(periods);
   const std::size_t middle = periods.size() / 2;
@@ -103,18 +119,19 @@ Regret regret_of(std::vector<double> periods, double best) {
 }
 
 /// The trials of one level; `truth` is the plan made from the true profile.
-RegretRow row_of(std::span<const Planned> trials, const PipelinePlan& truth, const PlanPeriods& simulated) {
+RegretRow row_of(std::span<const Planned> trials, const PlannedScenario& truth,
+                 const PlanPeriods& simulated) {
   const PlanShape best = shape_of(truth);
   RegretRow row;
   std::vector<double> recurrence_periods;
   std::vector<double> simulated_periods;
   for (const Planned& planned : trials) {
-    const PlanShape shape = shape_of(planned->plan);
+    const PlanShape shape = shape_of(*planned);
     row.other_plans += shape != best ? 1 : 0;
     recurrence_periods.push_back(planned->plan.period_ns);
     simulated_periods.push_back(simulated.at(shape));
   }
-  row.recurrence = regret_of(std::move(recurrence_periods), truth.period_ns);
+  row.recurrence = regret_of(std::move(recurrence_periods), truth.plan.period_ns);
   row.simulated = regret_of(std::move(simulated_periods), simulated.at(best));
   return row;
 }
@@ -126,6 +143,7 @@ tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& sc
                                                               const ProfileNoise& noise,
                                                               PlanRanking ranking) {
   auto truth = plan_by(ranking, scenario, options);
+  // Priced as the trials' plans are, so that the same plan has the same period to the last bit.
   if (truth) truth = with_times_of(*std::move(truth), scenario);
   if (!truth) return tl::unexpected(truth.error());
   if (truth->plan.period_ns <= 0)
@@ -134,13 +152,14 @@ tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& sc
   for (const Planned& plan : plans) {
     if (!plan) return tl::unexpected(plan.error());
   }
+  // At the end, so that it is simulated with the others and row_of() takes the trials by level before it.
   plans.push_back(*truth);
   const auto periods = simulated_periods(plans);
   if (!periods) return tl::unexpected(periods.error());
   const auto trials = static_cast<std::size_t>(noise.trials);
   std::vector<RegretRow> rows;
   for (std::size_t level = 0; level < noise.levels.size(); ++level) {
-    rows.push_back(row_of(std::span(plans).subspan(level * trials, trials), truth->plan, *periods));
+    rows.push_back(row_of(std::span(plans).subspan(level * trials, trials), *truth, *periods));
     rows.back().noise = noise.levels[level];
   }
   return rows;

@@ -36,14 +36,16 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kFewPlans = 1500;  // all of which are tried
-constexpr std::int64_t kFirstShare = 32;  // simulations of each start before the first choice
-constexpr std::int64_t kShareOfVariants =
-    10;                                // each variant of the best plan has that part of the simulations
-constexpr int kMostLonger = 24;        // plans that are given a longer stream
-constexpr int kMostSettled = 3;        // and one as long as `simulate` takes
-constexpr std::size_t kImproved = 12;  // starts, beside the best of each family
+// Up to 1500 plans are all tried: fewer simulations than a search by moves may take, and nothing is missed.
+constexpr std::int64_t kFewPlans = 1500;       // all of which are tried
+constexpr std::int64_t kFirstShare = 32;       // simulations of each start before the first choice
+constexpr std::int64_t kShareOfVariants = 10;  // each variant of the best plan has a tenth of the simulations
+constexpr int kMostLonger = 24;                // plans that are given a longer stream
+constexpr int kMostSettled = 3;                // and one as long as `simulate` takes
+constexpr std::size_t kImproved = 12;          // starts, beside the best of each family
 
+/// One search, run once. best_ is the best of all trials so far; whoever tries a plan for its own sake goes
+/// through attempt(), so that no trial is lost, however its start fares.
 class PlanSearch {
  public:
   PlanSearch(const Scenario& scenario, const PlanningTask& task, std::int64_t simulations)
@@ -56,11 +58,14 @@ class PlanSearch {
     if (!trials_.error().empty()) return tl::unexpected(trials_.error());
     const std::vector<PlanStart> starts = plan_starts(task_, trials_);
     const bool tries_all = count_choices(space_, kFewPlans + 1) <= kFewPlans;
+    // Starts first in any case: they are what is printed, and a good one lets bounds rule out most of all
+    // plans.
     try_starts(starts);
     if (tries_all) try_all();
     for (const PlanStart& best : best_of_families(starts)) try_starts(variants_of(best, task_));
     improve_all(to_improve());
     vary_best();
+    // Last, since it may find that a mean over a short stream flattered what seemed best.
     settle();
     if (!best_ || !trials_.fits(*best_)) return tl::unexpected(nothing_fits());
     auto planned = trials_.scenario_of(*best_);
@@ -81,22 +86,25 @@ class PlanSearch {
   }
 
   /// Worth a step: on a plateau of equal periods no step is. What fits comes first, by its time; of the rest,
-  /// what holds least. The memory of what is slower than something that fits is never asked.
+  /// what holds least, and last what cannot run, whose memory nobody knows. The memory of what is slower than
+  /// something that fits is never asked.
   bool is_faster(const PlanChoice& a, const PlanChoice& b) {
     const auto time_of = [&](const PlanChoice& choice) {
       return std::pair(trials_.of(choice).period_ns, choice.device_count());
     };
+    // The one that is faster is asked first, so that memory is simulated of as few plans as possible.
     const bool is_first = time_of(a) < time_of(b);
     if (trials_.fits(is_first ? a : b)) return is_first;
     if (trials_.fits(is_first ? b : a)) return !is_first;
     const auto memory_of = [&](const PlanChoice& choice) {
-      return std::pair(trials_.peak_bytes(choice), choice.device_count());
+      return std::tuple(!trials_.runs(choice), trials_.peak_bytes(choice), choice.device_count());
     };
     return memory_of(a) < memory_of(b);
   }
 
   /// True where no simulation can make the choice better than `than`.
   bool is_ruled_out(const PlanChoice& choice, const PlanChoice& than) {
+    // What does not fit is beaten by anything that does, however slow.
     if (!trials_.fits(than)) return false;
     return !trials_.may_fit(choice) || trials_.bound_ns(choice) > trials_.of(than).period_ns;
   }
@@ -122,7 +130,8 @@ class PlanSearch {
 
   void try_starts(const std::vector<PlanStart>& starts) {
     by_bound(starts, [&](const PlanStart& start) {
-      // One of each family is always there to see.
+      // One of each family is always there to see. Two-stage splits, devices x layers of them, are most of
+      // the starts; the others are few and always tried.
       const bool is_seen = !seen_.insert(start.family).second;
       if (is_seen && start.family == PlanFamily::two_stages && is_ruled_out(start.choice, *best_)) {
         ++pruned_;
@@ -134,6 +143,8 @@ class PlanSearch {
     });
   }
 
+  /// After settle(), so that what is printed of the best is what `simulate` says. Starts that no recurrence
+  /// made have the period that its rule gives their stages.
   std::vector<PlanCandidate> candidates() {
     std::vector<PlanCandidate> found;
     for (const PlanStart& start : tried_) {
@@ -155,6 +166,7 @@ class PlanSearch {
     });
   }
 
+  /// In the order of the families, however fast they are.
   std::vector<PlanStart> best_of_families(const std::vector<PlanStart>& starts) {
     std::map<PlanFamily, const PlanStart*> best;
     for (const PlanStart& start : starts) {
@@ -169,6 +181,8 @@ class PlanSearch {
     return found;
   }
 
+  /// The best of all, the best dozen, the best of each family; each once. A family may be
+  /// behind as it starts and ahead when its cuts have moved, so that none is left out.
   std::vector<PlanChoice> to_improve() {
     std::vector<PlanChoice> chosen;
     const auto add = [&](const PlanChoice& choice) {
@@ -187,6 +201,8 @@ class PlanSearch {
   /// early, and no start is given up before it has moved. The others follow while simulations are left.
   void improve_all(std::vector<PlanChoice> front) {
     std::vector<PlanChoice> later;
+    // Half of those that still move stay, with twice the simulations each: a round costs what the one before
+    // did.
     for (std::int64_t share = kFirstShare; !front.empty(); share *= 2) {
       std::vector<PlanChoice> moving;
       for (const PlanChoice& start : front) {
@@ -205,6 +221,7 @@ class PlanSearch {
   /// What helps a start may help the best plan, too.
   void vary_best() {
     if (!best_) return;
+    // Neither name nor family of it is ever shown.
     const PlanStart best{.family = PlanFamily::even, .name = "best", .choice = *best_};
     for (const PlanStart& variant : variants_of(best, task_)) {
       if (trials_.simulations() >= most_simulations_) return;
@@ -228,6 +245,7 @@ class PlanSearch {
         moves = true;
       });
     }
+    // A place where no move helps is done with; one whose share ended may go on in the next round.
     if (trials_.simulations() >= most_simulations_ || (!moves && !is_over())) return std::nullopt;
     return current;
   }
@@ -237,15 +255,19 @@ class PlanSearch {
   void settle() {
     settle(2, kMostLonger);
     settle(kStreamAttempts, kMostSettled);
+    // Three were settled and the best is a fourth that is only about known: the best known one is told.
     if (best_ && !is_known(*best_, kStreamAttempts))
       take_best([&](const PlanChoice& choice) { return is_known(choice, kStreamAttempts); });
   }
 
+  /// Whether its period is exact, or a mean that streams of so many attempts of endless_stream() gave.
   bool is_known(const PlanChoice& choice, int attempts) {
     const Trial& trial = trials_.of(choice);
     return trial.is_exact || trial.attempts >= attempts;
   }
 
+  /// Gives the best plan a longer stream until the best is one that has had it, `most` times at most: each
+  /// that falls back by it lets another one come up.
   void settle(int attempts, int most) {
     for (int settled = 0; settled < most && best_ && !is_known(*best_, attempts); ++settled) {
       trials_.settled(*best_, attempts);
@@ -253,6 +275,7 @@ class PlanSearch {
     }
   }
 
+  /// Anew over all trials, not against the old best: that may have become slower.
   template <class IsMeant>
   void take_best(const IsMeant& is_meant) {
     best_.reset();
@@ -265,19 +288,23 @@ class PlanSearch {
     const auto plan =
         plan_pipeline(task_.layers, task_.levels, task_.options, task_.state_bytes_per_weight_byte);
     if (!plan) return plan.error();
+    if (!best_ || !trials_.runs(*best_)) {
+      return fmt::format(
+          "no plan of {} that were tried runs: each hangs under these channels, or is too long",
+          trials_.simulations());
+    }
     return fmt::format(
         "no plan of {} that were simulated keeps within {} bytes a device: the least peak is {} bytes; take "
         "a smaller minibatch, more devices, or devices with more memory",
-        trials_.simulations(), task_.options.memory_limit.value_or(0),
-        best_ ? trials_.peak_bytes(*best_) : 0);
+        trials_.simulations(), task_.options.memory_limit.value_or(0), trials_.peak_bytes(*best_));
   }
 
   const PlanningTask& task_;
   std::int64_t most_simulations_;
   PlanTrials trials_;
   PlanSpace space_;
-  std::set<PlanFamily> seen_;
-  std::vector<PlanStart> tried_;
+  std::set<PlanFamily> seen_;     // families with a start that was tried
+  std::vector<PlanStart> tried_;  // in that order: what is printed
   std::optional<PlanChoice> best_;
   std::int64_t pruned_ = 0;
 };
@@ -287,6 +314,8 @@ class PlanSearch {
 tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
                                                     std::int64_t simulations) {
   PlanOptions ranked = options;
+  // Only where the recurrence's own figures are printed beside the simulated ones; plans are ranked without
+  // it.
   ranked.objective = PlanObjective::maximum;
   const auto task = planning_task(scenario, ranked);
   if (!task) return tl::unexpected(task.error());

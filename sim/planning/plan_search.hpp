@@ -18,7 +18,7 @@ namespace penstock {
 struct PlanCandidate {
   std::string name;         ///< "two stages 15-1 at 33"
   double predicted_ns = 0;  ///< the period that a recurrence promises
-  double simulated_ns = 0;  ///< the steady period
+  double simulated_ns = 0;  ///< the steady period; infinite where it hangs under the scenario's channels
   bool is_exact = true;     ///< otherwise that is a mean over rounds
   Bytes peak_bytes = 0;     ///< simulated, of the fullest device
   bool fits = true;         ///< within the memory limit

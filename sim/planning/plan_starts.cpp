@@ -28,9 +28,10 @@
 namespace penstock {
 namespace {
 
-constexpr std::int32_t kMostEvenStages = 16;
-constexpr std::int32_t kTriedBuckets = 4;
+constexpr std::int32_t kMostEvenStages = 16;  // beside the straight pipeline
+constexpr std::int32_t kTriedBuckets = 4;     // at most: a stage has no more buckets than layers
 
+/// A form of the recurrence, which has an optimum of its own.
 struct Proposer {
   PlanObjective objective;
   PlanFamily family;
@@ -47,6 +48,7 @@ std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages
   std::vector<double> before = {0};
   for (const Layer& layer : graph.layers)
     before.push_back(before.back() + static_cast<double>(layer.forward_ns + layer.backward_ns));
+  // `before` has a sum behind every layer, so that its places are cuts.
   std::vector<std::int32_t> cuts;
   const auto layers = static_cast<std::int32_t>(graph.layers.size());
   for (std::int32_t stage = 1; stage < stages; ++stage) {
@@ -64,6 +66,7 @@ std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages
   return cuts;
 }
 
+/// All starts in the order in which they are listed; of those that are the same choice the first name stays.
 class Starts {
  public:
   Starts(const PlanningTask& task, PlanTrials& trials)
@@ -74,6 +77,7 @@ class Starts {
     if (replicates) add(PlanFamily::data_parallel, "data parallel", {.cuts = {}, .replicas = {devices_}});
     add_even(PlanFamily::straight, std::min(devices_, layers_), 1, "straight");
     for (std::int32_t stages = 2; stages <= std::min({kMostEvenStages, devices_, layers_}); ++stages) {
+      // A remainder of the devices stays idle; a move takes it in where that helps.
       const std::int32_t replicas = replicates ? devices_ / stages : 1;
       add_even(PlanFamily::even, stages, replicas, fmt::format("even {} x {}", stages, replicas));
     }
@@ -100,6 +104,7 @@ class Starts {
          .replicas = std::vector<std::int32_t>(static_cast<std::size_t>(stages), replicas)});
   }
 
+  /// Its plans over the levels of the cluster, within one server, and over one level with all devices.
   void add_recurrence(const Proposer& proposer) {
     const std::vector<BandwidthLevel>& levels = task_.levels;
     add_plans(proposer, levels, "");
@@ -112,6 +117,8 @@ class Starts {
     add_plans(proposer, flat, ", one level");
   }
 
+  /// The plan for each number of components, as it is and with its devices in order: one on fewer devices may
+  /// be faster when simulated, though the recurrence promises more of all.
   void add_plans(const Proposer& proposer, std::span<const BandwidthLevel> levels, std::string_view how) {
     PlanOptions options = task_.options;
     options.objective = proposer.objective;
@@ -128,6 +135,8 @@ class Starts {
     }
   }
 
+  /// With the recurrence's own devices and its own order of layers: in a graph with branches it may put
+  /// layers that the model lists later into an earlier stage.
   PlanChoice choice_of(const PipelinePlan& plan) {
     PlanChoice choice{.cuts = {}, .replicas = {}, .placement = PlanPlacement::stated};
     std::vector<std::int32_t> order;
@@ -168,6 +177,7 @@ std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& t
     deeper.name += ", one deeper";
     deeper.choice.deeper = 1;
   }
+  // With one level there is one server.
   if (task.levels.size() > 1) {
     PlanStart& spread = variants.emplace_back(start);
     spread.name += ", spread";

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,6 +30,8 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/event_walk.hpp"
@@ -41,36 +44,51 @@
 namespace penstock {
 namespace {
 
+/// Of all levels: components of components.
 std::int32_t device_count(const PlanningTask& task) {
   std::int32_t devices = 1;
   for (const BandwidthLevel& level : task.levels) devices *= level.components;
   return devices;
 }
 
-/// Forwards before the first backward, as 1F1B-RR has them.
+/// Forwards before the first backward, stage by stage.
 std::vector<std::int32_t> warmups(const PlanChoice& choice) {
   std::vector<std::int32_t> counts;
-  std::int32_t from_here = choice.device_count();
-  for (const std::int32_t replicas : choice.replicas) {
-    counts.push_back((from_here - 1) / replicas);
-    from_here -= replicas;
+  std::int32_t later = choice.device_count();
+  for (std::size_t s = 0; s < choice.stages(); ++s) {
+    later -= choice.replicas[s];
+    counts.push_back(warmup_of(choice, s, later));
   }
   return counts;
 }
 
-/// Minibatches of a stream that shows its period: four times as many as depend on each other.
-std::int64_t stream_length(const PlanChoice& choice) {
+/// Actions of the longest stream that is tried, and of all layouts that are kept: some two gigabytes.
+constexpr std::int64_t kMostTriedActions = 1 << 23;
+
+/// Minibatches of a stream that shows its period: four times as many as depend on each other. Nothing where
+/// that is beyond kMostTriedActions: replicas of 43, 41, 37 and 7 have the same pairs again after 456 617.
+std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
+  // F, B, STEP and a reduction of each stage, a SEND and a RECV each way at each cut.
+  const std::int64_t most = kMostTriedActions / (8 * std::ssize(choice.replicas));
   std::int64_t multiple = 1;
   std::int64_t depth = 1;
   const std::vector<std::int32_t> warmup = warmups(choice);
   for (std::size_t s = 0; s < choice.stages(); ++s) {
     const std::int64_t replicas = choice.replicas[s];
     multiple = std::lcm(multiple, replicas);
-    depth = std::max(depth, (warmup[s] + choice.deeper + 1) * replicas + 1);
+    // Asked at each stage: the multiple of many stages fits no integer.
+    if (multiple > most) return std::nullopt;
+    depth = std::max(depth, (warmup[s] + 1) * replicas + 1);
   }
   const std::int64_t least = std::max(4 * (depth + 1) + 64, 2 * (depth + 1) + 3 * multiple);
   // Whole turns of all replicas, so that each stage's last turn is complete.
-  return (least + multiple - 1) / multiple * multiple;
+  const std::int64_t length = (least + multiple - 1) / multiple * multiple;
+  return length <= most ? std::optional(length) : std::nullopt;
+}
+
+/// Whatever things take; only eager messages make it a question of what is sent.
+bool stream_hangs(const FlatProgram& flat, const ChannelOptions& channels) {
+  return !walk(flat, {}, channels).has_value();
 }
 
 std::vector<std::int32_t> identity(std::size_t count) {
@@ -80,12 +98,14 @@ std::vector<std::int32_t> identity(std::size_t count) {
 }
 
 constexpr std::size_t kMostLayouts = 256;  // kept at a time
+// Slower than everything: comparisons need no second question.
 constexpr double kCannotRun = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
 PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
     : scenario_(scenario), task_(task), devices_(device_count(task)) {
+  // Any plan would do to ask for the cluster; data parallelism on all devices leaves their order as it is.
   const std::vector<StatedStage> all = {{.layers = identity(task.layers.layers.size()),
                                          .devices = identity(static_cast<std::size_t>(devices_))}};
   const auto in_order = scenario_of_plan(
@@ -103,6 +123,7 @@ PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
   add_order(all.front().layers);
 }
 
+// An order has a bound of its own: what a cut sends follows from the layers before it.
 std::size_t PlanTrials::add_order(std::vector<std::int32_t> layers) {
   bounds_.emplace_back(task_.layers, layers, task_.levels, cluster_, !scenario_.shape.buckets.empty(),
                        1 + task_.state_bytes_per_weight_byte);
@@ -127,6 +148,8 @@ std::size_t PlanTrials::order_for(std::vector<std::int32_t> layers, const std::v
                                 : add_order(std::move(layers));
 }
 
+// What a recurrence would say of these very stages: periods, bytes and memory that are printed beside the
+// simulated ones.
 PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
   const std::vector<std::int32_t>& order = orders_[choice.order];
   const std::vector<std::int32_t> devices = devices_of(choice, task_.levels);
@@ -137,6 +160,7 @@ PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
     const auto end = s < choice.cuts.size() ? order.begin() + choice.cuts[s] : order.end();
     StatedStage& stage = stages.emplace_back();
     stage.layers.assign(layer, end);
+    // Inside a stage in the order of the model, which is one in which they can run.
     std::ranges::sort(stage.layers);
     stage.devices.assign(device, device + choice.replicas[s]);
     layer = end;
@@ -150,15 +174,16 @@ PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
 tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanChoice& choice) const {
   auto planned = scenario_of_plan(scenario_, task_, plan_of(choice));
   if (!planned) return planned;
+  // What scenario_of_plan() knows nothing of, since no recurrence chooses it.
   Shape& shape = planned->scenario.shape;
   if (choice.buckets > 0) shape.buckets = {choice.buckets};
-  if (choice.deeper > 0) {
-    shape.warmup = warmups(choice);
-    for (std::int32_t& count : shape.warmup) count += choice.deeper;
-  }
+  // Left out where they are the rule's own, so that the scenario that is written says no more than it must.
+  if (choice.deeper > 0) shape.warmup = warmups(choice);
   return planned;
 }
 
+// All that lists and messages depend on, and nothing of what they cost. Buckets by stage of the scenario are
+// those of other stages, which scenario_of_plan() leaves out.
 PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
   LayoutKey key{.replicas = choice.replicas,
                 .devices = devices_of(choice, task_.levels),
@@ -177,10 +202,16 @@ PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
 }
 
 PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenario& scenario) {
+  LayoutKey key = key_of(choice);
+  const auto known = layouts_.find(key);
+  if (known != layouts_.end()) return known->second ? &*known->second : nullptr;
   // All at once: trials are remembered, so that old layouts are rarely asked for again.
-  if (layouts_.size() >= kMostLayouts) layouts_.clear();
-  const auto [entry, fresh] = layouts_.try_emplace(key_of(choice));
-  if (!fresh) return entry->second ? &*entry->second : nullptr;
+  if (layouts_.size() >= kMostLayouts || kept_actions_ >= kMostTriedActions) {
+    layouts_.clear();
+    kept_actions_ = 0;
+  }
+  std::optional<Layout>& entry = layouts_[std::move(key)];
+  // An entry without a layout says that such a plan cannot run, whatever comes of it below.
   // Rules are trusted to give valid programs; tests hold every trial's rate against simulate's.
   auto experiment = prepare_as_generated(scenario);
   if (!experiment) return nullptr;
@@ -189,11 +220,14 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
   experiment->program = *std::move(lowered);
   FlatProgram flat =
       flatten(experiment->program, experiment->costs, {.channels = experiment->channels, .iterations = 1});
+  const bool decides_by_size = experiment->channels.eager_bytes > 0;
+  if (!decides_by_size && stream_hangs(flat, experiment->channels)) return nullptr;
+  kept_actions_ += flat.actions.size();
   const bool shares_links = links_are_shared(*experiment);
-  entry->second = Layout{.experiment = *std::move(experiment),
-                         .run = {.flat = std::move(flat), .times = {}},
-                         .shares_links = shares_links};
-  return &*entry->second;
+  entry = Layout{.experiment = *std::move(experiment),
+                 .run = {.flat = std::move(flat), .times = {}},
+                 .shares_links = shares_links};
+  return &*entry;
 }
 
 Bytes PlanTrials::highest_peak(const Layout& layout) {
@@ -204,12 +238,15 @@ Bytes PlanTrials::highest_peak(const Layout& layout) {
 }
 
 Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
-  // Only what runs to its end may be asked for its memory later.
+  // Only what runs to its end may be asked for its memory later: layouts are shared by all cuts, and after a
+  // trial that ended early this one has the times of nobody.
   last_.reset();
   Trial trial{.period_ns = kCannotRun};
+  const std::optional<std::int64_t> minibatches = stream_length(choice);
+  if (!minibatches) return trial;
   auto planned = scenario_of(choice);
   if (!planned) return trial;
-  planned->scenario.batch.microbatches = stream_length(choice);
+  planned->scenario.batch.microbatches = *minibatches;
   Layout* layout = layout_of(choice, planned->scenario);
   if (layout == nullptr) return trial;
   auto& [experiment, run, shares_links] = *layout;
@@ -221,6 +258,8 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   run.flat = with_bytes_of(std::move(run.flat), experiment.program, experiment.costs);
   const WalkDurations durations = walk_durations(experiment, run.flat);
   if (shares_links) {
+    // The event engine takes it for granted that a program ends; with eager messages its layout cannot say.
+    if (experiment.channels.eager_bytes > 0 && stream_hangs(run.flat, experiment.channels)) return trial;
     run.times = event_walk(experiment, run.flat, durations);
   } else if (auto times = walk(run.flat, durations, experiment.channels)) {
     run.times = *std::move(times);
@@ -228,6 +267,7 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
     return trial;
   }
   const StreamRate rate = rate_of_stream(run, experiment.program);
+  // Too short for whole rounds of all replicas.
   if (rate.period.microbatches == 0) return trial;
   last_ = choice;
   trial.period_ns =
@@ -237,6 +277,8 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   return trial;
 }
 
+// The period comes with the times of a run, memory takes a pass over them of its own: it is made where
+// somebody asks.
 Trial& PlanTrials::trial_of(const PlanChoice& choice, Asked asked) {
   const auto [entry, fresh] = trials_.try_emplace(choice);
   Trial& trial = entry->second;
@@ -250,8 +292,10 @@ Trial& PlanTrials::trial_of(const PlanChoice& choice, Asked asked) {
   return trial;
 }
 
+bool PlanTrials::runs(const PlanChoice& choice) { return of(choice).period_ns != kCannotRun; }
+
 bool PlanTrials::fits(const PlanChoice& choice) {
-  if (of(choice).period_ns == kCannotRun) return false;
+  if (!runs(choice)) return false;
   return !task_.options.memory_limit || peak_bytes(choice) <= *task_.options.memory_limit;
 }
 
@@ -263,6 +307,7 @@ bool PlanTrials::may_fit(const PlanChoice& choice) const {
 const Trial& PlanTrials::settled(const PlanChoice& choice, int attempts) {
   Trial& trial = trial_of(choice, Asked::period);
   if (trial.attempts >= attempts || trial.is_exact) return trial;
+  // The trial's own stream was the first attempt: it is not made again.
   const StreamQuestion question{.attempts = attempts, .known_without_period = trial.attempts, .peaks = false};
   trial.attempts = attempts;
   const auto planned = scenario_of(choice);

@@ -44,6 +44,8 @@ class PlanTrials {
   const Trial& of(const PlanChoice& choice) { return trial_of(choice, Asked::period); }
   /// The same, and its memory by the same simulation.
   const Trial& with_memory(const PlanChoice& choice) { return trial_of(choice, Asked::memory); }
+  /// False where it hangs under the scenario's channels, or its stream is beyond the engines.
+  bool runs(const PlanChoice& choice);
   /// Whether it runs within the memory limit, which only a simulation of its memory can say.
   bool fits(const PlanChoice& choice);
   /// With the rate of a longer stream where a short one shows no period: of as many attempts. With all of
@@ -101,8 +103,9 @@ class PlanTrials {
   std::vector<std::vector<std::int32_t>> orders_;
   std::vector<PlanBound> bounds_;  // by order
   std::map<PlanChoice, Trial> trials_;
-  std::map<LayoutKey, std::optional<Layout>> layouts_;
-  std::optional<PlanChoice> last_;  // whose costs and times its layout has
+  std::map<LayoutKey, std::optional<Layout>> layouts_;  // nothing: such a plan cannot run
+  std::size_t kept_actions_ = 0;                        // of the layouts, all together
+  std::optional<PlanChoice> last_;  // whose costs and times its layout has; nothing: those of no run
 };
 
 }  // namespace penstock

@@ -22,6 +22,7 @@
 namespace penstock {
 namespace {
 
+/// Data parallelism of one step, one microbatch a device; its "stages" are the buckets.
 Program program_of(const ShardedModel& model) {
   Shape shape{.stages = model.buckets, .microbatches = model.devices, .sharding = model.sharding};
   shape.replicas = {model.devices};
@@ -30,6 +31,8 @@ Program program_of(const ShardedModel& model) {
   return *std::move(program);
 }
 
+/// A bucket has an equal part of everything; what does not divide is dropped, less than a byte a bucket and
+/// kind.
 CostTable costs_of(const ShardedModel& model, const Program& program) {
   const StageCost bucket{.forward_ns = 1,
                          .backward_ns = 1,
@@ -46,6 +49,7 @@ Bytes peak_of_one_stage(const StageState& state) { return peak_of({.state = stat
 
 Bytes peak_of(const ShardedModel& model) {
   const Program program = program_of(model);
+  // 0: transfers take no time, as nothing here does.
   const auto result = simulate_uniform(program, costs_of(model, program), 0, SteadyState::skip);
   if (!result) throw std::logic_error(result.error());
   return highest_peak_bytes(*result);
@@ -54,6 +58,7 @@ Bytes peak_of(const ShardedModel& model) {
 Bytes sent_bytes(const ShardedModel& model) {
   const Program program = program_of(model);
   const CostTable costs = costs_of(model, program);
+  // All ranks send the same; whatever is reduced or gathered is a collective of its list.
   Bytes bytes = 0;
   for (const Action& action : program.ranks.front()) {
     if (is_collective(action.kind)) bytes += ring_bytes(program, costs, action);

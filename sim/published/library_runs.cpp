@@ -17,6 +17,7 @@
 namespace penstock {
 namespace {
 
+/// A text of the library by its name, which must be there.
 std::string_view text_named(std::string_view name) {
   const auto text = std::ranges::find(library_texts(), name, &LibraryText::name);
   if (text == library_texts().end()) throw std::logic_error(fmt::format("the library has no {}", name));

@@ -1,6 +1,6 @@
 // The table of reproductions: name, source with section, setting, function. A setting says everything that
 // the paper leaves open and that was chosen here, because a figure that fits only under unnamed choices is no
-// reproduction. Nothing is fitted to a published figure.
+// reproduction. A constant that is fitted on a published number is a figure of its own (Claim::fitted).
 
 #include "sim/published/reproduce.hpp"
 
@@ -15,6 +15,7 @@
 namespace penstock {
 namespace {
 
+// Settings that several reproductions share.
 constexpr std::string_view kOnClusters =
     "16 workers (A: 4 servers of 4, 10 Gb/s; B: 2 of 8, 25 Gb/s); minibatches of 64 (VGG-16, GNMT-8), 256 "
     "(AlexNet) and 128 (ResNet-50) a worker, times and bytes in proportion to the profiles'; SGD with "
@@ -192,6 +193,7 @@ FigureClass ReproducedFigure::figure_class() const {
 bool ReproducedFigure::holds() const {
   if (claim == Claim::none || claim == Claim::fitted) return true;
   const std::optional<double> against = bound ? bound : published;
+  // A claim about nothing is a slip of whoever wrote the figure, and shows.
   if (!against) return false;
   switch (claim) {
     case Claim::equal:
@@ -200,6 +202,7 @@ bool ReproducedFigure::holds() const {
       return predicted <= *against + tolerance;
     case Claim::at_least:
       return predicted >= *against - tolerance;
+    // Answered above.
     case Claim::fitted:
     case Claim::none:
       break;

@@ -52,6 +52,7 @@ double steady_samples_per_second(const Prediction& prediction) {
   return prediction.result.throughput.samples_per_second;
 }
 
+/// Of the run as it is, pipeline filled and drained: each minibatch sends the same.
 double megabytes_a_sample(const Result& result) {
   double sent = 0;
   for (const RankReport& rank : result.ranks) sent += static_cast<double>(rank.sent_bytes);
@@ -107,6 +108,7 @@ ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices, Red
   scenario.shape.reduction = reduction;
   // One for each replica: a minibatch is what all of them make of one step.
   scenario.batch.microbatches = devices;
+  // Of one stage, which is all layers.
   scenario.partition = {.rule = Partition::Rule::balanced};
   const Result result = prediction_of(scenario).result;
   return {.configuration = std::to_string(devices),

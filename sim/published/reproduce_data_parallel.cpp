@@ -1,5 +1,5 @@
 // Data parallelism: the ring all-reduce, in which each of n devices sends 2 (n - 1) / n of the bytes
-// (Patarasu and Yuan, 2009), and what ZeRO leaves on each device (Rajbhandari et al., SC'20, sections 5 and
+// (Patarasuk and Yuan, 2009), and what ZeRO leaves on each device (Rajbhandari et al., SC'20, sections 5 and
 // 7).
 
 #include <cmath>
@@ -25,6 +25,7 @@
 namespace penstock {
 namespace {
 
+// Any would do: the closed form has them, too.
 constexpr double kBytesPerSecond = 1e10;
 constexpr Ns kLatencyNs = 5'000;
 
@@ -49,7 +50,9 @@ double reduction_ms(std::int32_t replicas, Bytes gradients) {
   return static_cast<double>(result->makespan_ns) / 1e6;
 }
 
-/// Mixed-precision Adam; nothing is kept of activations.
+/// Mixed-precision Adam: weights and gradients in 2 bytes, a copy of the weights and two moments in 4 each.
+/// In so many buckets what is whole at a time in stage 3, a bucket, hardly counts. Nothing is kept of
+/// activations.
 ShardedModel zero(std::int64_t parameters, std::int32_t devices, std::int32_t sharding) {
   return {.state = {.weights = 2 * parameters,
                     .gradients = 2 * parameters,
@@ -82,6 +85,7 @@ std::vector<ReproducedFigure> reproduce_data_parallelism() {
 
 std::vector<ReproducedFigure> reproduce_zero() {
   constexpr std::int64_t kSmall = 7'500'000'000;
+  // Section 7: stages 1 and 2 send what data parallelism does, 2 W; stage 3 gathers weights once more, 3 W.
   const auto traffic = [&](std::int32_t sharding) {
     return static_cast<double>(sent_bytes(zero(kSmall, 8, sharding))) /
            static_cast<double>(sent_bytes(zero(kSmall, 8, 0)));
@@ -92,6 +96,7 @@ std::vector<ReproducedFigure> reproduce_zero() {
       within(0.005, "7.5 B parameters, 64 devices, ZeRO stage 1: GB", 31.4, memory(1)),
       within(0.005, "7.5 B parameters, 64 devices, ZeRO stage 2: GB", 16.6, memory(2)),
       within(0.02, "7.5 B parameters, 64 devices, ZeRO stage 3: GB", 1.9, memory(3)),
+      // 400 devices of tensor degree 16 are 25 that shard each 16th of the model.
       {.what = "100 B parameters, 400 devices, tensor degree 16, ZeRO stage 2: at most 32 GB",
        .published = 32,
        .predicted = gigabytes(peak_of(zero(100'000'000'000 / 16, 25, 2))),

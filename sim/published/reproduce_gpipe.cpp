@@ -25,7 +25,8 @@
 namespace penstock {
 namespace {
 
-/// Units of a minibatch with `work` a stage cut into M microbatches that cost `overhead` each beside it.
+/// Units of a minibatch with `work` a stage cut into M microbatches that cost `overhead` each beside it:
+/// (M + K - 1) (W/M + o), which more microbatches make smaller up to M = sqrt((K-1) W/o).
 double time_with_overhead(std::int32_t stages, std::int32_t microbatches, double work, double overhead) {
   const double each = work / microbatches + overhead;
   const UnitTimes times{.forward = each / 4, .backward = each - each / 4};
@@ -33,6 +34,7 @@ double time_with_overhead(std::int32_t stages, std::int32_t microbatches, double
                                       equal_stages(static_cast<std::size_t>(stages), times)));
 }
 
+/// The least of equal ones, tried one by one up to 64.
 std::int32_t best_microbatches(std::int32_t stages, double work, double overhead) {
   std::int32_t best = 1;
   for (std::int32_t m = 2; m <= 64; ++m) {
@@ -42,6 +44,7 @@ std::int32_t best_microbatches(std::int32_t stages, double work, double overhead
   return best;
 }
 
+/// Equal stages of F = 1, B = 2, R = 1.
 Result recomputed(std::int32_t stages, std::int32_t microbatches, RecomputeTiming timing) {
   return predicted_run(
       "gpipe",
@@ -57,7 +60,7 @@ double gain_over_naive(std::int32_t stages, std::int32_t microbatches) {
          makespan_units(predicted_run("gpipe", shape, times));
 }
 
-/// The part of a step that a device spends on recomputing.
+/// The part of a step that a device spends on recomputing: R / (F + B + R), on one stage that never waits.
 double part_recomputed() {
   const double without =
       makespan_units(predicted_run("gpipe", {.stages = 1, .microbatches = 4}, equal_stages(1)));
@@ -66,6 +69,8 @@ double part_recomputed() {
 
 // --- whole grids of cases -------------------------------------------------------------------------------
 
+/// Times are whole nanoseconds, a millionth of a unit each; the grid's longest sums round some dozens of
+/// them.
 bool is_near(double a, double b) { return std::abs(a - b) < 1e-4; }
 
 /// Of K = 1 to 6, M = 1 to 8 and R of 1/4 to 1 F: how many steps take the time of their closed form.
@@ -95,6 +100,7 @@ ReproducedFigure recomputation_cases(RecomputeTiming timing) {
 /// Of 300 pipelines of 2 to 6 uneven stages: how many steps take sum f + (M-1) max f + sum b + (M-1) max b.
 ReproducedFigure uneven_cases() {
   constexpr int kCases = 300;
+  // No random numbers: multiples modulo primes are as uneven, and the same everywhere.
   int met = 0;
   for (int number = 0; number < kCases; ++number) {
     const int stages = 2 + number % 5;

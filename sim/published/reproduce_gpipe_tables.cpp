@@ -1,4 +1,9 @@
 // GPipe (Huang et al., NeurIPS'19): table 1, the largest models that fit, and tables 2 and 3, speed-ups.
+//
+// Table 2 divides by K = 2, M = 1, whose batch was smaller. Lines are compared with themselves, or bounded:
+//
+//   Transformer, M = 32    1.8   3.4   6.3     equal stages: 3.4 / 1.8 and 6.3 / 1.8 are the bubble's alone
+//   AmoebaNet, M = 32      1.21  1.84  3.48    uneven stages: the bubble alone promises more
 
 #include <algorithm>
 #include <array>
@@ -22,7 +27,7 @@ using Figures = std::vector<ReproducedFigure>;
 
 // --- tables 2 and 3 -------------------------------------------------------------------------------------
 
-/// Throughput of equal stages that share one minibatch's work.
+/// Steps a unit of equal stages that share one minibatch's work, 3000 units.
 double throughput(std::int32_t stages, std::int32_t microbatches) {
   // The same work in all cases, shared out: only ratios are compared.
   const double share = 1000.0 / stages / microbatches;
@@ -105,7 +110,7 @@ constexpr double kCheckpointGiB = 0.492;                       // of Pipeline-1:
 
 std::int64_t parameters(std::int64_t layers) { return kEmbedding + layers * kBlock; }
 
-/// GiB of one device.
+/// GiB of one device, at its fullest.
 struct Fullness {
   double activations = 0;
   double all = 0;
@@ -135,10 +140,12 @@ std::vector<Fullness> devices_of(std::int64_t layers, std::int32_t stages, doubl
   return devices;
 }
 
+/// Of the fullest device.
 double peak_gib(std::int64_t layers, std::int32_t stages, double activations_gib) {
   return std::ranges::max(devices_of(layers, stages, activations_gib), {}, &Fullness::all).all;
 }
 
+/// Of all devices together, as the table has it.
 double activations_gib(std::int64_t layers, std::int32_t stages, double activations_gib_a_layer) {
   double sum = 0;
   for (const Fullness& device : devices_of(layers, stages, activations_gib_a_layer))
@@ -146,6 +153,7 @@ double activations_gib(std::int64_t layers, std::int32_t stages, double activati
   return sum;
 }
 
+/// Layers on one device of 16 GiB.
 double largest_that_fits(double activations_gib_a_layer) {
   std::int64_t layers = 1;
   // The first number of layers that does not fit ends the search: more layers never hold less.

@@ -44,6 +44,7 @@ std::string taken_from_rows(const MeasuredRun& run, bool is_fitted_elsewhere) {
   return fmt::format("{}'s own factor is out of such rows", run.device);
 }
 
+/// Tested within a tenth, unless its own step is in a constant that predicts it.
 ReproducedFigure step_of(const MeasuredRun& run, const PredictedRun& row, bool is_fitted_elsewhere) {
   constexpr double kPart = 0.1;
   const std::string what = run.id + ": seconds";
@@ -56,6 +57,7 @@ ReproducedFigure step_of(const MeasuredRun& run, const PredictedRun& row, bool i
   return within(kPart, what, row.measured_seconds, row.predicted_seconds);
 }
 
+/// Leave one model out: its rows by constants of all others, then its peaks.
 void add_model(std::vector<ReproducedFigure>& figures, const MeasuredRuns& all, const std::string& model) {
   const MeasuredRuns runs = part_of(all, model, true);
   const MeasuredRuns others = part_of(all, model, false);

@@ -25,8 +25,9 @@ namespace {
 using Figures = std::vector<ReproducedFigure>;
 
 constexpr double kA100Flops = 312e12;
-constexpr double kTokens = 300e9;
+constexpr double kTokens = 300e9;  // of a training, by which table 2 has its days
 
+/// Of all three papers: sequences of 2048, GPT-2's vocabulary padded, 8 devices a rank.
 TransformerShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, BlockRecompute recompute) {
   return {.layers = layers,
           .hidden = hidden,
@@ -41,6 +42,8 @@ TransformerShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t head
 const TransformerShape kGpt175 = gpt(96, 12288, 96, BlockRecompute::full);
 const TransformerShape kGpt530 = gpt(105, 20480, 128, BlockRecompute::full);
 
+/// Tensor parallelism's collectives are free, as all links here are: they are part of what the first row's
+/// rate says.
 LayerGraph layers_at_peak(const TransformerShape& shape) {
   auto graph = transformer_layers(
       shape, {.flops_per_second = kA100Flops, .tensor_bytes_per_second = kUnlimitedBandwidth});
@@ -76,6 +79,7 @@ double tflops_per_device(double flops, double seconds, std::int32_t devices) {
 
 // --- SC'21 ----------------------------------------------------------------------------------------------
 
+/// Parameters, to a digit behind the point as the table has them.
 Figures table_1() {
   Figures figures;
   struct Row {
@@ -115,6 +119,7 @@ struct ScaledModel {
   std::vector<Row> rows;
 };
 
+/// Rates and days of one model, in proportion to its first row.
 Figures table_2(const ScaledModel& model) {
   Figures figures;
   const double flops = hardware_flops(model.shape);
@@ -138,6 +143,7 @@ Figures table_2(const ScaledModel& model) {
   return figures;
 }
 
+/// Iterations of a fixed batch on more and more pipelines, in proportion to the first.
 Figures mt_nlg() {
   Figures figures;
   struct Row {
@@ -167,6 +173,7 @@ Figures mt_nlg() {
 
 // --- recomputation --------------------------------------------------------------------------------------
 
+/// Operations in the published time, and what full recomputation costs over selective one.
 Figures table_5() {
   Figures figures;
   struct Row {
@@ -206,9 +213,11 @@ Figures table_5() {
   return figures;
 }
 
+/// One layer's times, in proportion to those without recomputation.
 Figures table_4() {
   Figures figures;
   const auto milliseconds = [](BlockRecompute recompute) {
+    // Behind the embedding all layers are the same.
     const Layer block = layers_at_peak(gpt(48, 6144, 64, recompute)).layers[1];
     return static_cast<double>(block.forward_ns + block.backward_ns) / 1e6;
   };

@@ -1,5 +1,7 @@
 // PipeDream (Narayanan et al., SOSP'19): depth against latency (figure 18), and the gain over GPipe (section
-// 5.4), by streams of 1F1B with as many minibatches in flight as the depth says.
+// 5.4), by streams of 1F1B with as many minibatches in flight as the depth says: stage s begins its first
+// backward behind warm-up[s] + 1 forwards, and with latency L a round trip takes 2 L a cut, which deeper
+// warm-ups hide.
 
 #include <cstddef>
 #include <cstdint>

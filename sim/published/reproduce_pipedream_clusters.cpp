@@ -26,6 +26,7 @@ constexpr std::int32_t kVggConvolutions = 33;      // layers before the first fu
 constexpr std::int32_t kAlexNetConvolutions = 13;  // layers before it and its View and Dropout
 constexpr double kWorkerGiB = 16;
 
+/// Its figures, none of which the paper prints.
 void add_run(Figures& figures, const std::string& what, const ClusterRun& run) {
   figures.push_back(shown(what + ": samples/s", run.samples_per_second));
   figures.push_back(shown(what + ": MB a sample", run.megabytes_a_sample));
@@ -101,8 +102,10 @@ void add_released(Figures& figures, const Training& training, const ClusterSpec&
   add_lock_step(figures, training, ways);
 }
 
+/// ResNet-50 would not fit by the recurrence's count of what a layer keeps.
 PlanOptions without_limit() { return {.memory_limit = std::numeric_limits<Bytes>::max()}; }
 
+/// The paper's finding for it: data parallelism is best, whatever the cluster.
 ThreeWays add_resnet(Figures& figures, const ClusterSpec& cluster) {
   ThreeWays ways = add_ways(figures, kResNet50, cluster, without_limit());
   figures.push_back(no_less("ResNet-50, data parallelism over the planned pipeline: samples/s",

@@ -25,6 +25,7 @@ const CutPipeline kVggOnFour{.cuts = {33}, .replicas = {3, 1}};
 const CutPipeline kAlexNetOnFour{.cuts = {13}, .replicas = {3, 1}};
 const CutPipeline kGnmtOnFour{.cuts = {}, .replicas = {1, 1, 1, 1}};
 
+/// A model with the configuration that the repository has for four workers.
 struct ServerRow {
   Training training;
   CutPipeline pipeline;
@@ -35,7 +36,7 @@ std::vector<ServerRow> released_rows() {
 }
 
 /// Forwards in front of the first backward of each stage of a straight pipeline: depth - 1 on the first, none
-/// on the last, evenly between.
+/// on the last, evenly between: depth 4 on 4 stages has 3 2 1 0, depth 7 has 6 4 2 0.
 std::vector<std::int32_t> warmup_of_depth(std::int32_t depth, std::int32_t stages) {
   std::vector<std::int32_t> warmup;
   warmup.reserve(static_cast<std::size_t>(stages));
@@ -126,6 +127,7 @@ std::vector<ReproducedFigure> reproduce_pipedream_memory() {
 std::vector<ReproducedFigure> reproduce_pipedream_in_flight() {
   Figures figures;
   add_depths(figures, "PCIe", pipedream_cluster("pipedream-a", 1));
+  // Four servers with one worker each: all messages cross the slow network.
   ClusterSpec ethernet = pipedream_cluster("pipedream-a", kServerWorkers);
   std::get<TwoLevelCluster>(ethernet.shape).devices_per_node = 1;
   add_depths(figures, "10 Gb/s", ethernet);

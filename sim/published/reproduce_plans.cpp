@@ -94,6 +94,8 @@ double data_parallel_seconds(const LayerGraph& graph, std::int32_t workers, doub
   return (single_seconds(graph) + 4 * (m - 1) * weights / (bytes_per_second * m)) / m;
 }
 
+/// Period, one worker and data parallelism of a row, to nine digits. The configuration may be another one
+/// that is as fast: the note says so.
 void add_plan(std::vector<ReproducedFigure>& figures, const PublishedPlan& row) {
   const LayerGraph graph = library_model(row.model).graph;
   const PipelinePlan plan =
@@ -150,6 +152,7 @@ double megabytes(const LibraryModel& model, std::int32_t samples, std::size_t be
   PlannedStage first;
   PlannedStage second;
   for (std::size_t layer = 0; layer < model.graph.layers.size(); ++layer)
+    // Without a cut all layers are the first stage's.
     (layer < before || before == 0 ? first : second).weights += model.graph.layers[layer].weights;
   for (std::int32_t device = 0; device < 4; ++device)
     (device < first_replicas ? first : second).devices.push_back(device);

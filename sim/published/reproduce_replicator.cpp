@@ -26,11 +26,13 @@ constexpr double kLinkBytesPerSecond = 80e9;
 constexpr std::int64_t kLinkLatencyNs = 1'000;
 constexpr Training kTraining{.model = "resnet50", .title = "ResNet-50", .samples = 4};
 
-/// Cores in the order of a ring that runs to and fro along the rows; an even number of rows closes it.
+/// The place of a core in that ring.
 std::int32_t number_of(std::int32_t row, std::int32_t column, std::int32_t columns) {
   return row * columns + (row % 2 == 0 ? column : columns - 1 - column);
 }
 
+/// Each core has a link each way to the right and one below, round the edges, so that all have four
+/// neighbours.
 ClusterSpec torus(std::int32_t rows, std::int32_t columns) {
   ClusterBuilder builder("torus");
   for (std::int32_t core = 0; core < rows * columns; ++core)
@@ -49,6 +51,7 @@ ClusterSpec torus(std::int32_t rows, std::int32_t columns) {
   return {.shape = *std::move(cluster), .name = "torus"};
 }
 
+/// Samples a second of all cores.
 double torus_rate(std::int32_t rows, std::int32_t columns) {
   return data_parallel_run(training_scenario(kTraining, torus(rows, columns)), rows * columns)
       .samples_per_second;

@@ -35,6 +35,7 @@ Result predicted_run(const std::string& schedule, const Shape& shape, const std:
                      double latency) {
   auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
+  // Edges carry nothing: latency is all that a message takes.
   CostTable costs{.stages = {}, .edges = std::vector<EdgeCost>(stage_edges(*program).size())};
   for (const UnitTimes& stage : stages) {
     costs.stages.push_back({.forward_ns = unit_ns(stage.forward),

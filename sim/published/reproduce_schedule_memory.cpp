@@ -31,6 +31,7 @@ using Figures = std::vector<ReproducedFigure>;
 constexpr Bytes kBoundary = 1;  // what a stage reads of a microbatch
 constexpr Bytes kInside = 10;   // what it keeps of one from F to B
 
+/// Equal stages; times do not matter beyond their order.
 Result run_of(const std::string& schedule, const Shape& shape) {
   const auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
@@ -69,7 +70,7 @@ void add_one_f_one_b(Figures& figures, std::int32_t stages, std::int32_t microba
   }
 }
 
-/// `warmup`: W of each stage, as the released runtime has it.
+/// `warmup`: W of each stage, as the released runtime has it, (workers from the stage on - 1) / its replicas.
 void add_round_robin(Figures& figures, const std::vector<std::int32_t>& replicas,
                      const std::vector<std::int32_t>& warmup) {
   constexpr std::int32_t kMinibatches = 120;  // every stage's replicas share them evenly

@@ -27,6 +27,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kStageTimeColumns = {"case",       "method",      "M",
                                                                "forward_us", "backward_us", "iteration_ms"};
 
+/// The file of the library; what is wrong with it is a fault of the library.
 CsvTable measured_stages() {
   const auto text = std::ranges::find(library_texts(), "stage_times", &LibraryText::name);
   if (text == library_texts().end()) throw std::logic_error("the library has no stage_times");

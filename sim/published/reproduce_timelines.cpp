@@ -119,6 +119,7 @@ std::vector<double> weight_versions(const Result& result) {
 std::vector<double> idle_between(const Result& result, double from, double to) {
   std::vector<double> idle(result.ranks.size(), to - from);
   for (const Span& span : result.timeline.spans) {
+    // Messages and updates are no computation, and take no time here.
     if (span.action.kind != ActionKind::forward && span.action.kind != ActionKind::backward) continue;
     const double start = std::max(from, static_cast<double>(span.start_ns) / kUnitNs);
     const double end = std::min(to, static_cast<double>(span.end_ns) / kUnitNs);
@@ -136,6 +137,9 @@ std::vector<double> versions_of_the_fifth(const Result& result) {
   }
   return versions;
 }
+
+// Each of the following shows one figure of a paper: its length, its bubble, every operation that is drawn,
+// and what workers hold.
 
 void add_figure_2(Figures& figures) {
   const Result run = predicted_run("naive", {.stages = 4, .microbatches = 2}, equal_stages(4));
@@ -189,6 +193,8 @@ void add_figure_3_of_2bw(Figures& figures) {
   add_by_worker(figures, "2BW's figure 3: microbatches in flight", {4, 4}, minibatches_in_flight(run));
 }
 
+/// Interleaved chunks divide the bubble: 8 (F + B) + (p - 1) (F + B) / v = 33 units for v = 1 and 28.5 for v
+/// = 2.
 void add_megatron(Figures& figures, const std::string& schedule, std::int32_t chunks, double units,
                   const std::vector<double>& in_flight) {
   constexpr double kBusyUnits = 24;  // of a device: 8 microbatches of F = 1 and B = 2

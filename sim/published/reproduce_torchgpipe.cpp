@@ -30,7 +30,8 @@ double rate(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoin
          makespan_units(predicted_run("gpipe", shape, equal_stages(static_cast<std::size_t>(stages), times)));
 }
 
-/// Over one device that recomputes nothing.
+/// Over one device that recomputes nothing. All but the last of 2 microbatches recomputed: 6 / 7 = 0.857 of
+/// it.
 double speed_up(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoint) {
   return rate(stages, microbatches, checkpoint) / rate(1, 1, Checkpoint::never);
 }

@@ -23,6 +23,7 @@
 namespace penstock {
 namespace {
 
+/// A row of table 5, with the times of table 9 that it was simulated from.
 struct TableFiveRow {
   std::int32_t stages, microbatches;
   Ns f, b, w, comm;                       ///< B and W are I and W here
@@ -79,6 +80,7 @@ double bubble_rate(const std::string& schedule, const Shape& shape, Bytes most) 
   return result->bubble.longest_span_rate;
 }
 
+/// 1F1B-I by the formula that the setting states.
 double interleaved_rate(const TableFiveRow& row) {
   const auto work = static_cast<double>(row.f + row.b + row.w);
   const double idle = (row.stages - 1) * work / row.chunks +

@@ -93,6 +93,8 @@ Shape shape_of(const MemorySetting& setting, std::int32_t chunks, double limit) 
   return shape;
 }
 
+/// Of the longest rank, by a search for the order. Throws where a rank holds more than the limit: a bubble
+/// that was bought with memory would be no reproduction.
 double bubble_rate(const Shape& shape) {
   const auto program = generate("synthesized", shape);
   if (!program) throw std::logic_error(program.error());

@@ -1,6 +1,8 @@
 // A run's scenario is a question (its model, precision, overlaps, devices, global batch) and an answer (its
 // degrees, stages, schedule, microbatch). The search answers the same question; what each value of the run's
-// answer costs is the best that holds this one value, beside the best of all.
+// answer costs is the best that holds this one value, beside the best of all:
+//
+//   run: tensor 4, stages 8, ..    best of all: tensor 8, stages 4      best with tensor 4: 2 % longer
 
 #include "sim/tuning/against_best.hpp"
 
@@ -46,7 +48,7 @@ struct Answered {
   TuneReport report;
 };
 
-/// With nothing of what a configuration chooses.
+/// With nothing of what a configuration chooses: of the degrees only how they are placed and what overlaps.
 Workload question_of(const Scenario& run) {
   Workload work = std::get<DeviceModel>(run.model).work;
   const Parallel chosen = std::exchange(work.parallel, {});
@@ -60,6 +62,7 @@ Workload question_of(const Scenario& run) {
   return work;
 }
 
+/// Samples of a step. The run states all three: its row has columns for them.
 std::int64_t global_batch(const Scenario& run) {
   return *run.batch.micro_batch_size * *run.batch.microbatches * *std::get<DeviceModel>(run.model).copies;
 }
@@ -75,6 +78,7 @@ tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   }
   request.base.cluster.named =
       DeviceCluster{.type = device, .nodes = static_cast<std::int32_t>(devices / device.devices_per_node)};
+  // What the run has chosen must be in the space, or its value could not be weighed.
   const LayerSplit& split = model_of(request).split;
   if (std::ranges::find(request.layer_splits, split) == request.layer_splits.end())
     request.layer_splits.push_back(split);
@@ -83,13 +87,15 @@ tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   return request;
 }
 
+/// Nodes follow from devices and their kind.
 bool asks_the_same(const TuneRequest& a, const TuneRequest& b) {
   return a.global_batch_size == b.global_batch_size && a.layer_splits == b.layer_splits &&
          a.schedules == b.schedules && model_of(a).devices == model_of(b).devices &&
          question_of(a.base) == question_of(b.base);
 }
 
-/// The run's configuration, as the space spells it.
+/// The run's configuration, as the space spells it: what makes no difference (an exchange of one device, the
+/// schedule and layout of one stage, sharding without copies) has the space's one value.
 Configuration configuration_of(const Scenario& run, const TuneRequest& request) {
   const DeviceModel& model = std::get<DeviceModel>(run.model);
   const Parallel& parallel = model.work.parallel;
@@ -112,6 +118,7 @@ Configuration configuration_of(const Scenario& run, const TuneRequest& request) 
           .sharding = has_copies ? std::max(run.shape.sharding, parallel.sharding) : 0};
 }
 
+/// By simulate(), since the run may be outside the space.
 tl::expected<Ns, std::string> step_of(const Scenario& run) {
   const SimulateOptions options{.memory = {.samples = false},
                                 .steady = SteadyState::skip,
@@ -131,6 +138,7 @@ std::vector<ChosenValue> values_of(const Answered& answered, const Configuration
     const auto cost = std::ranges::find_if(report.choices, [&](const ChoiceCost& one) {
       return one.choice == kChoices[choice] && one.value == texts[choice];
     });
+    // No configuration of the space has the value: a microbatch of 32 samples.
     if (cost == report.choices.end()) continue;
     ChosenValue& value = values.emplace_back(ChosenValue{kChoices[choice], texts[choice], {}});
     if (cost->best) value.longer = static_cast<double>(report.candidates[*cost->best].step_ns) / best - 1;
@@ -152,6 +160,7 @@ std::string differences(const Answered& answered, const Configuration& own, cons
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+/// Questions that were asked, each searched once. Few, so that each new one is held against all.
 class Questions {
  public:
   tl::expected<const Answered*, std::string> answer(TuneRequest request) {
@@ -167,7 +176,7 @@ class Questions {
   }
 
  private:
-  std::deque<Answered> answered_;
+  std::deque<Answered> answered_;  // which leaves in place what it has handed out
 };
 
 tl::expected<AgainstBest, std::string> compared(const MeasuredRun& run, Questions& questions) {

@@ -36,11 +36,13 @@ std::vector<std::vector<std::size_t>> by_program(const std::vector<AskedConfigur
   return groups;
 }
 
+/// Figures, or why there are none.
 struct FoundFigures {
   std::vector<std::int64_t> figures{};  // none where the work was stopped before
   std::string error{};
 };
 
+/// Those of one program, which is made here where nobody has asked for it yet.
 FoundFigures figures_of_group(const std::vector<AskedConfiguration>& asked,
                               const std::vector<std::size_t>& group, ProgramLibrary& programs,
                               FiguresOfProgram figures_of) {
@@ -61,6 +63,7 @@ FoundFigures found_figures(const std::vector<AskedConfiguration>& asked, Program
   });
   FoundFigures all{.figures = std::vector<std::int64_t>(asked.size())};
   for (std::size_t g = 0; g < groups.size(); ++g) {
+    // Of a group that was stopped or whose program hangs: none of the others is told either.
     if (of_groups[g].figures.empty()) return std::move(of_groups[g]);
     for (std::size_t i = 0; i < groups[g].size(); ++i) all.figures[groups[g][i]] = of_groups[g].figures[i];
   }

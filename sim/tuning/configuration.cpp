@@ -35,6 +35,7 @@ constexpr std::int64_t kLeastPasses = 10;
 std::optional<std::int64_t> passes_of(const Configuration& of) {
   const ScheduleInfo* schedule = find_schedule(of.schedule);
   if (std::ranges::find(schedule->options, "effort") == schedule->options.end()) return std::nullopt;
+  // F, I and W of each stage and microbatch.
   const std::int64_t actions = std::int64_t{3} * of.stages * of.virtual_stages * of.microbatches;
   return std::clamp(kSearchedActions / actions, kLeastPasses, SearchEffort::kDefaultPasses);
 }
@@ -56,7 +57,7 @@ std::int64_t device_count(const Configuration& configuration) {
 
 namespace {
 
-/// Above what parallel.distributed_optimizer says.
+/// Stages of ZeRO that the schedule states; 1 is parallel.distributed_optimizer, which the pricing knows.
 std::int32_t stated_sharding(const Configuration& configuration) {
   return configuration.sharding > 1 ? configuration.sharding : 0;
 }
@@ -86,7 +87,7 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   model.copies = configuration.data;
   model.devices = device_count(configuration);
   scenario.schedule = std::string(configuration.schedule);
-  scenario.program.reset();
+  scenario.program.reset();  // a program of the base's file would be run instead of the schedule
   scenario.shape.stages = configuration.stages;
   scenario.shape.sharding = stated_sharding(configuration);
   // A schedule whose rule fixes v takes no other.

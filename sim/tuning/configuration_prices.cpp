@@ -27,6 +27,8 @@ namespace penstock {
 ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
     : request_(request), work_(model_of(request).work) {}
 
+// Requires that work_ has the configuration's choices. Whether a group is on one NVLink depends on all
+// degrees and the stages, and is all that a layer's price knows of most of them.
 const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
   const bool near = is_on_nvlink(work_.parallel, work_.ranks, DeviceGroup::expert, work_.device);
   const bool shares = configuration.sharding > 1;
@@ -49,6 +51,7 @@ const std::vector<std::int64_t>& ConfigurationPrices::cut_of(std::size_t layer_s
   return known->second;
 }
 
+// What prepare() makes of the configuration's scenario; a test holds the two together, to the nanosecond.
 PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
                                             std::span<const std::int32_t> rank_of_stage) {
   set_choices(work_, configuration);

@@ -17,6 +17,7 @@
 namespace penstock {
 namespace {
 
+/// Whether `one` is neither faster nor smaller than `other`.
 bool is_beaten_or_equal(const Worth& one, const Worth& other) {
   return other.time <= one.time && other.bytes <= one.bytes;
 }
@@ -27,6 +28,8 @@ bool KnownWorth::may_matter(const ValueNumbers::Numbers& numbers, const Worth& l
   return may_be_first(least) || may_be_on_front(least) || may_be_best_of_value(numbers, least);
 }
 
+// What does not fit is listed behind all that fits, so that it counts only where too few may fit. Equal times
+// may still be first: memory and the tuple decide between them.
 bool KnownWorth::may_be_first(const Worth& least) const {
   const auto is_among = [&](const std::vector<std::int64_t>& times) {
     return times.size() < top_ || least.time <= times.back();
@@ -34,12 +37,15 @@ bool KnownWorth::may_be_first(const Worth& least) const {
   return fits(least.bytes) ? is_among(fitting_times_) : others_count_ && is_among(other_times_);
 }
 
+// Equal to one on the front in both figures it may take its place: the tuple decides.
 bool KnownWorth::may_be_on_front(const Worth& least) const {
   return std::ranges::none_of(front_, [&](const Worth& known) {
     return is_beaten_or_equal(least, known) && (known.time < least.time || known.bytes < least.bytes);
   });
 }
 
+// The fastest of a value is sought as well, whether it fits or not: what does not fit and would be faster is
+// told.
 bool KnownWorth::may_be_best_of_value(const ValueNumbers::Numbers& numbers, const Worth& least) const {
   return std::ranges::any_of(numbers, [&](std::uint16_t value) {
     const BestOfValue& best = values_[value];
@@ -51,6 +57,7 @@ bool KnownWorth::may_be_best_of_value(const ValueNumbers::Numbers& numbers, cons
 void KnownWorth::note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time) {
   for (const std::uint16_t value : numbers) {
     BestOfValue& best = values_[value];
+    // Of equal ones the first that was timed stays.
     if (time >= best.fastest_time) continue;
     best.fastest = number;
     best.fastest_time = time;
@@ -58,6 +65,7 @@ void KnownWorth::note_time(std::size_t number, const ValueNumbers::Numbers& numb
 }
 
 void KnownWorth::note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth) {
+  // Only as many as are wanted: the last one is the time that others have to keep up with.
   auto& times = fits(worth.bytes) ? fitting_times_ : other_times_;
   times.insert(std::ranges::upper_bound(times, worth.time), worth.time);
   if (times.size() > top_) times.pop_back();

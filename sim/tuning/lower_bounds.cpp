@@ -7,6 +7,10 @@
 // Its last action is the earliest stage's backward where backwards are whole. Where they are split, weight
 // gradients may run beside that way back, and their time counts only without it.
 //
+//   stage 0   F0                                    B7 STEP
+//   stage 1      F0                              B7
+//   stage 2         |--- M (F + B) of the rank --|             s = 2, M = 8
+//
 // Memory: what is held at some of the fullest moments, messages left out.
 
 #include "sim/tuning/lower_bounds.hpp"
@@ -26,7 +30,7 @@
 namespace penstock {
 namespace {
 
-/// What one way costs from the first stage to each.
+/// What the way costs from the first stage to each, and back; messages between stages of one rank are none.
 struct Reaches {
   std::vector<Ns> there;
   std::vector<Ns> back;
@@ -50,12 +54,15 @@ Reaches reaches_of(const PricedConfiguration& priced, const ScheduleOutline& out
 
 std::size_t first_rank(const ScheduleOutline& outline) { return index(outline.rank_of_stage.front()); }
 
+/// STEPs of all its stages.
 Ns step_of(const PricedConfiguration& priced, const RankOutline& rank) {
   Ns step = 0;
   for (const std::int32_t stage : rank.stages) step += priced.costs.stages[index(stage)].step_ns;
   return step;
 }
 
+/// The head's formula for one rank: the larger of its way back and, with weight gradients counted, its own
+/// end.
 Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
               const Reaches& ways, std::int64_t microbatches) {
   Ns needed = 0;  // before the way back may begin
@@ -71,6 +78,8 @@ Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline,
   return ways.there[earliest] + std::max(back, microbatches * work + step_of(priced, rank));
 }
 
+/// State is there at any moment; the rest is that of the fullest of the outline's moments, whichever that is
+/// for these prices.
 Bytes peak_bound(const PricedConfiguration& priced, const RankOutline& rank) {
   const auto cost = [&](std::size_t stage) -> const StageCost& {
     return priced.costs.stages[index(rank.stages[stage])];

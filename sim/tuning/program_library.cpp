@@ -36,7 +36,8 @@ namespace {
 /// Instructions of tapes that are kept: some 60 bytes each, with their programs.
 constexpr std::size_t kMostInstructions = 16'000'000;
 
-/// The configuration's program for stages that cost the same, as one of the copies has it.
+/// The configuration's program for stages that cost the same, as one of the copies has it. Without sharding:
+/// what copies exchange is in the prices.
 Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   Shape shape = scenario.shape;
   shape.sharding = 0;
@@ -58,6 +59,7 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
     return tl::unexpected(fmt::format("{} with {} stages and {} microbatches hangs under these channels",
                                       scenario.schedule, scenario.shape.stages, program.microbatches));
   }
+  // In the place where a program by turns has its own, so that both are timed alike.
   TurnTape turns;
   turns.tape = *std::move(tape);
   return TunedProgram{.program = *std::move(lowered),
@@ -66,6 +68,7 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
                       .turns = std::move(turns)};
 }
 
+/// By turns where these tell all: no list of messages is made then, which is most of a program.
 tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
   const Scenario scenario = scenario_of(request, configuration);
   auto program = constructed(scenario, configuration.microbatches);
@@ -81,6 +84,7 @@ tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const C
 
 tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
     const Configuration& configuration) {
+  // Programs that differ in M alone share an outline, from M = 2 K on.
   const std::int32_t microbatches = outlined_microbatches(configuration.stages, configuration.microbatches);
   const Key key(configuration.schedule, configuration.stages, configuration.virtual_stages, microbatches);
   if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
@@ -101,6 +105,7 @@ void ProgramLibrary::keep(const Key& key, const std::shared_ptr<const TunedProgr
   const std::scoped_lock lock(mutex_);
   kept_.push_front({.key = key, .program = program});
   instructions_ += program->turns.tape.size();
+  // The newest stays, however large; whoever still uses one that is dropped has a share of it.
   while (instructions_ > kMostInstructions && kept_.size() > 1) {
     instructions_ -= kept_.back().program->turns.tape.size();
     kept_.pop_back();
@@ -109,6 +114,7 @@ void ProgramLibrary::keep(const Key& key, const std::shared_ptr<const TunedProgr
 
 tl::expected<std::shared_ptr<const TunedProgram>, std::string> ProgramLibrary::program(
     const Configuration& configuration) {
+  // Not locked while it is made: two threads that ask for the same one both make it, which is rare and right.
   const Key key = key_of(configuration);
   if (auto known = found(key)) return known;
   auto program = made(request_, configuration);

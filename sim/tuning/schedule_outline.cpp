@@ -21,6 +21,7 @@
 namespace penstock {
 namespace {
 
+/// Of all stages alike: an outline knows no bytes.
 std::int64_t live_count(const HeldMoment& moment) {
   return std::accumulate(moment.live.begin(), moment.live.end(), std::int64_t{0});
 }
@@ -50,6 +51,7 @@ class Fullest {
   HeldMoment moment_;
 };
 
+/// Of a rank with these stages, by walking its list. Of an overlapped pair one counts after the other.
 std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
                                         const std::vector<Action>& list) {
   const auto last = static_cast<std::int32_t>(stages.size()) - 1;
@@ -65,6 +67,7 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
     now.running = static_cast<std::int32_t>(std::ranges::find(stages, action.stage) - stages.begin());
     const std::size_t stage = index(now.running);
     if (action.kind == ActionKind::forward) ++now.live[stage];
+    // With whole backwards B, with split ones W: until then something of the microbatch is kept.
     const bool ends_microbatch = makes_weight_gradient(action.kind);
     if (ends_microbatch) now.gradients[stage] = true;
     for (Fullest& fullest : kept) fullest.see(now);
@@ -79,6 +82,8 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
 
 }  // namespace
 
+// With 2 K microbatches a rank's warm-up is over and its first backwards have come; more of them hold no
+// less.
 std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatches) {
   return std::min(microbatches, 2 * stages);
 }

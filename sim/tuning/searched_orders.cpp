@@ -20,6 +20,7 @@ namespace penstock {
 
 tl::expected<std::optional<SearchedFigures>, std::string> SearchedOrders::of(
     const Configuration& configuration, const PricedConfiguration& priced) {
+  // Few are ever searched (TuneOptions::refined of one question), so that each is held against all.
   const ProgramLibrary::Key key = ProgramLibrary::key_of(configuration);
   const auto known = std::ranges::find_if(
       searched_, [&](const Searched& one) { return one.key == key && one.priced == priced; });

@@ -26,6 +26,7 @@
 namespace penstock {
 namespace {
 
+/// Multiplies one figure of a device.
 using Change = void (*)(DeviceType&, double factor);
 
 /// `sustained` and `collectives` multiply times: a rate divides them.
@@ -55,6 +56,7 @@ tl::expected<std::optional<Ns>, std::string> step_there(const TuneRequest& reque
   return any_out_of_memory(*result) ? std::nullopt : std::optional(result->makespan_ns);
 }
 
+/// Searches anew on the machine with the figure changed, and times the old best there.
 tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const TunedConfiguration& best,
                                                  const std::pair<std::string_view, Change>& figure,
                                                  double factor) {
@@ -64,6 +66,7 @@ tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const Tune
   SensitivityRow row{.figure = figure.first, .factor = factor, .best = report->candidates.front()};
   const auto step_ns = step_there(request, best.configuration);
   if (!step_ns) return tl::unexpected(step_ns.error());
+  // All train the same batch, so that rates of a device are as the inverse of these.
   const auto device_time = [](Ns step, const Configuration& of) {
     return static_cast<double>(step) * static_cast<double>(device_count(of));
   };

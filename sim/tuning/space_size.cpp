@@ -22,9 +22,10 @@ namespace penstock {
 namespace {
 
 constexpr double kTunedBytes = 70;
-constexpr double kAlwaysThere = 1 << 26;
-constexpr double kMostNumberedActions = 1LL << 29;
+constexpr double kAlwaysThere = 1 << 26;            // 64 MiB: nobody is refused for less, whatever is free
+constexpr double kMostNumberedActions = 1LL << 29;  // positions of lowered programs are 32-bit numbers
 
+/// F and B alone, as the head counts them. As a double: the product of the three may fit no integer.
 double tuned_actions(const Configuration& of) {
   return 2.0 * of.stages * of.virtual_stages * of.microbatches;
 }

@@ -17,6 +17,7 @@ namespace penstock {
 template <typename Work>
 std::optional<std::invoke_result_t<Work>> done_unless(const std::function<bool()>& stopped, Work work) {
   constexpr std::chrono::milliseconds kLook{20};
+  // What asks `stopped` itself ends within this, and its result is worth having.
   constexpr std::chrono::milliseconds kPatience{150};
   if (!stopped) return work();
   std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));

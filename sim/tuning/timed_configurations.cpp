@@ -28,7 +28,7 @@
 namespace penstock {
 namespace {
 
-/// The program's experiment without its lists, which prices do not look at.
+/// The program's experiment without its lists, which prices do not look at and which are nearly all of it.
 Experiment without_lists(const TunedProgram& tuned) {
   const Program& whole = tuned.program;
   Experiment experiment;
@@ -46,7 +46,7 @@ void set(Experiment& experiment, const PricedConfiguration& priced) {
   experiment.cluster = uniform_cluster(priced.links).value();
 }
 
-/// Of each configuration the first that costs the same.
+/// Of each configuration the first that costs the same; itself where there is none before it.
 std::vector<std::size_t> first_alike(std::span<const PricedConfiguration> priced) {
   std::vector<std::size_t> firsts;
   for (const PricedConfiguration& one : priced)
@@ -93,6 +93,7 @@ std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConf
         set(experiment, priced[different[first + lane]]);
         tables.push_back(tape_costs(tape, experiment));
       }
+      // One pass over the tape for up to eight tables; lanes without one are not looked at.
       const LaneTimes times = makespans_ns(tape, tables);
       for (std::size_t lane = 0; lane < lanes; ++lane) steps[different[first + lane]] = times[lane];
     }

@@ -19,6 +19,7 @@
 namespace penstock {
 namespace {
 
+/// Of the steps that are built in: a spread of their errors is no fit, as it moves no prediction.
 RatioSpread library_spread() {
   const MeasuredRuns runs = library_runs();
   const auto predicted = predict_runs(runs, nullptr, nullptr);
@@ -35,6 +36,7 @@ ToldApart told_apart(const TuneReport& report) {
     const TunedConfiguration& best = report.candidates[first];
     const TunedConfiguration& one = report.candidates[i];
     const double ratio = std::log(best.tokens_per_second_per_device / one.tokens_per_second_per_device);
+    // Candidates are sorted, so that nobody behind the first one beyond reach belongs to its group.
     const bool is_new = one.fits != best.fits || std::abs(ratio) > 2 * told.spread.deviation;
     if (is_new) first = i;
     told.groups.push_back(told.groups.empty() ? 0 : told.groups.back() + (is_new ? 1 : 0));

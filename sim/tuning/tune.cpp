@@ -49,7 +49,8 @@
 namespace penstock {
 namespace {
 
-/// Rounds grow: what the first few say keeps most of the others from being timed at all.
+/// Rounds grow: what the first few say keeps most of the others from being timed at all. A large round has
+/// programs for all cores and configurations for all lanes, but times what its own first ones would rule out.
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
 constexpr std::size_t kMeasuredAtOnce = 4;
@@ -58,11 +59,13 @@ constexpr std::size_t kMeasuredAtOnce = 4;
 struct Candidate {
   Configuration configuration;
   ValueNumbers::Numbers values{};
-  Worth least;
-  std::optional<Ns> step_ns{};
-  std::optional<Bytes> peak_bytes{};
+  Worth least;                        ///< its bounds
+  std::optional<Ns> step_ns{};        ///< once it is timed
+  std::optional<Bytes> peak_bytes{};  ///< once it is measured, which only what is timed may be
 };
 
+/// One search, run once. Candidates are numbers into candidates_, ascending by the bound of their time;
+/// figures fill in as rounds go on, and only what has both is ever listed.
 class TuneSearch {
  public:
   TuneSearch(const TuneRequest& request, const TuneOptions& options)
@@ -76,6 +79,7 @@ class TuneSearch {
   }
 
   tl::expected<TuneReport, std::string> report() {
+    // A tape is made once for all costs; eager messages would let sizes decide who waits for whom.
     if (request_.base.channels.eager_bytes > 0) {
       return tl::unexpected(
           std::string("tune: channels with eager messages make another program of every size; leave "
@@ -85,6 +89,7 @@ class TuneSearch {
     if (!space) return tl::unexpected(space.error());
     if (auto refusal = space_refusal(*space)) return tl::unexpected(*std::move(refusal));
     if (auto bounded = find_bounds(*space); !bounded) return tl::unexpected(bounded.error());
+    // After the bounds, which number the values.
     KnownWorth known(options_.top, capacity_, values_.count());
     known.set_possible_fits(static_cast<std::size_t>(
         std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
@@ -100,6 +105,7 @@ class TuneSearch {
   tl::expected<void, std::string> find_bounds(const std::vector<Configuration>& space) {
     candidates_.reserve(space.size());
     for (const Configuration& configuration : space) {
+      // What has no bound by then is none of the candidates.
       if (is_stopped()) return {};
       const auto outline = programs_->outline(configuration);
       if (!outline) return tl::unexpected(outline.error());
@@ -110,6 +116,7 @@ class TuneSearch {
            .values = values_.of(configuration),
            .least = {.time = bounds.step_ns * device_count(configuration), .bytes = bounds.peak_bytes}});
     }
+    // Stable: equal bounds keep the order of the space, so that rounds are the same on any machine.
     std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.least.time; });
     return {};
   }
@@ -130,6 +137,7 @@ class TuneSearch {
         if (!options_.prune || known.may_matter(candidate.values, candidate.least)) {
           round.push_back(next);
         } else {
+          // What may fit was ruled out by its time, whatever else might have done it.
           ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
         }
       }
@@ -158,6 +166,7 @@ class TuneSearch {
     return {};
   }
 
+  /// The steps of all of a round, whether their peaks will be asked or not.
   tl::expected<void, std::string> time(const std::vector<std::size_t>& round) {
     report_.evaluated += round.size();
     return find(&Candidate::step_ns, round, step_times);
@@ -166,6 +175,8 @@ class TuneSearch {
   /// The peaks of those that may matter still, now that their times are known: the fastest first and few at a
   /// time, since each peak that is known rules others out, and a peak takes longer than a time.
   tl::expected<void, std::string> measure(const std::vector<std::size_t>& round, KnownWorth& known) {
+    // All times before the first peak: a time rules out by itself what is slower with every one of its
+    // values.
     for (const std::size_t number : round)
       known.note_time(number, candidates_[number].values, time_of(candidates_[number]));
     std::vector<std::size_t> left = round;
@@ -195,6 +206,8 @@ class TuneSearch {
     return find(&Candidate::peak_bytes, numbers, peak_bytes);
   }
 
+  /// Device-nanoseconds, so that configurations on different numbers of nodes compare by tokens per second
+  /// and device: all train the same global batch.
   static std::int64_t time_of(const Candidate& candidate) {
     return *candidate.step_ns * device_count(candidate.configuration);
   }
@@ -209,13 +222,15 @@ class TuneSearch {
     });
   }
 
+  /// Peaks that nobody has asked for yet, the list, the orders that are searched for it, and the report of
+  /// that.
   tl::expected<TuneReport, std::string> reported(const KnownWorth& known) {
     if (auto peaks = measure_fastest(known); !peaks) return tl::unexpected(peaks.error());
     std::vector<std::size_t> listed = listed_numbers(known);
     if (listed.empty()) return tl::unexpected(std::string("interrupted before anything was settled"));
     if (auto refined = refine(listed); !refined) return tl::unexpected(refined.error());
     report_.space = candidates_.size();
-    std::map<std::size_t, std::size_t> place;
+    std::map<std::size_t, std::size_t> place;  // in the report, by number of the candidate
     for (const std::size_t number : listed) {
       place[number] = report_.candidates.size();
       report_.candidates.push_back(tuned(number));
@@ -269,6 +284,7 @@ class TuneSearch {
     });
     std::vector<std::size_t> front;
     for (const std::size_t number : numbers) {
+      // By time, so that each one on the front has to be smaller than the last.
       if (front.empty() || *candidates_[number].peak_bytes < *candidates_[front.back()].peak_bytes)
         front.push_back(number);
     }
@@ -284,6 +300,8 @@ class TuneSearch {
       const auto firsts = std::span(listed).first(std::min(options_.refined, listed.size()));
       const auto first =
           std::ranges::find_if(firsts, [&](std::size_t number) { return is_constructed(number); });
+      // A better order may carry a configuration forward, and another one into the first ones: all over
+      // again.
       if (first == firsts.end()) return {};
       if (auto refined = refine_one(*first); !refined) return refined;
     }
@@ -291,6 +309,7 @@ class TuneSearch {
     return {};
   }
 
+  /// Whether its figures are those of an order for equal stages, which a search has not replaced.
   bool is_constructed(std::size_t number) const {
     return find_schedule(candidates_[number].configuration.schedule)->weighs_costs && !refined_[number];
   }
@@ -299,7 +318,7 @@ class TuneSearch {
     Candidate& candidate = candidates_[number];
     auto searched = searched_.of(candidate.configuration, priced(candidate.configuration));
     if (!searched) return tl::unexpected(searched.error());
-    if (!*searched) return {};
+    if (!*searched) return {};  // stopped
     candidate.step_ns = (*searched)->step_ns;
     candidate.peak_bytes = (*searched)->peak_bytes;
     refined_[number] = true;
@@ -321,6 +340,7 @@ class TuneSearch {
   TunedConfiguration tuned(std::size_t number) const {
     const Candidate& candidate = candidates_[number];
     const Workload& work = model_of(request_).work;
+    // Of all devices together: rates are those of one of them.
     const double device_seconds = static_cast<double>(time_of(candidate)) * 1e-9;
     const auto samples = static_cast<double>(request_.global_batch_size);
     return {.configuration = candidate.configuration,
@@ -333,6 +353,8 @@ class TuneSearch {
                    peak_flops(work.device, work.precision)};
   }
 
+  /// Each value of each choice, ascending, with the best that it leaves. A value is named by the first
+  /// candidate that has it.
   void add_choices(const KnownWorth& known, const std::map<std::size_t, std::size_t>& place) {
     using ChoiceAndCode = std::pair<std::size_t, std::int64_t>;
     std::map<ChoiceAndCode, std::pair<std::uint16_t, std::string>> named;

@@ -41,12 +41,13 @@ constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_t
 /// ZeRO stages that have a price.
 constexpr std::array kShardings = {0, 1, 2, 3};
 
-/// Whether the request's choices have it.
+/// Whether the request's choices have it; none at all allow everything.
 template <typename Value>
 bool allows(const std::vector<Value>& choices, Value value) {
   return choices.empty() || std::ranges::find(choices, value) != choices.end();
 }
 
+/// Ascending. The numbers are devices and experts, so that trying all is quick.
 std::vector<std::int32_t> divisors(std::int64_t number) {
   std::vector<std::int32_t> found;
   for (std::int32_t i = 1; i <= number; ++i) {
@@ -55,7 +56,9 @@ std::vector<std::int32_t> divisors(std::int64_t number) {
   return found;
 }
 
-/// One pipeline that trains synchronously, with one copy of the weights.
+/// One pipeline that trains synchronously, with one copy of the weights. What is named here is not
+/// asynchronous by the table: data-parallel has no pipeline, dualpipe, chimera and gems have two ranks for a
+/// stage, and pipedream-2bw trains with the weights of the minibatch before.
 bool is_tunable(const ScheduleInfo& schedule) {
   constexpr std::array<std::string_view, 5> kOthers = {"data-parallel", "dualpipe", "chimera", "gems",
                                                        "pipedream-2bw"};
@@ -66,6 +69,7 @@ bool takes_chunks(const ScheduleInfo& schedule) {
   return std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
 }
 
+/// The loops of the head, one member a few of them; now_ is the configuration so far.
 class Space {
  public:
   Space(const TuneRequest& request, std::vector<const ScheduleInfo*> schedules)
@@ -82,6 +86,7 @@ class Space {
       devices_ = std::int64_t{nodes} * work_.device.devices_per_node;
       add_degrees();
     }
+    // The loops are nested in another order than members compare.
     std::ranges::sort(found_);
     return std::move(found_);
   }
@@ -126,6 +131,7 @@ class Space {
     return !fault_of(work_);
   }
 
+  /// Microbatches of every size that fills the global batch, and what may be chosen of each alone.
   void add_batches() {
     for (std::int32_t samples = 1; samples <= kMostSamples; samples *= 2) {
       const std::int64_t together = std::int64_t{samples} * now_.data;
@@ -178,6 +184,7 @@ class Space {
     return chunks;
   }
 
+  /// Whether the schedule has a program of these numbers; asked once for all degrees that share them.
   bool is_taken(const ScheduleInfo& schedule) {
     const auto key = std::tuple(schedule.name, now_.stages, now_.virtual_stages, now_.microbatches);
     const auto [known, fresh] = taken_.try_emplace(key, false);
@@ -199,6 +206,7 @@ class Space {
     }
   }
 
+  /// Whether the layout cuts the model's layers into so many stages.
   bool is_cut(std::size_t split, std::int32_t stages) {
     const auto [known, fresh] = cuts_.try_emplace({split, stages}, false);
     if (fresh) {
@@ -210,7 +218,7 @@ class Space {
 
   const TuneRequest& request_;
   const TuneChoices& choices_;
-  Workload work_;
+  Workload work_;  // with the choices of now_ when is_priced() asks
   std::vector<const ScheduleInfo*> schedules_;
   std::int64_t devices_ = 1;
   Configuration now_;
@@ -249,8 +257,10 @@ tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneReq
   if (!space.empty()) return space;
   return tl::unexpected(fmt::format(
       "tune: no configuration is left: expected degrees that divide the model and fill {} x {} "
-      "devices, and a global batch of {} that microbatches and copies divide; allow more choices",
-      request.base.cluster.named->nodes, request.base.cluster.named->type.name, request.global_batch_size));
+      "devices, and microbatches of 1, 2, 4, .. {} samples that divide a global batch of {} shared by the "
+      "copies; allow more choices",
+      request.base.cluster.named->nodes, request.base.cluster.named->type.name, kMostSamples,
+      request.global_batch_size));
 }
 
 }  // namespace penstock

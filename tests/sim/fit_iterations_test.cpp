@@ -231,7 +231,11 @@ constexpr const char* kHeader =
 TEST(Iterations, WrongRowsAreNamedByLineAndColumn) {
   const auto row = [](const std::string& cells) { return fit_refusal(kHeader + cells); };
   EXPECT_EQ(row("2,16,8,64,4,8,32,1,1,2,0.5\n"), "no error");
-  EXPECT_EQ(row("2,16,8,64,4,8,32,1,1,2,0\n"), "2: step_seconds: expected a number above 0, got \"0\"");
+  EXPECT_EQ(row("2,16,8,64,4,8,32,1,1,2,0\n"),
+            "2: step_seconds: expected a number above 0 and up to 1000000, got \"0\"");
+  // In nanoseconds it would fit no integer.
+  EXPECT_EQ(row("2,16,8,64,4,8,32,1,1,2,1e10\n"),
+            "2: step_seconds: expected a number above 0 and up to 1000000, got \"1e10\"");
   EXPECT_EQ(row("2,16,8,x,4,8,32,1,1,2,0.5\n"),
             "2: hidden: expected a whole number from 1 to 1048576, got \"x\"");
   EXPECT_EQ(row("2,15,8,64,4,8,32,1,1,2,0.5\n"),

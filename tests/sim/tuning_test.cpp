@@ -218,6 +218,9 @@ TEST(TuningSpace, SaysWhyNothingIsLeft) {
   request.choices.tensor = {3};
   EXPECT_NE(tuning_space(request).error().find("no configuration is left"), std::string::npos);
   request.choices.tensor = {};
+  request.choices.micro_batch_size = {3};
+  EXPECT_NE(tuning_space(request).error().find("microbatches of 1, 2, 4, .. 16 samples"), std::string::npos);
+  request.choices.micro_batch_size = {};
   request.schedules = {"chimera"};
   EXPECT_NE(tuning_space(request).error().find("chimera is not tuned"), std::string::npos);
 }
