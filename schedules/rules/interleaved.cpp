@@ -32,17 +32,23 @@
 namespace penstock {
 namespace {
 
-bool megatron_takes(const Shape& shape, std::int32_t microbatches, std::int32_t group) {
-  if (group >= microbatches) return true;
-  const std::int32_t rest = microbatches % group;
+/// Whether groups of `group` work. One group of all microbatches always does: a rank that is done with a
+/// chunk then just waits for the next one's inputs.
+bool megatron_takes(const Shape& shape, std::int32_t group) {
+  if (group >= shape.microbatches) return true;
+  const std::int32_t rest = shape.microbatches % group;
   return group >= shape.stages && (rest == 0 || rest >= shape.stages);
 }
 
 std::string too_small_a_group(const Shape& shape) {
+  // K is the least that may work, but its last group may be too small; M microbatches in one group end the
+  // search.
+  std::int32_t nearest = std::min(shape.stages, shape.microbatches);
+  while (!megatron_takes(shape, nearest)) ++nearest;
   return fmt::format(
       "group_size: interleaved needs groups of at least as many microbatches as ranks, or a microbatch is "
       "not back in time for its next chunk; got {} with {} ranks; the nearest that works is {}",
-      shape.group_size, shape.stages, shape.stages);
+      shape.group_size, shape.stages, nearest);
 }
 
 std::string too_small_a_remainder(const Shape& shape) {
@@ -56,7 +62,7 @@ std::string too_small_a_remainder(const Shape& shape) {
 
 tl::expected<std::int32_t, std::string> group_of(const Shape& shape) {
   if (shape.group_size == 0) return pytorch_group("interleaved", shape);
-  if (megatron_takes(shape, shape.microbatches, shape.group_size)) {
+  if (megatron_takes(shape, shape.group_size)) {
     return std::min(shape.group_size, shape.microbatches);
   }
   const bool small = shape.group_size < shape.stages;
