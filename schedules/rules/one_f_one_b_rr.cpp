@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,15 +71,46 @@ Routed route_evenly(const Shape& shape, const std::vector<std::int32_t>& replica
   return stages;
 }
 
+constexpr std::int64_t kFarthest = 1 << 22;    // minibatches away from what was asked for
+constexpr std::int64_t kMostRouted = 1 << 24;  // minibatches and queues: some tenths of a second
+
+/// Which numbers of minibatches are worth asking: the multiples of this. Replicas that reduce together have
+/// equally many each, so that the number is a multiple of the replicas of every stage.
+std::int64_t grain_of(const Shape& shape, const std::vector<std::int32_t>& replicas) {
+  std::int64_t grain = 1;
+  if (shape.replica_sync == ReplicaSync::off) return grain;
+  // Beyond kFarthest nothing is asked, and the product stays within 64 bits.
+  for (const std::int32_t count : replicas)
+    grain = std::min<std::int64_t>(kFarthest + 1, std::lcm(grain, std::int64_t{count}));
+  return grain;
+}
+
+/// The first of from, from + step, ... that every replica can share; nothing where none is found within
+/// bounds. Routing takes a queue for each two replicas of neighbouring stages, however few minibatches pass.
+std::optional<std::int64_t> first_even(const Shape& shape, const std::vector<std::int32_t>& replicas,
+                                       std::int64_t from, std::int64_t step) {
+  std::int64_t queues = 0;
+  for (std::size_t stage = 0; stage + 1 < replicas.size(); ++stage)
+    queues += std::int64_t{replicas[stage]} * replicas[stage + 1];
+  const std::int64_t last =
+      std::min<std::int64_t>(from + kFarthest, std::numeric_limits<std::int32_t>::max());
+  std::int64_t routed = 0;
+  for (std::int64_t count = from; count > 0 && count <= last && routed < kMostRouted; count += step) {
+    if (route_evenly(shape, replicas, static_cast<std::int32_t>(count))) return count;
+    routed += count + queues;
+  }
+  return std::nullopt;
+}
+
 /// The numbers of minibatches next to `asked` that every replica can share, for the refusal.
-std::string nearest(const Shape& shape, const std::vector<std::int32_t>& replicas, std::int32_t asked) {
-  std::int32_t below = asked;
-  while (below > 0 && !route_evenly(shape, replicas, below)) --below;
-  std::int32_t above = asked;
-  const std::int32_t give_up = asked + 100'000;
-  while (above < give_up && !route_evenly(shape, replicas, above)) ++above;
-  const std::string upper = above < give_up ? fmt::format("{}", above) : "none near above";
-  return below > 0 ? fmt::format("{} and {}", below, upper) : upper;
+std::string nearest(const Shape& shape, const std::vector<std::int32_t>& replicas, std::int64_t asked) {
+  const std::int64_t grain = grain_of(shape, replicas);
+  const std::int64_t here = asked / grain * grain;
+  const auto below = first_even(shape, replicas, here, -grain);
+  const bool is_near = here + grain <= asked + kFarthest;
+  const auto above = is_near ? first_even(shape, replicas, here + grain, grain) : std::nullopt;
+  const std::string upper = above ? fmt::format("{}", *above) : "none near above";
+  return below ? fmt::format("{} and {}", *below, upper) : upper;
 }
 
 /// The version that F and B of each minibatch use on one stage, indexed by minibatch.

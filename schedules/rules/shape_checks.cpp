@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,13 @@ namespace {
 double stages_of(const Shape& shape) {
   const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
   return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
+}
+/// A stage's replicas are ranks of their own, and so are copies of the pipeline.
+double ranks_of(const Shape& shape) {
+  const double stages = shape.stages;
+  if (shape.replicas.empty()) return stages * shape.data_parallel;
+  if (shape.replicas.size() == 1) return stages * shape.replicas.front();
+  return std::accumulate(shape.replicas.begin(), shape.replicas.end(), 0.0);
 }
 double units_of(const Shape& shape) {
   return static_cast<double>(shape.microbatches) * shape.iterations * shape.slices;
@@ -149,7 +157,7 @@ double compute_actions_of(const Shape& shape) { return stages_of(shape) * units_
 tl::expected<void, std::string> check_possible_size(const Shape& shape) {
   constexpr double kMostActions = 1LL << 40;
   constexpr double kMostNumber = std::numeric_limits<std::int32_t>::max();
-  const double ranks = static_cast<double>(shape.stages) * shape.data_parallel;
+  const double ranks = ranks_of(shape);
   const double model_stages = stages_of(shape);
   const double microbatches = units_of(shape);
   const double actions = compute_actions_of(shape);
