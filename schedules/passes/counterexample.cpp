@@ -17,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_order.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
@@ -52,11 +53,11 @@ std::string rule_of(std::string_view message) {
   return rule;
 }
 
-/// As find_hang() has it, without the cycle, which costs more than all else.
+/// As find_hang() has it, without the cycle of a walk that stalls, which costs more than all else.
 bool hangs(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   const FlatProgram flat =
       flatten(lowered, costs, {.channels = channels, .iterations = std::min(lowered.iterations, 2)});
-  return !walk(flat, {}, channels);
+  return !walk(flat, {}, channels) || find_launch_hang(flat, channels);
 }
 
 /// "direction channels; unlimited capacity": each milder kind of transport under which `lowered` ends. Hangs
@@ -78,6 +79,9 @@ std::string relief_of(const Program& lowered, const ChannelOptions& channels, co
   ChannelOptions roomy = channels;
   roomy.capacity = 0;
   if (channels.capacity > 0 && helps(roomy)) relief.emplace_back("unlimited capacity");
+  ChannelOptions unordered = channels;
+  unordered.launch_order = false;
+  if (channels.launch_order && helps(unordered)) relief.emplace_back("no launch order");
   return fmt::format("{}", fmt::join(relief, "; "));
 }
 

@@ -20,6 +20,7 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
+#include "tests/schedules/held_back.hpp"
 
 namespace penstock {
 namespace {
@@ -274,6 +275,16 @@ TEST(Counterexample, OfASmallCapacityIsStillMendedByALargerOne) {
   EXPECT_EQ(found.fault.rule, "pair channels; unlimited capacity");
   EXPECT_FALSE(fault_of(found.program, {.model = ChannelModel::rank}, found.costs));
   EXPECT_LT(found.program.rank_count() * found.program.microbatches, 4 * 8);
+}
+
+// What ends on the channels may hang where launches start in their order (launch_order_test.cpp).
+TEST(Counterexample, OfAHangInLaunchOrderHangsInLaunchOrderOnly) {
+  const ChannelOptions ordered{.launch_order = true};
+  const Counterexample found = smallest(held_back(), ordered);
+  EXPECT_EQ(found.fault.kind, FaultKind::hang);
+  EXPECT_EQ(found.fault.rule, "no launch order");
+  EXPECT_FALSE(fault_of(found.program, {}, found.costs));
+  EXPECT_LE(found.program.microbatches, held_back().microbatches);
 }
 
 /// Schedules of several kinds of placement, each with one random fault.
