@@ -3,7 +3,6 @@
 // cannot claim what its generator does not do.
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -4,6 +4,7 @@
 #include "schedules/rules/shape_checks.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -38,6 +39,28 @@ double units_of(const Shape& shape) {
   return static_cast<double>(shape.microbatches) * shape.iterations * shape.slices;
 }
 
+/// What a person gives for the one option of a schedule that is called effort.
+constexpr std::array<std::string_view, 3> kEffortKeys = {"passes", "seed", "budget"};
+
+/// The schedule's option that a key belongs to.
+std::string_view option_of(std::string_view key) {
+  return std::ranges::find(kEffortKeys, key) == kEffortKeys.end() ? key : "effort";
+}
+
+/// The keys that a schedule takes, in words.
+std::string keys_of(const ScheduleInfo& schedule) {
+  if (schedule.options.empty()) return "no such option";
+  std::vector<std::string_view> keys;
+  for (const std::string_view option : schedule.options) {
+    if (option == "effort") {
+      keys.insert(keys.end(), kEffortKeys.begin(), kEffortKeys.end());
+    } else {
+      keys.push_back(option);
+    }
+  }
+  return fmt::format("{}", fmt::join(keys, ", "));
+}
+
 /// The options that differ from their default, by their key.
 std::vector<std::string_view> given_options(const Shape& shape) {
   const Shape defaults;
@@ -59,7 +82,11 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   note("group_size", shape.group_size != defaults.group_size);
   note("slices", shape.slices != defaults.slices);
   note("memory_limit", shape.memory_limit != defaults.memory_limit);
-  note("effort", shape.effort != defaults.effort);
+  // A budget of time brings a number of passes of its own.
+  const bool budget = shape.effort.budget_seconds != defaults.effort.budget_seconds;
+  note("budget", budget);
+  note("passes", !budget && shape.effort.passes != defaults.effort.passes);
+  note("seed", shape.effort.seed != defaults.effort.seed);
   note("objective", shape.objective != defaults.objective);
   note("placement", shape.placement != defaults.placement);
   return given;
@@ -119,10 +146,9 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
 tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, const Shape& shape) {
   for (const std::string_view key : given_options(shape)) {
     const bool of_copies = shape.data_parallel > 1 && (key == "replica_sync" || key == "reduction");
-    if (of_copies || takes_option(schedule, key)) continue;
-    return tl::unexpected(fmt::format(
-        "{}: {} does not take it; it takes {}", key, schedule.name,
-        schedule.options.empty() ? "no such option" : fmt::format("{}", fmt::join(schedule.options, ", "))));
+    if (of_copies || takes_option(schedule, option_of(key))) continue;
+    return tl::unexpected(
+        fmt::format("{}: {} does not take it; it takes {}", key, schedule.name, keys_of(schedule)));
   }
   return {};
 }

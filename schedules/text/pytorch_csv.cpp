@@ -153,9 +153,6 @@ tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_
 }
 
 bool is_forward(ActionKind kind) { return kind == ActionKind::forward; }
-bool is_gradient(ActionKind kind) {
-  return kind == ActionKind::backward || kind == ActionKind::backward_input;
-}
 
 /// Of the stage's actions of some kinds, ascending.
 std::vector<std::int32_t> microbatches_in(const std::vector<Action>& row, std::int32_t stage,
@@ -185,7 +182,7 @@ std::optional<std::string> mend_last_forwards(Rows& rows, const Placement& place
   // All of it must be as that dump has it, before anything of a file is changed.
   if (microbatches == 0 || !is_alone ||
       microbatches_in(row, stage, is_forward) != numbers_from(1, microbatches) ||
-      microbatches_in(row, stage, is_gradient) != numbers_from(0, microbatches)) {
+      microbatches_in(row, stage, makes_input_gradient) != numbers_from(0, microbatches)) {
     return std::nullopt;
   }
   for (Action& action : row) {
