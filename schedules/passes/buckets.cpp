@@ -23,8 +23,7 @@ namespace {
 tl::expected<void, std::string> check_reductions(const Program& program) {
   for (const std::vector<Action>& list : program.ranks) {
     for (const Action& action : list) {
-      const bool gathers = action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
-      if (action.overlaps_next || gathers || action.kind == ActionKind::recompute ||
+      if (action.overlaps_next || gathers_or_drops(action.kind) || action.kind == ActionKind::recompute ||
           is_transfer(action.kind)) {
         return tl::unexpected(fmt::format(
             "buckets: {} on a rank's list cannot be cut into buckets; they do not go with overlapped pairs, "

@@ -88,9 +88,8 @@ std::string relief_of(const Program& lowered, const ChannelOptions& channels, co
 /// Actions that no F, B, I or W needs.
 bool is_extra(ActionKind kind) { return kind == ActionKind::recompute || !has_microbatch(kind); }
 
-bool is_gather(ActionKind kind) { return kind == ActionKind::unshard || kind == ActionKind::reshard; }
 bool is_reduction(ActionKind kind) { return kind == ActionKind::reduce_grad; }
-bool is_of_sharing(ActionKind kind) { return is_gather(kind) || is_reduction(kind); }
+bool is_of_sharing(ActionKind kind) { return gathers_or_drops(kind) || is_reduction(kind); }
 
 /// One of them cannot go alone, since stages gather and reduce alike (validate.hpp).
 Excerpt without_all(Excerpt whole, bool (*goes)(ActionKind)) {
@@ -229,7 +228,7 @@ bool Shrinking::shrink_repetition() {
 
 bool Shrinking::shrink_collectives() {
   bool smaller = false;
-  for (bool (*goes)(ActionKind) : {is_gather, is_reduction}) {
+  for (bool (*goes)(ActionKind) : {gathers_or_drops, is_reduction}) {
     Excerpt rest = without_all(best_, goes);
     if (rest.program != best_.program) smaller |= take(std::move(rest));
   }

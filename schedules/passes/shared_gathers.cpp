@@ -100,8 +100,7 @@ tl::expected<Program, std::string> with_gathers_of_shared_stages(Program gathere
   for (std::vector<Action>& actions : gathered.ranks) {
     // PyTorch's pass gathers a stage on one rank all the same.
     std::erase_if(actions, [&](const Action& action) {
-      const bool gathers = action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
-      return gathers && !is_shared(gathered, action.stage);
+      return gathers_or_drops(action.kind) && !is_shared(gathered, action.stage);
     });
     sort_gathers(actions);
   }
