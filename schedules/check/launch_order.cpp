@@ -86,6 +86,7 @@ class Launches {
   /// The message, and those behind it that waited for it alone.
   void launch_sends(std::int32_t rank, std::int32_t message, const std::vector<bool>& made,
                     std::vector<bool>& launched) {
+    // With `rank` and `pair` channels RECVs stand in the queue, too; they are launched where they are listed.
     for (std::int32_t id = message; id != kNone; id = flat_.messages[index(id)].next_at_sender) {
       const auto waits = [&](std::int32_t before) { return sends(rank, before) && !launched[index(before)]; };
       // The chain ends at the first that is not made yet: its own producer comes back to it.
@@ -125,6 +126,8 @@ class Launches {
   std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> last_;    // by rank and group
 };
 
+/// Starts launches and computes as long as anything moves. A message has ended when as many of its ends have
+/// started as it has members; nothing is timed.
 class LaunchWalk {
  public:
   explicit LaunchWalk(const FlatProgram& flat)
@@ -182,6 +185,8 @@ class LaunchWalk {
     return waits;
   }
 
+  /// What is to be said behind "A waits for B" where B is a launch of A's own rank: that it has started and
+  /// holds the queue, or that it has not and holds the order.
   std::string_view words(std::int32_t position, std::int32_t next) const {
     const std::int32_t rank = flat_.rank_of(position);
     const bool both_launched =
@@ -196,6 +201,7 @@ class LaunchWalk {
     return number_[index(position)] < next_[index(rank)];
   }
 
+  /// The SEND, RECV or member of the rank.
   std::int32_t end_on(std::int32_t rank, std::int32_t message) const {
     const FlatMessage& flat = flat_.messages[index(message)];
     if (flat.recv != kNone) return flat.from_rank == rank ? flat.first : flat.recv;
@@ -222,6 +228,7 @@ class LaunchWalk {
     return missing;
   }
 
+  /// The rank's next launch starts if it can; no later one can before it.
   bool start_next(std::int32_t rank) {
     const std::vector<Launch>& launches = launches_.of(rank);
     std::size_t& next = next_[index(rank)];
@@ -237,6 +244,7 @@ class LaunchWalk {
     return true;
   }
 
+  /// Program order of the rank goes on by one position if it can.
   bool compute_next(std::int32_t rank) {
     std::int32_t& at = at_[index(rank)];
     if (at == flat_.rank_begin[index(rank) + 1]) return false;

@@ -123,6 +123,8 @@ class Shrinking {
   }
 
  private:
+  /// The smaller program becomes the best so far if it fails alike. A new fault, however real, is another
+  /// one.
   bool take(Excerpt excerpt) {
     if (fault_of(excerpt.program, channels_, excerpt.costs) != fault_) return false;
     best_ = std::move(excerpt);
@@ -175,8 +177,9 @@ Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, With
 bool Shrinking::shrink_ranks() {
   const auto drop = [&](std::int32_t first, std::int32_t count) {
     const std::int32_t before = ranks();
-    // First with all that its stages do anywhere; then with its replicas alone; then also without gathers
-    // and reductions, since those of one rank cannot go alone. A try that takes no rank is no progress.
+    // The cheapest way to fail alike first: with all that its stages do anywhere; then with its replicas
+    // alone; then also without gathers and reductions, since those of one rank cannot go alone. A try that
+    // takes no rank is no progress.
     return (take(without_ranks(best_, first, count, without_stages_of)) ||
             take(without_ranks(best_, first, count, without_replicas_of)) ||
             take(without_all(without_ranks(best_, first, count, without_replicas_of), is_of_sharing))) &&
@@ -203,6 +206,7 @@ bool Shrinking::shrink_stages() {
                      });
 }
 
+/// One by one, since there are few; validate() refuses a program without any.
 bool Shrinking::shrink_slices() {
   bool smaller = false;
   for (std::int32_t slice = best_.program.slices; slice-- > 0;) {
@@ -211,6 +215,7 @@ bool Shrinking::shrink_slices() {
   return smaller;
 }
 
+/// A hang that shows in one pass needs no second one.
 bool Shrinking::shrink_repetition() {
   bool smaller = false;
   if (best_.program.iterations > 1) {
@@ -226,6 +231,7 @@ bool Shrinking::shrink_repetition() {
   return smaller;
 }
 
+/// Gathers and reductions each at once (without_all()).
 bool Shrinking::shrink_collectives() {
   bool smaller = false;
   for (bool (*goes)(ActionKind) : {gathers_or_drops, is_reduction}) {
