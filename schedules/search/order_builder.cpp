@@ -35,7 +35,7 @@ namespace {
 constexpr std::array<ActionKind, 3> kPassKinds = {ActionKind::forward, ActionKind::backward_input,
                                                   ActionKind::backward_weight};
 
-/// `base` and `slope` for each of `steps`, and `more` of its own; at most 2^30.
+/// A cap on a rank: `base`, `slope` for each of `steps`, and what `more` says of this rank; 0 to 2^30.
 /// Draws may be anything: what is clamped here always fits into 32 bits.
 std::int32_t cap(double base, double slope, std::int32_t steps, const std::vector<std::int8_t>& more,
                  std::int32_t rank) {
@@ -44,6 +44,7 @@ std::int32_t cap(double base, double slope, std::int32_t steps, const std::vecto
   return static_cast<std::int32_t>(std::ceil(bounded));
 }
 
+/// Rounded down; also of bytes and of nanoseconds.
 std::int64_t part_of(std::int64_t whole, double part) {
   return static_cast<std::int64_t>(part * static_cast<double>(whole));
 }

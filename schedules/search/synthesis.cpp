@@ -37,8 +37,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSearches = 8;
 constexpr std::int64_t kFirstPasses = 4;
-constexpr std::int64_t kSlice = 8;  // passes
+constexpr std::int64_t kSlice = 8;  // passes between two looks at the clock
 
+/// Searches, the champion in front. `spent_` counts actions placed by all of them, also by those that are
+/// gone.
 class Tournament {
  public:
   Tournament(const OrderCosts& costs, Objective objective, const SearchEffort& effort, Ns bound)

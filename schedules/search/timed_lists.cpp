@@ -42,6 +42,7 @@ tl::expected<std::vector<Value>, std::string> one_each(std::string_view key, std
   return given;
 }
 
+/// By all of the rank's chunks together: without room for it nothing can run to its end.
 Bytes kept_by_one_microbatch(const OrderCosts& costs, std::int32_t rank) {
   Bytes kept = 0;
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
@@ -59,6 +60,7 @@ void count_unknown_bytes(OrderCosts& costs) {
   }
 }
 
+/// As many bytes as `activations` of the rank's stages take; where these differ, of their mean.
 std::vector<Bytes> limits_of_activations(const OrderCosts& costs, std::int32_t ranks,
                                          std::int64_t activations) {
   const auto chunks = static_cast<std::int64_t>(costs.stages.size()) / ranks;
