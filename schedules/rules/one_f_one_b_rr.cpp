@@ -35,11 +35,13 @@
 namespace penstock {
 namespace {
 
+/// One a stage, as the shape states them for each, for all or not at all.
 std::vector<std::int32_t> replica_counts(const Shape& shape) {
   if (shape.replicas.size() == index(shape.stages)) return shape.replicas;
   return std::vector<std::int32_t>(index(shape.stages), shape.replicas.empty() ? 1 : shape.replicas.front());
 }
 
+/// W_s of the head of this file, unless the shape states warm-ups.
 std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int32_t>& replicas) {
   const std::int32_t workers = std::accumulate(replicas.begin(), replicas.end(), 0);
   std::vector<std::int32_t> counts;
@@ -52,6 +54,7 @@ std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int
   return counts;
 }
 
+/// A reduction needs all replicas of its stage as often.
 bool replicas_work_equally(const std::vector<ReplicaMinibatches>& stages) {
   return std::ranges::all_of(stages, [](const ReplicaMinibatches& replicas) {
     return std::ranges::all_of(
@@ -119,6 +122,8 @@ struct Versions {
   std::vector<std::int32_t> of_backward;
 };
 
+/// From what each replica has seen of the stage's updates when its j-th minibatch comes. Without stashing a
+/// backward takes the newest: that of all minibatches before it.
 Versions stage_versions(WeightPolicy policy, const ReplicaMinibatches& stage, std::int32_t warmup,
                         std::int32_t minibatches) {
   Versions versions{std::vector<std::int32_t>(index(minibatches)),
@@ -144,6 +149,7 @@ void follow_input_stage(Versions& versions, const Versions& input, std::int32_t 
   }
 }
 
+/// Warm-up, one forward and one update in turn, updates. An update is a B, its reduction and its STEP.
 std::vector<Action> replica_actions(std::int32_t stage, const std::vector<std::int32_t>& minibatches,
                                     std::int32_t stated_warmup, const Versions& versions, bool reduces) {
   std::vector<Action> list;

@@ -24,6 +24,7 @@
 namespace penstock {
 namespace {
 
+/// At most: buckets may differ from stage to stage.
 double stages_of(const Shape& shape) {
   const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
   return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
@@ -153,6 +154,7 @@ tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, cons
   return {};
 }
 
+/// Copies of the pipeline share the microbatches evenly, and do not go with a schedule's own replicas.
 tl::expected<void, std::string> check_copies(const ScheduleInfo& schedule, const Shape& shape) {
   if (shape.data_parallel == 1) return {};
   if (shape.data_parallel < 1) {

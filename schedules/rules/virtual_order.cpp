@@ -47,6 +47,7 @@ Action VirtualOrder::kth_backward(ActionKind kind, std::int32_t rank, std::int64
 
 namespace {
 
+/// PyTorch's number of rounds; M < K is one round.
 std::int32_t rounds_of(std::int32_t stages, std::int32_t microbatches) {
   return std::max(1, microbatches / stages);
 }
