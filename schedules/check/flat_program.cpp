@@ -171,7 +171,7 @@ class Flattener {
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
         scan.head = scan.newest = position;
-        [[fallthrough]];
+        [[fallthrough]];  // the first action of a group waits as its others do
       case FlatOp::leaf:
         hang_onto(scan.head, action);
         break;

@@ -139,6 +139,7 @@ class LaunchWalk {
         at_(flat.rank_begin.begin(), flat.rank_begin.end() - 1),
         next_(index(flat.rank_count)),
         number_(flat.ops.size()) {
+    // Asked for at every step, so that they are counted once.
     for (std::size_t id = 0; id < needed_.size(); ++id)
       needed_[id] = launches_.members(static_cast<std::int32_t>(id));
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {

@@ -1,5 +1,8 @@
 // The checks that look at one action after the other: its own numbers, and what came before it on its
 // rank and stage.
+//
+//   0F3@2     stage and microbatch in range, on the rank that has them, versions where there can be any
+//             at least two 0STEP before it in the list of its rank
 
 #include <fmt/core.h>
 #include <fmt/format.h>

@@ -1,5 +1,9 @@
 // What each microbatch needs on each stage. The table has a row a stage and a column a unit, and is only
 // made once the lists are known to be long enough for it.
+//
+//             unit 0             unit 1             positions in the list of the rank that runs the unit on
+//   stage 0   F 0  I 3  W 4      F 1  I 5  W 6      the stage; B alone, or I and W
+//   stage 1   F 1  B 2           F 3  B 4
 
 #include <fmt/core.h>
 

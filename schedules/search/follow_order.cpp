@@ -1,4 +1,7 @@
 // Of the ways to follow an order the one with the shortest longest span is taken, the first one on a tie.
+//
+//   slots of a block   ->  PreferredOrder  ->  OrderFollower, way by way  ->  the best lists  ->  squeeze()
+//   F down 0, F up 3       0F0 0F1 3F0 ..      looks ahead, places W
 
 #include "schedules/search/follow_order.hpp"
 

@@ -61,7 +61,8 @@ void RuleSearch::go_on(std::int64_t actions) {
 
 /// Fresh ones in two draws of five, and until there are any; changed ones otherwise.
 OrderRules RuleSearch::next_rules() {
-  // Budgets are drawn on the scale of what the best order pauses, which shrinks as the search goes on.
+  // Budgets are drawn on the scale of what the best order pauses, which shrinks as the search goes on. Before
+  // there is one, a quarter of the work is a guess.
   const bool known = best_.length < RatedRules::kUnknownLength;
   scale_.idle_ns = static_cast<double>(known ? best_.length - busiest_ : busiest_ / 4);
   if (!known || draws_.happens(0.4)) return fresh_rules(draws_, scale_);

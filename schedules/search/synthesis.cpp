@@ -57,6 +57,7 @@ class Tournament {
   void run() {
     for (std::int64_t passes = kFirstPasses; !is_over(); passes *= 2) run_bracket(passes);
   }
+  /// That were made by all searches; one that was begun counts.
   std::int64_t passes() const { return (spent_ + actions_of_a_pass_ - 1) / actions_of_a_pass_; }
   RuleSearch& best() { return *std::ranges::min_element(searches_, {}, length_of_search); }
 
@@ -78,6 +79,7 @@ class Tournament {
   }
 
   void add_search() {
+    // Mixed, so that the searches of seed 2 are not those of seed 1 but for the first.
     searches_.emplace_back(costs_, objective_, mixed(effort_.seed) + next_seed_++, bound_);
   }
 

@@ -1,4 +1,8 @@
 // Times follow from the order alone: an action starts when its rank is free and its input has arrived.
+//
+//   start = max(rank free, arrival of the input, earliest)      pause = start - rank free, but for the first
+//   kept    grows by all at F; all of it goes at B, or a part at I and the rest at W
+//   owed    what the W of all I that have run would give back
 
 #include "schedules/search/timed_lists.hpp"
 

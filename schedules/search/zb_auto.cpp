@@ -95,7 +95,8 @@ std::vector<Ns> first_input_starts(const OrderCosts& costs, const std::vector<Ns
   return starts;
 }
 
-/// Whether `stage` and those before it, each `lead` further, have memory for n forwards.
+/// Whether `stage` and those before it, each `lead` further, have memory for n forwards. A stage that runs
+/// more ahead asks those before it for more, which may have less room.
 bool fit(const OrderCosts& costs, const Variant& variant, std::int32_t stage, std::int32_t n) {
   for (std::int32_t before = 0; before <= stage; ++before) {
     // Where nothing is kept everything fits, and the division is by 1 instead of 0.

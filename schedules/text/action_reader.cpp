@@ -128,6 +128,7 @@ tl::expected<ActionKind, TextFault> ActionReader::read_kind(std::int32_t stage) 
   const std::string_view word = cursor_.take_letters();
   if (word.empty()) return cursor_.fault(fmt::format("letters such as F or SEND_B after stage {}", stage));
   const auto kind = kind_of_letters(word);
+  // From the best answer to the worst: a word of the form, of an older release, of the other form, of none.
   if (kind && is_known(*kind, limits_.form)) return *kind;
   // No slip of the pen: the file is of an older release, and pytorch_csv.cpp adds by which flag it is read.
   if (word == "BW") {

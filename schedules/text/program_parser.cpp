@@ -275,6 +275,7 @@ Done ProgramParser::read_numbered(TextCursor& line, std::string_view what, std::
   return {};
 }
 
+/// One number at least, then more until something else comes: `route`, or the end of the line.
 tl::expected<std::vector<std::int32_t>, TextFault> ProgramParser::read_numbers(TextCursor& line,
                                                                                std::string_view what) {
   std::vector<std::int32_t> numbers;
@@ -317,6 +318,7 @@ Done ProgramParser::read_stage(TextCursor& line) {
   return {};
 }
 
+/// Stages stand before ranks, so that an action on a stage that is none is found where it stands.
 Done ProgramParser::read_rank(TextCursor& line) {
   if (program_.placement.stages.empty()) {
     return TextCursor::fault_at(

@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kMark = "<-- here";
 
-/// The entries of a list from step `first` on, at most `count`, as text.
+/// The entries of a list from step `first` on, at most `count`, as text; a group is one, "(0F5;3B2)".
 std::vector<std::string> cells(const std::vector<Action>& actions, std::size_t first, std::size_t count) {
   std::vector<std::string> texts;
   std::size_t step = 0;
