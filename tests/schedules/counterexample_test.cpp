@@ -308,6 +308,8 @@ Program random_program() {
   const auto [rank, position] = place();
   auto& list = program->ranks[rank];
   const auto at = list.begin() + static_cast<std::ptrdiff_t>(position);
+  // An action is missing, comes twice, stands where another one belongs, names a stage that may not be there,
+  // or runs with other weights.
   switch (*rc::gen::inRange(0, 5)) {
     case 0:
       list.erase(at);
