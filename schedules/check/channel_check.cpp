@@ -26,6 +26,13 @@
 namespace penstock {
 namespace {
 
+/// Who waits for whom where a walk has stalled; positions are the nodes. What lies behind a cursor waits for
+/// it.
+///
+///   rank 0   0F0 0SEND_F0 0RECV_B0 [0B0] 0F1 0SEND_F1          [ ] the cursor
+///   rank 1   1RECV_F0 1F0 1RECV_F1 [1F1] 1B0 1SEND_B0
+///
+///   0B0 > 0RECV_B0 > 1SEND_B0 > 1F1 > 1RECV_F1 > 0SEND_F1 > 0B0
 class WaitGraph {
  public:
   WaitGraph(const FlatProgram& flat, const WalkState& stalled) : flat_(flat), stalled_(stalled) {
@@ -79,8 +86,10 @@ class WaitGraph {
   }
 
  private:
+  /// The message, collective or barrier could start, which is all that anybody waits for here.
   bool passed(std::int32_t id) const { return stalled_.pending[index(id)] == 0; }
 
+  /// Of a group of compute actions: the RECVs and collectives before it that have not started.
   std::vector<std::int32_t> missing_messages(std::int32_t position) const {
     std::vector<std::int32_t> missing;
     for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
@@ -89,6 +98,7 @@ class WaitGraph {
     return missing;
   }
 
+  /// The SEND or RECV of a message that is on the rank.
   std::int32_t end_on(std::int32_t rank, std::int32_t id) const {
     const FlatMessage& message = flat_.messages[index(id)];
     return message.from_rank == rank ? message.first : message.recv;
@@ -110,15 +120,18 @@ class WaitGraph {
     return waits;
   }
 
+  /// What is missing at its own end comes first: only when nothing is, the other end can be what is waited
+  /// for.
   std::vector<std::int32_t> transfer_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits = own_end_waits(rank, position);
     if (!waits.empty()) return waits;
     const FlatMessage& message = flat_.messages[index(flat_.message[index(position)])];
-    // This end is ready, so that the other one is what is missing.
     const std::int32_t other = position == message.recv ? message.first : message.recv;
     return {other};
   }
 
+  /// The collective before it on its rank; failing that, the members that have not come to it or that wait
+  /// for one before it in their turn.
   std::vector<std::int32_t> collective_waits(std::int32_t rank, std::int32_t position) const {
     const std::int32_t id = flat_.message[index(position)];
     // A rank's collectives start one after another: the one before this may be what keeps it. Looking for

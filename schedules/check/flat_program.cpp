@@ -30,6 +30,7 @@
 namespace penstock {
 namespace {
 
+/// What an action asks for, `before` being the one before it in its list, null at the beginning.
 FlatOp op_of(const Action& action, const Action* before) {
   // The group is laid out as its first action, which stands for all of them.
   if (before != nullptr && before->overlaps_next) return FlatOp::leaf;
@@ -60,7 +61,11 @@ struct StageFlow {
   std::int32_t producer = kNone;  // the position whose end makes it
 };
 
-/// The end of a first-in-first-out queue of the rank whose list is scanned.
+/// The end of a first-in-first-out queue of the rank whose list is scanned. Eager messages arrive at their
+/// own time and keep no one before them, but what comes behind them in the queue waits for all:
+///
+///   m0 (e1 e2) m3       m3 waits for m0, e1 and e2; e1 and e2 wait for nobody here
+///
 struct FifoTail {
   std::int32_t last = kNone;       // last message that waits for its turn
   std::int32_t unordered = kNone;  // eager arrivals since then, a list through `previous_unordered`
@@ -148,7 +153,8 @@ class Flattener {
     }
   }
 
-  /// Leaves the tables of stages and queues empty for the next rank, without going through all of them.
+  /// Leaves the tables of stages and queues empty for the next rank, without going through all of them: there
+  /// are as many of some as stages or ranks, and as many clearings as ranks.
   void forget(const std::vector<Action>& list) {
     if (iterations_ > 1) count_steps(list, -1);
     for (const std::size_t queue : used_queues_) tails_[queue] = {};
@@ -165,7 +171,7 @@ class Flattener {
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
         scan.head = scan.newest = position;
-        [[fallthrough]];
+        [[fallthrough]];  // the first action of a group waits as its others do
       case FlatOp::leaf:
         hang_onto(scan.head, action);
         break;
@@ -182,6 +188,7 @@ class Flattener {
     }
   }
 
+  /// Both flows of a stage and number lie side by side: an F reads one, its B the other soon after.
   StageFlow& of_stage(std::int32_t stage, std::int32_t number, Flow flow) {
     return of_stage_[2 * (index(stage) * numbers_ + index(number)) + static_cast<std::size_t>(flow)];
   }
@@ -194,6 +201,7 @@ class Flattener {
     return static_cast<std::int32_t>(flat_.messages.size()) - 1;
   }
 
+  /// Whichever end is met first makes the message, so that what does not depend on the end is said here.
   std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
     // Numbers run on over iterations, and the placement knows those of one.
     const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
@@ -245,6 +253,7 @@ class Flattener {
     return recent.edge;
   }
 
+  /// UNSHARDs and REDUCE_GRADs of a stage are counted apart: the k-th of a kind is the k-th on every member.
   static std::size_t group_of(const Action& collective) {
     return 2 * index(collective.stage) + (collective.kind == ActionKind::unshard ? 1 : 0);
   }
@@ -261,6 +270,8 @@ class Flattener {
     scan.last_collective = position;
   }
 
+  /// `position` becomes a member of the group's collective or barrier number `occurrence`, which the first
+  /// member to be scanned makes. Members are a list through next_member.
   void join_collective(std::int32_t position, std::vector<std::int32_t>& of_group, std::size_t occurrence) {
     if (!has_collectives()) {
       // Most programs have no collective and pay nothing for these tables.
@@ -300,6 +311,8 @@ class Flattener {
     newest = kNone;
   }
 
+  /// Moves a whole list of RECVs into the list of what the group waits for. Only the first that asks for them
+  /// does: a late R takes the gradient that its B would have waited for, and stands before it.
   void take_recvs(std::int32_t head, std::int32_t& recvs) {
     while (recvs != kNone) {
       const std::int32_t recv = std::exchange(recvs, flat_.next_wait[index(recvs)]);
@@ -344,6 +357,7 @@ class Flattener {
     tail.last_sends = sends;
   }
 
+  /// Goes through every queue's RECVs once more, by rank and list, as they came.
   void limit_queues() {
     flat_.released_by_consumer.assign(flat_.ops.size(), kNone);
     std::vector<std::vector<std::int32_t>> recvs(tails_.size());

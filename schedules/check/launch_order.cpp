@@ -86,6 +86,7 @@ class Launches {
   /// The message, and those behind it that waited for it alone.
   void launch_sends(std::int32_t rank, std::int32_t message, const std::vector<bool>& made,
                     std::vector<bool>& launched) {
+    // With `rank` and `pair` channels RECVs stand in the queue, too; they are launched where they are listed.
     for (std::int32_t id = message; id != kNone; id = flat_.messages[index(id)].next_at_sender) {
       const auto waits = [&](std::int32_t before) { return sends(rank, before) && !launched[index(before)]; };
       // The chain ends at the first that is not made yet: its own producer comes back to it.
@@ -125,6 +126,8 @@ class Launches {
   std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> last_;    // by rank and group
 };
 
+/// Starts launches and computes as long as anything moves. A message has ended when as many of its ends have
+/// started as it has members; nothing is timed.
 class LaunchWalk {
  public:
   explicit LaunchWalk(const FlatProgram& flat)
@@ -136,6 +139,7 @@ class LaunchWalk {
         at_(flat.rank_begin.begin(), flat.rank_begin.end() - 1),
         next_(index(flat.rank_count)),
         number_(flat.ops.size()) {
+    // Asked for at every step, so that they are counted once.
     for (std::size_t id = 0; id < needed_.size(); ++id)
       needed_[id] = launches_.members(static_cast<std::int32_t>(id));
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
@@ -182,6 +186,8 @@ class LaunchWalk {
     return waits;
   }
 
+  /// What is to be said behind "A waits for B" where B is a launch of A's own rank: that it has started and
+  /// holds the queue, or that it has not and holds the order.
   std::string_view words(std::int32_t position, std::int32_t next) const {
     const std::int32_t rank = flat_.rank_of(position);
     const bool both_launched =
@@ -196,6 +202,7 @@ class LaunchWalk {
     return number_[index(position)] < next_[index(rank)];
   }
 
+  /// The SEND, RECV or member of the rank.
   std::int32_t end_on(std::int32_t rank, std::int32_t message) const {
     const FlatMessage& flat = flat_.messages[index(message)];
     if (flat.recv != kNone) return flat.from_rank == rank ? flat.first : flat.recv;
@@ -222,6 +229,7 @@ class LaunchWalk {
     return missing;
   }
 
+  /// The rank's next launch starts if it can; no later one can before it.
   bool start_next(std::int32_t rank) {
     const std::vector<Launch>& launches = launches_.of(rank);
     std::size_t& next = next_[index(rank)];
@@ -237,6 +245,7 @@ class LaunchWalk {
     return true;
   }
 
+  /// Program order of the rank goes on by one position if it can.
   bool compute_next(std::int32_t rank) {
     std::int32_t& at = at_[index(rank)];
     if (at == flat_.rank_begin[index(rank) + 1]) return false;

@@ -61,6 +61,8 @@ class HostClocks {
   std::vector<Host> hosts_;
 };
 
+/// Fills ProgramTimes as the walk tells what happens (walk.hpp says when each member is called). Whatever a
+/// call refers to has its times by then.
 class TimeKeeper {
  public:
   TimeKeeper(const FlatProgram& flat, const WalkDurations& durations)
@@ -110,8 +112,10 @@ class TimeKeeper {
   ProgramTimes times() && { return std::move(times_); }
 
  private:
+  /// An empty vector stands for 0 everywhere.
   static Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
 
+  /// When the next one of its queues may start: latency holds nothing.
   Ns released(std::int32_t message) const {
     return times_.message_start[index(message)] + at(durations_.hold, message);
   }

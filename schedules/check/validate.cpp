@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::int64_t kMostStatedUnits = std::numeric_limits<std::int32_t>::max();
 
+/// A fault of the program as a whole, for which there is no place in a list to show.
 template <typename... Arguments>
 tl::unexpected<std::string> broken(fmt::format_string<Arguments...> rule, Arguments&&... arguments) {
   return tl::unexpected(fmt::format(rule, std::forward<Arguments>(arguments)...));
@@ -52,6 +53,7 @@ Checked check_numbers(const Program& program) {
   return {};
 }
 
+/// Its ranks and its route: there, in range, none twice.
 Checked check_stage(const Program& program, std::size_t stage) {
   const StagePlacement& placement = program.placement.stages[stage];
   std::vector<std::int32_t> ranks = placement.ranks;
@@ -76,6 +78,7 @@ Checked check_stage(const Program& program, std::size_t stage) {
   return {};
 }
 
+/// Of a program that states its edges; a chain has none to check.
 Checked check_edges(const Program& program) {
   const std::int32_t stages = program.stage_count();
   for (const StageEdge& edge : program.edges) {

@@ -17,12 +17,11 @@ namespace penstock {
 ///  - weight versions exist when they are used: version v needs v STEPs of the stage before it in the list;
 ///  - with `update minibatch` a stage's STEP comes once, after all its other work;
 ///  - all replicas of a stage have as many UNSHARDs and REDUCE_GRADs;
-///  - between two STEPs a stage reduces once, after its last B or W and before its RESHARD. All stages do
-///  that
-///    one rank holds alone, or none; so do those that several hold, and under `sharding` all of these;
+///  - between two STEPs a stage reduces once, after its last B or W and before its RESHARD. Of the stages
+///    that one rank holds alone all reduce, or none; so it is with those that several hold, and under
+///    `sharding` all of these do;
 ///  - a stage runs with gathered weights only: not before its UNSHARD, after its RESHARD, or after a STEP
-///  that
-///    updated a part of them. Where one stage gathers, the others that are held alike do so, too;
+///    that updated a part of them. Where one stage gathers, the others that are held alike do so, too;
 ///  - if there are messages at all: every stage edge between two ranks has each microbatch's SEND and RECV of
 ///    the activation and of the gradient, after its producer and before its consumer.
 /// Error: a sentence with the rank, the position in its list, the action and the rule that it breaks; below

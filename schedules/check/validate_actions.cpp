@@ -1,5 +1,8 @@
 // The checks that look at one action after the other: its own numbers, and what came before it on its
 // rank and stage.
+//
+//   0F3@2     stage and microbatch in range, on the rank that has them, versions where there can be any
+//             at least two 0STEP before it in the list of its rank
 
 #include <fmt/core.h>
 #include <fmt/format.h>
@@ -40,6 +43,7 @@ std::optional<std::string> broken_number(const Program& program, const Action& a
   return std::nullopt;
 }
 
+/// The placement says where each action belongs. Requires a stage and a microbatch of the program.
 std::optional<std::string> wrong_rank(const Program& program, const Action& action, std::int32_t rank) {
   if (has_microbatch(action.kind)) {
     const std::int32_t right = program.placement.rank_of(action.stage, action.microbatch);
@@ -53,6 +57,8 @@ std::optional<std::string> wrong_rank(const Program& program, const Action& acti
                      fmt::join(program.placement.stages[static_cast<std::size_t>(action.stage)].ranks, ", "));
 }
 
+/// Leaves of a group start and end together on the compute queue, so that messages, collectives and a STEP,
+/// which order what is around them, have no place in one.
 std::optional<std::string> broken_group(const std::vector<Action>& actions, std::size_t position) {
   const bool last = position + 1 == actions.size();
   const bool grouped =
@@ -74,6 +80,8 @@ struct StageState {
 /// What a stage's one STEP a minibatch ends; gathering and dropping weights may follow it, messages too.
 bool ends_with_step(ActionKind kind) { return is_compute(kind) || kind == ActionKind::reduce_grad; }
 
+/// What depends on the STEPs of the stage before it on the rank: whether it may come at all, and with which
+/// weights.
 std::optional<std::string> broken_by_history(const Program& program, const Action& action,
                                              const StageState& before) {
   if (program.update == UpdateRule::minibatch && before.steps > 0 && ends_with_step(action.kind)) {

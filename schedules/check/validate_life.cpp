@@ -51,6 +51,7 @@ struct Customs {
   Example gathering;
 };
 
+/// Gathered first, since a later rank's list may show that an earlier one has left something out.
 Customs customs_of(const Program& program) {
   Customs customs;
   for (const std::vector<Action>& actions : program.ranks) {
@@ -75,7 +76,7 @@ std::optional<std::string> duty(const Program& program, std::int32_t stage, cons
   return fmt::format("stage {} has one", like);
 }
 
-/// Most programs say nothing of all this.
+/// Most programs say nothing of all this, and are not walked.
 bool has_life(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, [](const Action& action) {
@@ -100,6 +101,7 @@ struct Life {
   Action gradient{};  ///< the action at gradients_since
 };
 
+/// The life behind the action: the arrows of the picture above.
 Life moved_on(Life life, const Action& action, std::size_t position) {
   const auto weights = [&](Weights state) {
     life.weights = state;
@@ -154,6 +156,8 @@ class LifeWalk {
  private:
   const std::vector<Action>& list(std::int32_t rank) const { return program_.ranks[index(rank)]; }
 
+  /// Brings the stages that the rank's list speaks of into the world. Entries are found by stage and not by
+  /// rank and stage: the rank that an entry is of says whether it is this one's.
   void begin(std::int32_t rank) {
     for (const Action& action : list(rank)) {
       Life& life = lives_[index(action.stage)];
@@ -163,6 +167,8 @@ class LifeWalk {
     }
   }
 
+  /// ZeRO 1 and 2 keep whole weights on every rank; under 3, and where a list of PyTorch's gathers, none has
+  /// them.
   Life born(std::int32_t rank, std::int32_t stage) const {
     const bool whole = is_sharded(program_, stage) && program_.sharding < 3;
     return {.rank = rank,
@@ -197,6 +203,7 @@ class LifeWalk {
     return {};
   }
 
+  /// One time through the rank's list, from the states in which its stages are.
   Checked pass(std::int32_t rank) {
     const std::vector<Action>& actions = list(rank);
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -273,6 +280,7 @@ class LifeWalk {
                                                    std::size_t position) {
     if (!life.reduces) return std::nullopt;
     const std::int32_t stage = action.stage;
+    // This B or W is right; the reduction before it came too early, and is what is shown.
     if (makes_weight_gradient(action.kind) && life.gradients == Gradients::reduced) {
       return Breach{.position = life.gradients_since,
                     .action = life.gradient,

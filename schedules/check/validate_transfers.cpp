@@ -26,6 +26,8 @@ struct Ends {
   std::int32_t recv = UnitTable::kAbsent;
 };
 
+/// First every SEND and RECV is entered in a table, a row an edge and flow, a column a unit; then each
+/// message that there has to be is looked up in it.
 class TransferCheck {
  public:
   TransferCheck(const Program& program, const UnitTable& table)
@@ -68,6 +70,8 @@ Checked TransferCheck::run() {
   return {};
 }
 
+/// Enters the rank's transfers, and refuses one that belongs nowhere: along no edge, inside of a rank, a
+/// second time.
 Checked TransferCheck::collect(std::int32_t rank) {
   const std::vector<Action>& actions = program_.ranks[static_cast<std::size_t>(rank)];
   for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -126,6 +130,7 @@ Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t u
   return {};
 }
 
+/// An end that is missing is reported at the other one; a message of which nothing is there, at who needs it.
 Checked TransferCheck::check_present(const Action& send, const Action& recv, const Placed& consumer,
                                      const Ends& ends) const {
   if (ends.send == UnitTable::kAbsent && ends.recv == UnitTable::kAbsent) {

@@ -1,5 +1,9 @@
 // What each microbatch needs on each stage. The table has a row a stage and a column a unit, and is only
 // made once the lists are known to be long enough for it.
+//
+//             unit 0             unit 1             positions in the list of the rank that runs the unit on
+//   stage 0   F 0  I 3  W 4      F 1  I 5  W 6      the stage; B alone, or I and W
+//   stage 1   F 1  B 2           F 3  B 4
 
 #include <fmt/core.h>
 
@@ -92,6 +96,7 @@ Checked check_forward_counts(const Program& program) {
   return {};
 }
 
+/// Enters the rank's F, B, I, W and R; each has one place in the table.
 Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
   const std::vector<Action>& actions = program.ranks[static_cast<std::size_t>(rank)];
   std::size_t group = 0;
@@ -110,6 +115,7 @@ Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
   return {};
 }
 
+/// F, and B or I with W, and not both. R may be there or not.
 Checked check_complete(const Program& program, std::int32_t stage, std::int32_t unit, const Positions& at) {
   if (at.forward == UnitTable::kAbsent)
     return report_missing(program, ActionKind::forward, stage, unit, kForwardRule);
@@ -144,6 +150,7 @@ Checked check_after(const Program& program, const Placed& early, const Placed& l
   return broken_at(program, rank, static_cast<std::size_t>(late.position), late.action, rule);
 }
 
+/// F, then B or I, then W; R between F and B or I.
 Checked check_stage_order(const Program& program, const UnitTable& table, std::int32_t stage,
                           std::int32_t unit) {
   const Positions& at = table.at(stage, unit);
@@ -164,7 +171,8 @@ Checked check_stage_order(const Program& program, const UnitTable& table, std::i
   return check_after(program, recompute, gradient);
 }
 
-/// What flows along an edge inside a rank.
+/// What flows along an edge inside a rank needs no message: program order alone has the giver before the
+/// taker.
 Checked check_local_edge(const Program& program, const UnitTable& table, const StageEdge& edge,
                          std::int32_t unit) {
   if (program.placement.rank_of(edge.from, unit) != program.placement.rank_of(edge.to, unit)) return {};

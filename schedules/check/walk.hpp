@@ -103,6 +103,7 @@ class ListWalk {
   }
 
  private:
+  /// A message that nothing keeps any more and whose start has not been told.
   struct Ready {
     std::int32_t message = kNone;
     Cause last{};
@@ -189,11 +190,15 @@ class ListWalk {
     return kNone;
   }
 
+  /// The consumer has run: the messages that waited for the places that it held come a step closer.
   void free_capacity(std::int32_t rank, std::int32_t position) {
     std::int32_t message = flat_.released_by_consumer[index(position)];
     for (; message != kNone; message = flat_.messages[index(message)].next_of_capacity)
       raise(message, {.kind = CauseKind::clock, .rank = rank});
   }
+
+  // A rank that stood still at a position comes to it again when it is woken; what was told the first time is
+  // not told again (stands_at_).
 
   std::int32_t reach_send(std::int32_t rank, std::int32_t position) {
     const std::int32_t message = flat_.message[index(position)];
@@ -228,6 +233,7 @@ class ListWalk {
     return wait_for(rank, message);
   }
 
+  /// Nothing to wait for, or the message.
   std::int32_t wait_for(std::int32_t rank, std::int32_t message) {
     if (!started(message)) return message;
     sink_.wait(rank, message);
@@ -273,6 +279,7 @@ class ListWalk {
       raise(message.next_at_sender, {.kind = CauseKind::release, .rank = message.from_rank, .which = id});
   }
 
+  /// Wakes the members of a collective or barrier that has started, and brings each one's next one closer.
   void follow_collective(std::int32_t id) {
     std::int32_t member = flat_.messages[index(id)].first;
     for (; member != kNone; member = flat_.next_member[index(member)]) {

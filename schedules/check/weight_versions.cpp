@@ -49,6 +49,8 @@ std::int32_t most_kept(const VersionLives& versions, std::size_t list_size) {
   return most;
 }
 
+/// Goes through each list once and notes by stage and unit; a stage on several ranks has each unit on one of
+/// them.
 class Reading {
  public:
   explicit Reading(const Program& program) : program_(program) {
@@ -68,6 +70,7 @@ class Reading {
     return found_.cells[index(stage) * index(found_.units) + index(unit)];
   }
 
+  /// One rank's list. Of a shared stage the rank with most versions or updates counts.
   void read(const std::vector<Action>& actions) {
     std::vector<StageOnRank> stages(found_.stages.size());
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -96,6 +99,7 @@ class Reading {
     }
   }
 
+  /// How old the stage's weights were, over all units: update - version is how many STEPs came between.
   void measure(std::int32_t stage) {
     std::vector<std::int32_t> forward;
     std::vector<std::int32_t> backward;

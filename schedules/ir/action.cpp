@@ -61,6 +61,7 @@ std::string to_text(const Action& action) {
   std::string text = std::to_string(action.stage);
   text += letters(action.kind);
   if (has_microbatch(action.kind)) text += std::to_string(action.microbatch);
+  // No peer but that of a SEND or RECV has a text, and of these only one that PyTorch's form could not say.
   const auto neighbour = chain_peer(action.kind, action.stage);
   if (neighbour && action.peer != *neighbour) {
     text += is_send(action.kind) ? '>' : '<';

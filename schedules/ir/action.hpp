@@ -71,6 +71,10 @@ constexpr bool is_transfer(ActionKind kind) { return is_send(kind) || is_recv(ki
 constexpr bool is_collective(ActionKind kind) {
   return kind == ActionKind::unshard || kind == ActionKind::reduce_grad;
 }
+/// UNSHARD, RESHARD: the whole of a sharded stage's weights comes, and goes again.
+constexpr bool gathers_or_drops(ActionKind kind) {
+  return kind == ActionKind::unshard || kind == ActionKind::reshard;
+}
 /// B, I, W.
 constexpr bool is_backward(ActionKind kind) {
   return kind == ActionKind::backward || kind == ActionKind::backward_input ||

@@ -25,9 +25,12 @@
 namespace penstock {
 namespace {
 
+// Published steady states repeat a handful of actions (ZB-V six: F I W of either chunk), and every period
+// that is tried costs a pass over the list; what is longer shows in the second sweep.
 constexpr std::size_t kLongestPeriod = 16;
 constexpr std::size_t kUsualLoops = 4;  // of a declared list: warm-up, steady state, drain, STEP
 
+/// Equal but for what repetitions move: microbatch, as far as both have one, and weight version.
 bool same_but_for_numbers(const Action& a, const Action& b) {
   return a.kind == b.kind && a.overlaps_next == b.overlaps_next && a.stage == b.stage && a.peer == b.peer &&
          (a.microbatch == kNoMicrobatch) == (b.microbatch == kNoMicrobatch);
@@ -39,10 +42,11 @@ bool follows(const Action& here, const Action& there, std::optional<std::int32_t
   if (!same_but_for_numbers(here, there)) return false;
   if (here.microbatch == kNoMicrobatch) return true;
   const std::int32_t moved = there.microbatch - here.microbatch;
-  // The first action that has a microbatch says how far all of them move.
   if (!step) step = moved;
   return *step == moved;
 }
+/// The same of runs: equal patterns as often, whose actions follow each other. Versions that move inside of
+/// the runs must do so alike; how far they move from run to run is keeps_pace()'s part.
 bool follows(const ActionRun& here, const ActionRun& there, std::optional<std::int32_t>& step) {
   if (here.count != there.count || here.step != there.step || here.pattern.size() != there.pattern.size())
     return false;
@@ -68,9 +72,10 @@ bool keeps_pace(const ActionRun& first, const ActionRun& second, const ActionRun
 struct Repetition {
   std::size_t period = 1;
   std::size_t count = 1;
-  std::int32_t step = 0;
+  std::int32_t step = 0;  // of microbatches, each time
 };
 
+/// How often the first `period` items come one behind the other.
 template <class Item>
 Repetition repetition_of(std::span<const Item> items, std::size_t period) {
   std::optional<std::int32_t> step;
@@ -87,14 +92,15 @@ Repetition repetition_of(std::span<const Item> items, std::size_t period) {
   return {.period = period, .count = covered / period, .step = step.value_or(0)};
 }
 
-/// What the items begin with.
+/// What the items begin with: one item, once, where nothing repeats.
 template <class Item>
 Repetition longest_repetition(std::span<const Item> items, std::size_t longest_period) {
   Repetition longest;
   std::size_t covered = 1;
   for (std::size_t period = 1; period <= longest_period && 2 * period <= items.size(); ++period) {
     const Repetition found = repetition_of(items, period);
-    // So that a short pattern is taken where a long one covers little more.
+    // So that a short pattern is taken where a long one covers little more: what a short one leaves over may
+    // begin a better run, and one repetition of a long pattern is soon met by accident.
     const std::size_t handicap = period > 1 ? 2 * period : 0;
     if (found.count < 2 || found.count * period <= covered + handicap) continue;
     longest = found;
@@ -104,6 +110,8 @@ Repetition longest_repetition(std::span<const Item> items, std::size_t longest_p
   return longest;
 }
 
+/// The front of the list as a run. Two repetitions tell how far each action's version moves; repetition_of()
+/// has seen to it that the others keep that pace.
 ActionRun run_of(std::span<const Action> list, const Repetition& repeated) {
   ActionRun run{.pattern = {}, .count = static_cast<std::int32_t>(repeated.count), .step = repeated.step};
   for (std::size_t i = 0; i < repeated.period; ++i) {
@@ -118,6 +126,7 @@ ActionRun run_of(std::span<const Action> list, const Repetition& repeated) {
 /// True inside of an overlapped group, which stays in one pattern.
 bool is_open(const ActionRun& run) { return run.pattern.back().action.overlaps_next; }
 
+/// The whole list, cut from its front to its end, each time at what longest_repetition() finds there.
 std::vector<ActionRun> runs_of(std::span<const Action> list) {
   std::vector<ActionRun> runs;
   while (!list.empty()) {
@@ -139,6 +148,7 @@ std::vector<ActionRun> runs_of(std::span<const Action> list) {
   return runs;
 }
 
+/// The front of the runs as a loop, as run_of() has it for actions.
 RunLoop loop_of(std::span<const ActionRun> runs, const Repetition& repeated) {
   RunLoop loop{.runs = {runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(repeated.period)},
                .count = static_cast<std::int32_t>(repeated.count),
@@ -267,6 +277,7 @@ Program unrolled(RolledProgram rolled) {
 
 RolledProgram rolled(Program program) {
   RolledProgram found;
+  // Each list is let go as soon as its loops are found: no two forms of the whole program stand side by side.
   for (std::vector<Action>& list : program.ranks) found.lists.push_back(loops_of(std::exchange(list, {})));
   found.program = std::move(program);
   return found;

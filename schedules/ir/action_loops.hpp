@@ -151,11 +151,13 @@ class LoopCursor {
   friend bool operator==(const LoopCursor&, const LoopCursor&) = default;
 
  private:
+  /// Looks up what stays the same until the run ends, so that reading an action is two additions.
   void enter() {
     const bool ends = index(place_.loop) == list_->size();
     run_ = ends ? nullptr : &loop().runs[index(place_.run)];
     moved_ = ends ? 0 : outer_ * loop().step;
   }
+  /// To the next run of the loop; behind its last one to the loop's next repetition, or to the next loop.
   void leave_run() {
     if (index(++place_.run) == loop().runs.size()) {
       place_.run = 0;

@@ -61,6 +61,7 @@ Ns duration_ns(const StageCost& cost, ActionKind kind) {
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second) {
   const StageCost& one = costs.stage_of(first);
   const StageCost& other = costs.stage_of(second);
+  // Both stages take part, and their kernels share the device: who says that it takes longer is right.
   const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
   // Below 0: neither stage states it.
   if (stated >= 0) return stated;

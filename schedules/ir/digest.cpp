@@ -45,6 +45,7 @@ class WordHash {
     XXH3_128bits_reset(state_.get());
   }
 
+  /// Fields of a program have 32 bits; of a length the lowest ones count, beside all that the list holds.
   void add(std::int64_t number) { add(static_cast<std::uint32_t>(number)); }
   void add(std::uint32_t word) {
     if (used_ == block_.size()) flush();
@@ -81,6 +82,8 @@ class WordHash {
   std::size_t used_ = 0;
 };
 
+/// Every field of Program but its placement and lists. One that is left out here is one in which two programs
+/// may differ and have the same digest.
 void add_head(WordHash& hash, const Program& program) {
   hash.add(std::string_view(program.schedule));
   for (const std::int32_t number :
@@ -108,6 +111,7 @@ void add_placement(WordHash& hash, const Program& program) {
 
 }  // namespace
 
+/// Behind a pointer, so that xxhash.h, all of it inline, is compiled here alone.
 struct DigestOfLists::Words {
   WordHash hash;
 };

@@ -23,6 +23,7 @@ std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t ra
 }
 
 std::int32_t microbatches_of_minibatch(const Program& program) {
+  // One STEP a microbatch, on each replica for those that it runs, so that counting would mislead.
   if (program.update == UpdateRule::microbatch) return 1;
   // All stages update alike, so that the first one speaks for them; without any STEP a pass is a
   // minibatch.

@@ -13,7 +13,8 @@ inline std::uint64_t mixed(std::uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
-/// Even in [0, 1), a function of the key and of what is drawn.
+/// Even in [0, 1), a function of the key and of what is drawn. Of the 64 bits 53 are taken, which a double
+/// holds exactly, so that 1 is never reached by rounding.
 inline double even_draw(std::uint64_t key, std::uint64_t what) {
   return static_cast<double>(mixed(key ^ mixed(what)) >> 11) * 0x1p-53;
 }

@@ -50,6 +50,7 @@ StageNeighbours stage_neighbours(const Program& program) {
 
 namespace {
 
+/// Whether some microbatch needs a message over the edge.
 bool crosses_ranks(const Program& program, const StageEdge& edge) {
   for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
     // With replicas it depends on the microbatch: one that crosses is enough.
@@ -67,6 +68,7 @@ bool has_transfers(const Program& program) {
 }
 
 bool is_lowered(const Program& program) {
+  // One message is enough: validate() refuses a program that has some and not all.
   if (has_transfers(program)) return true;
   return std::ranges::none_of(stage_edges(program),
                               [&](const StageEdge& edge) { return crosses_ranks(program, edge); });

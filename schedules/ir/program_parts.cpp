@@ -23,6 +23,7 @@ namespace penstock {
 
 namespace {
 
+/// What a shape says of a program whatever the schedule; its ranks are K empty lists.
 Program program_of(std::string schedule, const Shape& shape) {
   Program program{.schedule = std::move(schedule),
                   .microbatches = shape.microbatches,
@@ -79,6 +80,7 @@ Program bidirectional_program(std::string schedule, const Shape& shape,
 void append_reductions(Program& program) {
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     const std::vector<std::int32_t>& ranks = program.placement.stages[static_cast<std::size_t>(stage)].ranks;
+    // Alone on its rank a stage has nobody to reduce with.
     if (ranks.size() == 1) continue;
     for (const std::int32_t rank : ranks) {
       program.ranks[static_cast<std::size_t>(rank)].push_back(whole_stage(ActionKind::reduce_grad, stage));
@@ -112,7 +114,9 @@ Program spelled_out(RolledProgram rolled, const Shape& shape) {
 void insert_recompute(Program& program, const Shape& shape) {
   if (shape.checkpoint == Checkpoint::never) return;
   program.recompute = shape.recompute;
-  // Where none is excepted, kNoMicrobatch stands for one that no such action has.
+  // Where none is excepted, kNoMicrobatch stands for one that no such action has. Newest first, as torchgpipe
+  // runs them, the last microbatch goes back right behind its forward: dropping its activations saves
+  // nothing.
   const std::int32_t kept =
       shape.checkpoint == Checkpoint::except_last ? program.microbatches - 1 : kNoMicrobatch;
   for (std::vector<Action>& list : program.ranks) {
@@ -120,6 +124,7 @@ void insert_recompute(Program& program, const Shape& shape) {
     // One R for each F and B.
     with_recompute.reserve(list.size() * 3 / 2);
     for (const Action& action : list) {
+      // Before B or I alone: what an R has restored is kept for the W, too.
       if (makes_input_gradient(action.kind) && action.microbatch / program.slices != kept) {
         with_recompute.push_back(
             compute(ActionKind::recompute, action.stage, action.microbatch, action.weight_version));

@@ -42,11 +42,11 @@ constexpr std::size_t queue_of(ChannelModel model, const MessageEnd& end) {
     case ChannelModel::rank:
       return 0;
     case ChannelModel::pair:
-      return index(end.peer_rank);
+      return index(end.peer_rank);  // in both directions
     case ChannelModel::direction:
       return static_cast<std::size_t>(end.flow);
     case ChannelModel::directed:
-      return 2 * index(end.peer_rank) + (end.sends ? 0 : 1);
+      return 2 * index(end.peer_rank) + (end.sends ? 0 : 1);  // whatever flows, one way
     case ChannelModel::boundary:
       return 2 * end.edge + static_cast<std::size_t>(end.flow);
   }

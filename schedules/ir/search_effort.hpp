@@ -24,7 +24,8 @@ struct SearchEffort {
   friend bool operator==(const SearchEffort&, const SearchEffort&) = default;
 };
 
-/// With as many passes as fit into the time.
+/// With as many passes as fit into the time: more than any time allows, and few enough that passes times the
+/// actions of a pass stay within 64 bits.
 inline SearchEffort with_budget(SearchEffort effort, double seconds) {
   effort.budget_seconds = seconds;
   effort.passes = std::numeric_limits<std::int32_t>::max();

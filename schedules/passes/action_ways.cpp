@@ -43,6 +43,7 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
   }
 }
 
+/// What a kind takes in tells it from the others; W, an early R and what computes nothing take nothing.
 ActionWays::Like ActionWays::like_of(ActionKind kind, RecomputeTiming recompute) {
   const std::optional<Flow> input = input_of(kind, recompute);
   if (!input) return Like::none;

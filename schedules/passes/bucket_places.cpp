@@ -20,7 +20,7 @@
 namespace penstock {
 namespace {
 
-/// Whether a stage's buckets run from the last one to the first.
+/// Whether a stage's buckets run from the last one to the first: gradients come out of the model's end first.
 bool runs_back(ActionKind kind) {
   return is_backward(kind) || kind == ActionKind::reduce_grad || kind == ActionKind::step;
 }
@@ -48,6 +48,7 @@ std::vector<Action> split_list(const std::vector<Action>& list, const BucketPlac
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Action reduction{.kind = ActionKind::reduce_grad, .stage = list[i].stage};
     // Overlapped, a bucket's reduction starts right behind its backward, while the next bucket computes.
+    // A rule that reduces elsewhere (at the end, or behind other work) keeps its place: add() below.
     const bool reduces_at_once = when == Reduction::overlapped && makes_weight_gradient(list[i].kind) &&
                                  i + 1 < list.size() && list[i + 1] == reduction;
     if (reduces_at_once) {

@@ -20,11 +20,12 @@
 namespace penstock {
 namespace {
 
-tl::expected<void, std::string> check_reductions(const Program& program) {
+/// A group of one bucket is not one of all, each bucket would keep an input of its own for R, gathers are
+/// placed for stages (shard after this), and messages between buckets on one rank are none.
+tl::expected<void, std::string> check_can_be_cut(const Program& program) {
   for (const std::vector<Action>& list : program.ranks) {
     for (const Action& action : list) {
-      const bool gathers = action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
-      if (action.overlaps_next || gathers || action.kind == ActionKind::recompute ||
+      if (action.overlaps_next || gathers_or_drops(action.kind) || action.kind == ActionKind::recompute ||
           is_transfer(action.kind)) {
         return tl::unexpected(fmt::format(
             "buckets: {} on a rank's list cannot be cut into buckets; they do not go with overlapped pairs, "
@@ -56,7 +57,7 @@ tl::expected<Program, std::string> split_into_buckets(const Program& program, co
   const auto counts = counts_of(program, options.counts);
   if (!counts) return tl::unexpected(counts.error());
   if (std::ranges::max(*counts) == 1) return program;
-  if (auto checked = check_reductions(program); !checked) return tl::unexpected(checked.error());
+  if (auto checked = check_can_be_cut(program); !checked) return tl::unexpected(checked.error());
   const BucketPlaces places(*counts);
   Program result = program;
   result.edges = split_edges(program, places);

@@ -17,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_order.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
@@ -52,11 +53,11 @@ std::string rule_of(std::string_view message) {
   return rule;
 }
 
-/// As find_hang() has it, without the cycle, which costs more than all else.
+/// As find_hang() has it, without the cycle of a walk that stalls, which costs more than all else.
 bool hangs(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   const FlatProgram flat =
       flatten(lowered, costs, {.channels = channels, .iterations = std::min(lowered.iterations, 2)});
-  return !walk(flat, {}, channels);
+  return !walk(flat, {}, channels) || find_launch_hang(flat, channels);
 }
 
 /// "direction channels; unlimited capacity": each milder kind of transport under which `lowered` ends. Hangs
@@ -78,15 +79,17 @@ std::string relief_of(const Program& lowered, const ChannelOptions& channels, co
   ChannelOptions roomy = channels;
   roomy.capacity = 0;
   if (channels.capacity > 0 && helps(roomy)) relief.emplace_back("unlimited capacity");
+  ChannelOptions unordered = channels;
+  unordered.launch_order = false;
+  if (channels.launch_order && helps(unordered)) relief.emplace_back("no launch order");
   return fmt::format("{}", fmt::join(relief, "; "));
 }
 
 /// Actions that no F, B, I or W needs.
 bool is_extra(ActionKind kind) { return kind == ActionKind::recompute || !has_microbatch(kind); }
 
-bool is_gather(ActionKind kind) { return kind == ActionKind::unshard || kind == ActionKind::reshard; }
 bool is_reduction(ActionKind kind) { return kind == ActionKind::reduce_grad; }
-bool is_of_sharing(ActionKind kind) { return is_gather(kind) || is_reduction(kind); }
+bool is_of_sharing(ActionKind kind) { return gathers_or_drops(kind) || is_reduction(kind); }
 
 /// One of them cannot go alone, since stages gather and reduce alike (validate.hpp).
 Excerpt without_all(Excerpt whole, bool (*goes)(ActionKind)) {
@@ -120,6 +123,8 @@ class Shrinking {
   }
 
  private:
+  /// The smaller program becomes the best so far if it fails alike. A new fault, however real, is another
+  /// one.
   bool take(Excerpt excerpt) {
     if (fault_of(excerpt.program, channels_, excerpt.costs) != fault_) return false;
     best_ = std::move(excerpt);
@@ -172,8 +177,9 @@ Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, With
 bool Shrinking::shrink_ranks() {
   const auto drop = [&](std::int32_t first, std::int32_t count) {
     const std::int32_t before = ranks();
-    // First with all that its stages do anywhere; then with its replicas alone; then also without gathers
-    // and reductions, since those of one rank cannot go alone. A try that takes no rank is no progress.
+    // The cheapest way to fail alike first: with all that its stages do anywhere; then with its replicas
+    // alone; then also without gathers and reductions, since those of one rank cannot go alone. A try that
+    // takes no rank is no progress.
     return (take(without_ranks(best_, first, count, without_stages_of)) ||
             take(without_ranks(best_, first, count, without_replicas_of)) ||
             take(without_all(without_ranks(best_, first, count, without_replicas_of), is_of_sharing))) &&
@@ -200,6 +206,7 @@ bool Shrinking::shrink_stages() {
                      });
 }
 
+/// One by one, since there are few; validate() refuses a program without any.
 bool Shrinking::shrink_slices() {
   bool smaller = false;
   for (std::int32_t slice = best_.program.slices; slice-- > 0;) {
@@ -208,6 +215,7 @@ bool Shrinking::shrink_slices() {
   return smaller;
 }
 
+/// A hang that shows in one pass needs no second one.
 bool Shrinking::shrink_repetition() {
   bool smaller = false;
   if (best_.program.iterations > 1) {
@@ -223,9 +231,10 @@ bool Shrinking::shrink_repetition() {
   return smaller;
 }
 
+/// Gathers and reductions each at once (without_all()).
 bool Shrinking::shrink_collectives() {
   bool smaller = false;
-  for (bool (*goes)(ActionKind) : {is_gather, is_reduction}) {
+  for (bool (*goes)(ActionKind) : {gathers_or_drops, is_reduction}) {
     Excerpt rest = without_all(best_, goes);
     if (rest.program != best_.program) smaller |= take(std::move(rest));
   }

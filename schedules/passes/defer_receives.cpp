@@ -24,6 +24,7 @@ namespace {
 /// By rank and place in the lowered list: whether the RECV there may move.
 using Deferred = std::vector<std::vector<bool>>;
 
+/// Whether the message of `recv` is what `consumer` reads. The first in the list that does takes it.
 bool takes(const Action& consumer, const Action& recv, RecomputeTiming recompute) {
   if (consumer.stage != recv.stage || consumer.microbatch != recv.microbatch) return false;
   return input_of(consumer.kind, recompute) == flow_of(recv.kind);

@@ -46,6 +46,7 @@ std::vector<Action> rewritten(const std::vector<Action>& actions, const Rewrite&
   return kept;
 }
 
+/// What is looked up in a program that need not be valid is asked for first.
 bool has_stage(const Program& program, std::int32_t stage) {
   return stage >= 0 && stage < program.stage_count();
 }
@@ -79,6 +80,7 @@ struct Gap {
   std::int32_t renumbered(std::int32_t other) const { return other > stage ? other - 1 : other; }
 };
 
+/// A branch or a join is not tied: which of its messages would stand for which?
 Gap gap_at(const Program& program, std::int32_t stage) {
   Gap gap{.stage = stage};
   if (!edges_in_range(program)) return gap;
@@ -94,6 +96,7 @@ Gap gap_at(const Program& program, std::int32_t stage) {
   return gap;
 }
 
+/// Without those of the gap's stage, with one between the two that are tied, numbered anew; sorted.
 std::vector<StageEdge> edges_around(const Program& program, const Gap& gap) {
   std::vector<StageEdge> edges;
   for (const StageEdge& edge : program.edges) {
@@ -145,12 +148,14 @@ std::optional<Action> tied_message(const Program& program, const Gap& gap, Actio
     return message;
   }
   // Sent or received by the stage that goes: only in place of a stage on the same rank, which had no message.
+  // Elsewhere the neighbour has a SEND or RECV of its own, which is tied above, and this one goes.
   const std::int32_t instead = message.peer == gap.behind ? gap.before : gap.behind;
   if (rank_of(instead) != rank_of(gap.stage)) return std::nullopt;
   message.stage = instead;
   return message;
 }
 
+/// Whether some stage has a replica on the rank.
 bool is_held(const Program& program, std::int32_t rank) {
   return std::ranges::any_of(program.placement.stages, [&](const StagePlacement& stage) {
     return std::ranges::find(stage.ranks, rank) != stage.ranks.end();
@@ -261,6 +266,7 @@ std::vector<std::int32_t> route_of_rest(const std::vector<std::int32_t>& route, 
   return rest;
 }
 
+/// Without what is done for these units, and, where each has an update of its own, without their updates.
 Program without_units(const Program& program, const GoneUnits& units) {
   Program rest = program;
   for (StagePlacement& stage : rest.placement.stages) stage.route = route_of_rest(stage.route, units);
@@ -283,7 +289,7 @@ Program without_units(const Program& program, const GoneUnits& units) {
 
 /// A mark for each unit; none where the program's numbers make no sense.
 std::vector<bool> no_units(const Program& program) {
-  constexpr std::int64_t kMostUnits = 1 << 26;
+  constexpr std::int64_t kMostUnits = 1 << 26;  // 8 MiB of marks; what is to be shrunk has fewer
   const std::int64_t units = std::int64_t{program.microbatches} * program.slices;
   return std::vector<bool>(units > 0 && units <= kMostUnits ? static_cast<std::size_t>(units) : 0, false);
 }

@@ -1,5 +1,11 @@
 // Interleaved 1F1B, one rank with stages 0 and 2, at most 3 gathered (both passes):
 //   0UNSHARD 2UNSHARD 0F0 0F1 2F0 2F1 2B0 2B1 2REDUCE_GRAD 2RESHARD 0B0 0B1 0REDUCE_GRAD 0RESHARD
+//
+// Before each group of compute actions stands a window over what is still to come: the next few different
+// stages, this group's first. A stage that has left the window is dropped, one that has come into it is
+// gathered, so that its weights travel while those before it compute.
+//
+//   actions   0F0 0F1 | 2F0 2F1 2B0 2B1 0B0 0B1      at | with room for one: window {2}, so 0RESHARD 2UNSHARD
 
 #include "schedules/passes/fsdp.hpp"
 
@@ -100,12 +106,13 @@ std::vector<std::int32_t> UnshardPass::window() const {
   return stages;
 }
 
-/// Its gradients lie with the gathered weights.
+/// A stage's gradients lie with its gathered weights: behind its last use they go together, once reduced.
 bool UnshardPass::waits_for_reduction(std::int32_t stage) const {
   const bool is_used = std::ranges::any_of(upcoming_, [&](const auto& use) { return use.second == stage; });
   return !is_used && to_reduce_.contains(stage);
 }
 
+/// In ascending order of stages, as PyTorch's pass has it.
 void UnshardPass::drop_all_but(const std::vector<std::int32_t>& stages) {
   std::vector<std::int32_t> dropped;
   std::ranges::copy_if(active_, std::back_inserter(dropped), [&](std::int32_t stage) {
@@ -117,6 +124,7 @@ void UnshardPass::drop_all_but(const std::vector<std::int32_t>& stages) {
   }
 }
 
+/// Those that are not there yet, in the order in which they are needed.
 void UnshardPass::gather(const std::vector<std::int32_t>& stages) {
   for (const std::int32_t stage : stages) {
     if (active_.insert(stage).second) result_.push_back({.kind = ActionKind::unshard, .stage = stage});
@@ -147,6 +155,7 @@ std::vector<bool> last_backwards(const std::vector<Action>& actions) {
   return last;
 }
 
+/// One rank's list with a REDUCE_GRAD behind each group that last_backwards() marks.
 std::vector<Action> with_reduce_grad(const std::vector<Action>& actions) {
   const std::vector<bool> is_due = last_backwards(actions);
   std::vector<Action> result;

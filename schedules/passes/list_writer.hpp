@@ -30,6 +30,7 @@ class ListWriter {
     std::vector<Action>& list = lists_[index(rank)];
     for (const Action& action : group) list.push_back(action);
   }
+  /// Both ends at one moment, which is why lowered lists cannot hang (lower.hpp).
   void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
     lists_[index(from_rank)].push_back(send_of(message));
     lists_[index(to_rank)].push_back(recv_of(message));

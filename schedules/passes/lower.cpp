@@ -27,7 +27,8 @@ tl::expected<Program, std::string> lower(const Program& program) {
   TurnsTaken taken = take_turns(program, writer);
   if (!taken.finished) return tl::unexpected(std::move(taken.stuck));
   lowered.ranks = std::move(writer).lists();
-  // Whoever joined a collective early has given up the argument that nothing can hang, so it is proven.
+  // Whoever joined a collective early has given up the argument that nothing can hang, so it is proven, under
+  // the default channels and not under one FIFO a rank, which such a program need not survive.
   if (!taken.stuck.empty() && find_hang(lowered, {}, unit_costs(lowered)))
     return tl::unexpected(std::move(taken.stuck));
   return lowered;

@@ -70,7 +70,7 @@ class PlacedWords {
   }
 
  private:
-  static constexpr std::uint32_t kOwn = 0xffff'ffff;
+  static constexpr std::uint32_t kOwn = 0xffff'ffff;  // no way: edges are far fewer than 2^30
 
   struct OfRank {
     std::vector<std::uint32_t> placed;
@@ -82,6 +82,7 @@ class PlacedWords {
     }
   };
 
+  /// The way back from a word: 4 edge + 2 flow + (0 SEND, 1 RECV).
   Action transfer_of(std::uint32_t word, std::int32_t unit) const {
     const StageEdge& edge = edges_.edges()[word / 4];
     const bool along = word % 4 < 2;

@@ -22,6 +22,7 @@ bool are_halves(const Action& input, const Action& weight) {
          input.weight_version == weight.weight_version && !input.overlaps_next && !weight.overlaps_next;
 }
 
+/// One rank's list. What was merged is a B and merges with nothing more, so that one pass is enough.
 std::vector<Action> merged(const std::vector<Action>& actions) {
   std::vector<Action> result;
   bool last_overlapped = false;  // the last action of `result` ends a group

@@ -59,6 +59,7 @@ std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& a
   return before;
 }
 
+/// One rank's list with these before its positions; several before one in the order of their STEPs.
 std::vector<Action> with_reductions(const std::vector<Action>& actions,
                                     const std::multimap<std::size_t, std::int32_t>& before) {
   std::vector<Action> list;

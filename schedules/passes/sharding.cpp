@@ -33,6 +33,7 @@ tl::expected<void, std::string> check_updates(const Program& program) {
       program.schedule));
 }
 
+/// Parts of a sum that nobody has made cannot be kept.
 tl::expected<void, std::string> check_reduction(const Program& program) {
   for (const std::vector<Action>& actions : program.ranks) {
     for (const Action& step : actions) {
@@ -48,6 +49,7 @@ tl::expected<void, std::string> check_reduction(const Program& program) {
   return {};
 }
 
+/// For ZeRO 1 and 2: one UNSHARD for each shared stage that the list steps, all behind its last STEP.
 void gather_behind_steps(const Program& program, std::vector<Action>& actions) {
   std::vector<Action> gathers;
   std::size_t behind = 0;

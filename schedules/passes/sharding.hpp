@@ -11,9 +11,8 @@ namespace penstock {
 
 /// The compute program with its stages sharded (Rajbhandari et al., SC'20, sections 5 and 7). Stages that one
 /// rank holds alone stay as they are.
-///   1  optimizer state: STEP updates a rank's part, then an UNSHARD gathers the weights, behind the list's
-///   last
-///      STEP and by ascending stage, so that the next pass can begin before all of them are there
+///   1  optimizer state: STEP updates a rank's part, then an UNSHARD gathers the weights, behind the last
+///      STEP of the list and by ascending stage, so that the next pass can begin before all of them are there
 ///   2  and gradients: a rank keeps its part from REDUCE_GRAD on
 ///   3  and weights: UNSHARD before a stage is used and RESHARD behind, at most three stages at a time
 ///      (insert_unshard_reshard())

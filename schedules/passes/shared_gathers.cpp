@@ -73,6 +73,7 @@ tl::expected<void, std::string> check_order(const Program& program) {
       const std::vector<std::int32_t> here = gathered_together(program, first, rank);
       const std::vector<std::int32_t> there = gathered_together(program, rank, first);
       const auto [ours, theirs] = std::ranges::mismatch(here, there);
+      // check_gathers() has seen that they are as many, so that one list does not end before the other.
       if (ours == here.end() || theirs == there.end()) continue;
       return tl::unexpected(
           fmt::format("sharding: 3 has rank {} gather stage {} where rank {} gathers stage {}, so that they "
@@ -100,8 +101,7 @@ tl::expected<Program, std::string> with_gathers_of_shared_stages(Program gathere
   for (std::vector<Action>& actions : gathered.ranks) {
     // PyTorch's pass gathers a stage on one rank all the same.
     std::erase_if(actions, [&](const Action& action) {
-      const bool gathers = action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
-      return gathers && !is_shared(gathered, action.stage);
+      return gathers_or_drops(action.kind) && !is_shared(gathered, action.stage);
     });
     sort_gathers(actions);
   }

@@ -77,6 +77,8 @@ std::size_t& CollectiveCounts::passed_by(Group& group, std::int32_t rank) {
   return group.passed[static_cast<std::size_t>(member - group.members.begin())];
 }
 
+// Members keep a number each, the collectives a count of members each: the k-th of a member is met[k] for
+// all.
 std::size_t CollectiveCounts::next_of(const Action& collective, std::int32_t rank) {
   return passed_by(group_of(collective), rank);
 }

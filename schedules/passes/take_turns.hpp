@@ -135,6 +135,8 @@ class TurnTaking {
     go_on(rank, group.size());
   }
 
+  /// Its inputs are there. Collectives are asked for only when ranks have gone past some early: otherwise a
+  /// rank is past one when all are.
   bool is_ready(std::int32_t rank, const Action& action) {
     if (inputs_.missing_giver(action)) return false;
     if (!some_joined_early_) return true;
@@ -150,6 +152,7 @@ class TurnTaking {
     wake(to_rank);
   }
 
+  /// What was placed is behind the rank.
   void go_on(std::int32_t rank, std::size_t actions) {
     lists_.pass(rank, actions);
     arrive(rank);
@@ -206,6 +209,7 @@ class TurnTaking {
     }
     return message;
   }
+  /// The first thing that keeps the group, in words.
   std::string awaited_by(std::span<const Action> group) const {
     for (const Action& action : group) {
       if (is_collective(action.kind)) return "the other ranks that hold the stage";

@@ -45,6 +45,7 @@ class RankSet {
   const std::vector<std::uint64_t>& words() const { return words_; }
 
  private:
+  /// Within its word.
   static std::uint64_t bit_of(std::int32_t rank) { return std::uint64_t{1} << (index(rank) % 64); }
 
   std::vector<std::uint64_t> words_;

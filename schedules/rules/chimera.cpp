@@ -41,11 +41,14 @@ namespace {
 
 enum class Direction : std::uint8_t { down, up };
 
+/// Which way a microbatch goes, and in which slots.
 struct Passage {
   Direction direction = Direction::down;
   SlotWalk walk;
 };
 
+/// The unit that the microbatch is in, and its place there: the first half goes down, the rest up. With an
+/// odd number of microbatches in the last unit one more goes down.
 Passage passage_of(const Shape& shape, std::int32_t microbatch) {
   const std::int32_t ranks = shape.stages;
   const std::int32_t unit = microbatch / ranks;
@@ -85,6 +88,8 @@ std::vector<Action> chimera_actions(const Shape& shape, std::int32_t rank) {
   return in_slot_order(slotted);
 }
 
+/// Repeats with every unit; where the last one is not whole, all microbatches are written out, so that the
+/// next iteration begins with a unit's first.
 std::vector<std::int32_t> route_of(const Shape& shape) {
   const bool whole_units = shape.microbatches % shape.stages == 0;
   const std::int32_t period = whole_units ? shape.stages : shape.microbatches;

@@ -21,11 +21,13 @@ namespace {
 
 using Idle = std::optional<double>;
 
+// K - 1; enough microbatches for every rank to have work at once; whole rounds of one a rank.
 double others(const Shape& shape) { return shape.stages - 1; }
 bool fills(const Shape& shape) { return shape.microbatches >= shape.stages; }
 bool divides(const Shape& shape) { return shape.microbatches % shape.stages == 0; }
 
-/// What the formulas leave out.
+/// What the formulas leave out, such as recomputation, warm-ups and costs of the shape's own: where it is
+/// given there is no formula to hold the simulation against.
 bool is_plain(const Shape& shape) {
   return shape.checkpoint == Checkpoint::never && shape.warmup.empty() && shape.replicas.empty() &&
          shape.iterations == 1 && !shape.costs && shape.memory_limit.empty() && shape.transfer_ns.empty() &&
@@ -102,6 +104,7 @@ std::optional<double> closed_form_bubble(const ScheduleInfo& schedule, const Sha
   pipeline.virtual_stages = chunks_of(schedule, shape);
   const Idle idle = form->idle_of(pipeline);
   if (!idle) return std::nullopt;
+  // F and B, or F, I and W, take 3 units a microbatch and chunk.
   return *idle / (*idle + 3.0 * pipeline.microbatches * pipeline.virtual_stages);
 }
 

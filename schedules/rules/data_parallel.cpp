@@ -20,6 +20,8 @@
 namespace penstock {
 namespace {
 
+/// Forward through all stages and back, one microbatch after the other. STEPs go from the last stage to the
+/// first, as its gradient is there first.
 std::vector<Action> replica_actions(const Shape& shape, std::int32_t rank, std::int32_t ranks) {
   std::vector<Action> list;
   const bool overlapped = shape.reduction == Reduction::overlapped && shape.replica_sync == ReplicaSync::on;

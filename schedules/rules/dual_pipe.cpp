@@ -61,6 +61,8 @@ Generated dual_pipe(const Shape& shape) {
     const std::int32_t mirror = shape.stages - 1 - rank;
     const DualPipeStream down{.stage = rank, .first_microbatch = 0};
     const DualPipeStream up{.stage = mirror, .first_microbatch = half};
+    // The upper half of the ranks is nearer to where the first stream enters, the lower half to the other
+    // end.
     const bool near_top = rank < mirror;
     program.ranks[static_cast<std::size_t>(rank)] =
         dual_pipe_steps({.streams = {near_top ? down : up, near_top ? up : down},

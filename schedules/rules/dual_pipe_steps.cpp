@@ -19,6 +19,7 @@
 namespace penstock {
 namespace {
 
+/// Appends the next action of a stream: microbatches of either run in order, so that counting names them.
 class StepList {
  public:
   explicit StepList(const DualPipeRank& rank) : rank_(rank) {}
@@ -59,6 +60,7 @@ class StepList {
   std::vector<Action> actions_;
 };
 
+/// Steps 1 to 3. `beyond` is how many ranks lie between this one and the middle.
 void fill(StepList& list, std::int32_t beyond, std::int32_t h) {
   for (std::int32_t i = 0; i < 2 * beyond; ++i) list.add_forward(0);
   for (std::int32_t i = 0; i < h + 1; ++i) {
@@ -72,6 +74,8 @@ void fill(StepList& list, std::int32_t beyond, std::int32_t h) {
   }
 }
 
+/// Steps 4 and 5: each F of one stream beside a B of the other. In the last of them no F of the nearer stream
+/// is left.
 void overlap(StepList& list, std::int32_t count, std::int32_t beyond) {
   for (std::int32_t i = 0; i < count; ++i) {
     // In the middle the first backward waits for what this very forward has just sent to the neighbour.
@@ -89,6 +93,7 @@ void overlap(StepList& list, std::int32_t count, std::int32_t beyond) {
   }
 }
 
+/// Steps 6 to 8. From the middle of step 6 on backwards are split, so that W fill what would be pauses.
 void drain(StepList& list, std::int32_t beyond, std::int32_t h) {
   for (std::int32_t i = 0; i < 2 * (h + 1); ++i) {
     const auto stream = static_cast<std::size_t>(1 - i % 2);

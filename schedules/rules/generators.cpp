@@ -24,6 +24,7 @@
 namespace penstock {
 namespace {
 
+/// Passes read and write plain lists.
 bool has_passes_over_it(const Shape& shape) {
   return shape.data_parallel > 1 || !shape.buckets.empty() || shape.sharding > 0 ||
          shape.checkpoint != Checkpoint::never;
@@ -36,6 +37,7 @@ std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape) {
 }
 
 std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank) {
+  // Copies of a rank lie side by side (pipeline_replicas.hpp).
   return schedule.peak_activations(of_one_copy(schedule, shape), rank / shape.data_parallel);
 }
 

@@ -50,6 +50,7 @@ Generated hanayo(const Shape& shape) {
   for (std::vector<SlottedAction>& rank : slotted) {
     rank.reserve(2 * index(shape.microbatches) * index(shape.virtual_stages));
   }
+  // Microbatch by microbatch into the slots of the ranks that it visits; in_slot_order() makes lists of them.
   for (std::int32_t m = 0; m < shape.microbatches; ++m) {
     const std::int64_t unit = m / shape.stages;
     const std::int64_t place = m % shape.stages;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,17 +32,23 @@
 namespace penstock {
 namespace {
 
-bool megatron_takes(const Shape& shape, std::int32_t microbatches, std::int32_t group) {
-  if (group >= microbatches) return true;
-  const std::int32_t rest = microbatches % group;
+/// Whether groups of `group` work. One group of all microbatches always does: a rank that is done with a
+/// chunk then just waits for the next one's inputs.
+bool megatron_takes(const Shape& shape, std::int32_t group) {
+  if (group >= shape.microbatches) return true;
+  const std::int32_t rest = shape.microbatches % group;
   return group >= shape.stages && (rest == 0 || rest >= shape.stages);
 }
 
 std::string too_small_a_group(const Shape& shape) {
+  // K is the least that may work, but its last group may be too small; M microbatches in one group end the
+  // search.
+  std::int32_t nearest = std::min(shape.stages, shape.microbatches);
+  while (!megatron_takes(shape, nearest)) ++nearest;
   return fmt::format(
       "group_size: interleaved needs groups of at least as many microbatches as ranks, or a microbatch is "
       "not back in time for its next chunk; got {} with {} ranks; the nearest that works is {}",
-      shape.group_size, shape.stages, shape.stages);
+      shape.group_size, shape.stages, nearest);
 }
 
 std::string too_small_a_remainder(const Shape& shape) {
@@ -55,25 +62,28 @@ std::string too_small_a_remainder(const Shape& shape) {
 
 tl::expected<std::int32_t, std::string> group_of(const Shape& shape) {
   if (shape.group_size == 0) return pytorch_group("interleaved", shape);
-  if (megatron_takes(shape, shape.microbatches, shape.group_size)) {
+  if (megatron_takes(shape, shape.group_size)) {
     return std::min(shape.group_size, shape.microbatches);
   }
   const bool small = shape.group_size < shape.stages;
   return tl::unexpected(small ? too_small_a_group(shape) : too_small_a_remainder(shape));
 }
 
-/// Forwards and backwards are progressions of microbatches, one a group and chunk; where either begins a new
-/// one, a run ends.
-std::vector<ActionRun> runs_of_rank(const VirtualOrder& order, std::int32_t rank, std::int32_t warmup) {
+/// What a rank does from visit `from` up to visit `to`: the k-th forward beside the (k - warmup)-th backward,
+/// as far as there are such. Both are progressions of microbatches, one a group and chunk; where either
+/// begins a new one, a run ends. Requires `to` to be such a place, the end of the warm-up or the end of the
+/// list.
+std::vector<ActionRun> runs_between(const VirtualOrder& order, std::int32_t rank, std::int64_t warmup,
+                                    std::int64_t from, std::int64_t to) {
   std::vector<ActionRun> runs;
-  for (std::int32_t k = 0; k < order.size() + warmup; k += runs.back().count) {
-    ActionRun run{.pattern = {}, .count = order.size() + warmup - k, .step = 1};
+  for (std::int64_t k = from; k < to; k += runs.back().count) {
+    ActionRun run{.pattern = {}, .count = std::numeric_limits<std::int32_t>::max(), .step = 1};
     if (k < order.size()) {
       run.pattern.push_back({.action = order.kth_forward(rank, k)});
       run.count = order.rest_of_chunk(k);
     }
     if (k < warmup) {
-      run.count = std::min(run.count, warmup - k);
+      run.count = static_cast<std::int32_t>(std::min<std::int64_t>(run.count, warmup - k));
     } else {
       run.pattern.push_back({.action = order.kth_backward(ActionKind::backward, rank, k - warmup)});
       run.count = std::min(run.count, order.rest_of_chunk(k - warmup));
@@ -81,6 +91,28 @@ std::vector<ActionRun> runs_of_rank(const VirtualOrder& order, std::int32_t rank
     runs.push_back(std::move(run));
   }
   return runs;
+}
+
+/// A rank's list in three parts, of which only the second grows with M, and that by its count:
+///
+///   0 .. warmup            forwards alone, about v groups of them
+///   warmup .. + n periods  a group's forwards through all chunks beside a group's backwards, n times
+///   .. size + warmup       forwards of a last, smaller group, and the backwards that are left
+ActionLoops list_of_rank(const VirtualOrder& order, std::int32_t rank, std::int64_t warmup) {
+  const std::int64_t steady = std::max<std::int64_t>(0, order.all_whole_groups() - warmup);
+  const std::int64_t repetitions = steady / order.period();
+  const std::int64_t behind = warmup + repetitions * order.period();
+  const std::size_t runs_of_a_group = 4 * index(order.period() / order.group());
+  ActionLoops list = folded(runs_between(order, rank, warmup, 0, warmup), runs_of_a_group);
+  if (repetitions > 0) {
+    list.append({.runs = runs_between(order, rank, warmup, warmup, warmup + order.period()),
+                 .count = static_cast<std::int32_t>(repetitions),
+                 .step = order.group()});
+  }
+  const std::vector<ActionRun> rest = runs_between(order, rank, warmup, behind, order.size() + warmup);
+  const ActionLoops drain = folded(rest, runs_of_a_group);
+  for (const RunLoop& loop : drain.loops()) list.append(loop);
+  return list;
 }
 
 }  // namespace
@@ -94,11 +126,11 @@ GeneratedLoops interleaved_loops(const Shape& shape) {
   if (!group) return tl::unexpected(group.error());
   RolledProgram rolled = with_empty_loops(looped_program("interleaved", shape));
   const VirtualOrder order(shape, *group);
-  const std::size_t runs_of_a_group = 4 * index(shape.virtual_stages);
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-    const std::int32_t warmup =
-        std::min(order.size(), (shape.virtual_stages - 1) * order.group() + 2 * (shape.stages - 1 - rank));
-    rolled.lists[index(rank)] = folded(runs_of_rank(order, rank, warmup), runs_of_a_group);
+    const std::int64_t warmup =
+        std::min(order.size(), std::int64_t{shape.virtual_stages - 1} * order.group() +
+                                   2 * std::int64_t{shape.stages - 1 - rank});
+    rolled.lists[index(rank)] = list_of_rank(order, rank, warmup);
   }
   append_steps(rolled);
   return rolled;

@@ -32,13 +32,13 @@ Generated interleaved_zero_bubble(const Shape& shape) {
   if (!group) return tl::unexpected(group.error());
   Program program = looped_program("interleaved-zero-bubble", shape);
   const VirtualOrder order(shape, *group);
-  reserve_actions(program, std::int64_t{3} * order.size());
+  reserve_actions(program, 3 * order.size());
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-    const std::int32_t warmup =
-        std::min(order.size(), (shape.virtual_stages - 1) * order.group() + shape.stages - 1 - rank);
+    const std::int64_t warmup = std::min(
+        order.size(), std::int64_t{shape.virtual_stages - 1} * order.group() + shape.stages - 1 - rank);
     auto& list = program.ranks[static_cast<std::size_t>(rank)];
-    std::int32_t next_weight = 0;
-    for (std::int32_t k = 0; k < order.size() + warmup; ++k) {
+    std::int64_t next_weight = 0;
+    for (std::int64_t k = 0; k < order.size() + warmup; ++k) {
       if (k < order.size()) list.push_back(order.kth_forward(rank, k));
       if (k < warmup) continue;
       list.push_back(order.kth_backward(ActionKind::backward_input, rank, k - warmup));

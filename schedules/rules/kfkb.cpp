@@ -52,6 +52,7 @@ std::int32_t kfkb_group(const Shape& shape) {
 
 Generated kfkb(const Shape& shape) {
   const std::int32_t group = kfkb_group(shape);
+  // 1F1B of as many microbatches as there are groups, each of which then becomes k.
   Shape groups = shape;
   groups.microbatches = (shape.microbatches + group - 1) / group;
   groups.checkpoint = Checkpoint::never;  // R belongs to a microbatch, so it comes after the groups

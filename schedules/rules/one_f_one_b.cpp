@@ -30,6 +30,8 @@ GeneratedLoops one_f_one_b_loops(const Shape& shape) {
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     const std::int32_t stated = warmup_of(shape, stage, shape.stages - 1 - stage);
     const std::int32_t warmup = std::min(stated, shape.microbatches);
+    // A stage that ran further ahead than the one before it would wait for forwards behind a backward that
+    // waits for it.
     if (warmup > previous) {
       return tl::unexpected(fmt::format(
           "warmup: stage {} has {} warm-up forwards and stage {} only {}; each stage needs at least as many "

@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,11 +35,13 @@
 namespace penstock {
 namespace {
 
+/// One a stage, as the shape states them for each, for all or not at all.
 std::vector<std::int32_t> replica_counts(const Shape& shape) {
   if (shape.replicas.size() == index(shape.stages)) return shape.replicas;
   return std::vector<std::int32_t>(index(shape.stages), shape.replicas.empty() ? 1 : shape.replicas.front());
 }
 
+/// W_s of the head of this file, unless the shape states warm-ups.
 std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int32_t>& replicas) {
   const std::int32_t workers = std::accumulate(replicas.begin(), replicas.end(), 0);
   std::vector<std::int32_t> counts;
@@ -50,6 +54,7 @@ std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int
   return counts;
 }
 
+/// A reduction needs all replicas of its stage as often.
 bool replicas_work_equally(const std::vector<ReplicaMinibatches>& stages) {
   return std::ranges::all_of(stages, [](const ReplicaMinibatches& replicas) {
     return std::ranges::all_of(
@@ -69,15 +74,46 @@ Routed route_evenly(const Shape& shape, const std::vector<std::int32_t>& replica
   return stages;
 }
 
+constexpr std::int64_t kFarthest = 1 << 22;    // minibatches away from what was asked for
+constexpr std::int64_t kMostRouted = 1 << 24;  // minibatches and queues: some tenths of a second
+
+/// Which numbers of minibatches are worth asking: the multiples of this. Replicas that reduce together have
+/// equally many each, so that the number is a multiple of the replicas of every stage.
+std::int64_t grain_of(const Shape& shape, const std::vector<std::int32_t>& replicas) {
+  std::int64_t grain = 1;
+  if (shape.replica_sync == ReplicaSync::off) return grain;
+  // Beyond kFarthest nothing is asked, and the product stays within 64 bits.
+  for (const std::int32_t count : replicas)
+    grain = std::min<std::int64_t>(kFarthest + 1, std::lcm(grain, std::int64_t{count}));
+  return grain;
+}
+
+/// The first of from, from + step, ... that every replica can share; nothing where none is found within
+/// bounds. Routing takes a queue for each two replicas of neighbouring stages, however few minibatches pass.
+std::optional<std::int64_t> first_even(const Shape& shape, const std::vector<std::int32_t>& replicas,
+                                       std::int64_t from, std::int64_t step) {
+  std::int64_t queues = 0;
+  for (std::size_t stage = 0; stage + 1 < replicas.size(); ++stage)
+    queues += std::int64_t{replicas[stage]} * replicas[stage + 1];
+  const std::int64_t last =
+      std::min<std::int64_t>(from + kFarthest, std::numeric_limits<std::int32_t>::max());
+  std::int64_t routed = 0;
+  for (std::int64_t count = from; count > 0 && count <= last && routed < kMostRouted; count += step) {
+    if (route_evenly(shape, replicas, static_cast<std::int32_t>(count))) return count;
+    routed += count + queues;
+  }
+  return std::nullopt;
+}
+
 /// The numbers of minibatches next to `asked` that every replica can share, for the refusal.
-std::string nearest(const Shape& shape, const std::vector<std::int32_t>& replicas, std::int32_t asked) {
-  std::int32_t below = asked;
-  while (below > 0 && !route_evenly(shape, replicas, below)) --below;
-  std::int32_t above = asked;
-  const std::int32_t give_up = asked + 100'000;
-  while (above < give_up && !route_evenly(shape, replicas, above)) ++above;
-  const std::string upper = above < give_up ? fmt::format("{}", above) : "none near above";
-  return below > 0 ? fmt::format("{} and {}", below, upper) : upper;
+std::string nearest(const Shape& shape, const std::vector<std::int32_t>& replicas, std::int64_t asked) {
+  const std::int64_t grain = grain_of(shape, replicas);
+  const std::int64_t here = asked / grain * grain;
+  const auto below = first_even(shape, replicas, here, -grain);
+  const bool is_near = here + grain <= asked + kFarthest;
+  const auto above = is_near ? first_even(shape, replicas, here + grain, grain) : std::nullopt;
+  const std::string upper = above ? fmt::format("{}", *above) : "none near above";
+  return below ? fmt::format("{} and {}", *below, upper) : upper;
 }
 
 /// The version that F and B of each minibatch use on one stage, indexed by minibatch.
@@ -86,6 +122,8 @@ struct Versions {
   std::vector<std::int32_t> of_backward;
 };
 
+/// From what each replica has seen of the stage's updates when its j-th minibatch comes. Without stashing a
+/// backward takes the newest: that of all minibatches before it.
 Versions stage_versions(WeightPolicy policy, const ReplicaMinibatches& stage, std::int32_t warmup,
                         std::int32_t minibatches) {
   Versions versions{std::vector<std::int32_t>(index(minibatches)),
@@ -111,6 +149,7 @@ void follow_input_stage(Versions& versions, const Versions& input, std::int32_t 
   }
 }
 
+/// Warm-up, one forward and one update in turn, updates. An update is a B, its reduction and its STEP.
 std::vector<Action> replica_actions(std::int32_t stage, const std::vector<std::int32_t>& minibatches,
                                     std::int32_t stated_warmup, const Versions& versions, bool reduces) {
   std::vector<Action> list;

@@ -31,7 +31,7 @@
 namespace penstock {
 namespace {
 
-/// One rank's six slots.
+/// One rank's six slots, counted modulo 6: a slot of the block is that slot of every microbatch.
 class SlotRing {
  public:
   void occupy(std::int64_t slot) { taken_[place(slot)] = true; }
@@ -61,6 +61,8 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
   std::vector<BlockSlots> slots;
   std::vector<SlotRing> rings(static_cast<std::size_t>(ranks));
   std::int64_t slot = 2 * ranks;
+  // F where the V has them, then B down the ranks, each behind the one before and in the first pair that
+  // fits.
   for (std::int64_t r = 0; r < ranks; ++r) {
     SlotRing& ring = rings[static_cast<std::size_t>(r)];
     slots.push_back({.forward_down = r, .forward_up = 2 * ranks - 1 - r});
@@ -70,11 +72,13 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
     slots.back().backward_up = slot;
     slot += 2;
   }
+  // From the last rank back to the second: as late as the next one allows.
   for (std::size_t r = slots.size(); r-- > 2;) {
     std::int64_t latest = slots[r].backward_up - 2;
     while (!rings[r - 1].takes_first_pair(latest)) --latest;
     slots[r - 1].backward_up = latest;
   }
+  // Back up the ranks: only now are the first pairs final, and the second ones what is left.
   for (std::size_t r = slots.size(); r-- > 0;) {
     rings[r].occupy_pair(slots[r].backward_up);
     while (!rings[r].pair_is_free(slot)) ++slot;
@@ -84,6 +88,7 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
   return slots;
 }
 
+/// Whole backwards leave no W to place, so that ways differ in the warm-up alone.
 std::vector<FollowOptions> options_of(std::int32_t ranks) {
   std::vector<FollowOptions> options;
   for (std::int32_t look_ahead = 0; look_ahead <= std::max(ranks, 4); ++look_ahead) {

@@ -41,6 +41,7 @@ Generated with_passes(Program program, const Shape& shape) {
 }  // namespace
 
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
+  // Both speak of copies of the pipeline; a rule that has replicas of its own takes them for these, too.
   shape.microbatches /= shape.data_parallel;
   if (!takes_option(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
   if (!takes_option(schedule, "reduction")) shape.reduction = Reduction::overlapped;

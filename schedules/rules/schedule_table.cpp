@@ -3,7 +3,6 @@
 // cannot claim what its generator does not do.
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,12 +24,14 @@ namespace {
 std::int64_t one_microbatch(const Shape&, std::int32_t) { return 1; }
 std::int64_t all_microbatches(const Shape& shape, std::int32_t) { return shape.microbatches; }
 
+/// The warm-up and the one forward that comes before the first backward.
 std::int64_t one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches, warmup_of(shape, rank, shape.stages - 1 - rank) + 1);
 }
 
 std::int64_t stages_of_one_microbatch(const Shape& shape, std::int32_t) { return shape.stages; }
 
+/// As 1F1B's; ranks are numbered through the replicas of stage 0, then of stage 1, ...
 std::int64_t one_f_one_b_rr_peak(const Shape& shape, std::int32_t rank) {
   std::int32_t workers = 0;
   const auto replicas = [&](std::int32_t stage) {
@@ -53,6 +54,7 @@ std::int64_t kfkb_peak(const Shape& shape, std::int32_t rank) {
   return std::min<std::int64_t>(shape.microbatches, std::int64_t{shape.stages - rank} * kfkb_group(shape));
 }
 
+/// In slices: the warm-up is longer by the slices that a backward waits for.
 std::int64_t seq_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches * shape.slices, shape.stages - 1 - rank + shape.slices);
 }
@@ -66,11 +68,13 @@ std::int64_t all_chunks_of_all_microbatches(const Shape& shape, std::int32_t) {
   return std::int64_t{shape.microbatches} * shape.virtual_stages;
 }
 
+/// g of the interleaved schedules: as stated, or of PyTorch's rounds (virtual_order.cpp).
 std::int32_t group_size(const Shape& shape) {
   if (shape.group_size > 0) return std::min(shape.group_size, shape.microbatches);
   return shape.microbatches / std::max(1, shape.microbatches / shape.stages);
 }
 
+/// The warm-up of interleaved.cpp and one.
 std::int64_t interleaved_peak(const Shape& shape, std::int32_t rank) {
   const std::int64_t group = group_size(shape);
   return std::min(all_chunks_of_all_microbatches(shape, rank),
@@ -83,6 +87,7 @@ std::int64_t interleaved_zero_bubble_peak(const Shape& shape, std::int32_t rank)
                   (shape.virtual_stages - 1) * group + shape.stages);
 }
 
+// Rank r of ZB-H1 delays each W by r and has K - 1 - r forwards ahead: K on every rank. ZB-H2 doubles both.
 std::int64_t zb_h1_peak(const Shape& shape, std::int32_t) {
   return std::min(shape.microbatches, shape.stages);
 }
@@ -129,6 +134,8 @@ std::int64_t zb_2p_peak(const Shape& shape, std::int32_t rank) {
   return peak_under_limit(shape, rank, 2 * std::int64_t{shape.stages});
 }
 
+/// Of both chunks together. A limit in bytes is met in different numbers of activations; the chunk that keeps
+/// least behind its I bounds them.
 std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   const auto all = 2 * std::int64_t{shape.microbatches};
   if (shape.memory_limit.empty()) return std::min(all, 2 * std::int64_t{shape.stages});
@@ -145,6 +152,8 @@ std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   return least <= 0 ? all : std::min(all, limit / least);
 }
 
+/// With costs the search may hold anything that its limit in bytes allows, which no count of activations
+/// says.
 std::int64_t synthesized_peak(const Shape& shape, std::int32_t rank) {
   const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
   const auto activations = std::int64_t{shape.stages} * shape.virtual_stages;

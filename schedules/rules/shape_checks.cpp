@@ -4,9 +4,11 @@
 #include "schedules/rules/shape_checks.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,12 +24,42 @@
 namespace penstock {
 namespace {
 
+/// At most: buckets may differ from stage to stage.
 double stages_of(const Shape& shape) {
   const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
   return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
 }
+/// A stage's replicas are ranks of their own, and so are copies of the pipeline.
+double ranks_of(const Shape& shape) {
+  const double stages = shape.stages;
+  if (shape.replicas.empty()) return stages * shape.data_parallel;
+  if (shape.replicas.size() == 1) return stages * shape.replicas.front();
+  return std::accumulate(shape.replicas.begin(), shape.replicas.end(), 0.0);
+}
 double units_of(const Shape& shape) {
   return static_cast<double>(shape.microbatches) * shape.iterations * shape.slices;
+}
+
+/// What a person gives for the one option of a schedule that is called effort.
+constexpr std::array<std::string_view, 3> kEffortKeys = {"passes", "seed", "budget"};
+
+/// The schedule's option that a key belongs to.
+std::string_view option_of(std::string_view key) {
+  return std::ranges::find(kEffortKeys, key) == kEffortKeys.end() ? key : "effort";
+}
+
+/// The keys that a schedule takes, in words.
+std::string keys_of(const ScheduleInfo& schedule) {
+  if (schedule.options.empty()) return "no such option";
+  std::vector<std::string_view> keys;
+  for (const std::string_view option : schedule.options) {
+    if (option == "effort") {
+      keys.insert(keys.end(), kEffortKeys.begin(), kEffortKeys.end());
+    } else {
+      keys.push_back(option);
+    }
+  }
+  return fmt::format("{}", fmt::join(keys, ", "));
 }
 
 /// The options that differ from their default, by their key.
@@ -51,7 +83,11 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   note("group_size", shape.group_size != defaults.group_size);
   note("slices", shape.slices != defaults.slices);
   note("memory_limit", shape.memory_limit != defaults.memory_limit);
-  note("effort", shape.effort != defaults.effort);
+  // A budget of time brings a number of passes of its own.
+  const bool budget = shape.effort.budget_seconds != defaults.effort.budget_seconds;
+  note("budget", budget);
+  note("passes", !budget && shape.effort.passes != defaults.effort.passes);
+  note("seed", shape.effort.seed != defaults.effort.seed);
   note("objective", shape.objective != defaults.objective);
   note("placement", shape.placement != defaults.placement);
   return given;
@@ -111,14 +147,14 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
 tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, const Shape& shape) {
   for (const std::string_view key : given_options(shape)) {
     const bool of_copies = shape.data_parallel > 1 && (key == "replica_sync" || key == "reduction");
-    if (of_copies || takes_option(schedule, key)) continue;
-    return tl::unexpected(fmt::format(
-        "{}: {} does not take it; it takes {}", key, schedule.name,
-        schedule.options.empty() ? "no such option" : fmt::format("{}", fmt::join(schedule.options, ", "))));
+    if (of_copies || takes_option(schedule, option_of(key))) continue;
+    return tl::unexpected(
+        fmt::format("{}: {} does not take it; it takes {}", key, schedule.name, keys_of(schedule)));
   }
   return {};
 }
 
+/// Copies of the pipeline share the microbatches evenly, and do not go with a schedule's own replicas.
 tl::expected<void, std::string> check_copies(const ScheduleInfo& schedule, const Shape& shape) {
   if (shape.data_parallel == 1) return {};
   if (shape.data_parallel < 1) {
@@ -149,7 +185,7 @@ double compute_actions_of(const Shape& shape) { return stages_of(shape) * units_
 tl::expected<void, std::string> check_possible_size(const Shape& shape) {
   constexpr double kMostActions = 1LL << 40;
   constexpr double kMostNumber = std::numeric_limits<std::int32_t>::max();
-  const double ranks = static_cast<double>(shape.stages) * shape.data_parallel;
+  const double ranks = ranks_of(shape);
   const double model_stages = stages_of(shape);
   const double microbatches = units_of(shape);
   const double actions = compute_actions_of(shape);

@@ -41,7 +41,7 @@ inline std::vector<Action> in_slot_order(const std::vector<SlottedAction>& slott
   }
   std::partial_sum(places.begin(), places.end(), places.begin());
   std::vector<Action> actions;
-  actions.reserve(slotted.size() + 2);  // and STEPs
+  actions.reserve(slotted.size() + 2);  // and STEPs, which rules append
   actions.resize(slotted.size());
   for (const SlottedAction& each : slotted) actions[places[index(each.slot)]++] = each.action;
   return actions;

@@ -40,6 +40,8 @@ namespace {
 
 using Lists = std::vector<std::vector<Action>>;
 
+/// Two chunks do unless it is said otherwise: the turn of a V is on one rank, which saves a transfer each
+/// way.
 bool lies_as_a_v(const Shape& shape) {
   if (shape.placement != ChunkPlacement::by_number) return shape.placement == ChunkPlacement::v;
   return shape.virtual_stages == 2;
@@ -73,6 +75,7 @@ void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderC
   if (fits(program->ranks, costs)) known.push_back(std::move(program->ranks));
 }
 
+/// Where the search starts. The last one always fits, so that there is an answer in any memory.
 std::vector<Lists> known_orders(const Program& program, const Shape& shape, const OrderCosts& costs) {
   std::vector<Lists> known;
   if (shape.virtual_stages == 1) {
@@ -88,6 +91,7 @@ std::vector<Lists> known_orders(const Program& program, const Shape& shape, cons
 
 std::string milliseconds(Ns ns) { return fmt::format("{:.6g} ms", static_cast<double>(ns) * 1e-6); }
 
+/// How good the order is, and what it took.
 std::string note_of(const Synthesis& found, const Shape& shape) {
   const char* measure = shape.objective == Objective::span ? "longest span" : "makespan";
   if (found.is_optimal()) {

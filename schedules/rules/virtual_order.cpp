@@ -26,26 +26,28 @@ namespace penstock {
 VirtualOrder::VirtualOrder(const Shape& shape, std::int32_t group)
     : ranks_(shape.stages), chunks_(shape.virtual_stages), group_(group), microbatches_(shape.microbatches) {}
 
-VirtualOrder::Visit VirtualOrder::visit(std::int32_t k) const {
-  const std::int32_t first = k / (group_ * chunks_) * group_;  // microbatch of the group
+VirtualOrder::Visit VirtualOrder::visit(std::int64_t k) const {
+  // Groups before this one are whole, so that the first microbatch of a group says how many visits they took.
+  const auto first = static_cast<std::int32_t>(k / period() * group_);
   const std::int32_t size = std::min(group_, microbatches_ - first);
-  const std::int32_t within = k - first * chunks_;
-  const std::int32_t past = within % size;
-  return {.chunk = within / size, .microbatch = first + past, .rest = size - past};
+  const std::int64_t within = k - std::int64_t{first} * chunks_;
+  const auto past = static_cast<std::int32_t>(within % size);
+  return {.chunk = static_cast<std::int32_t>(within / size), .microbatch = first + past, .rest = size - past};
 }
 
-Action VirtualOrder::kth_forward(std::int32_t rank, std::int32_t k) const {
+Action VirtualOrder::kth_forward(std::int32_t rank, std::int64_t k) const {
   const Visit here = visit(k);
   return forward(here.chunk * ranks_ + rank, here.microbatch);
 }
 
-Action VirtualOrder::kth_backward(ActionKind kind, std::int32_t rank, std::int32_t k) const {
+Action VirtualOrder::kth_backward(ActionKind kind, std::int32_t rank, std::int64_t k) const {
   const Visit here = visit(k);
   return compute(kind, (chunks_ - 1 - here.chunk) * ranks_ + rank, here.microbatch);
 }
 
 namespace {
 
+/// PyTorch's number of rounds; M < K is one round.
 std::int32_t rounds_of(std::int32_t stages, std::int32_t microbatches) {
   return std::max(1, microbatches / stages);
 }

@@ -30,6 +30,7 @@
 namespace penstock {
 namespace {
 
+/// Of F and I; W are placed by the times at hand. The pattern takes every K and M.
 PreferredOrder fixed_pattern(const Shape& shape) {
   PreferredOrder order;
   const Generated pattern = zbv_zero_bubble(shape);

@@ -1,6 +1,6 @@
 // ZB-V as a fixed pattern (PyTorch's ScheduleZBVZeroBubble; the V placement is Qi et al.'s): the model goes
 // down the ranks and comes back up, so rank r has stages c0 = r and c1 = 2K-1-r and the loss is on rank 0.
-// With 2 ranks and 4 microbatches:
+// With 2 ranks and 3 microbatches:
 //
 //   rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 3W2 0I1 0W1 0I2 0W2
 //   rank 1       1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1I1 2I2 1I2 1W1 2W2 1W2
@@ -59,10 +59,15 @@ class PatternList {
   std::vector<Action> actions_;
 };
 
+/// Chunk 0 is on the way down, chunk 1 on the way up. Rank 0 of 2, n = 3:
+///
+///   0F0 0F1 0F2 | 3F0 3I0 3W0 3F1 3I1 3W1 | 0I0 0W0 3F2 3I2 3W2 | 0I1 0W1 0I2 0W2
+///   forwards      first backwards           both chunks           what is left
 std::vector<Action> zbv_actions(const Shape& shape, std::int32_t rank) {
   const std::int32_t pattern = std::max(shape.microbatches, 2 * shape.stages - 1);
   const std::int32_t after = shape.stages - rank;
   PatternList list(rank, 2 * shape.stages - 1 - rank, shape.microbatches);
+  // As many as pass this rank before the first one is back on it from the turn of the V.
   for (std::int32_t i = 0; i < 2 * after - 1; ++i) list.add_forward(0);
   for (std::int32_t i = 0; i < rank; ++i) {
     list.add_forward(1);

@@ -1,4 +1,7 @@
 // Of the ways to follow an order the one with the shortest longest span is taken, the first one on a tie.
+//
+//   slots of a block   ->  PreferredOrder  ->  OrderFollower, way by way  ->  the best lists  ->  squeeze()
+//   F down 0, F up 3       0F0 0F1 3F0 ..      looks ahead, places W
 
 #include "schedules/search/follow_order.hpp"
 
@@ -33,7 +36,7 @@ struct Stream {
 /// stream goes first.
 PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t microbatches,
                               ActionKind backward) {
-  constexpr std::int64_t kPeriod = 6;
+  constexpr std::int64_t kPeriod = 6;  // F, I and W of two chunks, a slot each
   const auto ranks = static_cast<std::int32_t>(slots.size());
   PreferredOrder order(slots.size());
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
@@ -74,6 +77,8 @@ Program best_followed(Program program, const OrderCosts& costs, const std::vecto
 }
 
 std::vector<FollowOptions> options_with_weights() {
+  // 32 ways, most of which other_ways() finds to be the same as one that was run. A W goes into any gap (0),
+  // or into one of half, three quarters or all of it.
   std::vector<FollowOptions> options;
   for (std::int32_t look_ahead = 0; look_ahead <= 3; ++look_ahead) {
     for (const std::int32_t quarters : {0, 2, 3, 4}) {

@@ -77,7 +77,8 @@ class Way {
   const OrderCosts& costs_;
 };
 
-/// A rank's chunks, and the best of each figure over them.
+/// A rank's chunks, and of each figure the one that makes the bound lowest: a bound may be too low, never too
+/// high.
 struct RankWork {
   std::vector<std::size_t> stages;
   Bytes limit = 0;
@@ -113,6 +114,7 @@ std::vector<RankWork> work_of_ranks(const OrderCosts& costs) {
   return ranks;
 }
 
+/// The idle time before the rank's first I is there (above).
 Ns head(const OrderCosts& costs, const RankWork& rank) {
   const Ns way = Way(costs).around(rank.stages.front(), rank.stages.back());
   // One less, since the way begins at the end of the first of them.
@@ -132,6 +134,7 @@ Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
   return most;
 }
 
+/// The idle time behind its last F.
 Ns tail(const OrderCosts& costs, const RankWork& rank) {
   // The microbatch itself is held by all chunks of the rank until its I come; the others have what is
   // left.
@@ -164,6 +167,7 @@ Ns room_for_all(const OrderCosts& costs, const RankWork& rank) {
                          static_cast<double>(rank.limit));
 }
 
+/// From the rank's first start to its last end.
 Ns shortest_span(const OrderCosts& costs, const RankWork& rank) {
   const bool first_input_may_be_late = rank.units() <= rank.fitting_forwards();
   const Ns before = head(costs, rank);

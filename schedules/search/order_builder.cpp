@@ -9,6 +9,8 @@
 //
 // Caps by rank, with p - 1 - rank ranks behind: microbatches in flight, and the lead of a chunk over the next
 // one. F of a chunk leaves room for F of later ones, without which chunks lock each other out of memory.
+//
+//   in flight <= ceil(in_flight + in_flight_per_rank (p - 1 - rank) + more_in_flight[rank])     lead likewise
 
 #include "schedules/search/order_builder.hpp"
 
@@ -35,7 +37,7 @@ namespace {
 constexpr std::array<ActionKind, 3> kPassKinds = {ActionKind::forward, ActionKind::backward_input,
                                                   ActionKind::backward_weight};
 
-/// `base` and `slope` for each of `steps`, and `more` of its own; at most 2^30.
+/// A cap on a rank: `base`, `slope` for each of `steps`, and what `more` says of this rank; 0 to 2^30.
 /// Draws may be anything: what is clamped here always fits into 32 bits.
 std::int32_t cap(double base, double slope, std::int32_t steps, const std::vector<std::int8_t>& more,
                  std::int32_t rank) {
@@ -44,6 +46,7 @@ std::int32_t cap(double base, double slope, std::int32_t steps, const std::vecto
   return static_cast<std::int32_t>(std::ceil(bounded));
 }
 
+/// Rounded down; also of bytes and of nanoseconds.
 std::int64_t part_of(std::int64_t whole, double part) {
   return static_cast<std::int64_t>(part * static_cast<double>(whole));
 }
@@ -114,7 +117,7 @@ void OrderBuilder::prepare_run(const OrderRules& rules, Ns limit) {
     const double budget = rules.idle_budget + rules.idle_budget_per_rank * number;
     // All else of a rank begins at nothing: this is the only reset between runs.
     ranks_[index(number)] = {
-        .most_idle = limit - before.busy,
+        .most_idle = limit - before.busy,  // a rank with more pauses than this ends behind the limit
         .budget = static_cast<Ns>(std::clamp(budget, 0.0, 0x1p60)),
         .free_bytes = rules.memory_share < 1 ? part_of(before.limit, rules.memory_share) : before.limit,
         .most_in_flight =
@@ -211,6 +214,7 @@ void OrderBuilder::see_forwards(const Rank& rank, const Chunk* chunks, Ns now, S
   std::int32_t number = first_in_sight<Chunks>(rank);
   for (std::int32_t seen = 0; seen <= last; ++seen) {
     const Chunk& chunk = chunks[number];
+    // So far ahead of the chunk behind that what it would make could only wait there.
     const bool leads = number < last && chunk.forwards - chunks[number + 1].forwards >= chunk.most_lead;
     // The last chunk is not capped: its F is what the I that empties the rank waits for.
     const bool is_capped = (number < last || last == 0) && rank.in_flight >= rank.most_in_flight;

@@ -17,6 +17,10 @@
 
 namespace penstock {
 
+/// Made once for its costs, then run by one set of rules after the other: a search runs it hundreds of
+/// times, so that all memory is taken in the beginning and a run writes nothing but numbers. All orders have
+/// each stage's F, and each stage's I, in ascending microbatches, so that the next one of a kind and chunk is
+/// a count.
 class OrderBuilder {
  public:
   /// Of the first `microbatches` of the costs, at least 1.
@@ -97,6 +101,7 @@ class OrderBuilder {
     Ns until = kNever;
   };
 
+  /// What stages cost, by chunk, and who gives to whom.
   void add_chunks(const OrderCosts& costs);
   void connect(const OrderCosts& costs, const std::vector<std::int32_t>& chunk_of_stage);
   void prepare_run(const OrderRules& rules, Ns limit);
@@ -109,25 +114,33 @@ class OrderBuilder {
   std::int32_t last_chunk() const {
     return Chunks > 0 ? Chunks - 1 : chunks_per_rank_ - 1;
   }
+  /// Which I, and which F, the rank would run of those that are there, and when the next ones come. An F
+  /// counts only within its caps, and one without room is noted apart: a W may make it.
   template <std::int32_t Chunks>
   void see_inputs(const Chunk* chunks, Ns now, Sight& sight) const;
   template <std::int32_t Chunks>
   void see_forwards(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const;
+  /// The chunk whose F is asked for first.
   template <std::int32_t Chunks>
   std::int32_t first_in_sight(const Rank& rank) const;
+  /// Strikes out of sight what the rules want to wait with so that F and I alternate.
   void take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const;
   template <std::int32_t Chunks>
   Choice choose(std::int32_t number, Ns now) const;
+  /// The F, unless a more urgent I comes soon; a W, unless an F or I does.
   Choice forward_or_wait(const Rank& rank, const Chunk& chunk, const Sight& sight, Ns now) const;
   Choice weight_or_wait(const Rank& rank, const Sight& sight, Ns now) const;
   Choice owed_weight(const Rank& rank) const;
 
+  /// The rank runs it from `now` on. False: with the rank's pauses so far the order is longer than the limit.
   bool place(std::int32_t number, const Choice& choice, Ns now);
+  /// What an F or I that ends then makes possible: the chunk's next one, and that of the stage it sends to.
   void give_forward(std::int32_t number, Ns end);
   void give_input(std::int32_t number, Ns end);
   void deliver_forward(std::int32_t to, std::int32_t microbatch, Ns arrival);
   void deliver_input(std::int32_t to, std::int32_t microbatch, Ns arrival);
   void wake(std::int32_t rank, Ns time);
+  /// All is placed; otherwise ranks wait for memory that none of them will free.
   bool is_complete() const { return placed_ - placed_before_ == actions(); }
   Ns length() const;
 

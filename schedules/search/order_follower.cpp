@@ -64,7 +64,8 @@ OrderFollower::OrderFollower(const OrderCosts& costs, const PreferredOrder& orde
 void OrderFollower::reset(const std::vector<FollowOptions>& ways) {
   ways_ = ways;
   way_ = ways.front();
-  // Every way is taken to be alike until look_farther() finds an action that it would have taken.
+  // Every way is taken to be alike until look_farther() finds an action that it would have taken, or
+  // weight_suits() a W that it would have placed.
   same_ahead_ = way_.warm_up_look_ahead;
   for (const FollowOptions& way : ways) same_ahead_ = std::max(same_ahead_, way.warm_up_look_ahead);
   differs_.assign(ways.size(), false);

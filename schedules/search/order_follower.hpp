@@ -18,7 +18,10 @@
 namespace penstock {
 
 /// A rank that is free takes the first action in sight whose input is there and which fits into its memory;
-/// failing that, a W.
+/// failing that, a W. In sight are the next one of its order and so many behind it:
+///
+///   order   F0 F1 F2 B0 F3 B1 F4        B0 is next and its input not there; looking one ahead the rank takes
+///   taken   F0 F1 F2 F3 B0 ...          F3, and B0 stays next: the order is "bent" up to behind F3
 class OrderFollower {
  public:
   /// Requires one kind of backward a stage.
@@ -66,18 +69,26 @@ class OrderFollower {
   void reset(const std::vector<FollowOptions>& ways);
   void forget_arrivals();
   void reset(std::int32_t rank);
+  /// The rank looks for work: it runs something, or sleeps until the next message.
   void act(std::int32_t rank, Ns now);
   Sight look(std::int32_t rank, Ns now) const;
   void look_farther(const Rank& rank, Bytes limit, Ns now);
+  /// Whether a way that has decided alike so far would have had the same actions in sight.
   bool sees_as_much(const FollowOptions& way) const;
+  /// Whether the oldest owed W goes into the gap; notes which of the other ways would decide otherwise.
   bool weight_suits(const Rank& rank, Ns gap);
   bool suits(const FollowOptions& way, const Rank& rank, Ns gap) const;
+  /// Runs the action at that place of the rank's order.
   void take(std::int32_t rank, std::size_t at, Ns now);
   void place_weight(std::int32_t rank, Ns now);
+  /// The rank is busy from `now` on, for so long.
   void start(std::int32_t rank, Ns now, Ns duration);
+  /// A message will come to the rank then.
   void tell(std::int32_t rank, Ns arrival);
   void sleep(std::int32_t rank, Ns now);
+  /// Runs to the end; nothing where the order jams.
   std::optional<Ns> finish();
+  /// The longest span, from what is under way and the tails of what is not.
   std::optional<Ns> span_in_sight();
 
   OrderSteps order_;

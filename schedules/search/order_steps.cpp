@@ -20,6 +20,7 @@
 namespace penstock {
 namespace {
 
+/// F takes all that its microbatch keeps on the stage.
 Track forward_track(const OrderCosts& costs, std::int32_t stage) {
   const StageCost& cost = costs.stages[index(stage)];
   return {.stage = stage,

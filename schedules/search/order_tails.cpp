@@ -19,12 +19,14 @@ namespace penstock {
 
 OrderTails::OrderTails(const OrderSteps& order, std::vector<Ns> first_starts)
     : first_starts_(std::move(first_starts)), tails_(order.place_count(), kEndless) {
-  std::vector<std::size_t> left;
-  std::vector<Ns> behind;
+  std::vector<std::size_t> left;  // by rank: how many of its list have no tail yet
+  std::vector<Ns> behind;         // by rank: the tail of the last one that has
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     left.push_back(order.ranks[rank].size());
     behind.push_back(-first_starts_[rank]);
   }
+  // Each rank goes back as far as what its outputs lead to is known. Where nobody moves any more, what is
+  // left would wait for each other, and keeps kEndless.
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t rank = 0; rank < left.size(); ++rank) {

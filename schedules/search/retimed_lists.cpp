@@ -74,6 +74,7 @@ void RetimedLists::append_list(const std::vector<Action>& list, std::int32_t ran
   ranks_.push_back(placed);
 }
 
+/// Who gives to whom, and which F a backward belongs to.
 void RetimedLists::connect(const OrderCosts& costs) {
   const std::size_t stages = costs.stages.size();
   const auto microbatches = index(costs.microbatches);
@@ -105,6 +106,7 @@ void RetimedLists::connect(const OrderCosts& costs) {
   }
 }
 
+/// The first times of all, before anything moves.
 void RetimedLists::run_all() {
   std::vector<Number> cursors(ranks_.size());
   std::ranges::transform(ranks_, cursors.begin(), &Rank::first);

@@ -101,12 +101,16 @@ class RetimedLists {
 
   /// At the end of its rank where `target` is none.
   void put_before(Number target, Number action);
+  /// The end of an action that has been worked out anew; who follows from it is touched.
   void set_end(Number action, Ns end);
+  /// Something that the action waits for has changed: it goes into the queue if its end would, too.
   void touch(Number action);
+  /// Out of the queue, the one that ended first before the move.
   Number dequeue();
   /// How long the lists become; nothing where that is no shorter for sure, or where ranks wait for each
   /// other.
   std::optional<Length> follow_changes(Number moved);
+  /// The move is decided on.
   void forget_changes();
 
   std::vector<Action> actions_;
@@ -115,10 +119,10 @@ class RetimedLists {
   Length length_;
   // of the move that is being tried
   std::vector<Change> changes_;
-  std::vector<Number> queue_;  // actions whose end may change: a heap, the earliest end first
-  std::int32_t earlier_in_queue_ = 0;
-  Ns sum_change_ = 0;
-  bool spans_may_change_ = false;
+  std::vector<Number> queue_;          // actions whose end may change: a heap, the earliest end first
+  std::int32_t earlier_in_queue_ = 0;  // of these, those whose end would be earlier
+  Ns sum_change_ = 0;                  // of all ends so far
+  bool spans_may_change_ = false;      // a first or last action of a rank has moved in time or place
   bool spans_may_shrink_ = false;
 };
 

@@ -16,12 +16,14 @@ namespace {
 /// A cap that was unlimited stays far above this through all small changes.
 bool is_capped(double cap) { return cap < OrderRules::kUnlimited / 2; }
 
+/// Whether F and I alternate, and how near the next F has to be for that.
 void draw_turns(OrderRules& rules, Draws& draws) {
   rules.one_forward_a_turn = draws.happens(0.5);
   rules.one_input_a_turn = draws.happens(0.5);
   rules.turn_window = draws.between(0, 2);
 }
 
+/// Which chunk goes first; of no effect with one chunk a rank.
 void draw_choices(OrderRules& rules, Draws& draws) {
   rules.forward_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
   rules.input_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
@@ -59,6 +61,7 @@ void change_own(std::vector<std::int8_t>& own, Draws& draws, std::int32_t ranks)
     own[index(rank)] = static_cast<std::int8_t>(std::clamp(own[index(rank)] + step, -100, 100));
 }
 
+/// Caps of single ranks: on microbatches in flight, or on a chunk's lead over the next one.
 void change_caps(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   const bool of_lead = scale.chunks > 1 && draws.happens(0.5);
   double& cap = of_lead ? rules.lead : rules.in_flight;

@@ -33,6 +33,7 @@ struct RuleScale {
   double idle_ns = 1;  ///< what the best order pauses, or a guess of it
 };
 
+/// Every variable anew; those of several chunks only where there are several.
 OrderRules fresh_rules(Draws& draws, const RuleScale& scale);
 /// `rules` with one or two changes.
 OrderRules changed_rules(OrderRules rules, Draws& draws, const RuleScale& scale);

@@ -59,8 +59,10 @@ void RuleSearch::go_on(std::int64_t actions) {
   while (!is_optimal() && placed_actions() < end) try_rules(next_rules());
 }
 
+/// Fresh ones in two draws of five, and until there are any; changed ones otherwise.
 OrderRules RuleSearch::next_rules() {
-  // Budgets are drawn on the scale of what the best order pauses, which shrinks as the search goes on.
+  // Budgets are drawn on the scale of what the best order pauses, which shrinks as the search goes on. Before
+  // there is one, a quarter of the work is a guess.
   const bool known = best_.length < RatedRules::kUnknownLength;
   scale_.idle_ns = static_cast<double>(known ? best_.length - busiest_ : busiest_ / 4);
   if (!known || draws_.happens(0.4)) return fresh_rules(draws_, scale_);
@@ -70,6 +72,7 @@ OrderRules RuleSearch::next_rules() {
   return changed_rules(from_part ? best_of_part_.rules : best_.rules, draws_, scale_);
 }
 
+/// Whether the rules are good enough on the part to be tried on the whole.
 bool RuleSearch::is_promising(const OrderRules& rules) {
   if (!has_part_) return true;
   const Ns best = best_of_part_.length;

@@ -19,10 +19,11 @@ namespace {
 /// Moves that the search may try, times actions.
 /// A trial may touch every action, so that this bounds the time whatever the size of the program.
 constexpr std::int64_t kMostTrials = std::int64_t{1} << 23;
-constexpr int kReach = 2;
+constexpr int kReach = 2;  // places
 
 using Lists = std::vector<std::vector<Action>>;
 
+/// Passes over all ranks until one finds nothing.
 class Squeezer {
  public:
   Squeezer(const Lists& lists, const OrderCosts& costs)
@@ -53,6 +54,7 @@ class Squeezer {
     return busiest;
   }
 
+  /// Tries to move each action of the rank once; true when one has moved.
   bool pass(std::int32_t rank) {
     bool improved = false;
     for (Number place = lists_.first(rank); place != kNone; place = lists_.next(place)) {

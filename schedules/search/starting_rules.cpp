@@ -23,7 +23,8 @@
 namespace penstock {
 namespace {
 
-/// How far above the limit, and below, rules are tried in all memory.
+/// How far above the limit, and below, rules are tried in all memory: rows are an eighth of 1F1B's memory
+/// apart, so that the next one above and two below count.
 constexpr double kAbove = 0.13;
 constexpr double kBelow = 0.3;
 

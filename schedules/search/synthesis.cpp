@@ -37,8 +37,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSearches = 8;
 constexpr std::int64_t kFirstPasses = 4;
-constexpr std::int64_t kSlice = 8;  // passes
+constexpr std::int64_t kSlice = 8;  // passes between two looks at the clock
 
+/// Searches, the champion in front. `spent_` counts actions placed by all of them, also by those that are
+/// gone.
 class Tournament {
  public:
   Tournament(const OrderCosts& costs, Objective objective, const SearchEffort& effort, Ns bound)
@@ -55,6 +57,7 @@ class Tournament {
   void run() {
     for (std::int64_t passes = kFirstPasses; !is_over(); passes *= 2) run_bracket(passes);
   }
+  /// That were made by all searches; one that was begun counts.
   std::int64_t passes() const { return (spent_ + actions_of_a_pass_ - 1) / actions_of_a_pass_; }
   RuleSearch& best() { return *std::ranges::min_element(searches_, {}, length_of_search); }
 
@@ -76,6 +79,7 @@ class Tournament {
   }
 
   void add_search() {
+    // Mixed, so that the searches of seed 2 are not those of seed 1 but for the first.
     searches_.emplace_back(costs_, objective_, mixed(effort_.seed) + next_seed_++, bound_);
   }
 

@@ -1,4 +1,8 @@
 // Times follow from the order alone: an action starts when its rank is free and its input has arrived.
+//
+//   start = max(rank free, arrival of the input, earliest)      pause = start - rank free, but for the first
+//   kept    grows by all at F; all of it goes at B, or a part at I and the rest at W
+//   owed    what the W of all I that have run would give back
 
 #include "schedules/search/timed_lists.hpp"
 
@@ -42,6 +46,7 @@ tl::expected<std::vector<Value>, std::string> one_each(std::string_view key, std
   return given;
 }
 
+/// By all of the rank's chunks together: without room for it nothing can run to its end.
 Bytes kept_by_one_microbatch(const OrderCosts& costs, std::int32_t rank) {
   Bytes kept = 0;
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
@@ -59,6 +64,7 @@ void count_unknown_bytes(OrderCosts& costs) {
   }
 }
 
+/// As many bytes as `activations` of the rank's stages take; where these differ, of their mean.
 std::vector<Bytes> limits_of_activations(const OrderCosts& costs, std::int32_t ranks,
                                          std::int64_t activations) {
   const auto chunks = static_cast<std::int64_t>(costs.stages.size()) / ranks;

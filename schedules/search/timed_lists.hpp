@@ -101,6 +101,7 @@ class TimedLists {
   }
   Rank& rank_of(std::int32_t stage) { return ranks_[index(costs_->rank_of[index(stage)])]; }
   Ns transfer_ns(std::int32_t from_stage, std::int32_t to_stage) const;
+  /// What an action that ends then changes beside the rank's clock: counts, memory, the W that are owed.
   void account(Rank& rank, const Action& action, Ns end_ns);
 
   const OrderCosts* costs_;

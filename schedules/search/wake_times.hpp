@@ -39,7 +39,8 @@ class WakeTimes {
             .rank = node == kNever ? 0 : static_cast<std::int32_t>(node & (std::ssize(nodes_) / 2 - 1))};
   }
 
-  /// Requires a time below 2^63 / ranks, or kNever.
+  /// Requires a time below 2^63 / ranks, or kNever: whoever states times that long is refused before a
+  /// search.
   void set(std::int32_t rank, Ns time_ns) {
     std::size_t node = leaves_ + index(rank);
     Ns earlier = time_ns == kNever ? kNever : (time_ns << rank_bits_) + rank;

@@ -95,7 +95,8 @@ std::vector<Ns> first_input_starts(const OrderCosts& costs, const std::vector<Ns
   return starts;
 }
 
-/// Whether `stage` and those before it, each `lead` further, have memory for n forwards.
+/// Whether `stage` and those before it, each `lead` further, have memory for n forwards. A stage that runs
+/// more ahead asks those before it for more, which may have less room.
 bool fit(const OrderCosts& costs, const Variant& variant, std::int32_t stage, std::int32_t n) {
   for (std::int32_t before = 0; before <= stage; ++before) {
     // Where nothing is kept everything fits, and the division is by 1 instead of 0.
@@ -134,6 +135,8 @@ std::vector<std::int32_t> warm_up_counts(const OrderCosts& costs, const Variant&
   return counts;
 }
 
+/// One variant, written down round by round. `decisions_` notes where another variant would have gone its own
+/// way.
 class Heuristic {
  public:
   Heuristic(const OrderCosts& costs, const Variant& variant, std::vector<std::int32_t> warm_up)
@@ -165,6 +168,8 @@ class Heuristic {
     return compute(ActionKind::backward_input, stage, lists_.backwards(stage));
   }
 
+  /// All warm-up F of all stages, from the first stage down, since each needs those before it; then the first
+  /// I.
   void warm_up() {
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
       while (lists_.forwards(stage) < decisions_.warm_up[index(stage)]) lists_.place(next_forward(stage));
@@ -231,6 +236,7 @@ class Heuristic {
     }
   }
 
+  /// The F that the stage is due, unless memory or the variant speaks against it.
   void take_forward(std::int32_t stage) {
     if (stage > 0) run_forwards_through(stage - 1, lists_.forwards(stage));
     if (!has_room(stage)) return;
@@ -241,6 +247,7 @@ class Heuristic {
     place_forward(stage);
   }
 
+  /// Whether the I would start later than its input by more than a W takes, were the F to go first.
   bool holds_up_input(std::int32_t stage) const {
     Ns start = std::max(lists_.free_at_ns(stage), *lists_.arrival_ns(next_forward(stage)));
     // Memory must come from an owed W first.
@@ -258,6 +265,7 @@ class Heuristic {
     lists_.place(next_forward(stage));
   }
 
+  /// Runs owed W before `until_ns`, when the stage's next F or I could start.
   void fill_gap(std::int32_t stage, Ns until_ns) {
     while (lists_.owes_weight(stage)) {
       const Ns gap = until_ns - lists_.free_at_ns(stage);

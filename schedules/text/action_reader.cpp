@@ -27,6 +27,8 @@ constexpr int kActionKinds = static_cast<int>(ActionKind::step) + 1;
 
 using Done = tl::expected<void, TextFault>;
 
+/// One pass over the text, a character at a time and without going back; `actions_` grows as cells are read.
+/// The first fault ends it.
 class ActionReader {
  public:
   ActionReader(std::string_view text, const ActionLimits& limits) : cursor_(text), limits_(limits) {}
@@ -96,6 +98,7 @@ Done ActionReader::read_action() {
   }
   // The neighbour in a chain unless a peer is written behind it.
   if (const auto neighbour = chain_peer(*kind, *stage)) action.peer = *neighbour;
+  // In PyTorch's form `>` and `@` are what comes behind an action and must not.
   if (limits_.form == ActionForm::penstock) {
     if (Done peer = read_peer(action); !peer) return peer;
     if (Done version = read_version(action); !version) return version;
@@ -104,10 +107,13 @@ Done ActionReader::read_action() {
   return {};
 }
 
+/// Whether a form writes the kind at all. PyTorch's runtime knows no recomputation and no optimizer of a
+/// stage.
 bool is_known(ActionKind kind, ActionForm form) {
   return form == ActionForm::penstock || (kind != ActionKind::recompute && kind != ActionKind::step);
 }
 
+/// For a message about a word that is none. Of the form's own words: an R is no help to who writes PyTorch's.
 std::string_view nearest_letters(std::string_view word, ActionForm form) {
   std::vector<std::string_view> known;
   for (int i = 0; i < kActionKinds; ++i) {
@@ -122,7 +128,9 @@ tl::expected<ActionKind, TextFault> ActionReader::read_kind(std::int32_t stage) 
   const std::string_view word = cursor_.take_letters();
   if (word.empty()) return cursor_.fault(fmt::format("letters such as F or SEND_B after stage {}", stage));
   const auto kind = kind_of_letters(word);
+  // From the best answer to the worst: a word of the form, of an older release, of the other form, of none.
   if (kind && is_known(*kind, limits_.form)) return *kind;
+  // No slip of the pen: the file is of an older release, and pytorch_csv.cpp adds by which flag it is read.
   if (word == "BW") {
     return TextCursor::fault_at(begin, "unknown action `BW`, with which torch 2.5 meant the full backward");
   }

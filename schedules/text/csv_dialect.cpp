@@ -1,5 +1,9 @@
-// torch 2.4   cell := kind microbatch "_s" stage
-// torch 2.5   cell := action ("_" action)?      action := stage kind microbatch?
+// torch 2.4   cell := kind microbatch "_s" stage                                    F0_s1
+// torch 2.5   cell := action ("_" action)?      action := stage kind microbatch?    1F0   0SEND_F1_0RECV_B0
+//
+// Both write B where a backward is split, too: for its first half, today's I. Whether it is split says the W
+// of the same stage and microbatch, which may stand anywhere in the file. So cells are read with I for B, and
+// when all are there those that no W completes become whole.
 
 #include "schedules/text/csv_dialect.hpp"
 
@@ -24,6 +28,7 @@
 namespace penstock {
 namespace {
 
+/// A word of the older dialects and what it is called now.
 struct OldWord {
   std::string_view word;
   ActionKind kind;
@@ -41,6 +46,7 @@ constexpr std::array kOldWords = {OldWord{"F", ActionKind::forward},
                                   OldWord{"UNSHARD", ActionKind::unshard},
                                   OldWord{"RESHARD", ActionKind::reshard}};
 
+/// torch 2.4 dumped compute actions alone, and halves as B and W.
 bool has_word(std::string_view word, CsvDialect dialect) {
   return dialect == CsvDialect::torch_2_5 || word == "F" || word == "B" || word == "W";
 }
@@ -60,6 +66,7 @@ tl::expected<ActionKind, TextFault> read_word(TextCursor& cursor, CsvDialect dia
                                                  to_text(dialect), known_words(dialect)));
 }
 
+/// "F0_s1". No transfers, so that no peer is to be found.
 tl::expected<Action, TextFault> read_2_4(TextCursor& cursor) {
   const auto kind = read_word(cursor, CsvDialect::torch_2_4);
   if (!kind) return tl::unexpected(kind.error());
@@ -71,6 +78,7 @@ tl::expected<Action, TextFault> read_2_4(TextCursor& cursor) {
   return Action{.kind = *kind, .stage = *stage, .microbatch = *microbatch};
 }
 
+/// "1F0", "0SEND_F1", "1UNSHARD".
 tl::expected<Action, TextFault> read_2_5(TextCursor& cursor) {
   const auto stage = cursor.take_number("an action, which begins with a stage number");
   if (!stage) return tl::unexpected(stage.error());
@@ -102,6 +110,7 @@ tl::expected<std::vector<Action>, TextFault> read_old(std::string_view cell, Csv
   return actions;
 }
 
+/// How an older release writes the kind; nothing where it has no word for it.
 std::optional<std::string_view> old_word(ActionKind kind, bool halves) {
   // Beside halves B is the word for I, and BW the one for the whole.
   if (kind == ActionKind::backward) return halves ? "BW" : "B";
@@ -142,7 +151,7 @@ tl::expected<std::vector<Action>, std::string> read_csv_cell(std::string_view ce
 }
 
 std::vector<std::vector<Action>> halved_backwards(std::vector<std::vector<Action>> rows) {
-  std::set<std::pair<std::int32_t, std::int32_t>> weights;
+  std::set<std::pair<std::int32_t, std::int32_t>> weights;  // stage and microbatch of every W
   for (const std::vector<Action>& row : rows) {
     for (const Action& action : row) {
       if (action.kind == ActionKind::backward_weight) weights.emplace(action.stage, action.microbatch);

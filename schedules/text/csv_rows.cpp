@@ -14,6 +14,7 @@
 namespace penstock {
 namespace {
 
+/// One row after the other. `at_` is the next character, `line_` the line that it is on.
 class CsvReader {
  public:
   explicit CsvReader(std::string_view text) : text_(text) {}
@@ -62,6 +63,7 @@ CsvRow CsvReader::read_row() {
 std::string CsvReader::read_cell() {
   std::string cell;
   if (text_[at_] == '"') cell = read_quoted();
+  // Also behind a closing quote: `"0F0"1,` is the cell 0F01 to Python, and to us.
   while (!at_line_end() && text_[at_] != ',') cell += text_[at_++];
   return cell;
 }
@@ -84,6 +86,7 @@ std::string CsvReader::read_quoted() {
 
 void CsvReader::skip_line_end() {
   if (done()) return;
+  // CRLF is one end of line, and so is a CR alone.
   const bool carriage_return = text_[at_++] == '\r';
   if (carriage_return && !done() && text_[at_] == '\n') ++at_;
   ++line_;

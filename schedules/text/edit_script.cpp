@@ -1,5 +1,8 @@
 // furthest[k] is how far into `before` d edits reach on the diagonal x - y = k; each d extends those of d - 1
 // by one edit and all words that follow in both.
+//
+//   before   F0 B0 F1        0 edits: F0 is in both           x = 1 on diagonal 0
+//   after    F0    F1        1 edit:  without B0; F1 in both  x = 3 on diagonal 1, the end of both lists
 
 #include "schedules/text/edit_script.hpp"
 
@@ -19,18 +22,21 @@ using Furthest = std::vector<std::int32_t>;
 
 std::int32_t length(Words words) { return static_cast<std::int32_t>(words.size()); }
 
-/// Indexable by -most - 1 to most + 1.
+/// Where a diagonal lies in a vector: from -most - 1 to most + 1.
 std::size_t slot(std::int32_t diagonal, std::int32_t most) {
   return static_cast<std::size_t>(std::int64_t{diagonal} + most + 1);
 }
 
-/// True when the d-th edit reaches the diagonal by adding a word, else it removes one.
+/// True when the d-th edit reaches the diagonal by adding a word, else it removes one: whichever comes
+/// farther. Where both neighbours are as far, removing does, since it moves on in `before`. At the outermost
+/// diagonals there is one way only.
 bool adds(const Furthest& furthest, std::int32_t diagonal, std::int32_t edits, std::int32_t most) {
   if (diagonal == -edits) return true;
   return diagonal != edits && furthest[slot(diagonal - 1, most)] < furthest[slot(diagonal + 1, most)];
 }
 
-/// The state before each number of edits, up to the one that reaches the ends of both lists.
+/// The state before each number of edits, up to the one that reaches the ends of both lists; nothing where
+/// more than kMostEdits are needed. backwards() finds the way in it.
 std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
   // One diagonal more at either end, which is read and never reached. All begin at 0, so that no edits

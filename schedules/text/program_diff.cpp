@@ -31,6 +31,7 @@ std::string full_text(const Action& action, const Action* before) {
   return before != nullptr && before->overlaps_next ? "&" + text : text;
 }
 
+/// A word an action, as edit_script() takes them.
 std::vector<std::string> texts_of(const std::vector<Action>& list) {
   std::vector<std::string> texts;
   texts.reserve(list.size());
@@ -42,6 +43,7 @@ std::vector<std::string> texts_of(const std::vector<Action>& list) {
   return texts;
 }
 
+/// Equal words are passed over; what is removed and added between two of them is one change.
 std::vector<ListChange> changes_of(const std::vector<std::string>& before,
                                    const std::vector<std::string>& after) {
   std::vector<ListChange> changes;
@@ -68,7 +70,8 @@ std::vector<ListChange> changes_of(const std::vector<std::string>& before,
   return changes;
 }
 
-/// The lines of the text form that stand before the lists.
+/// The lines of the text form that stand before the lists: whatever Program has is there, so that no field
+/// can be forgotten here.
 std::vector<std::string> settings_of(const Program& program) {
   Program without_lists = program;
   // A program of another name that does the same has no difference.
@@ -121,6 +124,7 @@ ProgramDiff diff_programs(const Program& before, const Program& after) {
     const auto& second = rank < after.ranks.size() ? after.ranks[rank] : nothing;
     if (first == second) continue;
     auto changes = changes_of(texts_of(first), texts_of(second));
+    // A last action that overlaps nothing behind it, which no text shows, is no difference.
     if (changes.empty()) continue;
     diff.ranks.push_back({.rank = static_cast<std::int32_t>(rank),
                           .actions = static_cast<std::int32_t>(first.size()),

@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// One setting or placement that differs: "microbatches 8 -> 16", "stage 2: rank 2 -> ranks 2 3".
+/// One setting or placement that differs: "microbatches 8 -> microbatches 16", "+ sharding 2", "- barrier".
 using SettingChange = std::string;
 
 /// A run of actions that only one of the programs has, or that stand elsewhere in it.

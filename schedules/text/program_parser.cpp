@@ -1,4 +1,12 @@
 // Reads the text form line by line: each line's first word picks the member function that reads the rest.
+//
+//   penstock program 1            the header, before anything else
+//   microbatches 2        ->      kKeywords: read_microbatches(" 2"), at most once
+//   stage 0: rank 0               in order of their numbers, all before the first rank
+//   rank 0: 0F0 ...               action_reader.cpp, with the stages that there are
+//
+// What needs the whole file (a missing line, a stage on a rank that has none) is looked at when it has been
+// read.
 
 #include <fmt/core.h>
 #include <fmt/format.h>
@@ -26,6 +34,7 @@ namespace {
 
 using Done = tl::expected<void, TextFault>;
 
+/// Every member that reads takes what belongs to it and leaves the rest of the line to the caller.
 class ProgramParser {
  public:
   explicit ProgramParser(std::string_view file) : file_(file) {}
@@ -103,6 +112,7 @@ template <typename Value, std::size_t Count, typename Word>
 tl::expected<Value, TextFault> read_choice(TextCursor& line, const std::array<Value, Count>& values,
                                            Word word_of_value) {
   line.skip_blanks();
+  // The message of a fault lists them, so that all are needed and not the one alone.
   std::array<std::string_view, Count> words;
   std::ranges::transform(values, words.begin(), word_of_value);
   const TextCursor before = line;
@@ -189,12 +199,13 @@ tl::expected<std::int32_t, TextFault> ProgramParser::read_count(TextCursor& line
 }
 
 Done ProgramParser::read_barrier(TextCursor& line) {
-  (void)line;
+  (void)line;  // nothing stands behind the word; read_line() sees to that
   program_.barrier = true;
   return {};
 }
 
 Done ProgramParser::read_versions(TextCursor& line) {
+  // A choice of one, so that another word is told what it may be.
   return read_choice(line, std::array{std::string_view("mixed")}, [](std::string_view word) { return word; })
       .map([this](std::string_view) { program_.mixed_versions = true; });
 }
@@ -264,6 +275,7 @@ Done ProgramParser::read_numbered(TextCursor& line, std::string_view what, std::
   return {};
 }
 
+/// One number at least, then more until something else comes: `route`, or the end of the line.
 tl::expected<std::vector<std::int32_t>, TextFault> ProgramParser::read_numbers(TextCursor& line,
                                                                                std::string_view what) {
   std::vector<std::int32_t> numbers;
@@ -306,6 +318,7 @@ Done ProgramParser::read_stage(TextCursor& line) {
   return {};
 }
 
+/// Stages stand before ranks, so that an action on a stage that is none is found where it stands.
 Done ProgramParser::read_rank(TextCursor& line) {
   if (program_.placement.stages.empty()) {
     return TextCursor::fault_at(

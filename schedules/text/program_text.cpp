@@ -21,6 +21,7 @@
 namespace penstock {
 namespace {
 
+/// A line is begun by the end of the one before it, so that what is left out leaves no trace.
 class ProgramWriter {
  public:
   std::string write(const Program& program);
@@ -114,6 +115,7 @@ void ProgramWriter::add_stage(const StagePlacement& stage) {
     add(" ");
     add(rank);
   }
+  // Replicas always say their route: the reader takes none for granted.
   if (stage.ranks.size() == 1 && stage.route == StagePlacement{}.route) return;
   add(" route");
   for (const std::int32_t replica : stage.route) {

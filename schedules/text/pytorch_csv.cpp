@@ -1,6 +1,9 @@
 // The grammar is that of _Action.from_str in torch/distributed/pipelining/schedules.py, with two
 // differences: text after an action is an error here instead of ignored, and so is a microbatch after
 // UNSHARD, RESHARD or REDUCE_GRAD.
+//
+//   0F0,0F1,,,0B0,0B1       a row a rank; a blank cell is a step without anything to do and is skipped
+//   ,1F0,1B0,1F1,1B1,       a stage is on the rank that runs it; stage 0 has two forwards, so that M is 2
 
 #include "schedules/text/pytorch_csv.hpp"
 
@@ -36,12 +39,14 @@ struct Rows {
   std::vector<std::size_t> lines;
 };
 
+/// PyTorch strips a cell before it reads it, so that files have blanks around actions.
 std::string without_blanks(std::string_view cell) {
   const std::size_t begin = cell.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return {};
   return std::string(cell.substr(begin, cell.find_last_not_of(" \t\r\n") - begin + 1));
 }
 
+/// "FILE:LINE: rank R: RULE". Rows have lines, cells no columns: quotes may have moved them.
 Failure failure(std::string_view file, std::size_t line, std::size_t rank, std::string_view rule) {
   return Failure(fmt::format("{}:{}: rank {}: {}", file, line, rank, rule));
 }
@@ -116,6 +121,7 @@ struct HeldStage {
   friend auto operator<=>(const HeldStage&, const HeldStage&) = default;
 };
 
+/// Sorted by stage, and each once a rank.
 std::vector<HeldStage> held_stages(const Rows& rows) {
   std::vector<HeldStage> held;
   for (std::size_t rank = 0; rank < rows.ranks.size(); ++rank) {
@@ -131,6 +137,7 @@ std::vector<HeldStage> held_stages(const Rows& rows) {
   return held;
 }
 
+/// Each stage on the rank whose row names it. Fails where two rows do, or a number is left out.
 tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_view file) {
   Placement placement;
   for (const auto& [stage, rank] : held_stages(rows)) {
@@ -153,9 +160,6 @@ tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_
 }
 
 bool is_forward(ActionKind kind) { return kind == ActionKind::forward; }
-bool is_gradient(ActionKind kind) {
-  return kind == ActionKind::backward || kind == ActionKind::backward_input;
-}
 
 /// Of the stage's actions of some kinds, ascending.
 std::vector<std::int32_t> microbatches_in(const std::vector<Action>& row, std::int32_t stage,
@@ -185,7 +189,7 @@ std::optional<std::string> mend_last_forwards(Rows& rows, const Placement& place
   // All of it must be as that dump has it, before anything of a file is changed.
   if (microbatches == 0 || !is_alone ||
       microbatches_in(row, stage, is_forward) != numbers_from(1, microbatches) ||
-      microbatches_in(row, stage, is_gradient) != numbers_from(0, microbatches)) {
+      microbatches_in(row, stage, makes_input_gradient) != numbers_from(0, microbatches)) {
     return std::nullopt;
   }
   for (Action& action : row) {
@@ -238,6 +242,7 @@ std::optional<std::string> unsayable(const Program& program) {
   return std::nullopt;
 }
 
+/// A W alone tells: every I has one.
 bool has_halved_backwards(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(
@@ -245,6 +250,8 @@ bool has_halved_backwards(const Program& program) {
   });
 }
 
+/// The same of one action. STEPs are left out without a word: reading puts them back where PyTorch's
+/// optimizer runs.
 std::optional<std::string> unsayable(const Action& action, CsvDialect dialect, bool halves) {
   if (action.kind == ActionKind::recompute) return "there is no R; turn recomputation off";
   if (action.weight_version != 0) {
@@ -264,6 +271,7 @@ std::string old_row_of(const std::vector<Action>& actions, CsvDialect dialect, b
   return fmt::format("{}", fmt::join(cells, ","));
 }
 
+/// In today's spelling, with an overlapped group in one cell.
 std::string row_of(const std::vector<Action>& actions) {
   std::string row;
   bool in_group = false;

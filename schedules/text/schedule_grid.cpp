@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kMark = "<-- here";
 
-/// The entries of a list from step `first` on, at most `count`, as text.
+/// The entries of a list from step `first` on, at most `count`, as text; a group is one, "(0F5;3B2)".
 std::vector<std::string> cells(const std::vector<Action>& actions, std::size_t first, std::size_t count) {
   std::vector<std::string> texts;
   std::size_t step = 0;
@@ -69,12 +69,14 @@ std::string schedule_grid(const Program& program, const ProgramPlace& marked, co
   const std::size_t first_rank = window(marked_rank, size.ranks, ranks);
   const std::size_t last_rank = std::min(first_rank + size.ranks, ranks);
   const std::size_t marked_step = step_of(program.ranks[marked_rank], marked.position);
-  // The end of the list needs no looking at: rows that no rank fills are cut off below.
+  // Unlike ranks, steps have no common number: lists end where they end. Rows that no rank fills are cut off
+  // below.
   const std::size_t first_step = marked_step > size.steps / 2 ? marked_step - size.steps / 2 : 0;
 
   std::vector<std::string> lines{"step  "};
   for (std::size_t row = 0; row < size.steps; ++row)
     lines.push_back(fmt::format("{:>4}  ", first_step + row));
+  // The marked row is drawn even where it stands behind the end of every list.
   std::size_t used_rows = marked_step - first_step + 1;
   for (std::size_t rank = first_rank; rank < last_rank; ++rank) {
     std::vector<std::string> column = cells(program.ranks[rank], first_step, size.steps);

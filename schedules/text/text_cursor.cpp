@@ -20,6 +20,7 @@
 namespace penstock {
 namespace {
 
+// A file may be one endless line, and a message is to be read.
 constexpr std::size_t kLongestShown = 40;
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
@@ -63,12 +64,14 @@ tl::expected<std::int32_t, TextFault> TextCursor::take_number(std::string_view w
   std::int32_t number = 0;
   const char* const begin = text_.data() + at_;
   const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), number);
+  // There is a digit, so that the one thing that can be wrong is that there are too many.
   if (error != std::errc{}) return fault(fmt::format("{} (at most 2147483647)", what));
   at_ += static_cast<std::size_t>(end - begin);
   return number;
 }
 
 tl::unexpected<TextFault> TextCursor::fault(std::string_view expected) const {
+  // A copy reads on: a fault moves nothing.
   TextCursor rest = *this;
   return fault_at(at_, fmt::format("expected {}, got {}", expected, shown(rest.take_word())));
 }

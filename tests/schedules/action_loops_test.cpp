@@ -220,5 +220,21 @@ TEST(DeclaredLoops, StayShortWhereMicrobatchesAreMany) {
   }
 }
 
+TEST(DeclaredLoops, HaveMoreActionsThan32BitsCount) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    if (schedule.declare == nullptr) continue;
+    Shape shape{.stages = 2, .microbatches = 1 << 30};
+    // Four chunks, so that the forwards of a rank alone are 2^32.
+    if (schedule.name == "interleaved") shape.virtual_stages = 4;
+    const auto loops = generate_loops(schedule.name, shape);
+    ASSERT_TRUE(loops) << schedule.name << ": " << loops.error();
+    const std::int64_t of_a_rank = std::int64_t{2} * shape.microbatches * shape.virtual_stages;
+    for (const ActionLoops& list : loops->lists) {
+      EXPECT_GE(list.size(), of_a_rank) << schedule.name;
+      EXPECT_LE(list.stored(), 200) << schedule.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace penstock

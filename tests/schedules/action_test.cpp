@@ -95,6 +95,7 @@ TEST(Action, StepRunsOnTheComputeQueueAndUnshardAndReduceGradAreCollectives) {
     const auto kind = static_cast<ActionKind>(i);
     EXPECT_EQ(is_compute(kind), has_weight_version(kind) || kind == ActionKind::step) << letters(kind);
     EXPECT_EQ(is_collective(kind), kind == ActionKind::unshard || kind == ActionKind::reduce_grad);
+    EXPECT_EQ(gathers_or_drops(kind), kind == ActionKind::unshard || kind == ActionKind::reshard);
   }
 }
 

@@ -1,6 +1,7 @@
 // Which programs hang under which channel model, and what the checker says about it.
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -15,6 +16,8 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/stalled_walk.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
@@ -108,6 +111,32 @@ TEST(ChannelCheck, NobodyWaitsForALaterActionOfItsOwnRank) {
       }
     }
   }
+}
+
+// Two messages cross between ranks 0 and 1 after both have come to their compute actions. Everybody behind
+// them waits, more ranks than cycles are looked for from, and none of these stands in the cycle itself.
+TEST(ChannelCheck, NamesACycleFarFromThousandsOfRanksThatWait) {
+  constexpr std::int32_t kRanks = 4200;
+  Program program = *lower(*generate("gpipe", {.stages = kRanks, .microbatches = 2}));
+  const auto to_front = [](std::vector<Action>& list, const std::vector<Action>& moved) {
+    std::erase_if(list, [&](const Action& a) { return std::ranges::find(moved, a) != moved.end(); });
+    list.insert(list.begin(), moved.begin(), moved.end());
+  };
+  const auto forward_of_0 = [](std::int32_t m) { return Action{.stage = 0, .microbatch = m}; };
+  const auto send_to_1 = [](std::int32_t m) {
+    return Action{.kind = ActionKind::send_forward, .stage = 0, .microbatch = m, .peer = 1};
+  };
+  const auto recv_from_0 = [](std::int32_t m) {
+    return Action{.kind = ActionKind::recv_forward, .stage = 1, .microbatch = m, .peer = 0};
+  };
+  to_front(program.ranks[0], {forward_of_0(0), forward_of_0(1), send_to_1(1), send_to_1(0)});
+  to_front(program.ranks[1], {recv_from_0(0), recv_from_0(1)});
+  EXPECT_TRUE(validate(program));
+  const auto hang = find_hang(program, {.model = ChannelModel::rank}, unit_costs(program));
+  ASSERT_TRUE(hang);
+  std::vector<std::string> cycle;
+  for (const WaitFor& wait : hang->cycle) cycle.push_back(to_text(wait.action));
+  EXPECT_THAT(cycle, testing::UnorderedElementsAre("1RECV_F0", "0SEND_F0", "0SEND_F1", "1RECV_F1"));
 }
 
 TEST(ChannelCheck, EagerMessagesDoNotHang) {

@@ -20,6 +20,7 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
+#include "tests/schedules/held_back.hpp"
 
 namespace penstock {
 namespace {
@@ -276,6 +277,16 @@ TEST(Counterexample, OfASmallCapacityIsStillMendedByALargerOne) {
   EXPECT_LT(found.program.rank_count() * found.program.microbatches, 4 * 8);
 }
 
+// What ends on the channels may hang where launches start in their order (launch_order_test.cpp).
+TEST(Counterexample, OfAHangInLaunchOrderHangsInLaunchOrderOnly) {
+  const ChannelOptions ordered{.launch_order = true};
+  const Counterexample found = smallest(held_back(), ordered);
+  EXPECT_EQ(found.fault.kind, FaultKind::hang);
+  EXPECT_EQ(found.fault.rule, "no launch order");
+  EXPECT_FALSE(fault_of(found.program, {}, found.costs));
+  EXPECT_LE(found.program.microbatches, held_back().microbatches);
+}
+
 /// Schedules of several kinds of placement, each with one random fault.
 Program random_program() {
   const auto schedule =
@@ -297,6 +308,8 @@ Program random_program() {
   const auto [rank, position] = place();
   auto& list = program->ranks[rank];
   const auto at = list.begin() + static_cast<std::ptrdiff_t>(position);
+  // An action is missing, comes twice, stands where another one belongs, names a stage that may not be there,
+  // or runs with other weights.
   switch (*rc::gen::inRange(0, 5)) {
     case 0:
       list.erase(at);

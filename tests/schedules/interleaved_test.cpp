@@ -74,6 +74,20 @@ TEST(Interleaved, NamesTheRuleAndTheNearestShapesThatWork) {
   EXPECT_THAT(message(9, -1), testing::StartsWith("group_size: expected a number of at least 1"));
 }
 
+// A hint that is refused in its turn is none: seven microbatches in groups of four would leave three.
+TEST(Interleaved, TheGroupSizeThatItOffersWorks) {
+  for (std::int32_t k = 2; k <= 9; ++k) {
+    for (std::int32_t m = 1; m <= 40; ++m) {
+      Shape shape{.stages = k, .microbatches = m, .virtual_stages = 2, .group_size = 1};
+      const auto refused = generate("interleaved", shape);
+      if (refused) continue;
+      const std::string& message = refused.error();
+      shape.group_size = std::stoi(message.substr(message.rfind(' ')));
+      EXPECT_TRUE(generate("interleaved", shape)) << message << " (M = " << m << ")";
+    }
+  }
+}
+
 TEST(Interleaved, FewerMicrobatchesThanRanksAreOneGroup) {
   for (const std::int32_t group : {0, 4, 7}) {
     const auto program =

@@ -142,6 +142,22 @@ TEST(OneFOneBRR, MinibatchesThatDoNotDivideAmongReplicasAreRefusedWithTheNearest
   EXPECT_THAT(refused.error(), testing::HasSubstr("the nearest that work: 6 and 8"));
 }
 
+// Primes of replicas share few numbers, which are far from each other; only those are looked at.
+TEST(OneFOneBRR, NamesTheNearestMinibatchesAlsoWhereTheyAreFar) {
+  const auto refused = generate("1f1b-rr", {.stages = 3, .microbatches = 5, .replicas = {97, 101, 103}});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error(), testing::HasSubstr("the nearest that work: 1009091"));
+}
+
+TEST(OneFOneBRR, RefusesMoreReplicasThanRanksCanBeNumbered) {
+  const std::int32_t many = 2'000'000'000;
+  for (const std::vector<std::int32_t>& replicas : {std::vector{many, many}, std::vector{many}}) {
+    const auto refused = generate("1f1b-rr", {.stages = 2, .microbatches = 4, .replicas = replicas});
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error(), testing::HasSubstr("an impossible shape"));
+  }
+}
+
 TEST(OneFOneBRR, WithoutASyncReplicasMayHaveUnequalWork) {
   EXPECT_EQ(
       drawn(made({.stages = 2, .microbatches = 3, .replicas = {2, 1}, .replica_sync = ReplicaSync::off})),

@@ -139,6 +139,7 @@ class PlainFollower {
     return way_.overrun && lists_.idle_ns(rank) + gap > lists_.most_idle_ns();
   }
 
+  /// Erases it from what is left, and wakes whom its output reaches.
   void take(std::int32_t rank, std::size_t at, Ns now) {
     std::vector<Action>& order = order_[index(rank)];
     const Action action = order[at];
@@ -212,6 +213,7 @@ bool plainly_fits(const Lists& lists, const OrderCosts& costs) {
   return true;
 }
 
+/// Every move on a copy of the lists, timed anew from the beginning.
 Lists plain_squeeze(Lists lists, const OrderCosts& costs) {
   PlainTimes best = *plain_times(lists, costs);
   Ns least = 0;

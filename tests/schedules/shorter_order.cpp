@@ -26,6 +26,7 @@ struct Rank {
   Bytes kept = 0;
 };
 
+/// Depth first: whatever may start next is started and, where that leads to nothing shorter, taken back.
 class Search {
  public:
   Search(const OrderCosts& costs, Objective objective, Ns length, std::int64_t steps)
@@ -69,6 +70,7 @@ class Search {
     return m < input_ends_[stage + 1].size() ? input_ends_[stage + 1][m] + delay(stage) : -1;
   }
 
+  /// Some rank cannot be shorter than `length` any more, if nothing starts before `now`.
   bool is_too_long(Ns now) const {
     return std::ranges::any_of(ranks_, [&](const Rank& rank) {
       const bool counts_late_start = objective_ == Objective::makespan;
@@ -89,6 +91,8 @@ class Search {
     return false;
   }
 
+  /// Starts the next action of the stage and kind as early as it can, unless that is before the last start:
+  /// such an order has been tried with the two the other way round.
   bool try_next(std::size_t stage, std::size_t kind, Ns now, std::int32_t last_rank) {
     const Ns arrives = arrival(stage, kind);
     const std::int32_t number = costs_.rank_of[stage];

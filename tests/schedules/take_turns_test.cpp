@@ -119,6 +119,7 @@ Outcome same_as_polling(const Program& program) {
   return taken.stuck.empty() ? Outcome::placed : Outcome::placed_with_early_joins;
 }
 
+/// K = 70 has ranks in the second word of a RankSet; uneven replicas with buckets join collectives early.
 std::vector<Shape> placed_shapes(const ScheduleInfo& schedule) {
   std::vector<Shape> shapes;
   for (const std::int32_t stages : {1, 2, 3, 4, 6, 8, 70}) {
@@ -179,6 +180,7 @@ TEST(TakeTurns, PlaceWhatPollingPlacesWhereCollectivesAreJoinedEarly) {
   EXPECT_EQ(same_as_polling(*program), Outcome::placed_with_early_joins);
 }
 
+/// Makes of a sound program one whose ranks may wait for each other, from a seed.
 class Disturbance {
  public:
   explicit Disturbance(std::uint32_t seed) : random_(seed) {}

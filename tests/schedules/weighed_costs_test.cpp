@@ -20,6 +20,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
@@ -232,6 +233,19 @@ TEST(MemoryLimit, IsOneNumberOrOneARank) {
 TEST(MemoryLimit, IsRefusedWhereTheRuleFixesTheMemory) {
   const Shape shape{.stages = 3, .microbatches = 4, .memory_limit = {5}};
   EXPECT_THAT(generate("v-min", shape).error(), testing::HasSubstr("memory_limit: v-min does not take it"));
+}
+
+// A scenario has no key `effort`: it gives passes, a seed or a budget.
+TEST(Effort, IsRefusedByTheKeyThatWasGiven) {
+  const auto refusal = [](const SearchEffort& effort) {
+    return generate("gpipe", {.stages = 2, .microbatches = 2, .effort = effort}).error();
+  };
+  EXPECT_EQ(refusal({.passes = 9}),
+            "passes: gpipe does not take it; it takes backward_order, checkpoint, recompute");
+  EXPECT_THAT(refusal({.seed = 9}), testing::StartsWith("seed: gpipe"));
+  EXPECT_THAT(refusal(with_budget({}, 9)), testing::StartsWith("budget: gpipe"));
+  EXPECT_EQ(generate("v-min", {.stages = 2, .microbatches = 2, .memory_limit = {5}}).error(),
+            "memory_limit: v-min does not take it; it takes virtual_stages, passes, seed, budget");
 }
 
 // Nobody states what an activation takes: it counts as one, so that memory stays bounded.
