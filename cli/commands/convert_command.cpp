@@ -54,8 +54,7 @@ using Text = tl::expected<std::string, std::string>;
 bool is_sharded_or_lowered(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, [](const Action& action) {
-      return is_transfer(action.kind) || action.kind == ActionKind::unshard ||
-             action.kind == ActionKind::reshard;
+      return is_transfer(action.kind) || gathers_or_drops(action.kind);
     });
   });
 }

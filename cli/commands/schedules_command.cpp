@@ -32,7 +32,7 @@ std::string schedules_text() {
   for (const ScheduleInfo& row : schedule_table()) {
     text += fmt::format("{}\n    {}\n", row.name, row.summary);
     text += fmt::format("    takes    {}\n", row.constraint);
-    if (!row.options.empty()) text += fmt::format("    options  {}\n", fmt::join(row.options, ", "));
+    if (!row.options.empty()) text += fmt::format("    options  {}\n", fmt::join(option_keys(row), ", "));
     if (!row.aliases.empty()) text += fmt::format("    also     {}\n", fmt::join(row.aliases, ", "));
   }
   return text +
@@ -49,7 +49,7 @@ std::string schedules_json() {
                     {"aliases", row.aliases},
                     {"summary", row.summary},
                     {"constraint", row.constraint},
-                    {"options", row.options},
+                    {"options", option_keys(row)},
                     {"asynchronous", row.asynchronous}});
   }
   return Json{{"schema_version", 1}, {"kind", "schedules"}, {"schedules", rows}}.dump(2) + '\n';

@@ -54,6 +54,9 @@ std::span<const ScheduleInfo> schedule_table();
 /// The row that `name` or an alias of it names; case, '-' and '_' are ignored. Null when there is none.
 const ScheduleInfo* find_schedule(std::string_view name);
 
+/// The keys by which a scenario gives the row's options, in its order: "effort" is three of them.
+std::vector<std::string_view> option_keys(const ScheduleInfo& schedule);
+
 /// v, the model chunks a rank that `schedule` has for `shape`: the model has stages * v stages.
 std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape);
 

@@ -51,15 +51,7 @@ std::string_view option_of(std::string_view key) {
 /// The keys that a schedule takes, in words.
 std::string keys_of(const ScheduleInfo& schedule) {
   if (schedule.options.empty()) return "no such option";
-  std::vector<std::string_view> keys;
-  for (const std::string_view option : schedule.options) {
-    if (option == "effort") {
-      keys.insert(keys.end(), kEffortKeys.begin(), kEffortKeys.end());
-    } else {
-      keys.push_back(option);
-    }
-  }
-  return fmt::format("{}", fmt::join(keys, ", "));
+  return fmt::format("{}", fmt::join(option_keys(schedule), ", "));
 }
 
 /// The options that differ from their default, by their key.
@@ -175,6 +167,18 @@ tl::expected<void, std::string> check_copies(const ScheduleInfo& schedule, const
 }
 
 }  // namespace
+
+std::vector<std::string_view> option_keys(const ScheduleInfo& schedule) {
+  std::vector<std::string_view> keys;
+  for (const std::string_view option : schedule.options) {
+    if (option == "effort") {
+      keys.insert(keys.end(), kEffortKeys.begin(), kEffortKeys.end());
+    } else {
+      keys.push_back(option);
+    }
+  }
+  return keys;
+}
 
 bool takes_option(const ScheduleInfo& schedule, std::string_view option) {
   return std::ranges::find(schedule.options, option) != schedule.options.end();

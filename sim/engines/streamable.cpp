@@ -96,9 +96,7 @@ std::optional<std::string> not_streamed(const Experiment& experiment, std::span<
   if (experiment.costs.microbatches_differ()) return "microbatches that differ";
   if (any_action(lists, [](const Action& action) { return action.kind == ActionKind::recompute; }))
     return "recomputation";
-  if (any_action(lists, [](const Action& action) {
-        return action.kind == ActionKind::unshard || action.kind == ActionKind::reshard;
-      }))
+  if (any_action(lists, [](const Action& action) { return gathers_or_drops(action.kind); }))
     return "gathered weights";
   const bool keeps_versions = program.update != UpdateRule::minibatch && !program.mixed_versions;
   if (keeps_versions && !std::ranges::all_of(lists, all_versions_rise))
