@@ -231,7 +231,8 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
   // An invalid program has no other figures.
   if (!now.figures.valid) return differences.take();
   compare_hangs(differences, expected, now);
-  if (expected.digest != now.figures.digest) {
+  // An invalid baseline has neither a digest nor an amount of work that could be kept.
+  if (expected.valid && expected.digest != now.figures.digest) {
     differences.add("digest", expected.digest, now.figures.digest, tolerance.digest);
   }
   if (expected.valid && expected.forwards != now.figures.forwards) {
