@@ -116,20 +116,18 @@ void run_timed(const Tape& tape, const TapeCosts& costs, const See& see) {
 /// The actions and messages that instructions stand for.
 void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                        ProgramTimes& times) {
-  const auto duration_of = [&](std::size_t number) {
-    return std::visit([&](const auto& code) { return costs.durations[code[number].duration]; }, tape.code);
-  };
-  run(tape, costs, FromClasses{costs.durations}, [&](std::size_t number, Ns x, Ns y, const PricedLink& link) {
+  run_timed(tape, costs, [&](std::size_t number, const InstructionTimes& at) {
     const Origin& origin = tape.origins[number];
     if (origin.position != kNone) {
-      times.start[index(origin.position)] = x - duration_of(number);
-      times.end[index(origin.position)] = x;
+      times.start[index(origin.position)] = at.start_ns;
+      times.end[index(origin.position)] = at.end_ns;
     }
     if (origin.message == kNone) return;
     const auto message = index(origin.message);
+    // A collective is the instruction's own duration, a transfer what its link adds.
     const bool is_transfer = flat.messages[message].recv != kNone;
-    times.message_start[message] = is_transfer ? y - link.hold_ns : x - duration_of(number);
-    times.message_end[message] = y + link.latency_ns;
+    times.message_start[message] = is_transfer ? at.message_start_ns : at.start_ns;
+    times.message_end[message] = at.arrival_ns;
   });
 }
 

@@ -29,6 +29,7 @@
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/streamable.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
@@ -296,15 +297,6 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
   return memory;
 }
 
-std::vector<std::vector<std::int32_t>> stages_by_rank(const Program& program) {
-  std::vector<std::vector<std::int32_t>> stages(index(program.rank_count()));
-  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    for (const std::int32_t rank : program.placement.stages[index(stage)].ranks)
-      stages[index(rank)].push_back(stage);
-  }
-  return stages;
-}
-
 }  // namespace
 
 MemoryOfRanks::MemoryOfRanks(const Experiment& experiment, const MemoryOptions& options)
@@ -312,7 +304,7 @@ MemoryOfRanks::MemoryOfRanks(const Experiment& experiment, const MemoryOptions& 
       options_(options),
       edges_(experiment.program),
       neighbours_(stage_neighbours(experiment.program)),
-      stages_of_rank_(stages_by_rank(experiment.program)) {}
+      stages_of_rank_(stages_by_rank(experiment.program.placement, experiment.program.ranks.size())) {}
 
 RankMemory MemoryOfRanks::of(std::int32_t rank, std::span<const Span> spans) const {
   const auto holdings =
