@@ -41,11 +41,18 @@ std::int64_t actions_of_pass(const Program& program) {
   return actions;
 }
 
-/// Numbers of microbatches that all replicas can share are multiples of this.
+/// More than any stream is long (most_microbatches()).
+constexpr std::int64_t kBeyondStreams = std::int64_t{1} << 32;
+
+/// Numbers of microbatches that all replicas can share are multiples of this: 6 of 2, 3 and 1 replicas. At
+/// most kBeyondStreams, since that of 16 stages with 2, 3, 5, 7, 11 .. 53 replicas is beyond 2^64.
 std::int64_t common_multiple_of_replicas(const Program& program) {
   std::int64_t multiple = 1;
-  for (const StagePlacement& stage : program.placement.stages)
-    multiple = std::lcm(multiple, std::max<std::int64_t>(1, std::ssize(stage.ranks)));
+  for (const StagePlacement& stage : program.placement.stages) {
+    // 2^32 times a number of ranks, which has 31 bits, is no overflow.
+    const std::int64_t replicas = std::max<std::int64_t>(1, std::ssize(stage.ranks));
+    multiple = std::min(kBeyondStreams, std::lcm(multiple, replicas));
+  }
   return multiple;
 }
 
