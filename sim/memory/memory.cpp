@@ -45,6 +45,7 @@ struct Passage {
 
 using Positions = std::span<const std::int32_t>;
 
+/// All that one rank holds, from its spans. Positions are those of spans, the messages among them.
 class RankHoldings {
  public:
   RankHoldings(std::span<const Span> spans, const Experiment& experiment, const EdgeNumbers& edges,
@@ -178,10 +179,12 @@ class RankHoldings {
       const bool reduces = kind == ActionKind::reduce_grad;
       if ((reduces || makes_weight_gradient(kind)) && life.first == kNoPosition) life.first = position;
       if (reduces) life.reduced = position;
+      // A STEP of a replica that had no microbatch and no reduction finds no gradients.
       if (kind != ActionKind::step || life.first == kNoPosition) continue;
       life.step = position;
       hold_gradients(stage, std::exchange(life, {}));
     }
+    // A list that ends without a STEP holds them to the end.
     if (life.first != kNoPosition) hold_gradients(stage, life);
   }
 
@@ -197,6 +200,7 @@ class RankHoldings {
 
   Bytes input_bytes(const Action& forward) const {
     const std::vector<std::int32_t>& givers = givers_of(neighbours_, forward.stage, Flow::activation);
+    // Nobody sends it a message: what comes from the data.
     if (givers.empty()) return costs_.stage_of(forward).input;
     Bytes bytes = 0;
     for (const std::int32_t giver : givers) {
@@ -267,6 +271,8 @@ class RankHoldings {
   std::vector<Holding> holdings_;
 };
 
+/// The peaks of what is held and, where it is asked for, the curve: one sample an instant, as it is when all
+/// that happens then has happened.
 RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> spans,
                        const MemoryOptions& options) {
   RankMemory memory;
@@ -320,6 +326,7 @@ RankMemory MemoryOfRanks::of(std::int32_t rank, std::span<const Span> spans) con
 std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experiment,
                                   const MemoryOptions& options) {
   const MemoryOfRanks memory(experiment, options);
+  // One rank's spans at a time: those of all are many times what the run itself takes.
   RankSpans spans(run.flat, experiment.program.placement, run.times);
   std::vector<RankMemory> memories;
   memories.reserve(index(run.flat.rank_count));
