@@ -45,6 +45,7 @@ constexpr ActionBytes kStoredBytes = {.compute = 160, .transfer = 120};
 constexpr ActionBytes kEventBytes = {.compute = 120, .transfer = 590};
 constexpr ActionBytes kTimelineBytes = {.compute = 60, .transfer = 0};
 constexpr ActionBytes kTurnBytes = {.compute = 70, .transfer = 95};
+// 64 MiB: less is not worth a look at the machine.
 constexpr double kAnyMachinesBytes = 1 << 26;
 
 /// Of this process, from the first number of /proc/self/statm.
@@ -98,6 +99,7 @@ std::optional<Bytes> memory_within_reach() {
   const auto available = available_memory();
   const auto left = addresses_left();
   if (!available) return left;
+  // The rest is for what runs beside, and for what the estimate leaves out.
   const Bytes share = *available / 4 * 3;
   return left ? std::min(share, *left) : share;
 }

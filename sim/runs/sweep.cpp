@@ -91,6 +91,7 @@ std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
   return points;
 }
 
+/// The sizes of a point: M of the grid over sizes that were stated for the sweep, over the scenario's own.
 Batch batch_at(const Batch& own, const Batch& stated, const Point& point) {
   Batch batch = stated;
   if (point.microbatches) batch.microbatches = *point.microbatches;
@@ -154,6 +155,7 @@ std::int32_t microbatches_of_iteration(const ProgramReport& program, const Shape
 void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& prediction) {
   const Result& result = prediction.result;
   row.microbatches = microbatches_of_iteration(result.program, scenario.shape);
+  // Samples are those of all copies of the pipeline, a microbatch is one copy's.
   row.micro_batch_size =
       result.throughput.samples / result.program.microbatches / result.program.iterations / prediction.copies;
   row.global_batch_size = result.throughput.samples_per_update;
@@ -196,6 +198,7 @@ class SharedStreams {
       if (const auto found = known_.find(key); found != known_.end()) return found->second;
     }
     auto stream = endless_stream_for(question, scenario, experiment, engine);
+    // One whose length follows from the point's M is that point's alone.
     if (!stream || !stream->is_of_any_length) return stream;
     const std::scoped_lock lock(mutex_);
     return known_.try_emplace(key, *std::move(stream)).first->second;
