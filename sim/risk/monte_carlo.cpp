@@ -46,6 +46,7 @@ class TrialDraws {
 
   /// How many times as long a rank's actions take beside their jitter.
   double slowness(std::int32_t rank) const {
+    // Another key than that of positions, or rank r would be slow where the action at position r is.
     return even_draw(mixed(key_), static_cast<std::uint64_t>(rank)) < noise_.straggler_chance
                ? noise_.slowdown
                : 1;
@@ -166,6 +167,7 @@ WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const 
 
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials) {
+  // No duration decides whether a program hangs, so that no trial has to ask.
   if (const auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
     return tl::unexpected(hang->message);
   const FlatProgram flat =
