@@ -165,6 +165,8 @@ std::vector<std::string> problems_of(const BaselineFigures& expected, const Meas
   return lines;
 }
 
+/// Adds why the findings are there: from the figures, and from the programs and paths where the baseline
+/// holds them.
 void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measurement& now) {
   verdict.reasons = problems_of(*entry.figures, now);
   if (!entry.held || verdict.findings.empty() || !now.run) return;
@@ -172,6 +174,8 @@ void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measure
   verdict.reasons.insert(verdict.reasons.end(), lines.begin(), lines.end());
 }
 
+/// Runs the entry's scenario again. The path is asked for only where there is an old one to hold it against,
+/// as it takes the span of every action.
 BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
                            const std::filesystem::path& directory) {
   BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
@@ -209,6 +213,7 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
       .figures = {.digest = digest(experiment->program), .forwards = forwards_of(experiment->program)},
       .problem = {},
       .hangs = hangs_of(*experiment)};
+  // Of all models, whichever the scenario has, so that a baseline notices before somebody changes channels.
   for (const ChannelModel model : kChannelModels) now.figures.hangs[model] = now.hangs.contains(model);
   const auto result =
       simulate(*experiment, {.memory = {.samples = false},

@@ -137,6 +137,7 @@ class PathFinder {
     return sender ? sender : causes.on_rank;
   }
 
+  /// The compute action that ends last, the first one of the lowest rank on a tie.
   std::optional<Place> last() const {
     std::optional<Place> last;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -166,6 +167,8 @@ std::string kind_in(std::string_view action) {
   return std::string(action.substr(begin, action.find_first_of("0123456789", begin) - begin));
 }
 
+/// A path's time by its parts, which are all of it: actions by rank and kind, and what lies between two of
+/// them by the ranks that they are on.
 std::map<std::string, Ns> shares_of(const std::vector<PathStep>& path) {
   std::map<std::string, Ns> shares;
   for (std::size_t i = 0; i < path.size(); ++i) {
