@@ -78,6 +78,7 @@ class Differences {
     add(std::move(figure), fmt::format("{}", then), fmt::format("{}{}", now, detail), !better);
   }
 
+  /// Less is better. Fails beyond then * (1 + tolerance).
   void number(std::string figure, std::int64_t then, std::int64_t now, double tolerance) {
     if (then == now) return;
     const double base = static_cast<double>(then);
@@ -88,6 +89,7 @@ class Differences {
         static_cast<double>(now) > base * (1 + tolerance));
   }
 
+  /// Less is better. Fails beyond then + tolerance.
   void ratio(std::string figure, double then, double now, double tolerance) {
     constexpr double kRounding = 1e-12;  // of another machine's floating point
     if (std::abs(now - then) <= kRounding) return;
@@ -135,6 +137,7 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
   if (!now.figures.run) {
     differences.add("runs", "true", fmt::format("false: {}", in_one_line(now.problem)), true);
   } else if (!expected.run) {
+    // It hung: that it runs is an improvement, with nothing to hold its figures against.
     differences.add("runs", "false", "true", false);
   } else {
     differences.number("makespan_ns", expected.run->makespan_ns, now.figures.run->makespan_ns,
@@ -260,6 +263,7 @@ std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesy
 tl::expected<Baseline, std::string> updated(const Baseline& baseline,
                                             const std::filesystem::path& directory) {
   Baseline now = baseline;
+  // In the order of the file, so that a diff shows changes alone.
   for (BaselineEntry& entry : now.entries) {
     auto measurement = measure(directory / entry.scenario, now.holds_programs ? RunHeld::yes : RunHeld::no);
     if (!measurement) {

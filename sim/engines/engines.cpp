@@ -136,6 +136,7 @@ bool links_are_shared(const Experiment& experiment) {
 }
 
 bool stages_share_links(const Experiment& experiment) {
+  // Links without a limit have nothing to share.
   if (experiment.cluster.least_bytes_per_second() == kUnlimitedBandwidth) return false;
   const Placement& placement = experiment.program.placement;
   LinkUsers users(experiment);

@@ -30,6 +30,7 @@ static_assert(sizeof(LaneLine) == kLaneBytes);
 /// How many instructions' durations are asked for at once: a block stays in the cache nearest to the core.
 constexpr std::size_t kBlock = 256;
 
+/// What a line of durations belongs to.
 enum class Durations : std::uint8_t { by_class, by_instruction };
 
 struct Code {

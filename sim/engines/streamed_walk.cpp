@@ -329,6 +329,7 @@ class StreamedWalk {
                                 .end_ns = here.clock_ns,
                                 .position = here.position++};
       accounts_[index(rank)].compute(placed, later);
+      // The buffer goes with the leaf that has taken it in, which has its place in the list.
       for (const Taken& taken : taken_) {
         if (taken.leaf == leaf)
           accounts_[index(rank)].received(placed, taken.message.bytes, taken.message.start_ns);
@@ -371,6 +372,7 @@ class StreamedWalk {
   StreamedRun figures() && {
     StreamedRun run;
     run.jumped = jumped_;
+    // Also where jumps were taken: none passes a loop's last repetition, so that what was walked ends last.
     run.makespan_ns = last_end_ns_;
     for (const RankState& rank : ranks_) run.makespan_ns = std::max(run.makespan_ns, rank.clock_ns);
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {

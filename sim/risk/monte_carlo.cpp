@@ -72,6 +72,8 @@ class TapeTrials {
           for (const auto& step : code) undisturbed_.push_back(costs_.durations[step.duration]);
         },
         tape.code);
+    // Draws are made for positions, as disturbed() has it, and slowness for ranks: the tape knows neither by
+    // itself, only the position that an instruction ends.
     std::vector<std::int32_t> rank_of_position(index(flat.position_count()));
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
       std::fill(rank_of_position.begin() + flat.rank_begin[index(rank)],
@@ -85,6 +87,7 @@ class TapeTrials {
 
   /// The makespans of the trials from `first` on.
   LaneTimes makespans_from(std::size_t first) const {
+    // Slowness once a rank and trial, not once an action.
     std::vector<TrialDraws> lanes;
     std::vector<std::array<double, kLanes>> slowness(index(ranks_));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -122,6 +125,7 @@ NoisyMakespans trials_on_tape(const TapeTrials& trials, std::size_t count) {
   NoisyMakespans makespans{.undisturbed_ns = trials.undisturbed_ns(), .sorted = std::vector<Ns>(count)};
   parallel_loop((count + kLanes - 1) / kLanes, [&](std::size_t batch) {
     const LaneTimes times = trials.makespans_from(batch * kLanes);
+    // The last batch has lanes for trials that nobody has asked for.
     const std::size_t used = std::min(kLanes, count - batch * kLanes);
     std::copy_n(times.begin(), used, makespans.sorted.begin() + static_cast<std::ptrdiff_t>(batch * kLanes));
   });

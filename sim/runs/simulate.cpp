@@ -55,6 +55,7 @@ std::optional<double> steady_rate(const Experiment& experiment, Engine engine, c
 /// What the engine that was taken makes of shared links; an automatic choice has looked for them.
 LinkSharing link_sharing(const Experiment& experiment, Engine asked, Engine taken) {
   const bool is_event = taken == Engine::event;
+  // Looking for shared links goes through all lists, and has been done once.
   if (asked == Engine::automatic) return is_event ? LinkSharing::counted : LinkSharing::none;
   if (!links_are_shared(experiment)) return LinkSharing::none;
   return is_event ? LinkSharing::counted : LinkSharing::left_out;

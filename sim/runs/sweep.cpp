@@ -71,7 +71,10 @@ Numbers chunks_of_grid(const std::string& schedule, const Scenario& scenario, co
   return known != nullptr ? virtual_stages_of(*known, own, grid.virtual_stages) : Numbers{own};
 }
 
+/// The grid as a list, in the order of the rows: schedule, K, v, M. Schedules by their own names, however
+/// they were written, so that rows of two sweeps can be compared.
 std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
+  // Nothing stands for the scenario's own value, which only scenario_at() reads.
   const auto or_own = [](const Numbers& numbers) {
     std::vector<std::optional<std::int32_t>> values(numbers.begin(), numbers.end());
     if (values.empty()) values.emplace_back();
@@ -123,6 +126,7 @@ std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbat
   return closed_form_bubble(*schedule, shape);
 }
 
+/// Peak and status, of the stream where the run is one: a short run would not fill its pipeline.
 void add_memory_verdict(SweepRow& row, const Prediction& prediction) {
   std::vector<RankMemory> memories;
   if (prediction.stream) {
@@ -172,6 +176,7 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
 
 void add_refusal(SweepRow& row, const Scenario& scenario, const SimulateError& error) {
   const Batch& batch = scenario.batch;
+  // As stated: what follows from the other sizes is what may be refused.
   if (batch.micro_batch_size) row.micro_batch_size = static_cast<double>(*batch.micro_batch_size);
   if (batch.global_batch_size) row.global_batch_size = static_cast<double>(*batch.global_batch_size);
   row.status = error.invalid ? SweepStatus::failed : SweepStatus::skipped;
@@ -197,6 +202,7 @@ class SharedStreams {
       const std::scoped_lock lock(mutex_);
       if (const auto found = known_.find(key); found != known_.end()) return found->second;
     }
+    // Without the lock, which others would wait for as long as a stream takes.
     auto stream = endless_stream_for(question, scenario, experiment, engine);
     // One whose length follows from the point's M is that point's alone.
     if (!stream || !stream->is_of_any_length) return stream;
@@ -216,6 +222,7 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
   row.schedule = scenario.schedule;
   row.stages = scenario.shape.stages;
   row.virtual_stages = chunks_at(scenario);
+  // For a row that is refused; add_figures() has what was run.
   row.microbatches = static_cast<std::int32_t>(scenario.batch.microbatches.value_or(1));
   try {
     const auto prediction = predict(scenario, {.engine = engine,
