@@ -11,11 +11,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/prepare/experiment.hpp"
@@ -167,6 +169,26 @@ WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const 
       durations.compute[position] = draws.disturbed(durations.compute[position], slowness, position);
   }
   return durations;
+}
+
+// Without noise all that a run does, one thing after the other, takes less than 2^62 ns (prepare()). Noise
+// makes nothing but compute actions longer: where these take less than 2^62 ns with it, the sum stays below
+// 2^63.
+std::optional<std::string> noise_fault(const Experiment& experiment, const Noise& noise) {
+  constexpr double kMostNanoseconds = 4.6e18;
+  const FlatProgram flat =
+      flatten(experiment.program, experiment.costs,
+              {.channels = experiment.channels, .iterations = experiment.program.iterations});
+  const WalkDurations durations = walk_durations(experiment, flat);
+  const double undisturbed_ns =
+      std::accumulate(durations.compute.begin(), durations.compute.end(), 0.0,
+                      [](double sum, Ns ns) { return sum + static_cast<double>(ns); });
+  const double times = (1 + noise.jitter) * (noise.straggler_chance > 0 ? noise.slowdown : 1);
+  if (undisturbed_ns * times < kMostNanoseconds) return std::nullopt;
+  return fmt::format(
+      "with this noise the compute actions may take {:.4g} times their {:.3g} s, one after the other, and 64 "
+      "bits of nanoseconds end at 146 years: take a smaller --slowdown or --jitter, or shorter times",
+      times, undisturbed_ns / 1e9);
 }
 
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
