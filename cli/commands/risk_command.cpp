@@ -151,6 +151,7 @@ tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
         "risk: nothing that disturbs: expected --jitter, --stragglers or --mtbf, for example --jitter 0.1, "
         "or training.failures in the scenario");
   }
+  if (auto fault = noise_fault(*experiment, flags.noise)) return bad_input(*std::move(fault));
   const Engine engine = engine_of(flags.engine);
   auto makespans = monte_carlo(*experiment, flags.noise,
                                {.count = disturbs(flags.noise) ? flags.trials : 1, .engine = engine});

@@ -78,6 +78,7 @@ class Differences {
     add(std::move(figure), fmt::format("{}", then), fmt::format("{}{}", now, detail), !better);
   }
 
+  /// Less is better. Fails beyond then * (1 + tolerance).
   void number(std::string figure, std::int64_t then, std::int64_t now, double tolerance) {
     if (then == now) return;
     const double base = static_cast<double>(then);
@@ -88,6 +89,7 @@ class Differences {
         static_cast<double>(now) > base * (1 + tolerance));
   }
 
+  /// Less is better. Fails beyond then + tolerance.
   void ratio(std::string figure, double then, double now, double tolerance) {
     constexpr double kRounding = 1e-12;  // of another machine's floating point
     if (std::abs(now - then) <= kRounding) return;
@@ -135,6 +137,7 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
   if (!now.figures.run) {
     differences.add("runs", "true", fmt::format("false: {}", in_one_line(now.problem)), true);
   } else if (!expected.run) {
+    // It hung: that it runs is an improvement, with nothing to hold its figures against.
     differences.add("runs", "false", "true", false);
   } else {
     differences.number("makespan_ns", expected.run->makespan_ns, now.figures.run->makespan_ns,
@@ -165,6 +168,8 @@ std::vector<std::string> problems_of(const BaselineFigures& expected, const Meas
   return lines;
 }
 
+/// Adds why the findings are there: from the figures, and from the programs and paths where the baseline
+/// holds them.
 void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measurement& now) {
   verdict.reasons = problems_of(*entry.figures, now);
   if (!entry.held || verdict.findings.empty() || !now.run) return;
@@ -177,6 +182,8 @@ std::vector<std::string> import_notes(const Scenario& scenario) {
   return scenario.program ? scenario.notes : std::vector<std::string>{};
 }
 
+/// Runs the entry's scenario again. The path is asked for only where there is an old one to hold it against,
+/// as it takes the span of every action.
 BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
                            const std::filesystem::path& directory) {
   BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
@@ -219,6 +226,7 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
       .problem = {},
       .hangs = hangs_of(*experiment),
       .notes = import_notes(*loaded)};
+  // Of all models, whichever the scenario has, so that a baseline notices before somebody changes channels.
   for (const ChannelModel model : kChannelModels) now.figures.hangs[model] = now.hangs.contains(model);
   const auto result =
       simulate(*experiment, {.memory = {.samples = false},
@@ -241,7 +249,8 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
   // An invalid program has no other figures.
   if (!now.figures.valid) return differences.take();
   compare_hangs(differences, expected, now);
-  if (expected.digest != now.figures.digest) {
+  // An invalid baseline has neither a digest nor an amount of work that could be kept.
+  if (expected.valid && expected.digest != now.figures.digest) {
     differences.add("digest", expected.digest, now.figures.digest, tolerance.digest);
   }
   if (expected.valid && expected.forwards != now.figures.forwards) {
@@ -264,6 +273,7 @@ std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesy
 tl::expected<Baseline, std::string> updated(const Baseline& baseline,
                                             const std::filesystem::path& directory) {
   Baseline now = baseline;
+  // In the order of the file, so that a diff shows changes alone.
   for (BaselineEntry& entry : now.entries) {
     auto measurement = measure(directory / entry.scenario, now.holds_programs ? RunHeld::yes : RunHeld::no);
     if (!measurement) {

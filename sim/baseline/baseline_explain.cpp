@@ -28,6 +28,7 @@ std::string signed_duration(Ns ns) {
   return fmt::format("{}{}", ns < 0 ? "-" : "+", format_duration(ns < 0 ? -ns : ns));
 }
 
+/// How the program differs, rank by rank.
 std::vector<std::string> program_lines(const HeldRun& then, const HeldRun& now) {
   const auto before = parse_program(then.program, "the baseline's program");
   const auto after = parse_program(now.program, "today's program");
@@ -44,6 +45,8 @@ std::string step_text(const PathStep& step) {
   return fmt::format("rank {} {} at {}", step.rank, step.action, format_duration(step.start_ns));
 }
 
+/// Where the paths part: "the longest path leaves the old one after rank 0 0F3 at 3.000 ms: rank 1 1F3 at
+/// 4.000 ms, where it was rank 0 0B0 at 9.000 ms".
 std::string parting_text(const std::vector<PathStep>& then, const std::vector<PathStep>& now,
                          std::size_t step) {
   if (step == now.size() && step == then.size())
@@ -55,6 +58,7 @@ std::string parting_text(const std::vector<PathStep>& then, const std::vector<Pa
 }
 
 std::vector<std::string> path_lines(const std::vector<PathStep>& then, const std::vector<PathStep>& now) {
+  // One of the two hangs, or nothing has moved.
   if (then.empty() || now.empty() || then == now) return {};
   const PathChange change = change_of(then, now);
   std::vector<std::string> lines = {parting_text(then, now, index(change.step))};

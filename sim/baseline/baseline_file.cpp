@@ -153,6 +153,7 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
                                                                     "a number of at least 0", is_ratio),
                            .peak_bytes = count("peak_bytes"),
                            .rates = {}};
+  // Of a model on named devices alone, and not in older files.
   if (!entry.contains("mfu")) return figures;
   const auto rate = [&](const char* key) {
     return reader.member<double>(entry, path, key, "a number of at least 0", is_ratio);
@@ -182,6 +183,7 @@ HeldRun read_held(BaselineReader& reader, const Json& entry, const std::string& 
   if (!entry.contains("path")) return held;
   for (const std::string& line : read_lines(reader, entry, path, "path")) {
     const auto step = path_step_of_text(line);
+    // Messages show what was found as JSON, quotes and all.
     const Json shown = line;
     if (step) {
       held.path.push_back(*step);
@@ -205,6 +207,7 @@ BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t 
       reader, entry, path + ".",
       {"scenario", "valid", "digest", "forwards", "hangs", "makespan_ns", "idle_over_total", "peak_bytes",
        "tokens_per_second", "tokens_per_second_per_device", "mfu", "program", "path"});
+  // Without it the entry is listed, and waits for --update.
   if (entry.contains("valid")) read.figures = read_figures(reader, entry, path + ".");
   if (entry.contains("program")) read.held = read_held(reader, entry, path + ".");
   return read;

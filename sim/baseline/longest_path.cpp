@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -67,18 +68,24 @@ class PathFinder {
     const Span* arrived = nullptr;  // the RECV or collective that came last
   };
   using Product = std::tuple<bool, std::int32_t, std::int32_t>;  // is it a gradient, stage, microbatch
-  using Meeting = std::tuple<ActionKind, std::int32_t, Ns>;      // a collective: its kind, stage and start
-
-  static Meeting meeting_of(const Span& span) { return {span.action.kind, span.action.stage, span.start_ns}; }
+  /// A collective: its kind and stage, and how many of these come before it on each of its members. Its
+  /// start would not do: collectives that take no time may follow each other at one instant, and who took
+  /// them for one could go back and forth between their members for ever.
+  using Meeting = std::tuple<ActionKind, std::int32_t, std::int32_t>;
 
   void look_at(std::int32_t rank) {
     const Spans spans = ranks_[index(rank)];
     Arrivals arrivals(recompute_);
     std::optional<Place> previous;
+    std::map<std::pair<ActionKind, std::int32_t>, std::int32_t> joined;  // by kind and stage
     before_[index(rank)].resize(spans.size());
     for (std::size_t i = 0; i < spans.size(); ++i) {
       arrivals.add(spans[i]);
-      if (is_collective(spans[i].action.kind) && previous) note_member(spans[i], *previous);
+      if (is_collective(spans[i].action.kind)) {
+        const ActionKind kind = spans[i].action.kind;
+        const std::int32_t stage = spans[i].action.stage;
+        note_member(spans[i], {kind, stage, joined[{kind, stage}]++}, previous);
+      }
       if (!is_compute(spans[i].action.kind)) continue;
       // A group starts and ends as one: what its leaves make is made at its first action.
       const std::size_t first = opens_compute(spans, i) || !previous ? i : previous->position;
@@ -102,15 +109,18 @@ class PathFinder {
   }
 
   /// Of all members of a collective, the one whose action before it ended last: the others waited for it.
-  void note_member(const Span& span, const Place& before) {
-    const auto [member, is_new] = last_members_.try_emplace(meeting_of(span), before);
-    if (!is_new && span_at(member->second).end_ns < span_at(before).end_ns) member->second = before;
+  /// One that has computed nothing before kept nobody waiting.
+  void note_member(const Span& span, const Meeting& meeting, const std::optional<Place>& before) {
+    meeting_of_[&span] = meeting;
+    if (!before) return;
+    const auto [member, is_new] = last_members_.try_emplace(meeting, *before);
+    if (!is_new && span_at(member->second).end_ns < span_at(*before).end_ns) member->second = *before;
   }
 
   std::optional<Place> sender_of(const Span& arrived) const {
     const Action& action = arrived.action;
     if (is_collective(action.kind)) {
-      const auto member = last_members_.find(meeting_of(arrived));
+      const auto member = last_members_.find(meeting_of_.at(&arrived));
       return member == last_members_.end() ? std::nullopt : std::optional(member->second);
     }
     const auto producer =
@@ -127,6 +137,7 @@ class PathFinder {
     return sender ? sender : causes.on_rank;
   }
 
+  /// The compute action that ends last, the first one of the lowest rank on a tie.
   std::optional<Place> last() const {
     std::optional<Place> last;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -146,6 +157,7 @@ class PathFinder {
   std::vector<std::vector<Causes>> before_;  // by rank and position, of compute actions
   std::map<Product, Place> producers_;
   std::map<Meeting, Place> last_members_;
+  std::unordered_map<const Span*, Meeting> meeting_of_;  // of collectives, each member's own span
 };
 
 /// "B" of "1B3".
@@ -155,6 +167,8 @@ std::string kind_in(std::string_view action) {
   return std::string(action.substr(begin, action.find_first_of("0123456789", begin) - begin));
 }
 
+/// A path's time by its parts, which are all of it: actions by rank and kind, and what lies between two of
+/// them by the ranks that they are on.
 std::map<std::string, Ns> shares_of(const std::vector<PathStep>& path) {
   std::map<std::string, Ns> shares;
   for (std::size_t i = 0; i < path.size(); ++i) {

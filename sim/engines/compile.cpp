@@ -41,7 +41,9 @@
 namespace penstock {
 namespace {
 
-/// The sink of the walk.
+/// The sink of the walk (ListWalk says what each member means). Registers are handed out while it goes:
+///
+///   0 .. ranks-1 clocks | trash | last | queues of channels | hosts | accumulators and messages, reused
 class TapeWriter {
  public:
   TapeWriter(const FlatProgram& flat, const ChannelOptions& channels, const MicrobatchGroups& groups)
@@ -67,6 +69,8 @@ class TapeWriter {
 
   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> inputs) {
     const auto clock = static_cast<Register>(rank);
+    // One instruction takes one input beside the clock. Of several the others move the clock first, which
+    // nobody sees: nothing of the rank starts before this action does.
     for (std::size_t i = 1; i < inputs.size(); ++i) raise_register(clock, arrival(inputs[i]));
     if (flat_.has_launches) raise_register(clock, hosts_[index(rank)].clock);
     write(clock, inputs.empty() ? clock : arrival(inputs[0]), duration_at(position), {.position = position});
@@ -80,6 +84,7 @@ class TapeWriter {
   void launch(std::int32_t rank, std::int32_t position) {
     const Host& host = hosts_[index(rank)];
     const bool computes = flat_.ops[index(position)] == FlatOp::compute;
+    // Of the n ends that are kept a launch waits for the oldest, which stands where the next one will.
     const bool stands = computes && !host.ends.empty() && host.computed >= host.ends.size();
     const Register until = stands ? host.ends[host.computed % host.ends.size()] : host.clock;
     write(host.clock, until, classes_.launch(), {});
@@ -91,6 +96,8 @@ class TapeWriter {
   [[gnu::always_inline]] void raise(std::int32_t id, const Cause& cause, bool last) {
     if (cause.launched) gather(id, hosts_[index(cause.rank)].clock);
     if (last && has_source(cause)) return;  // start() takes it
+    // Queues that the message passes are registers of its own instruction, and a list takes no time. Only
+    // behind an eager message does somebody wait for a queue that he does not pass.
     if (!has_source(cause) && !some_eager_) return;
     const Source source = has_source(cause) ? source_of(cause) : Source{.at = release_outside(id, cause)};
     if (source.at == kNoRegister) return;
@@ -161,6 +168,7 @@ class TapeWriter {
                                         message.eager);
       link_of_[id] = first + way;
       if (message.eager && message.next_at_receiver != kNone) ways.queue_eager(way);
+      // Blocking: program order of both its ranks waits for it, too.
       messages_[id].uses = (message.awaited ? 1 : 0) + (blocking_ ? 2 : 0);
       if (message.late && !blocking_) ++late_sends_[message.producer].count;
     }
@@ -300,6 +308,8 @@ class TapeWriter {
   // --- starts -------------------------------------------------------------------------------------
 
   void start_collective(std::int32_t id, Register source) {
+    // A register of its own, also where all members have one cause: the clock of a member goes on, while its
+    // next collective and its actions ask for this one's end later.
     Message& message = messages_[index(id)];
     if (message.gathered == kNoRegister) {
       message.gathered = new_register();
@@ -324,6 +334,7 @@ class TapeWriter {
       tape_.origins.back().message = id;
       return;
     }
+    // With neither, it is a message that nothing produces: it starts as soon as its queues let it.
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
                                                    : link_of(id).c;

@@ -30,6 +30,7 @@ tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment) {
     const WalkState stalled = walk(flat, {}, experiment.channels).error();
     return tl::unexpected(hang_of(flat, stalled, experiment.channels));
   }
+  // A launch order says who can hang and changes no time, so that the tape knows nothing of it.
   if (auto hang = find_launch_hang(flat, experiment.channels)) return tl::unexpected(*std::move(hang));
   TapeCosts costs = tape_costs(*tape, experiment);
   ProgramTimes times = times_of(*tape, costs, flat, experiment.channels);

@@ -36,6 +36,8 @@ namespace {
 /// the rings of one group of ranks, each of which has one queue for its collectives.
 using MessageStream = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
+/// Who has been seen on each link of limited bandwidth. One stream a link is enough to know: whoever comes
+/// after it is either the same one or a second.
 class LinkUsers {
  public:
   explicit LinkUsers(const Experiment& experiment) : cluster_(experiment.cluster) {}
@@ -80,6 +82,8 @@ class Groups {
   bool add(std::int32_t stage, LinkUsers& users) {
     if (!known_.insert(stage).second) return false;
     const std::vector<std::int32_t>& ring = rings_.ranks_of(stage);
+    // Stages that the same ranks hold take turns on their one ring. Its hops carry at the same time, so each
+    // of them is a stream: two that cross one link share it.
     const auto [group, is_new] = groups_.try_emplace(ring, static_cast<std::int32_t>(groups_.size()));
     bool shared = false;
     for (std::size_t i = 0; is_new && ring.size() > 1 && i < ring.size(); ++i) {
@@ -114,6 +118,7 @@ bool links_are_shared(const Experiment& experiment) {
   LinkUsers users(experiment);
   Groups groups(experiment);
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    // A link's users are looked up once a stream and not once a message.
     std::vector<MessageStream> known;  // from this rank; few, of many messages each
     for (const Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
       if (is_send(action.kind)) {
@@ -131,12 +136,14 @@ bool links_are_shared(const Experiment& experiment) {
 }
 
 bool stages_share_links(const Experiment& experiment) {
+  // Links without a limit have nothing to share.
   if (experiment.cluster.least_bytes_per_second() == kUnlimitedBandwidth) return false;
   const Placement& placement = experiment.program.placement;
   LinkUsers users(experiment);
   Groups groups(experiment);
   bool shared = false;
   for (const StageEdge& edge : stage_edges(experiment.program)) {
+    // Replicas of two stages meet in as many pairs, in turn: 2 and 3 of them in 6.
     const std::size_t routes = std::lcm(placement.stages[index(edge.from)].route.size(),
                                         placement.stages[index(edge.to)].route.size());
     for (const Flow flow : {Flow::activation, Flow::gradient}) {
@@ -152,6 +159,7 @@ bool stages_share_links(const Experiment& experiment) {
       }
     }
   }
+  // Also where no list has a REDUCE_GRAD: whoever asks has not seen the lists.
   for (std::int32_t stage = 0; stage < experiment.program.stage_count(); ++stage)
     shared |= groups.add(stage, users);
   return shared;

@@ -31,6 +31,8 @@
 namespace penstock {
 namespace {
 
+/// Of a class that is no launch: a collective takes the time of its ring, a group of compute actions that of
+/// the group (of a pair, its own).
 Ns class_duration_ns(std::span<const Action> actions, const Experiment& experiment, CollectiveRings& rings) {
   if (actions.empty()) return 0;
   if (is_collective(actions.front().kind)) return rings.of(actions.front()).cost.duration_ns;
@@ -39,11 +41,14 @@ Ns class_duration_ns(std::span<const Action> actions, const Experiment& experime
 
 std::vector<Ns> fresh_registers(const Tape& tape) { return std::vector<Ns>(tape.register_count, 0); }
 
+/// When a pass has ended: the latest clock, or what no rank waits for, such as a gradient that nobody takes.
 Ns latest(const Tape& tape, const std::vector<Ns>& registers) {
   const auto clocks = std::span(registers).first(index(tape.rank_count));
   return clocks.empty() ? 0 : std::max(std::ranges::max(clocks), registers[tape.last]);
 }
 
+// Where a pass has its durations from, told at compile time: by the instruction's class, or one for each
+// instruction. `by_class` is what queues_followed() is asked with; empty, any duration may come.
 struct FromClasses {
   std::span<const Ns> by_class;
   Ns operator()(std::size_t /*number*/, std::uint32_t duration) const { return by_class[duration]; }
@@ -116,24 +121,23 @@ void run_timed(const Tape& tape, const TapeCosts& costs, const See& see) {
 /// The actions and messages that instructions stand for.
 void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                        ProgramTimes& times) {
-  const auto duration_of = [&](std::size_t number) {
-    return std::visit([&](const auto& code) { return costs.durations[code[number].duration]; }, tape.code);
-  };
-  run(tape, costs, FromClasses{costs.durations}, [&](std::size_t number, Ns x, Ns y, const PricedLink& link) {
+  run_timed(tape, costs, [&](std::size_t number, const InstructionTimes& at) {
     const Origin& origin = tape.origins[number];
     if (origin.position != kNone) {
-      times.start[index(origin.position)] = x - duration_of(number);
-      times.end[index(origin.position)] = x;
+      times.start[index(origin.position)] = at.start_ns;
+      times.end[index(origin.position)] = at.end_ns;
     }
     if (origin.message == kNone) return;
     const auto message = index(origin.message);
+    // A collective is the instruction's own duration, a transfer what its link adds.
     const bool is_transfer = flat.messages[message].recv != kNone;
-    times.message_start[message] = is_transfer ? y - link.hold_ns : x - duration_of(number);
-    times.message_end[message] = y + link.latency_ns;
+    times.message_start[message] = is_transfer ? at.message_start_ns : at.start_ns;
+    times.message_end[message] = at.arrival_ns;
   });
 }
 
-/// The positions of a rank that no instruction stands for: they take no time.
+/// The positions of a rank that no instruction stands for: they take no time. Only here does the list matter
+/// again: which group a leaf is of, and how far the rank is at a RESHARD.
 void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, ProgramTimes& times) {
   Ns clock = 0;
   const std::size_t end = index(flat.rank_begin[index(rank) + 1]);
@@ -143,6 +147,7 @@ void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, Prog
         clock = times.end[p];
         break;
       case FlatOp::leaf:
+        // The first leaf has the instruction's times, and each takes over its neighbour's.
         times.start[p] = times.start[p - 1];
         times.end[p] = times.end[p - 1];
         break;
@@ -151,6 +156,7 @@ void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, Prog
         break;
       case FlatOp::send:
       case FlatOp::recv:
+        // Blocking, program order has waited for it, and a RESHARD behind it comes no earlier.
         if (!blocking) break;
         [[fallthrough]];
       case FlatOp::barrier:
@@ -235,8 +241,11 @@ RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, const Progr
     : tape_(tape), costs_(costs), barrier_(program.barrier), registers_(fresh_registers(tape)) {
   lasting_.reserve(program.ranks.size() + 2 * tape.transfers.size());
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    // The clock of a rank that does nothing stays at 0 while the others move on, so that no two passes would
+    // ever look alike.
     if (!program.ranks[rank].empty()) lasting_.push_back(static_cast<Register>(rank));
   }
+  // Queues that nobody finds taken are not followed, and their registers say nothing.
   if (queues_followed(tape, costs.links, costs.durations) == QueuesFollowed::none) return;
   for (const LinkClass& link : tape.links) {
     if (link.transfer != LinkClass::kNoTransfer) lasting_.insert(lasting_.end(), {link.c, link.e});
@@ -268,10 +277,12 @@ std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
   std::vector<ComputeTimes> ranks(index(tape_.rank_count));
   std::visit(
       [&](const auto& code) {
+        // What a rank computes does not depend on when.
         for (const auto& step : code) {
           if (step.duration != kNoTime) ranks[step.a].busy_ns += costs_.durations[step.duration];
         }
         std::vector<bool> started(ranks.size(), false);
+        // Nearly all of a pass comes after the first action of the last rank: it is not looked at any more.
         std::size_t missing = ranks.size();
         const auto note_start = [&](std::size_t number, Ns x, Ns /*y*/, const PricedLink& /*link*/) {
           if (missing == 0) return;

@@ -77,8 +77,8 @@ struct ComputeTimes {
 class RepeatedTape {
  public:
   /// Both must outlive it. Requires that nothing but clocks and queues of channels lasts from one pass
-  /// to the next: neither collectives nor a capacity nor an eager size. With the program's barrier all ranks
-  /// wait for each other between passes.
+  /// to the next: neither collectives nor a capacity nor an eager size nor hosts that launch. With the
+  /// program's barrier all ranks wait for each other between passes.
   RepeatedTape(const Tape& tape, const TapeCosts& costs, const Program& program);
 
   bool has_run() const { return has_run_; }

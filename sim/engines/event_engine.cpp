@@ -35,7 +35,7 @@ namespace {
 /// times are served in the order in which the events were made.
 struct Event {
   Ns time_ns = 0;
-  std::uint32_t sequence = 0;  // a program has fewer than 2^32 ends and arrivals
+  std::uint32_t sequence = 0;  // below twice the number of positions, which is below 2^31
   std::int32_t subject = 0;    // a rank, ~message, or the number of ranks + a host's rank
 
   bool operator>(const Event& other) const {
@@ -43,6 +43,13 @@ struct Event {
   }
 };
 
+/// One run. A message counts what it still waits for (`missing`); settle() takes one away, and the last one
+/// starts it. Ranks advance through their lists as far as they can, and go on when what they stand at ends:
+///
+///   end_compute -> settle its SENDs -> start_flow ~ end_flow -> settle what queues behind it
+///               -> advance          -> begin_compute ~ end_compute       wake -> advance
+///
+/// where ~ is time, and everything else happens at one instant.
 class EventSimulator {
  public:
   EventSimulator(const Experiment& experiment, const FlatProgram& flat, const WalkDurations& durations)
@@ -76,6 +83,7 @@ class EventSimulator {
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
       const FlatMessage& transfer = flat_.messages[id];
       if (transfer.recv == kNone) continue;
+      // One without a producer is there at the start; of an eager one the receiver is not asked.
       if (transfer.producer == kNone) settle(static_cast<std::int32_t>(id));
       if (!transfer.eager) settle(static_cast<std::int32_t>(id));
     }
@@ -154,6 +162,8 @@ class EventSimulator {
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
     while (host.at < end && !is_launched(flat_.ops[index(host.at)])) ++host.at;
     if (host.at == end) return;
+    // A host that is n compute actions ahead stands, and end_compute() sends it on. The launch begins now and
+    // is over later: until then `at` stays.
     const bool computes = flat_.ops[index(host.at)] == FlatOp::compute;
     host.stands = computes && flat_.most_ahead > 0 && host.launched - host.ended >= flat_.most_ahead;
     if (!host.stands) events_.push({now_ + launch_ns_, sequence_++, flat_.rank_count + rank});
@@ -197,6 +207,8 @@ class EventSimulator {
     std::int32_t next = step.more_waits;
     for (std::int32_t id = step.message; id != kNone;) {
       stands_at_[index(rank)] = id;
+      // Known from the end of its flow on, also while it is still on its way (end_transfer): the start needs
+      // no event of its own.
       const Ns arrival = message(id).end_ns;
       if (arrival == kUnknown) return;
       start = std::max(start, arrival);
@@ -215,6 +227,7 @@ class EventSimulator {
       step.start_ns = now_;
       return true;
     }
+    // A rank that stood here has settled its end of the message when it came.
     const bool again = stands_at_[index(rank)] == step.message;
     const bool needs_this_end = step.op != FlatOp::recv || !flat_.messages[index(step.message)].eager;
     if (!again && needs_this_end) settle(step.message);
@@ -264,6 +277,8 @@ class EventSimulator {
   }
 
   void start_ring(std::int32_t id, const Action& action) {
+    // One flow a hop, all at once: the steps of a ring keep every hop busy from its start to its end, and the
+    // slowest one says when.
     const CollectiveRing& ring = rings_.of(action);
     if (ring.ranks.size() < 2) {
       schedule_arrival(now_, id);

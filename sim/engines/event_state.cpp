@@ -19,6 +19,8 @@
 namespace penstock {
 namespace {
 
+/// What advance() has to look at: leaves run with their group, and transfers that block nobody are told by
+/// compute actions (first_send) and by the start of the run.
 bool is_step(FlatOp op, bool blocking) {
   return op != FlatOp::leaf && (blocking || (op != FlatOp::send && op != FlatOp::recv));
 }
@@ -28,6 +30,7 @@ EventStep step_of(const FlatProgram& flat, const WalkDurations& durations, std::
       .position = position, .message = flat.message[index(position)], .op = flat.ops[index(position)]};
   if (step.op != FlatOp::compute) return step;
   step.duration_ns = durations.compute[index(position)];
+  // Mostly one message or none is waited for, and lies in the step.
   const std::int32_t wait = flat.next_wait[index(position)];
   if (wait == kNone) return step;
   step.message = flat.message[index(wait)];
@@ -81,6 +84,8 @@ ProgramTimes times_of(const EventState& state, const FlatProgram& flat) {
   ProgramTimes times = empty_times(flat);
   for (const EventStep& step : state.steps) {
     const bool computes = step.op == FlatOp::compute;
+    // All leaves of a group have its times. Messages have theirs by number, so that their positions have
+    // none.
     const std::int32_t after = computes ? flat.group_end(step.position) : step.position + 1;
     for (std::int32_t p = step.position; (computes || step.op == FlatOp::reshard) && p < after; ++p) {
       times.start[index(p)] = step.start_ns;

@@ -30,6 +30,7 @@ static_assert(sizeof(LaneLine) == kLaneBytes);
 /// How many instructions' durations are asked for at once: a block stays in the cache nearest to the core.
 constexpr std::size_t kBlock = 256;
 
+/// What a line of durations belongs to.
 enum class Durations : std::uint8_t { by_class, by_instruction };
 
 struct Code {
@@ -61,6 +62,7 @@ std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables, QueuesFollow
       const PricedLink& priced = tables[std::min(lane, tables.size() - 1)].links[number];
       link.hold_ns[lane] = priced.hold_ns;
       link.latency_ns[lane] = priced.latency_ns;
+      // Without queues only the arrival is asked for, and the loop adds once.
       if (queues == QueuesFollowed::none) link.latency_ns[lane] += priced.hold_ns;
     }
   }
@@ -133,6 +135,7 @@ LaneTimes makespans_ns(const Tape& tape, std::span<const TapeCosts> tables) {
   LanePass pass(tape, tables, Durations::by_class);
   pass.run(0, tape.size(), durations);
   LaneTimes makespans = pass.latest();
+  // Lanes without a table ran with durations of 0 over the links of the last one.
   std::fill(makespans.begin() + static_cast<std::ptrdiff_t>(tables.size()), makespans.end(), 0);
   return makespans;
 }

@@ -66,16 +66,19 @@ std::uint32_t MessageWays::queue_at(std::int32_t rank, const MessageEnd& end) {
 
 /// Two queues that hold the same messages, one stands for both.
 void MessageWays::pair_queues() {
+  // Who is at the other end of each queue: one, or several.
   for (const Way& way : ways_) {
     if (!way.is_of_queue) continue;
     note(way.sender, way.receiver);
     note(way.receiver, way.sender);
   }
+  // The head's last rule: an eager message's receiving queue that sends, too, stays alone.
   std::vector<bool> sends(queues_.size(), false);
   for (const Way& way : ways_) sends[way.sender] = true;
   for (const Way& way : ways_) {
     if (way.eager && sends[way.receiver]) queues_[way.receiver].across = kSeveral;
   }
+  // Equal are two that have each other, and only each other, at the other end.
   for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
     const std::uint32_t across = queues_[queue].across;
     const bool equal = across < kSeveral && queues_[across].across == queue;
@@ -83,6 +86,7 @@ void MessageWays::pair_queues() {
   }
 }
 
+/// Messages of the queue have `across` at their other end.
 void MessageWays::note(std::uint32_t queue, std::uint32_t across) {
   std::uint32_t& known = queues_[queue].across;
   known = known == kNoQueue || known == across ? across : kSeveral;
@@ -101,6 +105,7 @@ WayRegisters MessageWays::in_registers(Register first) && {
   };
   for (std::size_t way = 0; way < ways_.size(); ++way) {
     const Register sender = numbered(ways_[way].sender);
+    // Nothing at the receiver holds an eager message up: what waits behind it there is told by compile.cpp.
     const Register receiver = ways_[way].eager ? sender : numbered(ways_[way].receiver);
     found.links.push_back({.c = sender, .e = receiver, .transfer = static_cast<std::int32_t>(way)});
     found.both_ends |= sender != receiver;

@@ -96,6 +96,7 @@ class FlightTable {
       if (place.unit != MessageInFlight::kNoUnit) messages.push_back(place);
       place.unit = MessageInFlight::kNoUnit;
     }
+    // In a table of 4 the places of units 5 6 7 8 are 1 2 3 0: from the least on they are in order.
     std::ranges::rotate(messages, std::ranges::min_element(messages, {}, &MessageInFlight::unit));
     if (!std::ranges::is_sorted(messages, {}, &MessageInFlight::unit))
       std::ranges::sort(messages, {}, &MessageInFlight::unit);
@@ -104,6 +105,7 @@ class FlightTable {
 
   [[gnu::noinline]] MessageInFlight& grown_for(std::int32_t unit) {
     const std::vector<MessageInFlight> messages = take_all();
+    // Two that are there share a place; in a table larger than their distance no two do.
     size_ *= 2;
     places_.assign(size_, {});
     for (const MessageInFlight& message : messages) put(message);

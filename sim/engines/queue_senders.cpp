@@ -27,6 +27,7 @@ std::optional<std::vector<std::uint32_t>> QueueSenders::of(const Tape& tape) con
     if (link.transfer == LinkClass::kNoTransfer) continue;
     std::int32_t& rank = rank_of[link.c];
     const std::int32_t sender = tape.transfers[index(link.transfer)].from_rank;
+    // Two clocks say nothing about the order of what they send.
     if (rank != -1 && rank != sender) return std::nullopt;
     rank = sender;
   }
@@ -41,6 +42,8 @@ QueuesFollowed queues_followed(const Tape& tape, std::span<const PricedLink> lin
                                std::span<const Ns> durations) {
   if (tape.both_ends) return QueuesFollowed::both_ends;
   if (!tape.senders) return QueuesFollowed::one_end;
+  // The longest hold against the shortest sender, whatever queues they are of: a pass follows all queues or
+  // none.
   Ns longest_hold = 0;
   for (const PricedLink& link : links) longest_hold = std::max(longest_hold, link.hold_ns);
   const bool any_shorter = durations.empty() || std::ranges::any_of(*tape.senders, [&](std::uint32_t sender) {

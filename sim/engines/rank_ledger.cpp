@@ -25,11 +25,13 @@ namespace penstock {
 
 void LiveVersions::step() {
   ++newest_;
+  // A run that is 0 already goes on to the new version.
   if (runs_.back().open != 0) runs_.push_back({.first = newest_, .open = 0});
 }
 
 void LiveVersions::drop(std::int32_t version) {
   set(version, kDropped);
+  // Nobody asks for one before the oldest that is alive. One in between stays until it comes to the front.
   if (runs_.front().open == kDropped) runs_.erase(runs_.begin());
 }
 
@@ -39,6 +41,8 @@ std::size_t LiveVersions::run_of(std::int32_t version) const {
 }
 
 void LiveVersions::set(std::int32_t version, std::int32_t open) {
+  // A run of its own for the version, {1,1} of versions 1 to 5 and set(3, 2):  {1,1} {3,2} {4,1}; then it is
+  // joined with neighbours that have as many.
   std::size_t run = run_of(version);
   if (runs_[run].first < version) begin_run(++run, version);
   const std::int32_t end = run + 1 < runs_.size() ? runs_[run + 1].first : newest_ + 1;
@@ -77,6 +81,7 @@ Charged RankLedger::charged(const Fresh& what, Ns now_ns) const {
 }
 
 void RankLedger::note_fresh(const Fresh& what, Ns now_ns) {
+  // What is told in order is not sorted by phases, which is all that this is asked for.
   if (order_ == TellingOrder::in_order) return;
   if (now_ns != instant_ns_) fresh_.clear();
   instant_ns_ = now_ns;
@@ -158,6 +163,7 @@ void RankLedger::send(const Action& action, Bytes bytes, Ns produced_ns, Ns arri
                       std::int64_t position) {
   const std::size_t kind = kind_of(MemoryCategory::send_buffers);
   held_.charge(kind, bytes, produced_ns, position, action);
+  // Its own: of a message that takes no time it is released behind the charge, at one place of the list.
   held_.release_own(kind, bytes, arrival_ns, position, charged_at(produced_ns, arrival_ns));
 }
 

@@ -28,6 +28,8 @@ std::optional<CursorProgress> progress(const LoopCursor& before, const LoopCurso
   if (now.at_end() || before.place() != now.place()) return std::nullopt;
   const std::int32_t inner = now.inner() - before.inner();
   const std::int32_t outer = now.outer() - before.outer();
+  // From one repetition of the outer loop into another, at another place of the inner one: what follows is
+  // not the same, since the inner loop ends sooner or later than before.
   if (inner != 0 && outer != 0) return std::nullopt;
   if (inner != 0) {
     auto found = moved(inner, now.run().step, now.run().count - 1 - now.inner());

@@ -63,7 +63,9 @@ class RepeatSearch {
   }
 
  private:
+  // Ranks whose clocks and places are looked at before those of all.
   static constexpr std::int32_t kLooks = 8;
+  // The oldest of six, each 5/4 as late as the one before, is a third as late as the newest.
   static constexpr std::size_t kMoments = 6;
 
   struct Moment {
@@ -151,6 +153,7 @@ class RepeatSearch {
   }
 
   void start_anew() {
+    // Moments before a jump are of times that it has passed.
     kept_ = 0;
     moment_ = 0;
     next_to_keep_ = 1;

@@ -77,6 +77,7 @@ std::size_t action_count(const Program& program) {
 /// True where the tape of one pass says all that matters to the next one.
 bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pass) {
   const bool has_collectives = !one_pass.next_member.empty();
+  // What hosts have launched ahead lasts from pass to pass, too.
   if (one_pass.has_launches) return false;
   return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
 }
@@ -94,6 +95,7 @@ std::vector<StageTimes> rows_by_iteration(const EngineRun& run, const Program& p
   for (const std::vector<Action>& list : program.ranks) {
     for (StageTimes& row : rows) {
       for (std::size_t i = 0; i < list.size(); ++position) {
+        // It belongs to no list, and stands behind each iteration but the last.
         if (run.flat.ops[position] == FlatOp::barrier) continue;
         const std::array<Ns, 2> times = times_at(run, position);
         row.insert(row.end(), times.begin(), times.end());

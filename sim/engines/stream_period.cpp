@@ -75,7 +75,8 @@ void for_each_action(const Timeline& run, const See& see) {
 
 // --- depth ------------------------------------------------------------------------------------------------
 
-/// How far neighbours of a rank's list lie apart, at most, and one more.
+/// How far neighbours of a rank's list lie apart, at most, and one more: in F4 B1 F5 B2 those of 1 and 5 do
+/// by 4, so that 5 microbatches depend on each other. An action without one (STEP) is passed over.
 class NeighbourDepth {
  public:
   explicit NeighbourDepth(std::size_t ranks) : before_(ranks, kNoMicrobatch) {}
@@ -118,6 +119,7 @@ class MicrobatchRows {
  public:
   template <class Run>
   MicrobatchRows(const Run& run, const Program& program) : begin_(index(program.microbatches) + 1, 0) {
+    // Two goes: the first counts the entries of each row, so that all can stand in one list.
     const auto for_rows = [&](const auto& act) {
       for_each_action(run, [&](const RunAction& here) {
         if (here.action.microbatch != kNoMicrobatch)
@@ -182,6 +184,7 @@ bool may_repeat(const MicrobatchRows& rows, std::size_t depth, std::size_t back,
 /// The period of the rows that are neither among the first nor the last `depth`.
 std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t depth) {
   for (std::size_t back = 1; 3 * depth + 2 * back <= rows.size() && back <= 4 * depth; ++back) {
+    // Mostly nothing repeats `back` later, which one row in depth + back is enough to see.
     if (!may_repeat(rows, depth, back, depth + back)) continue;
     std::optional<Ns> common;
     std::size_t run = 0;
@@ -189,6 +192,7 @@ std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t dep
       const auto amount = rows.shift(m, m + back);
       run = !amount ? 0 : amount == common ? run + 1 : 1;
       common = amount;
+      // As many rows as depend on each other have moved alike, for a whole period: so do all after them.
       if (run >= depth + back) return Period{*amount, static_cast<std::int64_t>(back)};
     }
   }

@@ -26,6 +26,7 @@ inline Ns covered(std::vector<Interval>& intervals, Ns from, Ns to) {
   if (intervals.size() > 1) std::ranges::sort(intervals, {}, &Interval::start_ns);
   Ns sum = 0;
   for (const Interval& interval : intervals) {
+    // In order of their starts, what is covered so far ends at `from`, and no time counts twice.
     const Ns start = std::max(from, interval.start_ns);
     const Ns end = std::min(to, interval.end_ns);
     if (end <= start) continue;
@@ -112,7 +113,8 @@ struct LaterForwards {
   }
 
  private:
-  /// Takes `cursor` to the first F of at least that version.
+  /// Takes `cursor` to the first F of at least that version. It stays there for the next question, so that
+  /// over a run the list is read once by each cursor.
   bool has(LoopCursor& cursor, std::int32_t stage, std::int32_t least, std::int32_t version) const {
     LoopCursor behind = heads.cursor(rank);
     for (std::size_t i = 0; i < running; ++i) ++behind;

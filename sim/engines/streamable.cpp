@@ -64,6 +64,8 @@ bool versions_rise(const ActionRun& run, std::int32_t outer, NewestVersions& new
   return true;
 }
 
+/// LaterForwards reads a list forward only: a version that comes again later would be missed, and let go too
+/// early.
 /// True where the F of each stage of a list have versions that never fall.
 bool all_versions_rise(const ActionLoops& list) {
   NewestVersions newest;
@@ -98,6 +100,7 @@ std::optional<std::string> not_streamed(const Experiment& experiment, std::span<
     return "recomputation";
   if (any_action(lists, [](const Action& action) { return gathers_or_drops(action.kind); }))
     return "gathered weights";
+  // One update a minibatch: no F of a pass uses another version, and nobody asks for later ones.
   const bool keeps_versions = program.update != UpdateRule::minibatch && !program.mixed_versions;
   if (keeps_versions && !std::ranges::all_of(lists, all_versions_rise))
     return "weight versions that fall from one microbatch to the next";

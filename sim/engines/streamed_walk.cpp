@@ -57,6 +57,8 @@ constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 
 /// What is followed beside clocks, queues and messages.
 enum class Followed : std::uint8_t { figures, clocks_alone };
 
+/// The sink of turns over loops (TurnTaking), and what RepeatSearch looks at between rounds: show() is all
+/// that decides what comes next.
 template <Followed kFollowed>
 class StreamedWalk {
  public:
@@ -94,6 +96,7 @@ class StreamedWalk {
       if (!pass()) return std::nullopt;
       KeepState state;
       show(state);
+      // The shortest period is found first. Units count anew in each pass, so only times may have moved.
       for (std::size_t back = 1; back <= left.size(); ++back) {
         const StateShift shift{.time_ns = clock_ns(0) - clocks[clocks.size() - back]};
         CompareState earlier(left[left.size() - back], shift);
@@ -114,6 +117,7 @@ class StreamedWalk {
   void compute(std::int32_t rank, std::span<const Action> group) {
     RankState& here = ranks_[index(rank)];
     if constexpr (kWithFigures) {
+      // Before anything of this group is told: what is told now may be at any time from the clocks on.
       if (accounts_[index(rank)].held().is_full()) settle(rank);
     }
     take_in(rank, group);
@@ -143,6 +147,8 @@ class StreamedWalk {
                            .start_ns = start,
                            .arrival_ns = arrival,
                            .bytes = way.bytes};
+    // Places of the lowered list, which peaks of one instant are put in order by; also of what carries
+    // nothing.
     const std::int64_t sent_at = ranks_[index(from_rank)].position++;
     const std::int64_t received_at = ranks_[index(to_rank)].position++;
     if (!kWithFigures || way.bytes == 0) return;
@@ -152,6 +158,7 @@ class StreamedWalk {
 
   void collective(std::int32_t rank, const Action& action) {
     const RankState& here = ranks_[index(rank)];
+    // One collective is gathered at a time: turns tell all its members one after the other.
     gathering_.members.push_back(rank);
     gathering_.start_ns = std::max({gathering_.start_ns, here.clock_ns, here.collectives_ns});
     if (gathering_.members.size() < program_.placement.stages[index(action.stage)].ranks.size()) return;
@@ -166,6 +173,7 @@ class StreamedWalk {
     if (jumps_ == Jumps::left_out) return;
     const auto jump = repeat_.look(*this, next.words());
     if (!jump) return;
+    // Cursors move by their repetitions, all else by as much as it has moved since the kept moment.
     period_ = jump->shift;
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
       const CursorMove& move = jump->moves[index(rank)];
@@ -213,6 +221,7 @@ class StreamedWalk {
       if constexpr (kWithFigures) accounts_[rank].show(state, here.clock_ns);
       show_unless_past(state, here.collectives_ns, here.clock_ns);
     }
+    // Of a reduction that is over by its rank's clock no STEP has to wait any more.
     held_stages_.for_each([&](std::int32_t /*stage*/, HeldStage& held) {
       state.count(held.reductions);
       if (!state.flag(held.reduction.end_ns > clock_ns(held.rank))) return;
@@ -230,6 +239,8 @@ class StreamedWalk {
 
  private:
   static constexpr bool kWithFigures = kFollowed == Followed::figures;
+  // As far as period_of_repetitions() (steady_state.cpp) goes, but that jumps make passes cheap: what counts
+  // is what had to be walked.
   static constexpr std::int64_t kMostPasses = 64;
   static constexpr std::int64_t kMostWalked = 1 << 22;  // actions, where two passes do not tell
 
@@ -255,6 +266,7 @@ class StreamedWalk {
   void price(std::int32_t stage) {
     for (std::size_t kind = 0; kind < kKindCount; ++kind) {
       const auto here = static_cast<ActionKind>(kind);
+      // Looked up at every action, so that no switch over kinds is taken there. Microbatches are all alike.
       durations_[index(stage)][kind] =
           is_compute(here) ? duration_ns(experiment_.costs.stages[index(stage)], here) : 0;
     }
@@ -301,12 +313,14 @@ class StreamedWalk {
         awaited_.push_back({.start_ns = message.start_ns, .end_ns = message.arrival_ns});
         if (message.bytes > 0) taken_.push_back({.leaf = leaf, .message = message});
       });
+      // One that is over, or never was, ends before the clock, and holds nothing up.
       if (action.kind == ActionKind::step) awaited_.push_back(held_stages_.at(action.stage, rank).reduction);
     }
   }
 
   void account(std::int32_t rank, std::span<const Action> group, Ns start) {
     RankState& here = ranks_[index(rank)];
+    // The cursor still stands at the group, which is why its length is told.
     const LaterForwards later{program_, heads_, held_stages_, rank, group.size()};
     for (std::size_t leaf = 0; leaf < group.size(); ++leaf) {
       const PlacedAction placed{.action = group[leaf],
@@ -315,6 +329,7 @@ class StreamedWalk {
                                 .end_ns = here.clock_ns,
                                 .position = here.position++};
       accounts_[index(rank)].compute(placed, later);
+      // The buffer goes with the leaf that has taken it in, which has its place in the list.
       for (const Taken& taken : taken_) {
         if (taken.leaf == leaf)
           accounts_[index(rank)].received(placed, taken.message.bytes, taken.message.start_ns);
@@ -357,6 +372,7 @@ class StreamedWalk {
   StreamedRun figures() && {
     StreamedRun run;
     run.jumped = jumped_;
+    // Also where jumps were taken: none passes a loop's last repetition, so that what was walked ends last.
     run.makespan_ns = last_end_ns_;
     for (const RankState& rank : ranks_) run.makespan_ns = std::max(run.makespan_ns, rank.clock_ns);
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {

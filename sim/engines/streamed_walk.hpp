@@ -46,9 +46,8 @@ enum class Jumps : std::uint8_t {
 
 /// Walks through the lists, whose program is the experiment's but for its own lists, which are not read.
 /// Every transfer has its route to itself. Memory is of the order of the stored loops and of the messages
-/// under way. Requires that nothing is not_streamed()
-/// (streamable.hpp). Error: the order cannot be executed, or collectives
-/// have none.
+/// under way. Requires that not_streamed() (streamable.hpp) says nothing. Error: the order cannot be
+/// executed, or collectives have none.
 tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
                                               std::span<const ActionLoops> lists, Jumps jumps = Jumps::taken);
 

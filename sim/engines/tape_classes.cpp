@@ -40,6 +40,7 @@ std::uint32_t TapeClasses::new_single(std::uint32_t place, std::span<const Actio
 }
 
 std::uint32_t TapeClasses::longer_group(std::span<const Action> group) {
+  // The first leaf's place and the numbers of pairs are told apart by the count, which is a part of the key.
   std::uint32_t leaves = place_of(group.front());
   std::uint32_t count = 1;
   for (const Action& leaf : group.subspan(1)) leaves = longer_.of({count++, leaves, place_of(leaf)}).number;

@@ -55,6 +55,7 @@ class TapeCode {
     wide_.push_back(instruction);
   }
 
+  /// Once for the whole tape: a loop over instructions of two sizes would have to look at each.
   [[gnu::noinline]] void widen() {
     if (is_wide_) return;
     is_wide_ = true;

@@ -73,6 +73,8 @@ class TransferWays {
   void show(State& state, const ClockOf& clock_of) {
     state.same(std::ssize(queues_));
     for (Queue& queue : queues_) {
+      // Shown, a time of long ago would never move with the others, and no moment would be like an earlier
+      // one.
       const auto matters = [&](std::int32_t sender) { return queue.free_ns > clock_of(sender); };
       if (state.flag(std::ranges::any_of(queue.senders, matters))) state.time(queue.free_ns);
     }

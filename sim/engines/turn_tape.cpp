@@ -50,6 +50,7 @@ class CollectiveEnds {
   template <class LetGo>
   void note(std::int32_t rank, const Action& collective, Register end, const LetGo& let_go) {
     if (end >= uses_.size()) uses_.resize(end + 1, 0);
+    // For the rank's next collective, and for the next action that waits for one of this stage and kind.
     uses_[end] += 2;
     release(std::exchange(last_of_rank_[index(rank)], end), let_go);
     release(std::exchange(newest(rank, collective), end), let_go);
@@ -108,6 +109,7 @@ class TurnTapeWriter {
   void compute(std::int32_t rank, std::span<const Action, kActions> group) {
     std::int32_t& next = next_position_[index(rank)];
     const std::int32_t position = std::exchange(next, next + static_cast<std::int32_t>(group.size()));
+    // Takes no time, and nothing follows from it: only its place is counted.
     if (group.front().kind == ActionKind::reshard) return;
     const auto clock = static_cast<Register>(rank);
     Register input = clock;  // the first that it waits for; its clock goes beyond further ones before
@@ -143,6 +145,7 @@ class TurnTapeWriter {
   }
 
   void collective(std::int32_t rank, const Action& action) {
+    // Members come one after the other (TurnTaking), so that one gathering at a time is enough.
     ++next_position_[index(rank)];
     turns_.has_collectives = true;
     sends_nothing_ = false;
@@ -158,6 +161,8 @@ class TurnTapeWriter {
   }
 
   TurnTape turns() && {
+    // Every register behind `last` is of a message or a collective, and queues have none yet: all are free
+    // where nothing is left. Otherwise the program is not over before what nobody took in has arrived.
     const bool all_taken_in = free_.size() == tape().register_count - (tape().last + 1);
     if (!all_taken_in) {
       for (const Register arrival : handed_.left()) raise(tape().last, arrival);
@@ -196,6 +201,7 @@ class TurnTapeWriter {
   }
 
   void wait_for_last_collectives() {
+    // By register, each once: the members of one collective share its end.
     std::vector<Register> ends;
     for (std::int32_t rank = 0; rank < tape().rank_count; ++rank) {
       if (ends_.last_of(rank) != kNoRegister) ends.push_back(ends_.last_of(rank));
@@ -235,6 +241,7 @@ class TurnTapeWriter {
     std::uint32_t& known = link_of_edge_[handed_.newest_way()];
     const std::uint32_t link =
         link_of_way(ways_.of({.from_rank = from_rank, .to_rank = to_rank, .send = send_of(message)}, false));
+    // Replicas take turns on an edge, and microbatches that differ are classes of their own.
     const auto alone = [&](std::int32_t stage) {
       return program_.placement.stages[index(stage)].ranks.size() == 1;
     };
@@ -305,6 +312,8 @@ std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptio
   HandedRegisters handed(program);
   TurnTapeWriter writer(program, channels.model, groups, handed);
   const TurnsTaken taken = TurnTaking(program, lists, handed, writer).run();
+  // Finished, but stuck before: some members joined a collective early, and only the walk over lists proves
+  // that such a program does not hang.
   if (!taken.finished || !taken.stuck.empty()) return std::nullopt;
   return std::move(writer).turns();
 }

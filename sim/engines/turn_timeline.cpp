@@ -35,6 +35,8 @@ class TurnSpans {
  public:
   TurnSpans(const Program& program, const TurnTape& turns) : program_(program), turns_(turns) {
     timeline_.rank_count = program.rank_count();
+    // Each rank's spans lie together, so that where they begin has to be known before the first one is
+    // written.
     std::vector<std::size_t> spans = messages_by_rank();
     std::size_t all = 0;
     for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {

@@ -19,8 +19,6 @@
 
 namespace penstock {
 
-/// Whether what a rank holds follows from each action by itself: one version of whole weights, one STEP,
-/// and microbatches that are alike.
 bool is_held_by_actions(const Program& program, const CostTable& costs) {
   return program.update == UpdateRule::minibatch && !program.mixed_versions && program.sharding == 0 &&
          program.iterations == 1 && !costs.microbatches_differ();

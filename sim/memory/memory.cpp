@@ -29,6 +29,7 @@
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/streamable.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
@@ -44,6 +45,7 @@ struct Passage {
 
 using Positions = std::span<const std::int32_t>;
 
+/// All that one rank holds, from its spans. Positions are those of spans, the messages among them.
 class RankHoldings {
  public:
   RankHoldings(std::span<const Span> spans, const Experiment& experiment, const EdgeNumbers& edges,
@@ -177,10 +179,12 @@ class RankHoldings {
       const bool reduces = kind == ActionKind::reduce_grad;
       if ((reduces || makes_weight_gradient(kind)) && life.first == kNoPosition) life.first = position;
       if (reduces) life.reduced = position;
+      // A STEP of a replica that had no microbatch and no reduction finds no gradients.
       if (kind != ActionKind::step || life.first == kNoPosition) continue;
       life.step = position;
       hold_gradients(stage, std::exchange(life, {}));
     }
+    // A list that ends without a STEP holds them to the end.
     if (life.first != kNoPosition) hold_gradients(stage, life);
   }
 
@@ -196,6 +200,7 @@ class RankHoldings {
 
   Bytes input_bytes(const Action& forward) const {
     const std::vector<std::int32_t>& givers = givers_of(neighbours_, forward.stage, Flow::activation);
+    // Nobody sends it a message: what comes from the data.
     if (givers.empty()) return costs_.stage_of(forward).input;
     Bytes bytes = 0;
     for (const std::int32_t giver : givers) {
@@ -266,6 +271,8 @@ class RankHoldings {
   std::vector<Holding> holdings_;
 };
 
+/// The peaks of what is held and, where it is asked for, the curve: one sample an instant, as it is when all
+/// that happens then has happened.
 RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> spans,
                        const MemoryOptions& options) {
   RankMemory memory;
@@ -296,15 +303,6 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
   return memory;
 }
 
-std::vector<std::vector<std::int32_t>> stages_by_rank(const Program& program) {
-  std::vector<std::vector<std::int32_t>> stages(index(program.rank_count()));
-  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    for (const std::int32_t rank : program.placement.stages[index(stage)].ranks)
-      stages[index(rank)].push_back(stage);
-  }
-  return stages;
-}
-
 }  // namespace
 
 MemoryOfRanks::MemoryOfRanks(const Experiment& experiment, const MemoryOptions& options)
@@ -312,7 +310,7 @@ MemoryOfRanks::MemoryOfRanks(const Experiment& experiment, const MemoryOptions& 
       options_(options),
       edges_(experiment.program),
       neighbours_(stage_neighbours(experiment.program)),
-      stages_of_rank_(stages_by_rank(experiment.program)) {}
+      stages_of_rank_(stages_by_rank(experiment.program.placement, experiment.program.ranks.size())) {}
 
 RankMemory MemoryOfRanks::of(std::int32_t rank, std::span<const Span> spans) const {
   const auto holdings =
@@ -328,6 +326,7 @@ RankMemory MemoryOfRanks::of(std::int32_t rank, std::span<const Span> spans) con
 std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experiment,
                                   const MemoryOptions& options) {
   const MemoryOfRanks memory(experiment, options);
+  // One rank's spans at a time: those of all are many times what the run itself takes.
   RankSpans spans(run.flat, experiment.program.placement, run.times);
   std::vector<RankMemory> memories;
   memories.reserve(index(run.flat.rank_count));

@@ -43,8 +43,8 @@ class BufferCount {
     most_ = std::max(most_, started_ - over_);
   }
   void end(Ns time_ns) { ends_.push_back(time_ns); }
-  /// Never held more at once.
-  // Where starts are not in order of time nothing is known but that there are no more than all.
+  /// Never held more at once. Where starts are not in order of time nothing is known but that there are no
+  /// more than all.
   Bytes most() const { return static_cast<Bytes>(is_ordered_ ? most_ : started_); }
 
  private:
@@ -65,6 +65,7 @@ struct PairBuffers {
   BufferCount receives{};
 };
 
+/// Counts the buffers of every pair of ranks that exchange messages, in the order of the tape.
 class MessageBuffers {
  public:
   MessageBuffers(const Program& program, const CostTable& costs, const TurnTape& turns,
@@ -98,6 +99,7 @@ class MessageBuffers {
       const Origin& origin = tape_.origins[i];
       const InstructionTimes& at = times_[i];
       if (origin.position != -1) {
+        // An instruction that ends a compute action raises its rank's clock, whose number is the rank.
         const auto rank = static_cast<std::size_t>(code[i].a);
         // The tape has each rank's actions in the order of its list, so that a count says which one this
         // is.

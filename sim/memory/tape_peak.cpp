@@ -73,6 +73,8 @@ struct TransferStreams {
   std::size_t receives = 0;  ///< at the receiver
 };
 
+/// One pass over the instructions: each adds its changes to the streams of its rank and of the two ranks of
+/// its message. Of a rank that is not wanted nothing is kept.
 class TapeChanges {
  public:
   TapeChanges(const Program& program, const CostTable& costs, const TurnTape& turns,
@@ -151,6 +153,7 @@ class TapeChanges {
 
   /// Before the few changes of the same instant that it comes before.
   static void add_in_order(ChangeStream& stream, const AmountChange& change) {
+    // All come from one clock: what lies behind the place is of this very instant.
     auto place = stream.end();
     while (place != stream.begin() && change < *std::prev(place)) --place;
     stream.insert(place, change);
@@ -296,6 +299,7 @@ bool tells_instants(const Program& program, const CostTable& costs, const TurnTa
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
     const StageCost& cost = costs.stages[stage];
     const bool is_last = edges.leaving(static_cast<std::int32_t>(stage)).empty();
+    // On the last stage B may follow its F at once, and a STEP of no time what made its gradients.
     if (!takes_time(cost) && (is_last || cost.step_ns == 0)) return false;
   }
   for (std::size_t link = 0; link < turns.tape.links.size(); ++link) {

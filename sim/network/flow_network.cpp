@@ -72,6 +72,7 @@ std::optional<Ns> FlowNetwork::next_end() {
 }
 
 std::int32_t FlowNetwork::finish() {
+  // next_end() has left the true first end at the root.
   const std::int32_t number = ends_[1].flow_class;
   FlowClass& flow_class = classes_[index(number)];
   now_ns_ = flow_class.end_ns;
@@ -91,6 +92,7 @@ void FlowNetwork::settle() {
 void FlowNetwork::set_rate(std::int32_t number, double bytes_per_second) {
   FlowClass& flow_class = classes_[index(number)];
   const std::int64_t ends_first = flow_class.flows.empty() ? -1 : flow_class.flows.front().number;
+  // Nothing has changed for the flow that ends first. Its end is not computed again, which would round anew.
   if (flow_class.bytes_per_second == bytes_per_second && flow_class.ends_first == ends_first) return;
   advance(flow_class);
   // A slower one ends later than it is entered with: time enough to say when once it is the first of all.
@@ -142,6 +144,7 @@ void FlowNetwork::enter(End end) {
 /// Twice as many, once the tree has too few for the classes.
 void FlowNetwork::add_leaves() {
   if (classes_.size() <= ends_.size() / 2) return;
+  // Leaves have moved, so that all ends are entered anew.
   ends_.assign(std::max(std::size_t{2}, 2 * ends_.size()), {});
   for (std::size_t i = 0; i < classes_.size(); ++i) enter({classes_[i].end_ns, static_cast<std::int32_t>(i)});
 }
@@ -154,6 +157,7 @@ std::int32_t FlowNetwork::class_of(std::int32_t from_device, std::int32_t to_dev
 }
 
 std::int32_t FlowNetwork::class_of_route(const Route& route) {
+  // Routes that differ in links without a limit alone are one class: no flow gets less for these.
   const std::vector<std::int32_t> limited = limited_links(route);
   const auto [entry, is_new] = class_of_links_.try_emplace(limited, 0);
   if (is_new) {

@@ -91,6 +91,7 @@ void MaxMinShare::join(std::int32_t flow_class) {
   for (Hop& hop : hops_of(flow_class)) {
     std::vector<User>& users = links_[index(hop.link)].users;
     hop.place = static_cast<std::int32_t>(users.size());
+    // Without flows: change() counts them, the first one as all others.
     users.push_back({.limit = least_level(flow_class, hop.link), .flow_class = flow_class});
   }
 }
@@ -134,6 +135,7 @@ std::span<const std::int32_t> MaxMinShare::settle() {
 void MaxMinShare::relax(std::int32_t link) {
   links_[index(link)].waits = false;
   const double after = fair_level(link);
+  // Nobody who uses the link sees a difference, so the change goes no further.
   if (is_same_level(levels_[index(link)], after)) return;
   levels_[index(link)] = after;
   for (const User& user : links_[index(link)].users) {
@@ -165,6 +167,7 @@ double MaxMinShare::fair_level(std::int32_t link) const {
       free -= shares ? 0 : user.flows * user.limit;
       sharing += shares ? user.flows : 0;
     }
+    // All get less elsewhere, and the link is not full: it limits nobody.
     if (sharing == 0) return kInfinite;
     // Each round takes out those who get less elsewhere, which raises the level; once nobody is taken out
     // it is right.

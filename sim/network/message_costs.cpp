@@ -22,6 +22,7 @@
 namespace penstock {
 namespace {
 
+/// By position, of a group at its first leaf; 0 where nothing is computed.
 std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgram& flat) {
   std::vector<Ns> durations(flat.ops.size(), 0);
   for (std::size_t p = 0; p < flat.ops.size(); ++p) {
@@ -62,12 +63,14 @@ TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to
 CollectiveShape collective_shape(const Experiment& experiment, const Action& action) {
   const Bytes bytes = collective_bytes(experiment.costs, action);
   if (action.kind == ActionKind::unshard) return {Collective::all_gather, bytes};
+  // Each rank updates its part alone, so that the others' sums would be brought to it for nothing.
   const bool scatters = experiment.program.sharding >= 1;
   return {scatters ? Collective::reduce_scatter : Collective::all_reduce, bytes};
 }
 
 const std::vector<std::int32_t>& CollectiveRings::ranks_of(std::int32_t stage) {
   const std::vector<std::int32_t>& group = experiment_.program.placement.stages[index(stage)].ranks;
+  // Finding an order looks at all pairs of the group, and stages mostly share theirs.
   const auto [entry, fresh] = orders_.try_emplace(group);
   if (fresh) entry->second = ring_order(experiment_.cluster, group);
   return entry->second;

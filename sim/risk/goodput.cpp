@@ -4,8 +4,8 @@
 //
 //   M e^(R / M) (e^((interval + C) / M) - 1)        and goodput = interval / that
 //
-// The best interval has no closed form; it is sought near Young's first order estimate sqrt(2 C M), over its
-// logarithm.
+// The best interval has no closed form; it is sought over its logarithm, by Brent's method, between almost
+// nothing and 2 M, where the loss falls and rises once.
 
 #include "sim/risk/goodput.hpp"
 
@@ -38,10 +38,11 @@ double best_interval(const Failures& failures) {
     const double interval = std::exp(logarithm);
     return std::log(std::expm1((interval + failures.save) / mean)) - logarithm;
   };
-  const double start = std::log(std::sqrt(2 * failures.save * mean));
+  // Young's first order estimate is below 1e-12 of M only where saving takes less than 1e-24 of it.
+  const double young = std::log(std::sqrt(2 * failures.save * mean));
   const double least = std::log(mean * 1e-12);
   constexpr int kBits = 40;
-  return std::exp(boost::math::tools::brent_find_minima(loss, least < start ? least : start - 1,
+  return std::exp(boost::math::tools::brent_find_minima(loss, least < young ? least : young - 1,
                                                         std::log(2 * mean), kBits)
                       .first);
 }

@@ -11,11 +11,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/prepare/experiment.hpp"
@@ -46,6 +48,7 @@ class TrialDraws {
 
   /// How many times as long a rank's actions take beside their jitter.
   double slowness(std::int32_t rank) const {
+    // Another key than that of positions, or rank r would be slow where the action at position r is.
     return even_draw(mixed(key_), static_cast<std::uint64_t>(rank)) < noise_.straggler_chance
                ? noise_.slowdown
                : 1;
@@ -71,6 +74,8 @@ class TapeTrials {
           for (const auto& step : code) undisturbed_.push_back(costs_.durations[step.duration]);
         },
         tape.code);
+    // Draws are made for positions, as disturbed() has it, and slowness for ranks: the tape knows neither by
+    // itself, only the position that an instruction ends.
     std::vector<std::int32_t> rank_of_position(index(flat.position_count()));
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
       std::fill(rank_of_position.begin() + flat.rank_begin[index(rank)],
@@ -84,6 +89,7 @@ class TapeTrials {
 
   /// The makespans of the trials from `first` on.
   LaneTimes makespans_from(std::size_t first) const {
+    // Slowness once a rank and trial, not once an action.
     std::vector<TrialDraws> lanes;
     std::vector<std::array<double, kLanes>> slowness(index(ranks_));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -121,6 +127,7 @@ NoisyMakespans trials_on_tape(const TapeTrials& trials, std::size_t count) {
   NoisyMakespans makespans{.undisturbed_ns = trials.undisturbed_ns(), .sorted = std::vector<Ns>(count)};
   parallel_loop((count + kLanes - 1) / kLanes, [&](std::size_t batch) {
     const LaneTimes times = trials.makespans_from(batch * kLanes);
+    // The last batch has lanes for trials that nobody has asked for.
     const std::size_t used = std::min(kLanes, count - batch * kLanes);
     std::copy_n(times.begin(), used, makespans.sorted.begin() + static_cast<std::ptrdiff_t>(batch * kLanes));
   });
@@ -164,8 +171,29 @@ WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const 
   return durations;
 }
 
+// Without noise all that a run does, one thing after the other, takes less than 2^62 ns (prepare()). Noise
+// makes nothing but compute actions longer: where these take less than 2^62 ns with it, the sum stays below
+// 2^63.
+std::optional<std::string> noise_fault(const Experiment& experiment, const Noise& noise) {
+  constexpr double kMostNanoseconds = 4.6e18;
+  const FlatProgram flat =
+      flatten(experiment.program, experiment.costs,
+              {.channels = experiment.channels, .iterations = experiment.program.iterations});
+  const WalkDurations durations = walk_durations(experiment, flat);
+  const double undisturbed_ns =
+      std::accumulate(durations.compute.begin(), durations.compute.end(), 0.0,
+                      [](double sum, Ns ns) { return sum + static_cast<double>(ns); });
+  const double times = (1 + noise.jitter) * (noise.straggler_chance > 0 ? noise.slowdown : 1);
+  if (undisturbed_ns * times < kMostNanoseconds) return std::nullopt;
+  return fmt::format(
+      "with this noise the compute actions may take {:.4g} times their {:.3g} s, one after the other, and 64 "
+      "bits of nanoseconds end at 146 years: take a smaller --slowdown or --jitter, or shorter times",
+      times, undisturbed_ns / 1e9);
+}
+
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials) {
+  // No duration decides whether a program hangs, so that no trial has to ask.
   if (const auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
     return tl::unexpected(hang->message);
   const FlatProgram flat =

@@ -2,6 +2,7 @@
 // A prediction under noise: the same program many times over, each time with other durations.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -46,8 +47,12 @@ struct Trials {
 WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const Noise& noise,
                         std::uint64_t trial);
 
-/// Runs the trials on all cores; equal input gives equal output on any number of them. Error: the program
-/// hangs.
+/// Why no trial can be trusted: noise makes compute actions so long that the 64 bits of nanoseconds may not
+/// count them any more. Nothing where they do.
+std::optional<std::string> noise_fault(const Experiment& experiment, const Noise& noise);
+
+/// Runs the trials on all cores; equal input gives equal output on any number of them. Requires that
+/// noise_fault() says nothing. Error: the program hangs.
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials);
 

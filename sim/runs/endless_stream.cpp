@@ -32,7 +32,8 @@
 namespace penstock {
 namespace {
 
-/// The shortest stream that shows the period of a schedule whose microbatches depend on `depth` others.
+/// The shortest stream that shows the period of a schedule whose microbatches depend on `depth` others: one
+/// depth fills the pipeline, one drains it, and the rest is compared (period_of_stream()).
 std::int64_t length_for(std::int32_t depth) { return 4 * std::int64_t{depth} + 64; }
 
 std::int64_t actions_of_pass(const Program& program) {
@@ -41,11 +42,18 @@ std::int64_t actions_of_pass(const Program& program) {
   return actions;
 }
 
-/// Numbers of microbatches that all replicas can share are multiples of this.
+/// More than any stream is long (most_microbatches()).
+constexpr std::int64_t kBeyondStreams = std::int64_t{1} << 32;
+
+/// Numbers of microbatches that all replicas can share are multiples of this: 6 of 2, 3 and 1 replicas. At
+/// most kBeyondStreams, since that of 16 stages with 2, 3, 5, 7, 11 .. 53 replicas is beyond 2^64.
 std::int64_t common_multiple_of_replicas(const Program& program) {
   std::int64_t multiple = 1;
-  for (const StagePlacement& stage : program.placement.stages)
-    multiple = std::lcm(multiple, std::max<std::int64_t>(1, std::ssize(stage.ranks)));
+  for (const StagePlacement& stage : program.placement.stages) {
+    // 2^32 times a number of ranks, which has 31 bits, is no overflow.
+    const std::int64_t replicas = std::max<std::int64_t>(1, std::ssize(stage.ranks));
+    multiple = std::min(kBeyondStreams, std::lcm(multiple, replicas));
+  }
   return multiple;
 }
 
@@ -66,6 +74,7 @@ std::int64_t most_microbatches(const StreamQuestion& question, const Program& pr
 std::optional<Stream> stream_of(const Scenario& scenario, const Experiment& experiment, Engine engine,
                                 std::int64_t least, std::int64_t most) {
   const std::int64_t microbatches = experiment.program.microbatches;
+  // As many samples a microbatch as the experiment's, whatever batch the scenario states: only M is another.
   Scenario longer = scenario;
   longer.shape.iterations = 1;
   longer.batch.micro_batch_size = static_cast<std::int64_t>(experiment.samples_per_microbatch);
@@ -91,6 +100,7 @@ std::optional<Stream> shortest_stream(const Scenario& scenario, const Experiment
     auto stream = stream_of(scenario, experiment, engine, least, most);
     if (!stream) return std::nullopt;
     const Program& program = stream->experiment.program;
+    // The depth of a stream that is too short is that of what it has, so that it may grow with the length.
     const std::int64_t wanted = length_for(dependency_depth(program));
     if (wanted <= program.microbatches) return stream;
     least = wanted;
@@ -173,6 +183,7 @@ std::optional<EndlessStream> endless_stream_for(const StreamQuestion& question, 
   for (int attempt = 0; stream; ++attempt) {
     const Program& program = stream->experiment.program;
     const std::int64_t length = program.microbatches;
+    // What has shown no period before shows none now: only its length is needed, for the next one.
     if (attempt >= question.known_without_period) {
       auto run = run_of_stream(*stream, engine, question);
       if (!run) break;

@@ -59,6 +59,7 @@ std::vector<RankMemory> memory_of_peaks(const Experiment& experiment, const std:
   return memories;
 }
 
+/// From the cheapest that knows them: lists alone, the tape, spans.
 std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape& turns,
                                     const TapeCosts& costs, const MemoryOptions& options) {
   std::optional<std::vector<Bytes>> peaks = list_peaks(experiment.program, experiment.costs);
@@ -70,6 +71,7 @@ std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape
 Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
                          const SimulateOptions& options) {
   const TapeCosts costs = tape_costs(turns.tape, experiment);
+  // The first of the passes that the steady rate needs is the run itself.
   RepeatedTape passes(turns.tape, costs, experiment.program);
   std::vector<RankFigures> ranks = figures_of(passes.pass_with_compute());
   const Ns makespan_ns = passes.latest_ns();

@@ -31,6 +31,7 @@ bool takes(const ScheduleInfo& schedule, std::string_view option) {
   return std::ranges::find(schedule.options, option) != schedule.options.end();
 }
 
+/// F, I and W of a K-th of the model (K ranks) take 1 ms, however many chunks and slices it is cut into.
 CostTable equal_stages(const Program& program) {
   constexpr Ns kUnit = 1'000'000;
   CostTable costs = unit_costs(program);
@@ -42,6 +43,7 @@ CostTable equal_stages(const Program& program) {
   return costs;
 }
 
+/// Of the fullest rank: versions times the stages that it holds, in shares of a K-th of the model.
 double weights_of(const Program& program, const Result& result) {
   std::int64_t most = 0;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {

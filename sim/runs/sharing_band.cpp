@@ -47,6 +47,7 @@ double sharing_band(const Experiment& experiment, Ns makespan_ns) {
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
   const WalkDurations durations = walk_durations(experiment, flat);
   Ns farthest = 0;
+  // Two sizes, since the answer jumps: one of them may happen to meet the same messages as before.
   for (const double part : {1e-6, 1e-5}) {
     const Ns other = last_end(event_walk(experiment, flat, disturbed(durations, part)));
     farthest = std::max(farthest, std::abs(other - makespan_ns));

@@ -45,6 +45,7 @@
 namespace penstock {
 namespace {
 
+/// Samples a second of the program repeated for ever; nothing where it has no period, or one of 0 ns.
 std::optional<double> steady_rate(const Experiment& experiment, Engine engine, const EngineRun& run) {
   const std::optional<Period> period = steady_period(experiment, engine, run);
   if (!period || period->period_ns == 0) return std::nullopt;
@@ -54,11 +55,13 @@ std::optional<double> steady_rate(const Experiment& experiment, Engine engine, c
 /// What the engine that was taken makes of shared links; an automatic choice has looked for them.
 LinkSharing link_sharing(const Experiment& experiment, Engine asked, Engine taken) {
   const bool is_event = taken == Engine::event;
+  // Looking for shared links goes through all lists, and has been done once.
   if (asked == Engine::automatic) return is_event ? LinkSharing::counted : LinkSharing::none;
   if (!links_are_shared(experiment)) return LinkSharing::none;
   return is_event ? LinkSharing::counted : LinkSharing::left_out;
 }
 
+/// The experiment's own, and how sure the makespan is where that is asked for: two more runs by events.
 std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOptions& options,
                                   LinkSharing sharing, Ns makespan_ns) {
   std::vector<std::string> notes = experiment.notes;
@@ -94,6 +97,7 @@ std::vector<Span> read_spans(const EngineRun& run, const Placement& placement, T
   return all;
 }
 
+/// Each step frees what the later ones do not need: the tape and the messages go before any span is made.
 tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const SimulateOptions& options,
                                             const RateOf& rate_of) {
   const Engine engine = resolve(experiment, options.engine);
@@ -167,6 +171,7 @@ tl::expected<Prediction, SimulateError> stored_prediction(const Scenario& scenar
   std::optional<EndlessStream> stream;
   auto result = simulate_at_rate(experiment, options, [&](Engine engine, const EngineRun& run) {
     if (experiment.program.update == UpdateRule::microbatch)
+      // The run's own microbatches may be too few to fill the pipeline.
       stream = options.stream_of({}, scenario, experiment, options.engine);
     const bool is_known = stream && stream->samples_per_second;
     return is_known ? stream->samples_per_second : steady_rate(experiment, engine, run);
@@ -181,6 +186,7 @@ SimulateError not_prepared(const PrepareError& error) { return {error.message, e
 /// predict() of a scenario that nobody streams: by turns where they say all, otherwise stored.
 tl::expected<Prediction, SimulateError> predict_listed(const Scenario& scenario,
                                                        const SimulateOptions& options) {
+  // From the least memory to the most, and each is refused by what it takes itself.
   if (!may_go_by_turns(scenario, options)) return predict_stored(scenario, options);
   if (auto refusal = turns_refusal(scenario))
     return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
@@ -211,6 +217,8 @@ tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const 
     if (auto refusal = timeline_refusal(scenario))
       return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
   }
+  // The cheapest way that has all that is wanted: streamed, a row from its tape, streamed with digest and
+  // steady rate, by turns. Each says nothing where it does not know the answer; stored lists know every one.
   if (options.timeline == TimelineKept::none && is_long(scenario)) {
     if (auto streamed = streamed_result(scenario, options)) {
       return std::move(*streamed).map(

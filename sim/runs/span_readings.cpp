@@ -40,6 +40,7 @@ void LinkBytes::add(Spans of_rank) {
       bytes_to(ring.ranks[(index(here) + 1) % ring.ranks.size()]) += ring.cost.bytes_per_link;
     }
   }
+  // A route is looked up once a neighbour, and not once a message.
   for (const auto& [to, bytes] : bytes_to_) {
     for (const LinkNumber link : experiment_.cluster.route(of_rank.front().rank, to).links)
       bytes_of_link_[link] += bytes;

@@ -49,6 +49,7 @@ constexpr double kMostStored = 1 << 24;  // without a need
 constexpr double kMostOnTimeline = 1 << 27;
 constexpr double kMostNumbered = 1 << 29;  // by any engine that stores them
 
+/// Bytes over each link, of links that carried any, in the order of their numbers.
 std::vector<LinkTraffic> link_traffic(const StreamedRun& run, const Cluster& cluster) {
   std::map<LinkNumber, Bytes> bytes_of_link;
   for (const RankTraffic& traffic : run.traffic) {
@@ -71,6 +72,8 @@ void name_devices(std::vector<RankFigures>& ranks, const Experiment& experiment)
   }
 }
 
+/// How many STEPs the first replica of stage 0 makes: what samples per update are counted by, as loops have
+/// no lists to count them in.
 std::int64_t steps_of_input_stage(const RolledExperiment& rolled) {
   const std::int32_t rank = rolled.experiment.program.placement.stages.front().ranks.front();
   std::int64_t steps = 0;
@@ -200,6 +203,8 @@ std::optional<std::string> timeline_refusal(const Scenario& scenario) {
 std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenario& scenario,
                                                                    const SimulateOptions& options) {
   const double actions = compute_actions(scenario);
+  // What can be stored says nothing here, and the stored run says what is wrong; what cannot has no second
+  // way, so that the reason is the answer.
   const bool can_be_stored = actions <= kMostNumbered;
   const auto refusal = [&](const std::string& reason) -> std::optional<tl::expected<Result, SimulateError>> {
     if (can_be_stored) return std::nullopt;
@@ -216,6 +221,7 @@ std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenari
   }
   if (const auto reason = reason_against(*rolled, options)) return refusal(*reason);
   const bool shares_links = stages_share_links(rolled->experiment);
+  // Stored, an automatic choice would be the event engine, which knows of sharing.
   if (shares_links && options.engine == Engine::automatic && can_be_stored) return std::nullopt;
   auto run = stream(rolled->experiment, rolled->lists);
   if (!run) return refusal(run.error());

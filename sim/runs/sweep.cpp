@@ -71,7 +71,10 @@ Numbers chunks_of_grid(const std::string& schedule, const Scenario& scenario, co
   return known != nullptr ? virtual_stages_of(*known, own, grid.virtual_stages) : Numbers{own};
 }
 
+/// The grid as a list, in the order of the rows: schedule, K, v, M. Schedules by their own names, however
+/// they were written, so that rows of two sweeps can be compared.
 std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
+  // Nothing stands for the scenario's own value, which only scenario_at() reads.
   const auto or_own = [](const Numbers& numbers) {
     std::vector<std::optional<std::int32_t>> values(numbers.begin(), numbers.end());
     if (values.empty()) values.emplace_back();
@@ -91,6 +94,7 @@ std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
   return points;
 }
 
+/// The sizes of a point: M of the grid over sizes that were stated for the sweep, over the scenario's own.
 Batch batch_at(const Batch& own, const Batch& stated, const Point& point) {
   Batch batch = stated;
   if (point.microbatches) batch.microbatches = *point.microbatches;
@@ -122,6 +126,7 @@ std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbat
   return closed_form_bubble(*schedule, shape);
 }
 
+/// Peak and status, of the stream where the run is one: a short run would not fill its pipeline.
 void add_memory_verdict(SweepRow& row, const Prediction& prediction) {
   std::vector<RankMemory> memories;
   if (prediction.stream) {
@@ -154,6 +159,7 @@ std::int32_t microbatches_of_iteration(const ProgramReport& program, const Shape
 void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& prediction) {
   const Result& result = prediction.result;
   row.microbatches = microbatches_of_iteration(result.program, scenario.shape);
+  // Samples are those of all copies of the pipeline, a microbatch is one copy's.
   row.micro_batch_size =
       result.throughput.samples / result.program.microbatches / result.program.iterations / prediction.copies;
   row.global_batch_size = result.throughput.samples_per_update;
@@ -170,6 +176,7 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
 
 void add_refusal(SweepRow& row, const Scenario& scenario, const SimulateError& error) {
   const Batch& batch = scenario.batch;
+  // As stated: what follows from the other sizes is what may be refused.
   if (batch.micro_batch_size) row.micro_batch_size = static_cast<double>(*batch.micro_batch_size);
   if (batch.global_batch_size) row.global_batch_size = static_cast<double>(*batch.global_batch_size);
   row.status = error.invalid ? SweepStatus::failed : SweepStatus::skipped;
@@ -195,7 +202,9 @@ class SharedStreams {
       const std::scoped_lock lock(mutex_);
       if (const auto found = known_.find(key); found != known_.end()) return found->second;
     }
+    // Without the lock, which others would wait for as long as a stream takes.
     auto stream = endless_stream_for(question, scenario, experiment, engine);
+    // One whose length follows from the point's M is that point's alone.
     if (!stream || !stream->is_of_any_length) return stream;
     const std::scoped_lock lock(mutex_);
     return known_.try_emplace(key, *std::move(stream)).first->second;
@@ -213,6 +222,7 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
   row.schedule = scenario.schedule;
   row.stages = scenario.shape.stages;
   row.virtual_stages = chunks_at(scenario);
+  // For a row that is refused; add_figures() has what was run.
   row.microbatches = static_cast<std::int32_t>(scenario.batch.microbatches.value_or(1));
   try {
     const auto prediction = predict(scenario, {.engine = engine,
@@ -288,8 +298,11 @@ tl::expected<void, std::string> check_known(const Scenario& scenario, const Swee
   // A changed model or another release would show in nearly every point: a few are enough.
   constexpr std::size_t kTried = 3;
   SharedStreams streams;
+  std::optional<std::size_t> last;
   for (std::size_t i = 0; i < kTried && !grid.known.empty(); ++i) {
     const std::size_t at = i * (grid.known.size() - 1) / (kTried - 1);
+    // The first, the middle and the last are the same where fewer than three are known.
+    if (std::exchange(last, at) == at) continue;
     const auto& [number, point] = *std::next(grid.known.begin(), static_cast<std::ptrdiff_t>(at));
     if (point_at(scenario_at(scenario, grid.batch, points[number]), grid.engine, streams) == point) continue;
     return tl::unexpected(name_of(number, point.row) +

@@ -118,6 +118,7 @@ std::optional<Prediction> turn_run(const Scenario& scenario, const Experiment& e
   if (!turns) return std::nullopt;
   const TapeCosts costs = tape_costs(turns->tape, experiment);
   auto rate = steady_rate(scenario, experiment, *turns, costs, options);
+  // Before the timeline is made, which is larger than all else.
   if (!rate) return std::nullopt;
   turns->tape.origins = {};  // the timeline needs none
   Timeline timeline = timeline_of_turns(experiment.program, *turns, costs);

@@ -184,6 +184,17 @@ TEST_F(BaselineTest, AnotherProgramIsReportedAndFailsOnlyWhereTheDigestIsHeld) {
   EXPECT_EQ(verdict_on(baseline).findings.at(0).figure, "digest");
 }
 
+TEST_F(BaselineTest, WhatWasInvalidHasNoDigestThatCouldBeHeld) {
+  write("a.yaml", kOneFOneB);
+  Baseline baseline = baseline_of({"a.yaml"});
+  baseline.entries.at(0).figures = BaselineFigures{.valid = false};
+  baseline.tolerance.digest = true;
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_FALSE(verdict.failed());
+  EXPECT_THAT(verdict.findings, ElementsAre(BaselineFinding{"valid", "false", "true", false},
+                                            BaselineFinding{"runs", "false", "true", false}));
+}
+
 TEST_F(BaselineTest, LessWorkIsNoImprovement) {
   write("a.yaml", kOneFOneB);
   const Baseline baseline = baseline_of({"a.yaml"});

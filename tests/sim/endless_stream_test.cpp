@@ -110,6 +110,22 @@ TEST(EndlessStream, ThatDoesNotFitStillHasItsRateAndANoteSaysSo) {
   EXPECT_EQ(longer.throughput.steady_samples_per_second, shorter.throughput.steady_samples_per_second);
 }
 
+// Only 3.3e19 minibatches would be shared evenly by all replicas: no stream has so many, and no number of 64
+// bits is so large.
+TEST(EndlessStream, OfReplicasWithoutACommonMultipleHasNoRounds) {
+  const Scenario primes = scenario(
+      "schedule: {name: 1f1b-rr, stages: 16, microbatches: 64, routing: global, replica_sync: off,\n"
+      "           replicas: [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53]}");
+  const auto experiment = prepare(primes);
+  ASSERT_TRUE(experiment);
+  // Of so many actions a pass no stream is longer than 2048 minibatches.
+  const StreamQuestion question{.attempts = 1, .peaks = false, .actions_of_pass = 1 << 18};
+  const auto stream = endless_stream_for(question, primes, *experiment, Engine::critical_path);
+  ASSERT_TRUE(stream);
+  EXPECT_FALSE(stream->is_of_any_length);
+  EXPECT_FALSE(stream->samples_per_second);
+}
+
 TEST(EndlessStream, HoldsWhatALongRunHolds) {
   const auto shorter = predict(three_stages(1, ""), {.memory = {.samples = false}});
   const auto longer = predict(three_stages(64, ""), {.memory = {.samples = false}});

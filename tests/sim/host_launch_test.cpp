@@ -78,8 +78,11 @@ TEST(HostLaunch, ThatIsOneActionAheadIsSeenEveryTime) {
 }
 
 TEST(HostLaunch, DelaysMessagesAtBothEnds) {
-  // rank 0  |L F0     |L SEND_F0|L RECV_B0|L B0     |L STEP   |     the message starts at 20, when both ends
-  // are rank 1  |L RECV_F0|L F0     |L B0     |L SEND_B0|L STEP   |     launched, the gradient at 40
+  //   rank 0  |L F0     |L SEND_F0|L RECV_B0|L B0     |L STEP   |
+  //   rank 1  |L RECV_F0|L F0     |L B0     |L SEND_B0|L STEP   |
+  //           0         10        20        30        40        50
+  //
+  // The activation starts at 20, when both its ends are launched, the gradient at 40.
   Experiment experiment = uniform_experiment("gpipe", {.stages = 2, .microbatches = 1}, {});
   experiment.costs.launch.overhead_ns = 10;
   EXPECT_EQ(compute_starts(experiment), (std::vector<Ns>{10, 40, 50, 20, 30, 50}))

@@ -24,10 +24,12 @@ struct PathOf {
   Ns makespan_ns = 0;
 };
 
-/// 1f1b and others of 4 stages, F = 1 ms and B = 2 ms.
-PathOf path_of(const std::string& schedule, const std::string& more = "") {
-  const auto scenario = parse_scenario(
-      fmt::format("schedule: {{name: {}, stages: 4, microbatches: 8}}\n{}", schedule, more), "test", "");
+/// 1f1b and others, F = 1 ms and B = 2 ms unless `more` says otherwise.
+PathOf path_of(const std::string& schedule, const std::string& more = "", int stages = 4,
+               int microbatches = 8) {
+  const auto scenario = parse_scenario(fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}}}\n{}",
+                                                   schedule, stages, microbatches, more),
+                                       "test", "");
   EXPECT_TRUE(scenario) << scenario.error();
   const auto experiment = prepare(*scenario);
   if (!experiment) return {};
@@ -63,6 +65,18 @@ TEST(LongestPath, WithoutLatencyNothingIsLeftBetweenItsStepsInAnySchedule) {
     EXPECT_EQ(since, run.makespan_ns) << schedule.name;
   }
   EXPECT_GE(looked_at, 15);
+}
+
+// Rank 1 keeps rank 0 waiting with F1, and both reduce twice at the instant in which it ends:
+//
+//   rank 0   F0 B0 ....RG STEP F2 B2 RG STEP
+//   rank 1   F1------B1 RG STEP F3 B3 RG STEP          all but F1 takes no time
+TEST(LongestPath, TwoReductionsAtOneInstantAreTwo) {
+  const PathOf run =
+      path_of("1f1b-rr, replicas: [2]",
+              "model: {stages: {forward: {microbatches: [0 ms, 1 ms, 0 ms, 0 ms]}, backward: 0 ms}}\n", 1, 4);
+  EXPECT_EQ(text_of(run.path), "0F1 0B1 0STEP");
+  EXPECT_EQ(run.path.back().end_ns, 1'000'000);
 }
 
 TEST(LongestPath, TransfersAreSharesOfTheirOwn) {

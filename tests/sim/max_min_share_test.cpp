@@ -131,7 +131,7 @@ Rates plain_rates(const RandomNetwork& network, const std::vector<std::int32_t>&
   return rates;
 }
 
-/// Equal to 1e-9 of the larger; two infinite rates are equal.
+/// Equal to 1e-9 of the smaller; two infinite rates are equal.
 bool agree(double a, double b) { return a == b || std::abs(a - b) <= 1e-9 * std::min(a, b); }
 
 TEST(MaxMinShare, AgreesWithProgressiveFillingWhereFlowsComeAndGo) {

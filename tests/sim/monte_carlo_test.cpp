@@ -90,6 +90,19 @@ TEST(MonteCarlo, AClusterOfStragglersIsAsSlowAsTheyAre) {
   EXPECT_EQ(makespans.sorted.back(), makespans.sorted.front());
 }
 
+// Eight microbatches of 3000 s on four ranks are 96,000 s of computing; 2^62 ns are 4.6e9 s.
+TEST(MonteCarlo, RefusesNoiseBeyondTheTimesThatAreCounted) {
+  const Experiment long_run = one_f_one_b(Ns{1'000'000'000'000});
+  EXPECT_FALSE(noise_fault(long_run, {.jitter = 1, .straggler_chance = 0.1, .slowdown = 20'000}));
+  EXPECT_FALSE(noise_fault(long_run, {.straggler_chance = 0, .slowdown = 1e6})) << "there are none";
+  const auto fault = noise_fault(long_run, {.jitter = 1, .straggler_chance = 0.1, .slowdown = 30'000});
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(
+      *fault,
+      "with this noise the compute actions may take 6e+04 times their 9.6e+04 s, one after the other, and 64 "
+      "bits of nanoseconds end at 146 years: take a smaller --slowdown or --jitter, or shorter times");
+}
+
 TEST(MonteCarlo, StragglersComeAsOftenAsTheirChance) {
   // One rank alone: a trial is slow or it is not.
   const Experiment alone = uniform_experiment("gpipe", {.stages = 1, .microbatches = 1},

@@ -14,7 +14,11 @@
 namespace penstock {
 namespace {
 
-/// Ranks 0 and 1 send one activation each to ranks 2 and 3 over one link of 1 byte a nanosecond.
+/// Ranks 0 and 1 send one activation of 100 bytes each to ranks 2 and 3 over one link of 1 byte a nanosecond.
+///
+///   rank 0 --+                    +-- rank 2
+///           left === 1 B/ns === right
+///   rank 1 --+                    +-- rank 3
 Experiment two_pipelines_over_one_link(Ns second_forward_ns) {
   const auto program = parse_program(
       "penstock program 1\nschedule custom\nmicrobatches 1\nedges 0>2 1>3\n"
@@ -58,8 +62,8 @@ TEST(EventEngine, TwoTransfersOverOneLinkTakeTwiceAsLong) {
 }
 
 TEST(EventEngine, AShareLastsOnlyAsLongAsBothTransfersDo) {
-  // The first starts at 10, the second at 60: 50 bytes alone, then half rate until the first is through at
-  // 60 + 100 = 160, then 50 bytes of the second alone.
+  //   0>2   10 |-- 50 bytes alone --| 60 |-- 50 at half rate --| 160
+  //   1>3                             60 |-- 50 at half rate --| 160 |-- 50 alone --| 210
   const Timeline timeline = *event_simulation(two_pipelines_over_one_link(60));
   EXPECT_EQ(arrival_on(timeline, 2), 160);
   EXPECT_EQ(arrival_on(timeline, 3), 210);
