@@ -1,4 +1,7 @@
-// The engines on one program, and a plain walk beside them.
+// The engines on one program: longest paths over a tape, and a clock that goes from event to event. Beside
+// them a walk over the lists with a map of what has ended, as one writes it for a notebook (plain_walk.cpp):
+// it must come to the engine's timeline, and takes critical_path_x and event_x times as long. Then what is
+// made of a timeline: figures, memory, the steady period.
 
 #include <benchmark/benchmark.h>
 
@@ -77,7 +80,7 @@ void steady_period_of_program(benchmark::State& state) {
 }
 BENCHMARK(steady_period_of_program)->Apply(pipeline_sizes);
 
-/// Everything that `penstock simulate` computes after reading its input.
+/// Everything that simulate() computes of a prepared program.
 void simulate_whole(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);
   ActionClock clock(state);

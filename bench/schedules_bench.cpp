@@ -1,4 +1,10 @@
-// From a name to a program that an engine can run.
+// From a name to a program that an engine can run, each step by itself:
+//
+//   name, K, M --generate--> compute lists --lower--> lists with messages --flatten--> flat program
+//                                                       validate, check, text and back, digest
+//
+// Lowering by turns is compared with asking every rank in every round (polled_communication.cpp), which must
+// place the same lists.
 
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,9 @@
-// Points of a sweep a second: on all processors, and on one.
+// Points of a sweep a second, on all processors and on one. A point is K and M of a schedule on free links:
+//
+//   sweep()           name, K, M -> turns write a tape -> the figures of a row
+//   predict_stored()  name, K, M -> lowered lists -> flat -> tape -> spans -> all figures
+//
+// The second takes lists_x times as long.
 
 #include <benchmark/benchmark.h>
 
@@ -39,7 +44,7 @@ void count_points(benchmark::State& state, const SweepGrid& grid) {
   state.counters["points/s"] = benchmark::Counter(all, benchmark::Counter::kIsRate);
 }
 
-/// The same points one by one, each through its lowered program.
+/// The same points one by one, each through its lowered program. predict() would stream them.
 Ns runs_of(const SweepGrid& grid) {
   Ns sum = 0;
   for (const std::int32_t stages : grid.stages) {
@@ -48,7 +53,7 @@ Ns runs_of(const SweepGrid& grid) {
       point.schedule = grid.schedules.front();
       point.shape.stages = stages;
       point.batch.microbatches = microbatches;
-      const auto run = predict(point, {.memory = {.samples = false}, .timeline = TimelineKept::none});
+      const auto run = predict_stored(point, {.memory = {.samples = false}, .timeline = TimelineKept::none});
       sum += run->result.makespan_ns;
     }
   }

@@ -1,11 +1,12 @@
 # Fails when a source does not open with its idea or a room has no page: cmake -DROOT=<source dir> -P openings.cmake
 #
 # A source begins, before anything is included, with comments of at least LEAST letters and digits: a good line. Pictures and
-# formulas count. A room is a folder that holds sources or headers; its page is README.md.
+# formulas count. A room is a folder that holds sources or headers; its page is README.md. The benchmarks have one page for all.
 cmake_minimum_required(VERSION 3.25)
 
 set(LEAST 60)
-set(folders topology schedules report scenarios sim backend cli)
+set(folders topology schedules report scenarios sim backend cli bench)
+set(folders_of_one_page bench)
 
 # The letters and digits of the block of comments that the file begins with.
 function(opening_of file result)
@@ -29,6 +30,10 @@ foreach(folder ${folders})
 
   file(GLOB_RECURSE headers ${ROOT}/${folder}/*.hpp)
   set(rooms ${ROOT}/${folder})
+  if(folder IN_LIST folders_of_one_page)
+    set(sources)
+    set(headers)
+  endif()
   foreach(file ${sources} ${headers})
     cmake_path(GET file PARENT_PATH room)
     list(APPEND rooms ${room})

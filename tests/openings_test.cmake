@@ -3,7 +3,7 @@
 cmake_minimum_required(VERSION 3.25)
 
 file(REMOVE_RECURSE ${SCRATCH})
-foreach(folder topology schedules report scenarios sim backend cli)
+foreach(folder topology schedules report scenarios sim backend cli bench)
   file(COPY ${ROOT}/${folder} DESTINATION ${SCRATCH}
        FILES_MATCHING PATTERN *.hpp PATTERN *.cpp PATTERN *.cu PATTERN README.md)
 endforeach()
@@ -34,6 +34,10 @@ expect_source("planted.cpp: opens without" "the idea below the includes" "#inclu
 expect_source("planted.cpp: its opening is" "the file's name in words" "// The planted engine.\n#include <vector>\n")
 expect_source("planted.cpp: opens without" "a frame around nothing" "// ------------------- //\n//\n//\n#include <vector>\n")
 expect_source("" "an idea; with brackets [0, 1) and a semicolon" "// ${idea}; [0, 1)\n#include <vector>\n")
+
+file(WRITE ${SCRATCH}/bench/gpu/planted.cpp "#include <vector>\n")
+expect("planted.cpp: opens without" "a benchmark without a comment")
+file(REMOVE ${SCRATCH}/bench/gpu/planted.cpp)
 
 file(MAKE_DIRECTORY ${SCRATCH}/sim/planted)
 file(WRITE ${SCRATCH}/sim/planted/header.hpp "#pragma once\n")

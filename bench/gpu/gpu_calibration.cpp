@@ -1,3 +1,16 @@
+// The prediction's costs are measured where nothing of a schedule runs yet:
+//
+//   alone   worker 0  |work|work|work|...     what a partition takes by itself
+//
+//   busy    worker 0  |work|work|work|...     what it takes while the others do the same: its median is
+//           worker 1  |work|work|work|...     the cost of an action, since in a full pipeline all work
+//           ...
+//
+//   copies  time = latency + bytes / bandwidth: a line through the medians of 0, 1, 4, 16 and 64 MiB
+//
+// So a run that is as long as predicted says that the schedule was understood, not that a constant was
+// fitted.
+
 #include "bench/gpu/gpu_calibration.hpp"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// Work is counted in units, each of which does the same: an action of d ns is round(d / unit) of them.
+//
+//   occupy              a unit holds its worker for 1 us: time as stated
+//   gemm, imbalanced    a product of matrices, 1024 x 1024: time that the partition's SMs take
+//   bandwidth           a copy of 32 MiB: time that all partitions' memory takes, which they share
+//
+// From the first row to the last less is stated and more is left to the GPU; what a unit takes is measured
+// (gpu_calibration.cpp), so that the same modules as occupy's run real work.
+
 #include "bench/gpu/workloads.hpp"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Predicted against measured, for one configuration:
+//
+//   stated scenario --calibrate()--> cost file --schedule, M--> walk ------------------> predicted
+//                  \--threads that hold each action for its stated time, repeated --> median: measured
+//
+// Costs are measured by programs of calibrate()'s own, once for all schedules and M with the same stages and
+// links (interleaved has its own, with half stages). Jittered actions are drawn once, and the walk knows the
+// draws. A machine with other work is told by threads that only sleep: where those are woken late, or repeats
+// lie far apart, the configuration is measured again, whatever its error.
+
 #include "bench/timing/timing_matrix.hpp"
 
 #include <algorithm>
