@@ -182,6 +182,12 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
   if (type == nullptr) return {};
   DeviceCluster named{.type = with_stated_figures(*type, reader),
                       .nodes = static_cast<std::int32_t>(reader.integer("nodes", kNodes).value_or(1))};
+  constexpr std::int64_t kMostDevices = std::numeric_limits<std::int32_t>::max();
+  if (named.device_count() > kMostDevices) {
+    reader.complain("nodes", fmt::format("expected at most {} devices in all, got {} nodes of {}",
+                                         kMostDevices, named.nodes, named.type.devices_per_node));
+    return {};
+  }
   named.kernels = read_kernels(reader, named.type, problem);
   return {.shape = shape_of(named.type, named.device_count()),
           .name = named.type.name,
