@@ -63,7 +63,7 @@ tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limi
       "the layer {} is larger than a device: alone and with one minibatch in flight it needs {} bytes "
       "(activations {}, weights {}, gradients {}, optimizer state {}), a device has {}; take a smaller "
       "minibatch, split the layer, or take devices with more memory",
-      largest->name, most, largest->output, largest->weights, largest->weights, state, limit));
+      largest->name, most, largest->kept_bytes(), largest->weights, largest->weights, state, limit));
 }
 
 }  // namespace penstock
