@@ -232,8 +232,9 @@ tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerG
 }
 
 bool can_be_planned_over(const LayerGraph& graph) {
-  const bool is_long = graph.layers.size() > kMostLayers;  // which no merging of branches mends
-  return is_long || graph.layers.empty() || planned_downsets_of(graph).has_value();
+  // What no merging of branches mends is for planning to refuse; merged layers would have sums that wrap.
+  const bool is_long = graph.layers.size() > kMostLayers;
+  return is_long || graph.layers.empty() || !sums_fit(graph) || planned_downsets_of(graph).has_value();
 }
 
 }  // namespace penstock
