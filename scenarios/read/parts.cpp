@@ -161,7 +161,8 @@ NamedFile named_file(const Node& scalar) {
 }
 
 tl::expected<Node, std::string> resolve_parts(Node document) {
-  for (const std::string_view part : {"model", "cluster", "host", "schedule", "partition", "training"}) {
+  for (const std::string_view part :
+       {"model", "cluster", "host", "parallel", "schedule", "partition", "training"}) {
     Node* value = document.find(part);
     if (value == nullptr || value->kind != Node::Kind::scalar) continue;
     auto written_out = resolved(std::move(*value), part);
