@@ -59,9 +59,12 @@ double number(const MappingReader& reader, Word key, double usual, double most) 
   return usual;
 }
 
-/// A rate that must be finite.
-double rate(std::optional<double> stated, double usual) {
-  return stated && *stated < std::numeric_limits<double>::infinity() ? *stated : usual;
+/// A device's bandwidth in place of `usual`. A device has one: what is `unlimited` elsewhere is no device.
+double finite_bandwidth(const MappingReader& reader, Word key, double usual) {
+  const double bandwidth = reader.bandwidth(key).value_or(usual);
+  if (bandwidth < std::numeric_limits<double>::infinity()) return bandwidth;
+  reader.complain(key, "expected the bandwidth of a device, such as 450 GB/s, got \"unlimited\"");
+  return usual;
 }
 
 std::string unknown_device(std::string_view name) {
@@ -76,9 +79,9 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.bf16_flops_per_second = reader.flops("flops").value_or(type.bf16_flops_per_second);
   type.fp8_flops_per_second = reader.flops("fp8_flops").value_or(type.fp8_flops_per_second);
   type.fp4_flops_per_second = reader.flops("fp4_flops").value_or(type.fp4_flops_per_second);
-  type.memory_bytes_per_second = rate(reader.bandwidth("memory_bandwidth"), type.memory_bytes_per_second);
-  type.nvlink_bytes_per_second = rate(reader.bandwidth("nvlink"), type.nvlink_bytes_per_second);
-  type.network_bytes_per_second = rate(reader.bandwidth("network"), type.network_bytes_per_second);
+  type.memory_bytes_per_second = finite_bandwidth(reader, "memory_bandwidth", type.memory_bytes_per_second);
+  type.nvlink_bytes_per_second = finite_bandwidth(reader, "nvlink", type.nvlink_bytes_per_second);
+  type.network_bytes_per_second = finite_bandwidth(reader, "network", type.network_bytes_per_second);
   type.link_latency_ns = reader.duration("latency").value_or(type.link_latency_ns);
   type.memory_bytes = reader.has("memory") ? reader.limit("memory").value_or(0) : type.memory_bytes;
   type.nvlink_devices =
