@@ -122,22 +122,24 @@ DeviceParameters layer_device_parameters(const Workload& work, const LayerKind& 
 
 DeviceParameters embedding_device_parameters(const Workload& work) {
   const double hidden = as_double(work.model.hidden);
+  const double norm = work.model.embedding_norm ? norm_parameters(work.model) : 0;
   return {.dense = padded_vocabulary(work) * hidden / work.parallel.tensor +
-                   as_double(work.model.positions) * hidden};
+                   as_double(work.model.positions) * hidden + norm};
 }
 
 DeviceParameters head_device_parameters(const Workload& work, bool beside_embedding) {
   const double norm = norm_parameters(work.model);
   const bool shares = work.model.tied && beside_embedding;
-  const double weights = padded_vocabulary(work) * as_double(work.model.hidden) / work.parallel.tensor;
-  return {.dense = norm + (shares ? 0 : weights)};
+  const double rows = padded_vocabulary(work) / work.parallel.tensor;
+  return {.dense =
+              norm + (shares ? 0 : rows * as_double(work.model.hidden)) + (work.model.head_bias ? rows : 0)};
 }
 
 DeviceParameters multi_token_device_parameters(const Workload& work) {
   DeviceParameters parameters = layer_device_parameters(work, work.model.layers.back());
   const double hidden = as_double(work.model.hidden);
   // Beside its layer a projection of two inputs to one, and three norms.
-  parameters.dense += 2 * hidden * hidden / work.parallel.tensor + 3 * hidden;
+  parameters.dense += 2 * hidden * hidden / work.parallel.tensor + 3 * norm_parameters(work.model);
   return parameters;
 }
 

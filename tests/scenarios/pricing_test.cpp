@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -55,6 +56,26 @@ TEST(LayerMemory, OneDeviceHoldsAllParametersOfAnUnsharedModel) {
   double sum = embedding_device_parameters(work).total() + head_device_parameters(work, false).total();
   for (const LayerKind& kind : work.model.layers) sum += layer_device_parameters(work, kind).total();
   EXPECT_EQ(std::llround(sum), 8030261248);
+}
+
+// Two norms that LayerNorm has biases in, and what only some families have around their layers.
+TEST(LayerMemory, OneDeviceHoldsWhatTheEndsOfAModelHaveBesideTheirMatrices) {
+  Workload work;
+  work.model = {.hidden = 64,
+                .heads = 4,
+                .kv_heads = 4,
+                .head_dim = 16,
+                .feed_forward = 256,
+                .vocabulary = 128,
+                .layer_norm = true,
+                .head_bias = true,
+                .embedding_norm = true,
+                .layers = {LayerKind{}}};
+  const double all = embedding_device_parameters(work).total() + layer_device_parameters(work, {}).total() +
+                     head_device_parameters(work, false).total();
+  EXPECT_EQ(all, static_cast<double>(parameters(work.model)));
+  EXPECT_EQ(multi_token_device_parameters(work).total(),
+            static_cast<double>(multi_token_parameters(work.model)));
 }
 
 TEST(LayerMemory, SharesOfAllDevicesHoldEveryExpertOnce) {
