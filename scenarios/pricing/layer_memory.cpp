@@ -104,7 +104,11 @@ double kept_of_experts(const Workload& work) {
   const Experts& experts = *work.model.experts;
   const double inner = as_double(experts.inner);
   const double shared = as_double(experts.shared_inner) / work.parallel.tensor;
-  return expert_rows(work) * (2 * as_double(work.model.hidden) + kept_of_feed_forward(work, inner)) +
+  // Grouped products are not computed again under `mlp`, which is the dense part's (layer_terms.cpp): what
+  // takes no time saves no bytes.
+  const double grouped = work.recompute == LayerRecompute::mlp ? first_product_bytes(work.model, inner) : 0;
+  const double routed = kept_of_feed_forward(work, inner) + grouped;
+  return expert_rows(work) * (2 * as_double(work.model.hidden) + routed) +
          work.tokens() * as_double(experts.count) * 8 + work.tokens() * kept_of_feed_forward(work, shared);
 }
 

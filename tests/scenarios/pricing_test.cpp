@@ -154,6 +154,20 @@ TEST(LayerTerms, RecomputationIsInTheBackwardPassAlone) {
   EXPECT_DOUBLE_EQ(layer_total(work).backward(), kept.backward());
 }
 
+TEST(LayerTerms, WhatIsNotComputedAgainIsKept) {
+  Workload experts = workload_on("h100", "mixtral-8x7b", 4096);
+  Workload dense = workload_on("h100", "llama-3.1-8b", 4096);
+  const LayerKind of_experts = experts.model.layers.front();
+  const Term kept = layer_total(experts);
+  const double bytes_of_experts = kept_bytes(experts, of_experts);
+  const double bytes_of_dense = kept_bytes(dense, {});
+  experts.recompute = LayerRecompute::mlp;
+  dense.recompute = LayerRecompute::mlp;
+  EXPECT_DOUBLE_EQ(layer_total(experts).backward(), kept.backward());
+  EXPECT_DOUBLE_EQ(kept_bytes(experts, of_experts), bytes_of_experts);
+  EXPECT_DOUBLE_EQ(bytes_of_dense - kept_bytes(dense, {}), 2.0 * 2 * 14336 * 4096);
+}
+
 TEST(LayerTerms, TheHostIsNeverFasterThanItsFloor) {
   Workload work = workload_on("a100", "llama-3.1-8b", 256);
   work.host_layer_seconds = 3.6e-3;
