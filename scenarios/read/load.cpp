@@ -272,7 +272,10 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
   if (document) document = written_out(*std::move(document));
   if (document) document = edited(*std::move(document), overrides);
   if (!document) return tl::unexpected(document.error());
-  name_file_whole(&*document, std::array<std::string_view, 2>{"model", "huggingface"});
+  // Parts, and figures of microbatches, are written out by now; these are the files that are left.
+  for (const std::string_view form : {"huggingface", "profile", "fitted"})
+    name_file_whole(&*document, std::array<std::string_view, 2>{"model", form});
+  name_file_whole(&*document, std::array<std::string_view, 2>{"schedule", "program"});
   for (const std::string_view table : {"gemm", "attention", "collectives", "products"})
     name_file_whole(&*document, std::array<std::string_view, 3>{"cluster", "kernels", table});
   return document_to_yaml(*document);

@@ -22,6 +22,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
+#include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
@@ -447,6 +448,17 @@ TEST(LoadParts, AFileOfSeveralPartsGivesEachByItsName) {
   EXPECT_EQ(scenario.batch.own_micro_batch_size, 3);
   EXPECT_EQ(scenario.cluster.name, "dgx-h100");
   EXPECT_EQ(scenario.schedule, "gpipe");
+}
+
+TEST(LoadParts, AnEditedScenarioNamesItsFilesWhole) {
+  const ScratchFolder scratch;
+  for (const std::string form : {"profile", "fitted", "huggingface"}) {
+    scratch.write("s.yaml", "model: {" + form + ": deep/model.txt}\nschedule: a.psched\n");
+    const auto text = edited_scenario(scratch.path() / "s.yaml", {});
+    ASSERT_TRUE(text) << text.error();
+    EXPECT_NE(text->find((scratch.path() / "deep/model.txt").string()), std::string::npos) << *text;
+    EXPECT_NE(text->find((scratch.path() / "a.psched").string()), std::string::npos) << *text;
+  }
 }
 
 TEST(LoadParts, DegreesOfParallelismMayStandInAFile) {
