@@ -101,8 +101,12 @@ std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
   Problem ignored;
   SchedulePart schedule;
   TrainingPart training;
-  if (const Node* node = document.find("schedule")) schedule = read_schedule(*node, ignored);
   if (const Node* node = document.find("training")) training = read_training(*node, ignored);
+  // A program's file may be large: it is read here only where a global batch alone leaves its microbatches
+  // open (micro_batch_size_of()).
+  const bool is_open = !training.micro_batch_size && training.global_batch_size;
+  if (const Node* node = document.find("schedule"); node != nullptr && is_open)
+    schedule = read_schedule(*node, ignored);
   if (schedule.program) schedule.microbatches = schedule.program->microbatches;
   return micro_batch_size_of(batch_of(schedule, training), meaning_of(schedule));
 }
