@@ -21,27 +21,13 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/read/quantities.hpp"
-#include "scenarios/read/scenario.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {
-
-/// Values that the optimizer keeps for each weight.
-std::int64_t copies_of_weights(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::sgd:
-      return 0;
-    case Optimizer::momentum:
-    case Optimizer::rmsprop:
-      return 1;
-    case Optimizer::adam:
-      return 2;
-  }
-  return 0;
-}
 
 // --- stage figures --------------------------------------------------------------------------------------
 
@@ -190,20 +176,6 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
 }
 
 }  // namespace
-
-BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precision) {
-  // Values of 2 bytes have copies and state of 4: 2 bytes a weight byte each.
-  const std::int64_t copies = copies_of_weights(optimizer);
-  switch (precision) {
-    case Precision::full:
-      return {.gradients = 1, .optimizer_state = copies};
-    case Precision::mixed:
-      return {.gradients = 1, .optimizer_state = 2 * (copies + 1)};
-    case Precision::mixed_full_gradients:
-      return {.gradients = 2, .optimizer_state = 2 * (copies + 1)};
-  }
-  return {};
-}
 
 UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeightByte& beside,
                                std::int32_t stages) {

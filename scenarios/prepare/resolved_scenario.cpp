@@ -12,12 +12,12 @@
 
 #include "scenarios/prepare/bucket_cut.hpp"
 #include "scenarios/prepare/compute_program.hpp"
-#include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/prepare/program_prices.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 

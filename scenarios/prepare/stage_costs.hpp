@@ -7,9 +7,9 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/prepare/scaling.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 

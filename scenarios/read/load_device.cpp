@@ -36,6 +36,7 @@
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/nearest_name.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
@@ -228,20 +229,6 @@ ParallelPart read_parallel(const Node& node, Problem& problem) {
 }
 
 namespace {
-
-/// What an optimizer holds a parameter: a copy of the weights, and its state, in 4 bytes each.
-std::int32_t optimizer_bytes(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::sgd:
-      return 4;
-    case Optimizer::momentum:
-    case Optimizer::rmsprop:
-      return 8;
-    case Optimizer::adam:
-      return 12;
-  }
-  return 12;
-}
 
 /// Keys that say something of a model on named devices alone, but for degrees beside fitted costs.
 void refuse_without_devices(const Node& document, const ModelPart& model, const SchedulePart& schedule,
