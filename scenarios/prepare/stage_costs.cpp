@@ -104,19 +104,18 @@ tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStag
 
 // --- the forms of a model -------------------------------------------------------------------------------
 
-/// The figures of the program's stages; a stage of a model without layers is cut into equal buckets.
+/// The figures of the model's stages; of layers those of the program's, whose buckets have layers of their
+/// own.
 struct StagesOf {
   const StageCut& cut;
   const BytesPerWeightByte& beside;
 
   UnscaledStages operator()(const UnitCosts&) const {
-    return in_equal_buckets({static_cast<std::size_t>(cut.stages), UnscaledStage{.cost = kUnitStage}},
-                            cut.buckets);
+    return std::vector<UnscaledStage>(static_cast<std::size_t>(cut.stages),
+                                      UnscaledStage{.cost = kUnitStage});
   }
   UnscaledStages operator()(const StageFigures& figures) const {
-    return unscaled_stages(figures, beside, cut.stages).map([&](std::vector<UnscaledStage>&& stages) {
-      return in_equal_buckets(std::move(stages), cut.buckets);
-    });
+    return unscaled_stages(figures, beside, cut.stages);
   }
   UnscaledStages operator()(const LayerGraph& graph) const {
     return unscaled_stages(graph, beside, cut.ends);
@@ -158,14 +157,17 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
 tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
                                                  const Pricing& pricing, const Program& program) {
   const Scaling samples = of_a_slice(model, program, pricing.samples);
-  auto stages = std::visit(StagesOf{.cut = cut, .beside = pricing.beside}, model);
-  if (!stages) return tl::unexpected(stages.error());
-  if (stages->size() != program.placement.stages.size()) {
-    throw std::logic_error(fmt::format("the model is cut into {} stages for a program of {}", stages->size(),
+  auto figures = std::visit(StagesOf{.cut = cut, .beside = pricing.beside}, model);
+  if (!figures) return tl::unexpected(figures.error());
+  const bool has_layers = !cut.ends.empty();
+  std::vector<UnscaledStage> stages =
+      has_layers ? *std::move(figures) : in_equal_buckets(*std::move(figures), cut.buckets);
+  if (stages.size() != program.placement.stages.size()) {
+    throw std::logic_error(fmt::format("the model is cut into {} stages for a program of {}", stages.size(),
                                        program.stage_count()));
   }
-  clear_overhead_of_later_buckets(*stages, cut.buckets);
-  return scaled_table(*stages, program, samples);
+  clear_overhead_of_later_buckets(stages, cut.buckets);
+  return scaled_table(stages, program, samples);
 }
 
 }  // namespace penstock
