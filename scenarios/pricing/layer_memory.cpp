@@ -6,9 +6,9 @@
 //   attention's log-sum-exp                 4 a                    over t
 //   feed-forward                            6 f (not gated: 4 f)   over t: fc1's output and fc2's input
 //
-// A block with LayerNorm and dropouts keeps 34 h (Korthikanti et al., MLSys'23, table 2, without its
-// attention core). When B is split, the products' inputs and the gradients of their outputs wait for W:
-// together they are as many bytes as were kept, so that nothing is given back at I.
+// A block with LayerNorm and dropouts keeps 34 h where f = 4 h (Korthikanti et al., MLSys'23, table 2,
+// without its attention core). When B is split, the products' inputs and the gradients of their outputs wait
+// for W: together they are as many bytes as were kept, so that nothing is given back at I.
 
 #include "scenarios/pricing/layer_memory.hpp"
 
@@ -161,13 +161,18 @@ double kept_bytes(const Workload& work, const LayerKind& kind) {
   const double ways = sequence_ways(work.parallel);
   const double tokens = work.tokens();
   if (work.recompute == LayerRecompute::full) return tokens * kValueBytes * hidden / ways;
-  const double around = 8 * hidden / ways - (work.recompute == LayerRecompute::norm ? 4 * hidden / ways : 0);
+  const double outputs_of_norms = work.recompute == LayerRecompute::norm ? 4 * hidden / ways : 0;
+  const double around = 8 * hidden / ways - outputs_of_norms;
   if (kind.has_experts) return tokens * (around + kept_of_attention(work)) + kept_of_experts(work);
-  if (model.layer_norm && !model.gated) {
-    // 10 h of the 34 h are outside the tensor-parallel parts: norms' inputs, dropout masks.
-    return tokens * hidden * (10 / ways + 24.0 / work.parallel.tensor);
-  }
   const double inner = as_double(model.feed_forward) / work.parallel.tensor;
+  if (model.layer_norm && !model.gated && !model.latent) {
+    // 10 h are outside the tensor-parallel parts: inputs of both and of their norms, and 2 h of dropout
+    // masks. Inside lie 8 h of attention and 4 f, which make the paper's 34 h where f = 4 h and each head has
+    // keys.
+    const double inside = 4 * as_double((model.heads + model.kv_heads) * model.head_dim);
+    return tokens * (10 * hidden / ways - outputs_of_norms + inside / work.parallel.tensor +
+                     kept_of_feed_forward(work, inner));
+  }
   return tokens * (around + kept_of_attention(work) + kept_of_feed_forward(work, inner));
 }
 

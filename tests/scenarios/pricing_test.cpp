@@ -44,6 +44,25 @@ TEST(LayerMemory, KeptBytesByHand) {
   EXPECT_NEAR(kept_bytes(work, {}) / kGibibyte, 1.0479, 1e-4);
 }
 
+// GPT-3: 10 h around both parts, 8 h of attention, 4 f: 34 h a token, as the paper counts a block with f = 4
+// h.
+TEST(LayerMemory, AGptsBlockKeepsWhatItsWidthsSay) {
+  Workload work = workload_on("h100", "gpt3-175b", 2048);
+  constexpr double kTokensByHidden = 2048.0 * 12288;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), 34 * kTokensByHidden);
+  work.recompute = LayerRecompute::mlp;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), (34 - 8) * kTokensByHidden);
+  work.recompute = LayerRecompute::activation;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), (34 - 8) * kTokensByHidden);
+  work.recompute = LayerRecompute::norm;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), (34 - 4) * kTokensByHidden);
+  work.recompute = LayerRecompute::none;
+  work.model.feed_forward *= 2;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), (34 + 16) * kTokensByHidden);
+  work.model.kv_heads = 1;
+  EXPECT_NEAR(kept_bytes(work, {}), (34 + 16 - 4.0 * 95 / 96) * kTokensByHidden, 1);
+}
+
 TEST(LayerMemory, PlaceholdersOfGradientsByHand) {
   const Workload llama70 = workload_on("h100", "llama-3.1-70b", 4096);
   EXPECT_NEAR(placeholder_bytes(weight_shapes(llama70, {})) / kGibibyte, 1.594, 1e-3);
