@@ -49,7 +49,9 @@ DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, cons
 void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
                       const DeviceParameters& parameters) {
   const Parallel& parallel = work.parallel;
-  if (parallel.sharding < 2 || parallel.weight_copies() == 1) return;
+  // Experts may have copies where nothing else has: in a tensor group that is larger than theirs.
+  const bool has_copies = parallel.weight_copies() > 1 || parallel.expert_copies() > 1;
+  if (parallel.sharding < 2 || !has_copies) return;
   const Term beside = total_of(terms);
   const auto exposed = [&](double seconds, double hidden) {
     return parallel.data_overlap ? std::max(0.0, seconds - hidden) : seconds;
