@@ -52,13 +52,20 @@ void set_models(KernelTables& tables, std::string_view device) {
   }
 }
 
-std::shared_ptr<const KernelTables> read_tables(const DeviceType& device) {
+/// The device whose kernels were measured, as it is: what a scenario says of its own was not measured, and
+/// the tables are read once for all that ask.
+const DeviceType& measured_device(std::string_view kernels) {
+  return *std::ranges::find(device_types(), kernels, &DeviceType::kernels);
+}
+
+std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   auto tables = std::make_shared<KernelTables>();
-  set_models(*tables, device.kernels);
-  const DeviceRates rates = rates_of(device, GemmPrecision::bf16);
-  const std::string gemms = fmt::format("gemm_{}.csv", device.kernels);
-  const std::string attention = fmt::format("attention_{}.csv", device.kernels);
-  const std::string collectives = fmt::format("collectives_{}.csv", device.kernels);
+  // The models first: their constants say what of a table's rows is quantising.
+  set_models(*tables, kernels);
+  const DeviceRates rates = rates_of(measured_device(kernels), GemmPrecision::bf16);
+  const std::string gemms = fmt::format("gemm_{}.csv", kernels);
+  const std::string attention = fmt::format("attention_{}.csv", kernels);
+  const std::string collectives = fmt::format("collectives_{}.csv", kernels);
   if (const auto text = text_of(gemms); !text.empty()) must_be_read(tables->read_gemms(text, rates), gemms);
   if (const auto text = text_of(attention); !text.empty()) {
     must_be_read(tables->read_attention(text), attention);
@@ -76,7 +83,7 @@ std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
   static std::map<std::string, std::shared_ptr<const KernelTables>, std::less<>> known;
   const std::scoped_lock lock(mutex);
   auto& tables = known[device.kernels];
-  if (!tables) tables = read_tables(device);
+  if (!tables) tables = read_tables(device.kernels);
   return tables;
 }
 
