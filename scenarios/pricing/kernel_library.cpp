@@ -36,6 +36,7 @@ void must_be_read(const tl::expected<void, std::string>& read, const std::string
   if (!read) throw std::logic_error(fmt::format("{}:{}", file, read.error()));
 }
 
+/// {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}: where a device has no such units, there is no entry.
 void set_models(KernelTables& tables, std::string_view device) {
   static const nlohmann::json constants = nlohmann::json::parse(text_of("gemm_constants.json"));
   for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
@@ -81,6 +82,7 @@ std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const KernelTables>, std::less<>> known;
+  // Also while a table is read: the others would only read the same one.
   const std::scoped_lock lock(mutex);
   auto& tables = known[device.kernels];
   if (!tables) tables = read_tables(device.kernels);

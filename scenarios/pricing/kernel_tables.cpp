@@ -41,7 +41,9 @@ namespace penstock {
 namespace {
 
 constexpr double kMilli = 1e-3;
-constexpr double kLeastPart = 0.25;  // of a row, that is left without quantisation
+/// Of a row, that is left without quantisation. A few per cent of the rows, all of small products, would come
+/// out near 0 or below: what is taken off is a model's and not measured.
+constexpr double kLeastPart = 0.25;
 constexpr double kHalfBytes = 2;
 constexpr double kMostDevices = 1 << 20;  // of a group
 
@@ -94,10 +96,12 @@ std::string grid_fault(const std::map<std::array<double, 3>, double>& figures) {
       kMostCells, figures.size(), count(0), count(1), count(2));
 }
 
+/// Two products of 2 operations a value each, of which causal attention does half.
 double attention_flops(const AttentionShape& shape) {
   return 2 * shape.head_dim * shape.heads * shape.batch * shape.sequence * shape.sequence;
 }
 
+/// 2 is as far from 1 as from 4.
 double log_distance(double a, double b) { return std::abs(std::log(a / b)); }
 
 /// Straight in logarithms between the two nearest; the edge's outside.
@@ -215,12 +219,14 @@ std::optional<double> KernelTables::gemm_seconds(GemmPrecision precision, const 
   }
   const auto& model = models_[index_of(precision)];
   if (!model) return std::nullopt;
+  // As a table's row is read: without what a fused product does not do.
   return modelled_gemm_seconds(shape.m, shape.n, shape.k, value_bytes(precision), *model, rates) -
          quantising_seconds(shape.m, shape.k, *model, rates);
 }
 
 const KernelTables::AttentionGrid* KernelTables::nearest_attention(const AttentionShape& shape) const {
   const auto distance = [&](const AttentionGrid& grid) {
+    // The head dimension first: it decides which kernel runs. Samples of a batch only fill it.
     return std::pair(log_distance(grid.head_dim, shape.head_dim), log_distance(grid.batch, shape.batch));
   };
   const auto nearest = std::ranges::min_element(attention_, {}, distance);

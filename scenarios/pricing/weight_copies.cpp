@@ -66,6 +66,7 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
   }
   const double scatter_s =
       copies_seconds(work, kernels, GroupOperation::reduce_scatter, parameters, work.gradient_bytes);
+  // The gather has taken its part of I already: one link, one thing at a time.
   const double left_s = beside.backward_weight + std::max(0.0, beside.backward_input - gather_s);
   terms.push_back({.name = "gradients scattered",
                    .kind = TermKind::collective,
@@ -74,7 +75,7 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
 
 double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters) {
   if (work.parallel.sharding < 2) return 0;
-  constexpr double kGatheredLayers = 2;
+  constexpr double kGatheredLayers = 2;  // this one, and the next one on its way
   const double shared = shared_parameters(work.parallel, parameters).total();
   const double weights = work.parallel.sharding == 3 ? kGatheredLayers * weight_bytes(work) : 0;
   return shared * (work.gradient_bytes + weights);
