@@ -27,6 +27,8 @@ namespace {
 
 using Fault = std::optional<std::string>;
 
+/// Copies and their reductions are priced, not simulated: a schedule that makes some as well would count them
+/// twice.
 Fault schedule_fault(const Shape& shape) {
   const bool has_replicas = std::ranges::any_of(shape.replicas, [](std::int32_t count) { return count > 1; });
   if (shape.data_parallel > 1 || has_replicas) {
@@ -42,10 +44,12 @@ Fault schedule_fault(const Shape& shape) {
   return std::nullopt;
 }
 
+/// Virtual stages lie on the same ranks; a program file knows its own.
 std::int32_t ranks_of(const Scenario& scenario) {
   return scenario.program ? scenario.program->rank_count() : scenario.shape.stages;
 }
 
+/// Those that are stated, if the cluster has room for them, or as many as fill it exactly.
 tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std::int32_t ranks) {
   const Parallel& degrees = model.work.parallel;
   // Wide, as each of these numbers is what a file says, and nobody has compared them with the cluster yet.

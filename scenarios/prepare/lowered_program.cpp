@@ -26,6 +26,7 @@ tl::expected<Program, std::string> with_model_edges(Program program, const Model
   const auto* figures = std::get_if<StageFigures>(&model);
   if (figures == nullptr || figures->edges.empty()) return program;
   std::vector<StageEdge> edges = figures->edges;
+  // Programs have their edges in order, so that equal ones compare equal.
   std::ranges::sort(edges);
   if (!program.edges.empty() && program.edges != edges) {
     return tl::unexpected(std::string(

@@ -83,6 +83,7 @@ tl::expected<BackwardTimes, std::string> backward_of(const StageFigures& figures
     }
     return times;
   }
+  // What is left out follows from the other two; given all three, they must agree.
   if (!has_input && !has_weight) times.input = times.whole / 2;
   if (has_weight && !has_input) times.input = times.whole - times.weight;
   if (!has_weight) times.weight = times.whole - times.input;
@@ -108,6 +109,7 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
   cost.backward_weight_ns = backward->weight;
   cost.recompute_ns = figures.recompute.of(stage, cost.forward_ns);
   cost.step_ns = figures.step.of(stage, 0);
+  // -1: not given, and whoever runs a pair adds up its parts.
   cost.overlapped_pair_ns = figures.overlapped_pair.of(stage, -1);
   cost.kept = figures.kept.of(stage, 0);
   cost.released_by_input = figures.released_by_input.of(stage, 0);
@@ -115,6 +117,7 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
   cost.weights = figures.weights.of(stage, 0);
   const Wide gradients = static_cast<Wide>(cost.weights) * beside.gradients;
   const Wide state = static_cast<Wide>(cost.weights) * beside.optimizer_state;
+  // Refused also where a stated figure takes its place: one rule for all stages, whatever the rest says.
   if (std::max(gradients, state) > std::numeric_limits<Bytes>::max()) {
     return tl::unexpected(fmt::format("{}: the gradients or the optimizer state would be beyond 2^63 bytes",
                                       placed(figures.weights.place, "weights")));
@@ -158,6 +161,7 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
     return tl::unexpected(
         fmt::format("the layers {} to {} of the model add up to more than 2^63", begin, end - 1));
   }
+  // Behind the last layer nothing is alive: the last stage sends nothing.
   const auto crossing = cut_bytes(graph, end);
   if (!crossing) return tl::unexpected(crossing.error());
   UnscaledStage stage{

@@ -24,6 +24,8 @@ tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule
         std::string("schedule.name is missing: expected the name of a schedule such as gpipe"));
   }
   shape.buckets.clear();
+  // A limit counts bytes, which nobody knows yet; it is kept when the order is searched
+  // (compute_program.cpp).
   if (schedule.weighs_costs) shape.memory_limit.clear();
   return generate(schedule.name, shape);
 }

@@ -66,6 +66,7 @@ tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& s
                     .costs = std::move(prices->costs),
                     .cluster = std::move(prices->cluster),
                     .channels = scenario.channels,
+                    // The other copies run one of their own at the same time.
                     .samples_per_microbatch = static_cast<double>(samples.wanted) * settled.copies,
                     .notes = std::move(notes),
                     .price_per_device_hour = scenario.cluster.price_per_device_hour,

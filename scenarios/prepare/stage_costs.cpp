@@ -71,6 +71,7 @@ void clear_overhead_of_later_buckets(std::vector<UnscaledStage>& stages,
 StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
   StageCost cost = stage.cost;
   const Ns overhead = stage.overhead_ns;
+  // I is scaled and W is what is left of B, so that roundings cannot make their sum another one.
   const Ns backward = scale(cost.backward_ns);
   const Ns input = std::min(scale(cost.backward_input_ns), backward);
   cost.forward_ns = scale.with_overhead(scale(cost.forward_ns), overhead);
@@ -131,6 +132,7 @@ struct StagesOf {
 /// What one slice of a microbatch is scaled by; of unit costs a slice takes what a microbatch does: the units
 /// are those of whatever the schedule moves.
 Scaling of_a_slice(const Model& model, const Program& program, Scaling samples) {
+  // A slice is 1/q of a microbatch, as if the figures held for q times as many samples.
   if (!std::holds_alternative<UnitCosts>(model)) samples.own *= program.slices;
   return samples;
 }
@@ -142,11 +144,13 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
   bucket.forward_ns = part(stage.forward_ns, i, n);
   bucket.backward_ns = part(stage.backward_ns, i, n);
   bucket.backward_input_ns = part(stage.backward_input_ns, i, n);
+  // Not its own part, which might round otherwise than B and I.
   bucket.backward_weight_ns = bucket.backward_ns - bucket.backward_input_ns;
   bucket.recompute_ns = part(stage.recompute_ns, i, n);
   bucket.step_ns = part(stage.step_ns, i, n);
   bucket.kept = part(stage.kept, i, n);
   bucket.released_by_input = std::min(part(stage.released_by_input, i, n), bucket.kept);
+  // What a stage reads comes into its first bucket.
   bucket.input = i == 0 ? stage.input : 0;
   bucket.weights = part(stage.weights, i, n);
   bucket.gradients = part(stage.gradients, i, n);

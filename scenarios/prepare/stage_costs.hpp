@@ -1,6 +1,6 @@
 #pragma once
 // Prices a program: from the model's figures to what each stage and edge costs in the microbatch in force.
-// Used by experiment.hpp.
+// Used by program_prices.cpp.
 
 #include <cstdint>
 #include <string>
