@@ -60,6 +60,7 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
       return balanced_cuts(graph, stages);
     case Partition::Rule::block:
       return block_cuts(graph, stages);
+    // A plan leaves Rule::cuts behind; here it was left out (with_planned_partition()).
     case Partition::Rule::pipedream:
       return tl::unexpected(std::string("partition: pipedream has to be planned before layers are cut"));
     case Partition::Rule::unset:
