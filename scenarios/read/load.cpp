@@ -65,6 +65,7 @@ Parts read_parts(const Node& document, Problem& problem) {
                                                             "schedule", "partition", "training"};
   const MappingReader reader(document, "", kKeys, problem);
   Parts parts;
+  // A key that is no part was meant to be one: what is missing then is no second fault.
   if (problem.found()) return parts;
   // The cluster first: a transformer's times follow from the rate of its devices.
   parts.cluster = read_part(reader, "cluster", problem, read_cluster);
@@ -166,7 +167,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.cluster = std::move(parts.cluster);
   // What the cluster calls a device is a rank's group of them.
   scenario.cluster.devices_per_rank = parts.model.devices_per_rank;
-  // So that the price is that of a rank.
+  // So that the price is that of a rank. Copies come to it where they are known (device_prices.cpp).
   if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);
@@ -209,6 +210,7 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
     }
   }
   if (problem.found()) return tl::unexpected(problem.message());
+  // A model may say itself for how many samples its figures hold.
   if (parts.model.batch) own = parts.model.batch;
   if (!own && !std::holds_alternative<UnitCosts>(parts.model.model)) {
     return tl::unexpected(

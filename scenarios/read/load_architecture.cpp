@@ -42,6 +42,7 @@ std::string type_of_class(std::string name) {
 }
 
 /// By `model_type`, or else by `architectures`; empty: neither is there.
+/// The class counts where the type is unknown and the class is not: checkpoints of one's own often keep it.
 std::string type_of(HuggingFaceConfig& config) {
   std::string type = config.word({"model_type"});
   const Node* classes = config.find({"architectures"});
@@ -155,6 +156,7 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
   ArchitecturePart part{.architecture = architecture_of(config, family), .ignored = std::move(ignored)};
   part.architecture.family = type;
   if (!of_config.found()) refuse_too_large(part.architecture, config.root(), "", of_config);
+  // First what has no price: sizes that are missing are often its consequence.
   refuse_unpriced(config, problem);
   problem.note(of_config);
   part.notes = notes_of(config, part, by_keys);
@@ -196,6 +198,7 @@ std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& 
   const auto most_layers = static_cast<std::int64_t>(model.layers.size());
   const std::int64_t most_tokens = model.positions > 0 ? model.positions : 1 << 24;
   const auto layers = wishes.integer("layers", {.least = 1, .most = most_layers});
+  // The first ones stay, and with them a model's dense layers.
   model.layers.resize(static_cast<std::size_t>(layers.value_or(most_layers)));
   model.multi_token = wishes.integer("multi_token", {.least = 0, .most = 64}).value_or(0);
   part.sequence = wishes.integer("sequence", {.least = 1, .most = most_tokens});

@@ -83,6 +83,7 @@ std::string unknown_preset(const Node& node) {
 /// Node numbers of a ClusterBuilder by the names of the file.
 using NodeNames = std::unordered_map<std::string, std::int32_t>;
 
+/// A name, or a mapping; devices without one are gpu0, gpu1, ..
 Device read_device(const Node& node, std::size_t index, Problem& problem) {
   if (node.kind == Node::Kind::scalar) {
     Device device;
@@ -105,6 +106,7 @@ void add_name(NodeNames& names, const std::string& name, std::int32_t number, co
   }
 }
 
+/// The builder's number of a name; 0, with a problem noted, of one that is not there.
 std::int32_t end_of_link(const Node& end, const NodeNames& names, const std::string& path, Problem& problem) {
   const auto found = names.find(end.text);
   if (end.kind == Node::Kind::scalar && found != names.end()) return found->second;
@@ -159,6 +161,7 @@ ClusterSpec read_explicit(const Node& node, Problem& problem) {
     for (std::size_t i = 0; i < links->items.size(); ++i)
       add_link(builder, names, links->items[i], i, problem);
   }
+  // Links to node 0 in the place of names that are not there would be faults of their own.
   if (problem.found()) return {};
   auto cluster = builder.build();
   if (!cluster) {

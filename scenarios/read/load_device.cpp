@@ -101,6 +101,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
 }
 
 TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
+  // A cluster that is smaller than a domain has one domain of all its devices.
   const auto in_domain = static_cast<std::int32_t>(std::min<std::int64_t>(type.nvlink_devices, devices));
   TwoLevelCluster shape;
   shape.devices_per_node = in_domain;
@@ -116,6 +117,7 @@ TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
   return shape;
 }
 
+/// One of KernelTables' readers, whose errors are "LINE: what is wrong".
 using ReadTable = std::function<tl::expected<void, std::string>(std::string_view text)>;
 
 /// One table of `kernels:`, in place of the built-in one.

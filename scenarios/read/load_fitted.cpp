@@ -54,6 +54,7 @@ constexpr Range kVocabulary{.least = 1, .most = 1 << 28};
 constexpr Ns kLongest = 3'600'000'000'000;
 constexpr Ns kLongestOfMillion = 10'000'000;
 
+/// Must be there and not beyond `most`; 0 with a problem noted.
 Ns needed_duration(const MappingReader& reader, Word key, Ns most) {
   if (!reader.has(key)) reader.complain(key, "expected a duration such as 3.2 ms, got nothing");
   const Ns value = reader.duration(key).value_or(0);
@@ -109,6 +110,7 @@ const std::vector<Node>& needed_list(const MappingReader& reader, Word key) {
   return none;
 }
 
+/// step_ns() looks a reduction up by the layers' hidden size and finds one.
 void check_reductions(const MappingReader& reader, const IterationCosts& costs) {
   for (const auto& [kind, times] : costs.layers) {
     if (!costs.step.million_reduced_ns.contains(kind.hidden))

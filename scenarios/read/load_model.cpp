@@ -36,6 +36,7 @@ constexpr std::array<std::string_view, 6> kForms = {"stages",      "layers",    
 
 // --- stages ---------------------------------------------------------------------------------------------
 
+/// Edges go forward: stages are numbered in an order in which they can run.
 StageEdge read_edge(const Node& node, const std::string& path, Problem& problem) {
   std::vector<std::int32_t> ends;
   for (const Node& item : node.items) {
@@ -136,6 +137,7 @@ std::vector<std::int32_t> read_inputs(const MappingReader& reader, const LayerNa
   return inputs;
 }
 
+/// Inputs are names of earlier layers, so that the list is an order in which layers can run.
 Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index, Problem& problem) {
   static constexpr std::array<std::string_view, 8> kKeys = {"name", "forward", "backward",  "output",
                                                             "kept", "weights", "transient", "inputs"};
@@ -258,6 +260,7 @@ std::vector<std::string_view> keys_of(const Node& model) {
 std::optional<std::string_view> form_of(const MappingReader& model, Problem& problem) {
   std::optional<std::string_view> form;
   for (const std::string_view key : kForms) {
+    // Beside a configuration or fitted costs `layers` is a number, and no form.
     const bool is_count = key == "layers" && (model.has("huggingface") || model.has("fitted"));
     if (!model.has(key) || is_count) continue;
     if (form) model.complain(key, fmt::format("expected one form of the model, got {} and {}", *form, key));

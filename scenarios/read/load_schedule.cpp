@@ -69,6 +69,7 @@ constexpr std::array kRecomputes = {std::pair{Word{"none"}, Recompute::none},
 constexpr std::array<Word, 7> kProgramKeys = {"channel",      "blocking", "capacity", "eager",
                                               "launch_order", "program",  "dialect"};
 
+/// `model` is what a program file was checked for, or the default.
 ChannelOptions read_channels(const MappingReader& reader, ChannelModel model) {
   ChannelOptions options;
   options.model = reader.choice("channel", kChannels).value_or(model);
@@ -193,6 +194,7 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
   return imported ? std::optional(*std::move(imported)) : std::nullopt;
 }
 
+/// A program has its own stages, microbatches and options: beside it only what says how it is run.
 SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
   for (const Node::Entry& entry : reader.node().entries) {
     if (std::ranges::find(kProgramKeys, entry.key.text) == kProgramKeys.end()) {

@@ -210,6 +210,7 @@ std::vector<std::string> notes_of(const TransformerShape& shape, const Transform
 
 TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const Form& form) {
   shape = with_layout(shape, form.keys);
+  // Sizes that were not read are 1, and would divide or not for no reason.
   if (!form.problem.found()) check_divisions(shape, form);
   const TransformerSpeed speed = speed_of(shape, cluster, form);
   if (form.problem.found()) return {};

@@ -41,6 +41,7 @@ tl::expected<Value, std::string> value_of(const Node& node, Parse parse) {
   return tl::unexpected(fmt::format("{}, got {}", expected, describe(node)));
 }
 
+/// All of the text: "1.0", "1e3" and "+1" are no whole numbers.
 tl::expected<std::int64_t, std::string> parse_integer(std::string_view text, Range range) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -158,6 +159,8 @@ std::vector<Value> MappingReader::listed_values(const Node& list, const std::str
 template <typename Value, typename Parse>
 PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse) const {
   const Node* value = find(key);
+  // [[1 ms, 3 ms], 2 ms]: a list in a stage's place; {microbatches: [1 ms, 3 ms]}: one for all stages;
+  // anything else is as without microbatches.
   const bool is_mapping = value != nullptr && value->kind == Node::Kind::mapping;
   const bool is_nested = value != nullptr && std::ranges::any_of(value->items, is_list);
   if (!is_mapping && !is_nested) return per_stage<Value>(key, parse);
@@ -173,6 +176,7 @@ PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse)
     figures.by_microbatch.push_back(std::move(values));
   };
   if (is_mapping) {
+    // `file` was written out before (microbatch_file.hpp), and is a known key for messages.
     static constexpr std::array<std::string_view, 2> kKeys = {"microbatches", "file"};
     const MappingReader mapping(*value, path_of(key), kKeys, *problem_);
     const Node* list = mapping.find("microbatches");
