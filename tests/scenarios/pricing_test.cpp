@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/step_prices.hpp"
+#include "scenarios/pricing/workload_faults.hpp"
 #include "tests/scenarios/device_workload.hpp"
 #include "topology/device_types.hpp"
 
@@ -221,6 +223,17 @@ TEST(Placement, ExpertsShareTheDevicesOfCopies) {
   EXPECT_EQ(parallel.expert_copies(), 1);
   EXPECT_EQ(group_span(parallel, 1, DeviceGroup::expert), 8);
   EXPECT_EQ(group_span(parallel, 4, DeviceGroup::expert), 32);  // with the stages between copies
+}
+
+// A configuration of experts alone may leave the width of dense layers out, which is 1 then.
+TEST(WorkloadFaults, AWidthThatNoLayerHasDividesNothing) {
+  Workload work = workload_on("h100", "mixtral-8x7b", 4096);
+  work.model.feed_forward = 1;
+  work.parallel.tensor = 2;
+  EXPECT_EQ(fault_of(work), std::nullopt);
+  work.model.layers.front().has_experts = false;
+  EXPECT_EQ(fault_of(work),
+            "parallel.tensor: expected a number that divides the feed-forward width, 1, got 2");
 }
 
 // --- steps ------------------------------------------------------------------------------------------------
