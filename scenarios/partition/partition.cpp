@@ -21,6 +21,7 @@
 namespace penstock {
 namespace {
 
+/// One fewer than stages, each behind a layer that no other cut is behind.
 tl::expected<void, std::string> check_cuts(const std::vector<std::int32_t>& cuts, std::int32_t layers,
                                            std::int32_t stages) {
   if (static_cast<std::int32_t>(cuts.size()) != stages - 1) {

@@ -53,6 +53,7 @@ bool has_edges(const Model& model) {
 tl::expected<Program, PrepareError> lowered_program(Program compute, const Model& model) {
   const auto program = with_model_edges(std::move(compute), model);
   if (!program) return tl::unexpected(PrepareError{.message = program.error()});
+  // Parsed but not legal: exit 1, where edges that name no stage were bad input.
   const auto invalid = [](const std::string& reason) {
     return PrepareError{.message = reason, .invalid = true};
   };

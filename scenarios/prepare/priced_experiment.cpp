@@ -39,6 +39,7 @@ std::vector<std::vector<std::string>> names_of_layers(const LayerGraph& graph,
   return names;
 }
 
+/// Nothing where the model is times and bytes alone.
 std::optional<StagedNetwork> staged_network(const Scenario& scenario, const std::vector<std::int32_t>& ends) {
   if (!scenario.network) return std::nullopt;
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);

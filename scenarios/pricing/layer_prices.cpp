@@ -33,6 +33,7 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
           .parameters = parameters};
 }
 
+/// A look-up takes no time to speak of; sharded weights are gathered for it all the same.
 EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters parameters = embedding_device_parameters(work);
   return {.times = times_of(embedding_terms(work, kernels)),

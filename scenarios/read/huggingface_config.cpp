@@ -72,6 +72,7 @@ const Node* HuggingFaceConfig::nested() const {
 
 bool HuggingFaceConfig::ignore(std::string_view key) {
   Node* inner = nested_key_.empty() ? nullptr : root_.find(nested_key_);
+  // From both levels, and never the text model as a whole.
   const std::size_t count = erase(inner, key) + (key == nested_key_ ? 0 : erase(&root_, key));
   return count > 0;
 }
@@ -165,6 +166,7 @@ void HuggingFaceConfig::add_unpriced(const Node& node, std::string_view key, std
 
 std::vector<HuggingFaceConfig::Unread> HuggingFaceConfig::unread() const {
   std::vector<Unread> keys;
+  // The text model's keys first, as messages name the first one's place.
   const auto add_from = [&](const Node* mapping) {
     if (mapping == nullptr) return;
     for (const Node::Entry& entry : mapping->entries) {

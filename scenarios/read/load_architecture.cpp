@@ -88,6 +88,7 @@ std::string_view family_by_keys(HuggingFaceConfig& config) {
 
 // --- the configuration ----------------------------------------------------------------------------------
 
+/// Before anything is asked: what is ignored is as good as never written.
 void ignore(HuggingFaceConfig& config, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     if (key == "model_type") config.ignore("architectures");  // which says the same
@@ -163,6 +164,7 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
   return part;
 }
 
+/// A mapping; nothing, with a problem noted, where the text is something else.
 std::optional<Node> parse_config(std::string_view text, const NamedFile& file, Problem& problem) {
   auto config = parse_document(text, std::make_shared<const Source>(Source{
                                          .name = file.name,
@@ -233,6 +235,7 @@ Node list_of(const std::vector<std::string>& words) {
   return node;
 }
 
+/// The flags as if they were `model:`, so that both have the same ranges and messages.
 Node model_of(const ArchitectureRequest& request) {
   Node model;
   model.kind = Node::Kind::mapping;

@@ -75,6 +75,7 @@ std::string unknown_device(std::string_view name) {
                      nearest_name(name, names));
 }
 
+/// The device of that name with every constant that is stated in the place of its own.
 DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   constexpr double kMostFactor = 100;
   type.bf16_flops_per_second = reader.flops("flops").value_or(type.bf16_flops_per_second);
@@ -100,6 +101,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   return type;
 }
 
+/// For models that are not priced on the devices. Where the last domain is not full it counts as if it were.
 TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
   // A cluster that is smaller than a domain has one domain of all its devices.
   const auto in_domain = static_cast<std::int32_t>(std::min<std::int64_t>(type.nvlink_devices, devices));
@@ -266,6 +268,8 @@ void check_parts(const Node& document, const ModelPart& model, const TrainingPar
   }
 }
 
+/// With the defaults that only such a model has (adam, gradients of 4 bytes); copies and ranks are settled
+/// later.
 Workload workload_of(const ArchitecturePart& architecture, const DeviceType& device, const Parallel& degrees,
                      const TrainingPart& training) {
   Workload work;

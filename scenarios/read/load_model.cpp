@@ -179,6 +179,7 @@ LayerGraph read_layers(const Node& node, Problem& problem) {
   return graph;
 }
 
+/// No layers, with a problem noted, where the file cannot be read.
 LayerGraph read_profile(const Node& node, Problem& problem) {
   if (node.kind != Node::Kind::scalar) {
     problem.note(node, "model.profile", "expected the name of a file, got " + describe(node));
@@ -294,6 +295,7 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
   const auto form = form_of(model, problem);
   if (problem.found()) return {};
   refuse_keys_of_other_forms(model, form);
+  // A network alone costs what no model costs.
   if (!form) return {.model = UnitCosts{}, .network = std::move(network)};
   const Node& value = *model.find(*form);
   const auto batch = model.integer("batch", {.least = 1, .most = std::numeric_limits<std::int32_t>::max()});
@@ -301,10 +303,13 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
   if (*form == "fitted") {
+    // Nothing is scaled: costs are those of the microbatch in force (fitted_prices.cpp).
     part.model = read_fitted(model, problem);
     part.batch = 1;
     return part;
   }
+  // On named devices a transformer stays what it is until its stages are priced; elsewhere it becomes layers
+  // here.
   if (is_transformer(*form) && cluster.named) {
     part.architecture = architecture_of(model, *form, problem);
     part.batch = 1;

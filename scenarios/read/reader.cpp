@@ -102,6 +102,7 @@ MappingReader::MappingReader(const Node& node, std::string path, std::span<const
     problem.note(node, path_,
                  fmt::format("expected a mapping with the keys {}, got {}", listed(keys), describe(node)));
   }
+  // What is no mapping has no entries, and all reads of it give nothing: one problem, not one a key.
   for (const Node::Entry& entry : node.entries) {
     if (std::ranges::find(keys, entry.key.text) != keys.end()) continue;
     problem.note(entry.key, path_of(entry.key.text), unknown_word("key", entry.key.text, keys));
@@ -134,6 +135,7 @@ PerStage<Value> MappingReader::per_stage(std::string_view key, Parse parse) cons
   PerStage<Value> figures{.values = {},
                           .is_list = value->kind == Node::Kind::list,
                           .place = fmt::format("{}: {}", place_of(*value), path_of(key))};
+  // "--set model.stages.forward" names the key already.
   if (value->source && value->source->override_key == path_of(key)) figures.place = place_of(*value);
   if (!figures.is_list) {
     if (const auto one = parsed<Value>(key, parse)) figures.values.push_back(*one);

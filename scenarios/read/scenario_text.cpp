@@ -50,6 +50,7 @@ std::string escaped_scalar(std::string_view text) {
   return quoted + "\"";
 }
 
+/// With as many digits as the same number needs to be read back.
 std::string bandwidth(double bytes_per_second) {
   return bytes_per_second == kUnlimitedBandwidth ? "unlimited" : fmt::format("{} B/s", bytes_per_second);
 }
@@ -109,6 +110,8 @@ std::string model_text(const LayerGraph& graph, const Scenario& scenario) {
 
 using Text = tl::expected<std::string, std::string>;
 
+/// "cluster: ..", a shape each. Presets are written with all their numbers, so that nothing depends on what a
+/// preset is elsewhere.
 struct ClusterText {
   std::string preset;
   std::optional<double> price_per_device_hour;
@@ -140,6 +143,7 @@ struct ClusterText {
   }
 };
 
+/// Lines under `schedule:`, of what is not as usual.
 std::string channels_text(const ChannelOptions& channels) {
   const ChannelOptions usual;
   std::string text;
