@@ -41,8 +41,11 @@ Weights operator*(Wide count, Weights weights) {
 /// `count` if there is such a part.
 Wide only_if(bool has, Wide count) { return has ? count : 0; }
 
+/// One norm's weights, with LayerNorm's biases.
 Wide norm(const Architecture& model) { return only_if(model.layer_norm, model.hidden) + model.hidden; }
 
+/// Down to the ranks and up again for each head; the rotary part of keys (r) is one for all heads, and so
+/// comes straight from h beside the rank of keys and values.
 Weights latent_attention(const Architecture& model, const LatentAttention& latent) {
   const Wide hidden = model.hidden;
   const Wide queries = static_cast<Wide>(model.heads) * (latent.content_dim + latent.rotary_dim);
@@ -62,6 +65,7 @@ Weights attention(const Architecture& model) {
   const Wide hidden = model.hidden;
   const Wide queries = static_cast<Wide>(model.heads) * model.head_dim;
   const Wide keys = static_cast<Wide>(model.kv_heads) * model.head_dim;
+  // Of queries and of keys: a weight for each value of all heads, or for each of one head.
   const Wide normed = model.wide_query_key_norm ? queries + keys : 2 * static_cast<Wide>(model.head_dim);
   return {.matrices = hidden * (queries + 2 * keys) + queries * hidden,
           .vectors = only_if(model.query_key_value_bias, queries + 2 * keys) +
@@ -69,6 +73,7 @@ Weights attention(const Architecture& model) {
                      only_if(model.attention_sinks, model.heads)};
 }
 
+/// Of inner width 0 (no shared expert) nothing, unless it has biases.
 Weights feed_forward(const Architecture& model, Wide inner, bool has_biases) {
   const Wide widened = model.gated ? 2 * inner : inner;
   return {.matrices = model.hidden * (widened + inner),
@@ -129,6 +134,7 @@ Wide model_weights(const Architecture& model) {
 /// Of one forward pass of one layer.
 double layer_flops(const Architecture& model, const LayerKind& kind, std::int64_t sequence) {
   const Wide matrices = layer(model, kind, kind.has_experts ? model.experts->per_token : 0).matrices;
+  // What a score takes: the width of queries and keys, and that of the values that it weighs.
   const std::int64_t dims =
       model.latent ? model.latent->content_dim + model.latent->rotary_dim + model.latent->value_dim
                    : 2 * model.head_dim;
@@ -180,6 +186,8 @@ std::vector<LayerGroup> layer_groups(const Architecture& model) {
 }
 
 double attention_scores(const LayerKind& kind, std::int64_t sequence) {
+  // A query sees up to `window` keys where a causal one without a window sees half of the sequence on
+  // average; so a window of half the sequence or more is none.
   const std::int64_t seen = kind.window > 0 ? std::min(sequence, 2 * kind.window) : sequence;
   return static_cast<double>(sequence) * static_cast<double>(seen) / 2;
 }

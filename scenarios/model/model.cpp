@@ -18,6 +18,8 @@
 
 namespace penstock {
 
+// Of what a microbatch passes through. Weights, their gradients and state, STEP and overhead are a stage's
+// own, whatever the microbatch.
 StageFigures StageFigures::at_microbatch(std::size_t microbatch) const {
   StageFigures one = *this;
   for (PerStage<Ns>* times : {&one.forward, &one.backward, &one.backward_input, &one.backward_weight,
@@ -53,9 +55,13 @@ std::size_t StageFigures::microbatch_period(std::int32_t microbatches) const {
   const auto most = static_cast<std::size_t>(microbatches);
   std::size_t period = 1;
   for (const auto& [length, place] : lists) {
+    // Of a list longer than M the first M count. Beyond M nothing repeats, and lcm() cannot overflow below
+    // it.
     period = std::lcm(period, std::min(length, most));
     if (period >= most) return most;
   }
+  // Iterations number their microbatches through: a period that does not divide M would begin the next one in
+  // its middle.
   return most % period == 0 ? period : most;
 }
 

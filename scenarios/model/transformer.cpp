@@ -56,6 +56,7 @@ double head_flops(const TransformerShape& shape) {
          static_cast<double>(shape.vocabulary);
 }
 
+/// Of one block.
 double recomputed_flops(const TransformerShape& shape) {
   switch (shape.recompute) {
     case BlockRecompute::none:
@@ -138,7 +139,7 @@ Layer embedding(const TransformerShape& shape) {
           .inputs = {}};
 }
 
-/// What a block holds beside what it keeps while it runs.
+/// What a block holds beside what it keeps while it runs: all that recomputation brings back at once.
 Bytes recomputed_bytes(TransformerShape shape) {
   const Bytes kept = kept_of_block(shape);
   shape.recompute = BlockRecompute::none;
@@ -149,6 +150,8 @@ Layer block(const TransformerShape& shape, const TransformerSpeed& speed) {
   const double all_reduce = all_reduce_ns(shape, speed);
   const double forward = compute_ns(block_flops(shape), shape, speed);
   const double recomputed = compute_ns(recomputed_flops(shape), shape, speed);
+  // Forward one behind each part, backward one at the input of each; a block that is computed again repeats
+  // its forward ones.
   const int backward_all_reduces = shape.recompute == BlockRecompute::full ? 4 : 2;
   return {.name = "",
           .forward_ns = rounded(forward + 2 * all_reduce),
@@ -170,6 +173,7 @@ Layer head(const TransformerShape& shape, const TransformerSpeed& speed) {
           .inputs = {}};
 }
 
+/// A figure that was rounded or cut off at the largest: nobody knows how large it is.
 bool is_beyond(const Layer& layer) {
   return layer.forward_ns == kMostFigure || layer.backward_ns == kMostFigure || layer.output == kMostFigure ||
          layer.kept == kMostFigure || layer.weights == kMostFigure;

@@ -40,6 +40,7 @@ class PrefixSums {
   std::vector<Wide> sums_;
 };
 
+/// Both answers begin with the bound: the least time in which K stages can be had at all.
 class CutSearch {
  public:
   CutSearch(const LayerGraph& graph, std::int32_t stages)
@@ -83,6 +84,8 @@ class CutSearch {
   };
   static constexpr Wide kUnreached = static_cast<Wide>(1) << 126;
 
+  /// By filling each stage as full as it goes, which no other way beats: a stage that ends earlier only
+  /// leaves more to those behind it.
   std::size_t stages_needed(Wide bound) const {
     std::size_t stages = 1;
     std::size_t begin = 0;
@@ -125,6 +128,7 @@ class CutSearch {
 
   /// In units in which the squares of a million stages add up to less than kUnreached.
   Wide square(std::size_t begin, std::size_t end) const {
+    // A stage is at most 2^52 units, its square 2^104. Within 2^52 ns (52 days) a unit is a nanosecond.
     constexpr Wide kMost = static_cast<Wide>(1) << 52;
     const Wide unit = bound_ / kMost + 1;
     const Wide time = times_(begin, end) / unit;

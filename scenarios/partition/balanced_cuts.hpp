@@ -1,4 +1,6 @@
 #pragma once
+// Contiguous parts of a model's layers with the least maximum time. Used by partition.cpp for stages and by
+// bucket_cuts.cpp for the buckets of one.
 
 #include <cstdint>
 #include <vector>

@@ -39,6 +39,7 @@ class Blocks {
  public:
   Blocks(const std::vector<Wide>& sizes, std::ptrdiff_t count) : sizes_(sizes) {
     const auto length = static_cast<std::ptrdiff_t>(sizes.size());
+    // What does not divide goes to the last block: the steps below even it out.
     for (std::ptrdiff_t block = 1; block < count; ++block) ends_.push_back(length / count * block);
     ends_.push_back(length);
     std::ptrdiff_t begin = 0;
@@ -52,6 +53,7 @@ class Blocks {
   Wide sum(std::ptrdiff_t block) const { return sums_[static_cast<std::size_t>(block)]; }
   std::ptrdiff_t largest() const { return std::ranges::max_element(sums_) - sums_.begin(); }
 
+  /// Of several least blocks the one with the fewest between it and `other`; of two equally near the first.
   std::ptrdiff_t least_nearest_to(std::ptrdiff_t other) const {
     const Wide least = *std::ranges::min_element(sums_);
     std::ptrdiff_t nearest = -1;
@@ -91,6 +93,7 @@ std::vector<std::int32_t> block_cuts(const LayerGraph& graph, std::int32_t stage
     if (blocks.sum(largest) <= blocks.sum(least) + largest_element) return blocks.cuts();
     const std::ptrdiff_t giver = largest < least ? least - 1 : least + 1;
     blocks.move_element(giver, least);
+    // The same p until it gives one, though another block may be larger by then.
     if (giver == largest) largest = blocks.largest();
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
 // torchgpipe's way to balance stages: blocks of consecutive layers whose times differ by at most the spread
-// of a layer's. Asked for by `partition: block`; partition.hpp has the least maximum instead.
+// of a layer's. Asked for by `partition: block`; balanced_cuts.hpp has the least maximum.
 
 #include <cstdint>
 #include <vector>

@@ -25,6 +25,7 @@ double bandwidth_between(const Cluster& cluster, std::int32_t a, std::int32_t b)
   return std::min(cluster.route(a, b).bytes_per_second, cluster.route(b, a).bytes_per_second);
 }
 
+/// Of all routes between two of the devices; of a single one, unlimited.
 double narrowest(const Cluster& cluster, std::span<const std::int32_t> devices) {
   double bandwidth = kUnlimitedBandwidth;
   for (const std::int32_t a : devices) {
@@ -106,6 +107,7 @@ ClusterLevels cluster_levels(const Cluster& cluster) {
   // The narrowest route of all is taken for the one between groups.
   const double between = narrowest(cluster, devices);
   ClusterLevels one_level{.levels = {{cluster.device_count(), between}}, .devices = devices};
+  // Devices that more than the narrowest route joins lie in one group.
   const DeviceGroups groups = groups_wider_than(cluster, between);
   const std::size_t size = groups.front().size();
   const bool are_even = std::ranges::all_of(groups, [&](const auto& group) { return group.size() == size; });

@@ -73,6 +73,7 @@ Members first_members(const LayerGraph& graph, const Dependences& dependences) {
   Members members = none;
   std::size_t count = 0;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
+    // In order, so that a free layer behind free ones is found as well.
     if (!costs_nothing(graph.layers[layer]) || !inputs_are_in(dependences, members, layer)) continue;
     members = with(std::move(members), layer);
     ++count;
@@ -142,6 +143,7 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   set.time_ns += one.forward_ns + one.backward_ns;
   set.kept += one.kept_bytes();
   set.weights += one.weights;
+  // A new layer's readers are all outside still, so that it is alive if it has any.
   if (is_alive(dependences, set.members, layer)) set.alive += one.output;
   // An input dies when this was its last reader.
   for (const std::int32_t input : one.inputs) {
@@ -171,6 +173,7 @@ tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
                   layers, most - 1));
 }
 
+/// All downsets in no order, depth first; `most` bounds the work: a graph of n branches has some 2^n of them.
 tl::expected<std::vector<Downset>, std::string> grown(const LayerGraph& graph, std::size_t most) {
   const Dependences dependences = dependences_of(graph);
   std::vector<Growing> front = {first_of(graph, dependences)};
@@ -232,8 +235,9 @@ tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerG
 }
 
 bool can_be_planned_over(const LayerGraph& graph) {
-  const bool is_long = graph.layers.size() > kMostLayers;  // which no merging of branches mends
-  return is_long || graph.layers.empty() || planned_downsets_of(graph).has_value();
+  // What no merging of branches mends is for planning to refuse; merged layers would have sums that wrap.
+  const bool is_long = graph.layers.size() > kMostLayers;
+  return is_long || graph.layers.empty() || !sums_fit(graph) || planned_downsets_of(graph).has_value();
 }
 
 }  // namespace penstock

@@ -41,7 +41,8 @@ tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& gr
 /// branches into more than 4,096 downsets, a chain of more than 8,191 layers.
 tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerGraph& graph);
 
-/// False for a graph that branches into too many downsets (merged_branches.hpp); a chain of any length can.
+/// False for a graph that branches into too many downsets, which merged_branches.hpp mends; true of all
+/// others, also of those that planning refuses for their length or their figures.
 bool can_be_planned_over(const LayerGraph& graph);
 
 /// The layers of `larger` that are not in `smaller`, ascending.

@@ -68,6 +68,7 @@ std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>
       add_edge(static_cast<Vertex>(input), layer, dependences);
     end = layer;  // all the others that lead there come before it
   }
+  // One beginning before all layers without inputs: dominators are those of a single root.
   std::vector<Vertex> parents(begin + 1, begin);
   lengauer_tarjan_dominator_tree(
       dependences, begin,
@@ -87,7 +88,9 @@ class LayerGroups {
 
   std::int32_t of(std::int32_t layer) const { return group_of_[static_cast<std::size_t>(layer)]; }
 
+  /// All layers of `group` go over, and its number is gone.
   void merge(std::int32_t into, std::int32_t group) { std::ranges::replace(group_of_, group, into); }
+  /// One layer alone.
   void put(std::int32_t layer, std::int32_t group) { group_of_[static_cast<std::size_t>(layer)] = group; }
 
   /// The groups that a group reads from, by group; and those that read it.
@@ -192,10 +195,12 @@ bool reduce(const Region& region, LayerGroups& groups) {
   for (const std::int32_t group : inside) {
     const std::set<std::int32_t>& readers = around.readers.at(group);
     if (readers.size() != 1 || !inside.contains(*readers.begin())) continue;
+    // Series: it is all that its only reader reads.
     if (around.inputs.at(*readers.begin()).size() != 1) continue;
     groups.merge(group, *readers.begin());
     return true;
   }
+  // Parallel: two that read the same and are read by the same.
   std::map<std::pair<std::set<std::int32_t>, std::set<std::int32_t>>, std::int32_t> by_neighbours;
   for (const std::int32_t group : inside) {
     const auto [twin, is_first] =
@@ -211,6 +216,7 @@ bool reduce(const Region& region, LayerGroups& groups) {
 void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups& groups) {
   std::map<std::int32_t, std::int32_t> height;  // by layer
   for (const std::int32_t layer : region) height[layer] = 0;
+  // From the end of the region, so that each layer's readers have raised it before it is put anywhere.
   std::map<std::int32_t, std::int32_t> last;  // layer of each height
   for (auto layer = region.rbegin(); layer != region.rend(); ++layer) {
     for (const std::int32_t input : graph.layers[static_cast<std::size_t>(*layer)].inputs) {
@@ -283,6 +289,7 @@ MergedGraph graph_of(const LayerGraph& graph, const LayerGroups& groups) {
   const std::vector<bool> is_read_outside = read_outside(graph, groups);
   std::map<std::int32_t, std::int32_t> place;  // by group
   for (const std::int32_t group : order_of(groups)) {
+    // What it reads has its place: order_of() lists a group behind all of its inputs.
     place[group] = static_cast<std::int32_t>(place.size());
     Layer layer = merged(graph, members[group], groups, is_read_outside);
     for (std::int32_t& input : layer.inputs) input = place[groups.of(input)];
@@ -300,6 +307,7 @@ MergedGraph merged_branches(const LayerGraph& graph) {
   LayerGroups groups(graph);
   for (const Region& region : regions_of(graph, groups)) {
     if (!is_wide(graph, region, groups)) continue;
+    // No further than needed: each step takes places to cut away.
     while (is_wide(graph, region, groups) && reduce(region, groups)) {
     }
     if (is_wide(graph, region, groups)) merge_by_height(graph, region, groups);

@@ -1,6 +1,6 @@
 #pragma once
 // A layer graph that branches too widely to be planned over layer by layer, with parallel branches merged.
-// Used by planned_scenario.cpp.
+// Used by prepare/merged_layers.cpp.
 
 #include <cstdint>
 #include <vector>

@@ -21,6 +21,7 @@
 namespace penstock {
 namespace {
 
+/// One fewer than stages, each behind a layer that no other cut is behind.
 tl::expected<void, std::string> check_cuts(const std::vector<std::int32_t>& cuts, std::int32_t layers,
                                            std::int32_t stages) {
   if (static_cast<std::int32_t>(cuts.size()) != stages - 1) {
@@ -60,6 +61,7 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
       return balanced_cuts(graph, stages);
     case Partition::Rule::block:
       return block_cuts(graph, stages);
+    // A plan leaves Rule::cuts behind; here it was left out (with_planned_partition()).
     case Partition::Rule::pipedream:
       return tl::unexpected(std::string("partition: pipedream has to be planned before layers are cut"));
     case Partition::Rule::unset:

@@ -44,7 +44,7 @@ namespace penstock {
 namespace {
 
 constexpr double kNoPlan = std::numeric_limits<double>::infinity();
-constexpr std::size_t kSplitsBetweenBounds = 64;  // bounds cost less than the splits that they spare
+constexpr std::size_t kSplitsBetweenBounds = 64;  // so that bounds cost less than the splits that they spare
 
 double transfer_ns(double bytes, double bytes_per_second) { return bytes * 1e9 / bytes_per_second; }
 
@@ -60,6 +60,7 @@ void relax(Columns<const double> before, LevelPlan stage, Columns<double> best) 
   for (std::size_t i = 0; i < best.periods.size(); ++i) {
     const double period = std::max(before.periods[i], stage.period_ns);
     const double ring = before.rings[i] + stage.ring_bytes;
+    // Without branches, as is all of the loop: the compiler takes several columns at a time.
     const bool is_better =
         (period < best.periods[i]) | ((period == best.periods[i]) & (ring < best.rings[i]));
     best.periods[i] = is_better ? period : best.periods[i];
@@ -246,6 +247,7 @@ double PipeDreamLevels::cut_ns(std::size_t level, std::size_t downset, std::int3
 /// alive.
 double PipeDreamLevels::around_ns(std::size_t level, const LevelStage& stage) const {
   const double before = cut_ns(level, stage.from, stage.replicas);
+  // Only as released is a cut paid for on both sides.
   if (options_.objective != PlanObjective::sum) return before;
   return std::max(before, cut_ns(level, stage.to, stage.replicas));
 }
@@ -286,6 +288,7 @@ PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahea
   const TableKey key{.level = level, .ahead = ahead, .components = components};
   if (const auto found = tables_.find(key); found != tables_.end()) return found->second;
   const bool is_highest = level + 1 == levels_.size();
+  // The highest level is asked for pipelines that begin with the model alone: one column.
   Table table{
       .sources = is_highest ? 1 : downsets_.size(), .components = components, .periods = {}, .rings = {}};
   table.periods.assign(downsets_.size() * static_cast<std::size_t>(components) * table.sources, kNoPlan);
@@ -324,6 +327,8 @@ void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, const St
 
 void PipeDreamLevels::add_splits(Table& table, std::size_t level, const StageComponents& stages,
                                  std::size_t split, std::size_t to, std::span<const double> of_use_below) {
+  // Ranges that begin behind a downset before the split: those are numbered below it. Some are not included
+  // in it and have no plan, which is infinitely long.
   const std::size_t columns = table.sources == 1 ? std::min<std::size_t>(split, 1) : split;
   if (columns == 0) return;
   for (std::int32_t replicas = 1; replicas <= most_replicas(table.components - 1); ++replicas) {
@@ -378,6 +383,7 @@ LevelStage PipeDreamLevels::last_stage(const Table& table, std::size_t level, co
     if (whole.period_ns <= goal.period_ns && whole.ring_bytes <= goal.ring_bytes) return rest;
   }
   for (const std::size_t split : smaller_[rest.to]) {
+    // The smallest first, whose last stage has the most layers.
     if (split <= rest.from || !downsets_[split].includes(downsets_[rest.from])) continue;
     for (std::int32_t replicas = 1; replicas <= most_replicas(rest.replicas - 1); ++replicas) {
       const LevelStage stage{.from = split, .to = rest.to, .replicas = replicas, .later = rest.later};

@@ -60,6 +60,7 @@ class PlanReader {
   }
 
  private:
+  /// Appends the pipeline's stages on devices, from the first to the last.
   void flatten(const Pipeline& pipeline) {
     std::int32_t component = 0;
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
@@ -110,6 +111,8 @@ class PlanReader {
       const CutLinks own = cut_of(pipeline, stage.to, stage.replicas);
       return own.ns / own.links > pipeline.cut.ns / pipeline.cut.links ? own : pipeline.cut;
     }
+    // The first stage pays for no cut, so that the one behind it is the second's, with its replicas; of two
+    // that pay, the slower counts: the one of fewer replicas.
     const std::int32_t behind = pipeline.stages[s + 1].replicas;
     return cut_of(pipeline, stage.to, s == 0 ? behind : std::min(stage.replicas, behind));
   }
@@ -136,6 +139,7 @@ class PlanReader {
     return firsts;
   }
 
+  /// With what one minibatch keeps as `held`: how many are in flight is known when all stages are.
   PlannedStage planned(const LevelStage& stage, const std::vector<std::int32_t>& devices) const {
     const Downset& after = downsets_[stage.to];
     Downset before = downsets_[stage.from];

@@ -20,8 +20,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // 256 MiB
+constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // of a period and a ring: 512 MiB
 
+/// A stage of this layer and no other.
 Downset alone(const Layer& layer) {
   Downset set;
   set.kept = layer.kept_bytes();
@@ -52,6 +53,7 @@ tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limi
   for (const Layer& layer : graph.layers) {
     const Downset own = alone(layer);
     const Bytes held = held_bytes({}, own, 1, state_bytes);
+    // The largest of those that do not fit is the one to name.
     if (held <= most) continue;
     largest = &layer;
     most = held;
@@ -63,7 +65,7 @@ tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limi
       "the layer {} is larger than a device: alone and with one minibatch in flight it needs {} bytes "
       "(activations {}, weights {}, gradients {}, optimizer state {}), a device has {}; take a smaller "
       "minibatch, split the layer, or take devices with more memory",
-      largest->name, most, largest->output, largest->weights, largest->weights, state, limit));
+      largest->name, most, largest->kept_bytes(), largest->weights, largest->weights, state, limit));
 }
 
 }  // namespace penstock

@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// Refuses tables of more than 256 MiB.
+/// Refuses tables of more than 2^25 entries, which are 512 MiB.
 tl::expected<void, std::string> check_tables(std::size_t downsets, std::span<const BandwidthLevel> levels);
 
 /// Refuses a graph with a layer that no device can hold, even alone and with one minibatch in flight.

@@ -48,6 +48,7 @@ std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector
   return last;
 }
 
+/// What the stage's layers add up to, `held` for one minibatch.
 PlannedStage with_sums(const LayerGraph& graph, const StatedStage& stated) {
   PlannedStage stage{.layers = stated.layers, .devices = stated.devices};
   for (const std::int32_t index : stated.layers) {
@@ -75,6 +76,7 @@ PipelinePlan stated_plan(const LayerGraph& graph, std::span<const BandwidthLevel
       // An output crosses every cut between its own stage and the last one that reads it.
       dies[last[layer]] += graph.layers[layer].output;
     }
+    // Behind the stage that reads it last an output is gone; one that nobody reads dies where it was made.
     alive -= dies[s];
     stage.cut = alive;
     const auto replicas = static_cast<double>(stage.devices.size());

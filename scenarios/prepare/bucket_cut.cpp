@@ -39,6 +39,8 @@ tl::expected<Numbers, std::string> by_stage(const Numbers& stated, std::int32_t 
       stages, stated.size()));
 }
 
+/// One number for all stages is a wish, which a stage of fewer layers meets as far as it can. A list is taken
+/// at its word: cut_buckets() refuses what does not fit.
 Numbers no_more_than_layers(Numbers buckets, const Numbers& ends) {
   std::int32_t begin = 0;
   for (std::size_t stage = 0; stage < buckets.size(); ++stage) {
@@ -61,6 +63,7 @@ tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const S
   auto buckets = by_stage(stated, whole.stages);
   if (!buckets) return tl::unexpected(buckets.error());
   StageCut cut{.stages = whole.stages, .buckets = *std::move(buckets)};
+  // Stages without layers are cut into equal parts where they are priced (stage_costs.cpp).
   const auto* graph = std::get_if<LayerGraph>(&model);
   if (graph == nullptr) return cut;
   if (stated.size() == 1) cut.buckets = no_more_than_layers(std::move(cut.buckets), whole.ends);

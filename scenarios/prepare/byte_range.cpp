@@ -27,6 +27,7 @@ namespace {
 
 constexpr double kMostBytes = 4.6e18;  // 2^62
 
+/// Adds up in floating point, which cannot wrap, and remembers the largest part for the message.
 class ByteSum {
  public:
   void add(std::string_view what, std::size_t number, Bytes each, double times) {
@@ -69,6 +70,7 @@ void add_stage(ByteSum& sum, const StageCost& cost, std::size_t stage, double re
   sum.add("clones of the weights of stage", stage, cost.cloned_weights, 1);
   sum.add("gradients of stage", stage, cost.gradients, 1);
   sum.add("optimizer state of stage", stage, cost.optimizer_state, 1);
+  // A ring sends at most twice what it reduces.
   if (replicas <= 1) return;
   sum.add("reduced weights of stage", stage, cost.weights, 2 * times.updates);
   sum.add("reduced gradients of stage", stage, cost.gradients, 2 * times.updates);

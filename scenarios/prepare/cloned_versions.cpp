@@ -19,6 +19,7 @@ namespace penstock {
 
 tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Program& program) {
   const std::vector<StageVersions> versions = weight_versions(program).stages;
+  // Weights do not differ from microbatch to microbatch, but each table says them again.
   std::vector<std::vector<StageCost>*> tables = {&costs.stages};
   for (MicrobatchCost& microbatch : costs.microbatches) tables.push_back(&microbatch.stages);
   for (std::vector<StageCost>* stages : tables) {

@@ -26,6 +26,7 @@ GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program place
     return ProgramWithNotes{.program = std::move(placed), .notes = {}};
   Shape shape = schedule.shape;
   shape.buckets = buckets;
+  // By the whole stages of the placed program: which buckets a stage has changes nothing of its order.
   if (schedule.weighs_costs) {
     auto prices = program_prices(terms, whole, placed);
     if (!prices) return tl::unexpected(prices.error());

@@ -30,6 +30,7 @@ StageFigures figures_of_stages(const CostTable& costs) {
   figures.transient = figures_by_stage(costs, &StageCost::transient);
   figures.activation = {.values = {}, .is_list = true, .place = "model"};
   for (const EdgeCost& edge : costs.edges) figures.activation.values.push_back(edge.activation);
+  // Edges of a chain are by the stage that they leave, and a gradient is as large as its activation.
   figures.activation.values.push_back(0);  // out of the last stage
   return figures;
 }

@@ -21,6 +21,7 @@ namespace {
 
 std::string_view on_or_off(bool flag) { return flag ? "on" : "off"; }
 
+/// Which devices share what, and what lies between them.
 std::string devices_note(const Workload& work) {
   const Parallel& parallel = work.parallel;
   const auto place = [&](DeviceGroup group) {
@@ -35,6 +36,7 @@ std::string devices_note(const Workload& work) {
       parallel.devices_per_rank());
 }
 
+/// Everything that a scenario may leave out, with the value that was taken.
 std::string prices_note(const LayerSplit& split, const Workload& work) {
   const Parallel& parallel = work.parallel;
   const DeviceType& device = work.device;

@@ -48,12 +48,16 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
   const auto costs = copy_costs(work, *model.kernels, *layers, ranks, microbatches);
   if (!costs) return tl::unexpected(costs.error());
   Scenario priced = std::move(copy.scenario);
+  // From here on a rank is one device. The links are those of the copy; what was built for the scenario's own
+  // cluster is another one.
   priced.cluster.shape = links_between_stages(work);
   priced.cluster.built.reset();
+  // So that the price of a rank is that of all devices that it stands for, in all copies.
   if (auto& price = priced.cluster.price_per_device_hour)
     *price *= work.parallel.devices_per_rank() * static_cast<double>(work.parallel.data);
   priced.model = figures_of_stages(*costs);
   priced.batch = in_force.stated;
+  // Priced for this very microbatch: nothing is left to scale.
   priced.batch.own_micro_batch_size = work.micro_batch_size;
   for (std::string& note : device_notes(work, model.split)) priced.notes.push_back(std::move(note));
   return DevicePrices{
@@ -75,6 +79,8 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   return device_prices(*std::move(copy), *in_force, *placed);
 }
 
+// Not checked against 64 bits: the constants of a fit are within factors of those that device_prices() has
+// checked.
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work) {
   const std::vector<std::int32_t>& ranks = prices.rank_of_stage;
   const std::vector<StagePrice> stages = price_stages(work, *prices.kernels, prices.layers, ranks);

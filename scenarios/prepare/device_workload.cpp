@@ -20,12 +20,15 @@
 #include "scenarios/pricing/workload_faults.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {
 
 using Fault = std::optional<std::string>;
 
+/// Copies and their reductions are priced, not simulated: a schedule that makes some as well would count them
+/// twice.
 Fault schedule_fault(const Shape& shape) {
   const bool has_replicas = std::ranges::any_of(shape.replicas, [](std::int32_t count) { return count > 1; });
   if (shape.data_parallel > 1 || has_replicas) {
@@ -41,25 +44,29 @@ Fault schedule_fault(const Shape& shape) {
   return std::nullopt;
 }
 
+/// Virtual stages lie on the same ranks; a program file knows its own.
 std::int32_t ranks_of(const Scenario& scenario) {
   return scenario.program ? scenario.program->rank_count() : scenario.shape.stages;
 }
 
+/// Those that are stated, if the cluster has room for them, or as many as fill it exactly.
 tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std::int32_t ranks) {
-  const std::int64_t one = std::int64_t{model.work.parallel.devices_per_rank()} * ranks;
+  const Parallel& degrees = model.work.parallel;
+  // Wide, as each of these numbers is what a file says, and nobody has compared them with the cluster yet.
+  // Once they have passed here, products of degrees count devices that are there and fit 32 bits.
+  const Wide one = static_cast<Wide>(degrees.tensor) * degrees.context * ranks;
   if (model.copies) {
-    const std::int64_t wanted = one * *model.copies;
+    const Wide wanted = one * *model.copies;
     if (wanted <= model.devices) return *model.copies;
     return tl::unexpected(fmt::format(
         "parallel: tensor {} x context {} x {} stages x data {} takes {} devices, the cluster has {}",
-        model.work.parallel.tensor, model.work.parallel.context, ranks, *model.copies, wanted,
-        model.devices));
+        degrees.tensor, degrees.context, ranks, *model.copies, saturated(wanted), model.devices));
   }
   if (one <= model.devices && model.devices % one == 0) return static_cast<std::int32_t>(model.devices / one);
   return tl::unexpected(fmt::format(
       "parallel: tensor {} x context {} x {} stages are {} devices for a copy of the pipeline, {} the "
       "cluster's {}; state parallel.data, or take other degrees or nodes",
-      model.work.parallel.tensor, model.work.parallel.context, ranks, one,
+      degrees.tensor, degrees.context, ranks, saturated(one),
       one > model.devices ? "more than" : "which do not divide", model.devices));
 }
 

@@ -60,6 +60,8 @@ tl::unexpected<PrepareError> refused(const std::string& fault) {
 Prepared prepared(const Scenario& stated, ProgramForm form) {
   auto copy = one_copy(stated);
   if (!copy) return refused(copy.error());
+  // From here on the copy's scenario stays where it is until it is settled: the schedule in force points at
+  // its program.
   const auto in_force = schedule_in_force(copy->scenario, copy->copies);
   if (!in_force) return refused(in_force.error());
   auto placed = placed_program(in_force->schedule);
@@ -69,6 +71,8 @@ Prepared prepared(const Scenario& stated, ProgramForm form) {
   auto resolved = resolve(settled->scenario, *in_force, *std::move(placed));
   if (!resolved) return refused(resolved.error());
   Program program = std::move(resolved->program);
+  // Edges of the model are not the rule's own, so that its word that the program is valid does not hold for
+  // them.
   if (form == ProgramForm::lowered || has_edges(settled->scenario.model)) {
     auto lowered = lowered_program(std::move(program), settled->scenario.model);
     if (!lowered) return tl::unexpected(lowered.error());

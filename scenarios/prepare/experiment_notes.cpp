@@ -53,6 +53,7 @@ std::vector<std::string> experiment_notes(const NotesTerms& terms) {
       std::string note =
           fmt::format("{}: {} microbatches are listed, {}", place, length,
                       length < most ? "which repeat up to M" : "of which the first M are taken");
+      // A file gives one list a stage, all from one place: said once.
       if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
     }
   }

@@ -13,6 +13,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/fitted_stages.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {
@@ -34,10 +35,10 @@ StageFigures fitted_figures(const FittedModel& model, const std::vector<FittedSt
     figures.backward.values.push_back(stage.microbatch_ns - forward_ns);
     figures.step.values.push_back(stage.step_ns);
   }
-  figures.activation = {
-      .values = {kBytesOfActivation * model.kind.micro_batch_size * model.kind.sequence * model.kind.hidden},
-      .is_list = false,
-      .place = place};
+  // A file's sizes make more than 64 bits count; byte_fault() then says so.
+  const Wide activation = static_cast<Wide>(kBytesOfActivation) * model.kind.micro_batch_size *
+                          model.kind.sequence * model.kind.hidden;
+  figures.activation = {.values = {saturated(activation)}, .is_list = false, .place = place};
   return figures;
 }
 

@@ -26,6 +26,7 @@ tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const Sch
                                                          const Program& placed) {
   auto model = std::get<FittedModel>(copy.scenario.model);
   model.kind.micro_batch_size = in_force.batch.micro_batch_size;
+  // Evenly: costs were fitted for layers of one kind, and schedule.layer_split belongs to devices.
   const auto layers = split_layers({}, model.layers, placed.stage_count());
   if (!layers) return tl::unexpected(layers.error());
   const std::vector<std::int32_t> ranks = placed.placement.ranks_of_stages();

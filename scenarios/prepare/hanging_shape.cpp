@@ -38,6 +38,7 @@ ShapedExperiment smallest_hanging_shape(const Scenario& scenario, Experiment han
   for (tried.stages = 1; tried.stages <= whole.stages; ++tried.stages) {
     for (tried.virtual_stages = 1; tried.virtual_stages <= whole.virtual_stages; ++tried.virtual_stages) {
       for (tried.microbatches = 1; tried.microbatches <= whole.microbatches; ++tried.microbatches) {
+        // F and B, and the two ends of the message that either sends.
         actions += std::int64_t{6} * tried.stages * tried.virtual_stages * tried.microbatches;
         if (actions > kMostActions) return {.experiment = std::move(hanging), .shape = whole};
         if (auto found = hanging_experiment(scenario, tried)) {

@@ -26,6 +26,7 @@ tl::expected<Program, std::string> with_model_edges(Program program, const Model
   const auto* figures = std::get_if<StageFigures>(&model);
   if (figures == nullptr || figures->edges.empty()) return program;
   std::vector<StageEdge> edges = figures->edges;
+  // Programs have their edges in order, so that equal ones compare equal.
   std::ranges::sort(edges);
   if (!program.edges.empty() && program.edges != edges) {
     return tl::unexpected(std::string(
@@ -52,6 +53,7 @@ bool has_edges(const Model& model) {
 tl::expected<Program, PrepareError> lowered_program(Program compute, const Model& model) {
   const auto program = with_model_edges(std::move(compute), model);
   if (!program) return tl::unexpected(PrepareError{.message = program.error()});
+  // Parsed but not legal: exit 1, where edges that name no stage were bad input.
   const auto invalid = [](const std::string& reason) {
     return PrepareError{.message = reason, .invalid = true};
   };

@@ -21,27 +21,13 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/read/quantities.hpp"
-#include "scenarios/read/scenario.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {
-
-/// Values that the optimizer keeps for each weight.
-std::int64_t copies_of_weights(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::sgd:
-      return 0;
-    case Optimizer::momentum:
-    case Optimizer::rmsprop:
-      return 1;
-    case Optimizer::adam:
-      return 2;
-  }
-  return 0;
-}
 
 // --- stage figures --------------------------------------------------------------------------------------
 
@@ -97,6 +83,7 @@ tl::expected<BackwardTimes, std::string> backward_of(const StageFigures& figures
     }
     return times;
   }
+  // What is left out follows from the other two; given all three, they must agree.
   if (!has_input && !has_weight) times.input = times.whole / 2;
   if (has_weight && !has_input) times.input = times.whole - times.weight;
   if (!has_weight) times.weight = times.whole - times.input;
@@ -122,6 +109,7 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
   cost.backward_weight_ns = backward->weight;
   cost.recompute_ns = figures.recompute.of(stage, cost.forward_ns);
   cost.step_ns = figures.step.of(stage, 0);
+  // -1: not given, and whoever runs a pair adds up its parts.
   cost.overlapped_pair_ns = figures.overlapped_pair.of(stage, -1);
   cost.kept = figures.kept.of(stage, 0);
   cost.released_by_input = figures.released_by_input.of(stage, 0);
@@ -129,6 +117,7 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
   cost.weights = figures.weights.of(stage, 0);
   const Wide gradients = static_cast<Wide>(cost.weights) * beside.gradients;
   const Wide state = static_cast<Wide>(cost.weights) * beside.optimizer_state;
+  // Refused also where a stated figure takes its place: one rule for all stages, whatever the rest says.
   if (std::max(gradients, state) > std::numeric_limits<Bytes>::max()) {
     return tl::unexpected(fmt::format("{}: the gradients or the optimizer state would be beyond 2^63 bytes",
                                       placed(figures.weights.place, "weights")));
@@ -172,6 +161,7 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
     return tl::unexpected(
         fmt::format("the layers {} to {} of the model add up to more than 2^63", begin, end - 1));
   }
+  // Behind the last layer nothing is alive: the last stage sends nothing.
   const auto crossing = cut_bytes(graph, end);
   if (!crossing) return tl::unexpected(crossing.error());
   UnscaledStage stage{
@@ -190,20 +180,6 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
 }
 
 }  // namespace
-
-BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precision) {
-  // Values of 2 bytes have copies and state of 4: 2 bytes a weight byte each.
-  const std::int64_t copies = copies_of_weights(optimizer);
-  switch (precision) {
-    case Precision::full:
-      return {.gradients = 1, .optimizer_state = copies};
-    case Precision::mixed:
-      return {.gradients = 1, .optimizer_state = 2 * (copies + 1)};
-    case Precision::mixed_full_gradients:
-      return {.gradients = 2, .optimizer_state = 2 * (copies + 1)};
-  }
-  return {};
-}
 
 UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeightByte& beside,
                                std::int32_t stages) {

@@ -8,18 +8,11 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/read/scenario.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 
 namespace penstock {
-
-/// What training holds for a byte of weights beside it: gradients and the optimizer's state.
-struct BytesPerWeightByte {
-  std::int64_t gradients = 1;
-  std::int64_t optimizer_state = 0;
-};
-BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precision);
 
 /// One stage's figures before scaling.
 struct UnscaledStage {

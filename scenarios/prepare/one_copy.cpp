@@ -30,6 +30,9 @@ Copy on_devices(const Scenario& stated, const DeviceModel& model) {
   auto work = device_workload(stated, model);
   if (!work) return tl::unexpected(work.error());
   OneCopy copy{.scenario = stated, .copies = work->parallel.data, .work = *std::move(work)};
+  // Settled into the workload's degrees: what copies share out is priced, and a program of one copy has
+  // nobody to share with. The barrier is the norm of all gradients, for which every rank waits before it
+  // updates.
   copy.scenario.shape.sharding = 0;
   copy.scenario.shape.barrier = true;
   if (copy.scenario.program) copy.scenario.program->barrier = true;

@@ -20,6 +20,8 @@ tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule
     return tl::unexpected(std::string("schedule.buckets: a program has its own stages; leave it out"));
   }
   shape.buckets.clear();
+  // A limit counts bytes, which nobody knows yet; it is kept when the order is searched
+  // (compute_program.cpp).
   if (schedule.weighs_costs) shape.memory_limit.clear();
   return generate(schedule.name, shape);
 }

@@ -41,9 +41,12 @@ tl::expected<ClusterLevels, std::string> straight_levels(const Scenario& scenari
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   const std::int32_t chunks = schedule == nullptr ? 1 : chunks_of(*schedule, scenario.shape);
   ClusterSpec cluster = scenario.cluster;
+  // As many as the schedule has ranks, also where the cluster states more or none.
   if (auto* uniform = std::get_if<UniformCluster>(&cluster.shape)) uniform->devices = scenario.shape.stages;
   auto known = levels_of(cluster);
   if (!known) return known;
+  // One bandwidth for all cuts: that inside a server where the ranks fit one, if ranks lie there in order at
+  // all, else that between servers.
   const bool fit_the_lowest =
       scenario.shape.stages <= known->levels.front().components && std::ranges::is_sorted(known->devices);
   const BandwidthLevel& level = fit_the_lowest ? known->levels.front() : known->levels.back();
@@ -58,6 +61,7 @@ bool plan_decides_all(const Scenario& scenario) {
 /// What is in flight on a stage depends on the schedule, which need not be 1F1B: only a stated limit counts.
 PlanOptions straight_options(PlanOptions options) {
   options.form = PlanForm::straight;
+  // None at all, or the devices' own memory would be taken for it (planning_task.cpp).
   if (!options.memory_limit) options.memory_limit = std::numeric_limits<Bytes>::max();
   return options;
 }
@@ -84,6 +88,7 @@ tl::expected<Scenario, std::string> with_planned_partition(const Scenario& state
   auto plan = plan_pipeline(task->layers, task->levels, task->options, task->state_bytes_per_weight_byte);
   if (!plan) return tl::unexpected(plan.error());
   if (!decides_all) {
+    // A straight plan leaves devices idle where it runs out of layers, or of cuts between them.
     const auto most = static_cast<std::int32_t>(plan->stages.size());
     if (most == wanted) return cut_by_plan(scenario, *plan);
     return tl::unexpected(fmt::format(
@@ -91,6 +96,7 @@ tl::expected<Scenario, std::string> with_planned_partition(const Scenario& state
         wanted, most));
   }
   return scenario_of_plan(scenario, *task, *std::move(plan)).map([&](PlannedScenario&& planned) {
+    // The plan's stages and replicas; all else of the schedule, and the batch, are the scenario's own.
     Scenario result = std::move(planned.scenario);
     Shape shape = scenario.shape;
     shape.stages = result.shape.stages;

@@ -98,6 +98,7 @@ LayerGraph in_plan_order(const LayerGraph& graph, const PipelinePlan& plan) {
   return ordered;
 }
 
+/// Layers before each cut, of layers in the plan's order; the end of the last stage is none.
 std::vector<std::int32_t> cuts_of(const PipelinePlan& plan) {
   std::vector<std::int32_t> cuts;
   std::int32_t layers = 0;
@@ -118,6 +119,7 @@ std::int64_t even_minibatches(const PipelinePlan& plan) {
     multiple = std::lcm(multiple, replicas);
     devices += replicas;
   }
+  // A straight pipeline is filled four times by so many, and a short one more often.
   const std::int64_t wanted = std::max<std::int64_t>(32, 4 * devices);
   return (wanted + multiple - 1) / multiple * multiple;
 }
@@ -183,6 +185,7 @@ tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned
       scaled_layers(graph, {.own = truth.batch.own_micro_batch_size, .wanted = planned.minibatch_size});
   if (!layers) return tl::unexpected(layers.error());
   for (PlannedStage& stage : planned.plan.stages) {
+    // Overhead is once a pass, forward and backward, and is not scaled.
     stage.compute_ns = 2 * graph.overhead_ns;
     for (const std::int32_t index : stage.layers) {
       const Layer& layer = layers->layers[static_cast<std::size_t>(index)];

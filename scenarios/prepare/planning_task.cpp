@@ -15,12 +15,12 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/cluster_levels.hpp"
 #include "scenarios/partition/plan_options.hpp"
-#include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/prepare/planning_levels.hpp"
 #include "scenarios/prepare/scaled_layers.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
 #include "topology/cluster.hpp"
@@ -50,6 +50,8 @@ void keep_within_devices(PlanOptions& options, const ClusterSpec& cluster) {
   if (options.memory_limit == kNoLimit) options.memory_limit.reset();
 }
 
+/// Without a schedule of its own a scenario is planned for 1f1b-rr, whose microbatches are minibatches:
+/// unlike meaning_of_microbatch(), which takes an unknown name for a synchronous schedule.
 MicrobatchMeaning meaning_of(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   return schedule == nullptr || schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
@@ -80,6 +82,7 @@ tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scena
                       .levels = std::move(cluster.levels),
                       .devices = std::move(cluster.devices),
                       .options = options,
+                      // Beside gradients as large as the weights, which planners count themselves.
                       .state_bytes_per_weight_byte = beside.optimizer_state + beside.gradients - 1};
 }
 

@@ -39,6 +39,7 @@ std::vector<std::vector<std::string>> names_of_layers(const LayerGraph& graph,
   return names;
 }
 
+/// Nothing where the model is times and bytes alone.
 std::optional<StagedNetwork> staged_network(const Scenario& scenario, const std::vector<std::int32_t>& ends) {
   if (!scenario.network) return std::nullopt;
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
@@ -66,6 +67,7 @@ tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& s
                     .costs = std::move(prices->costs),
                     .cluster = std::move(prices->cluster),
                     .channels = scenario.channels,
+                    // The other copies run one of their own at the same time.
                     .samples_per_microbatch = static_cast<double>(samples.wanted) * settled.copies,
                     .notes = std::move(notes),
                     .price_per_device_hour = scenario.cluster.price_per_device_hour,

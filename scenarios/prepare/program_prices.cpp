@@ -33,6 +33,7 @@ tl::expected<CostTable, std::string> cost_table(const PriceTerms& terms, const S
   const std::size_t period = figures == nullptr ? 0 : figures->microbatch_period(program.microbatches);
   auto costs = stage_costs(terms.model, cut, terms.pricing, program);
   if (!costs || period == 0) return costs;
+  // Units are numbered through: this says which of them are slices of one microbatch.
   costs->slices = program.slices;
   for (std::size_t microbatch = 0; microbatch < period; ++microbatch) {
     auto one = stage_costs(figures->at_microbatch(microbatch), cut, terms.pricing, program);

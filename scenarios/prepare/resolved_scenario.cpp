@@ -12,12 +12,12 @@
 
 #include "scenarios/prepare/bucket_cut.hpp"
 #include "scenarios/prepare/compute_program.hpp"
-#include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/prepare/program_prices.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 
@@ -41,6 +41,7 @@ tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, co
   const PriceTerms terms = price_terms(scenario, in_force.batch);
   const auto whole = cut_model(scenario.model, scenario.partition, placed.stage_count());
   if (!whole) return tl::unexpected(whole.error());
+  // The whole cut goes on beside it: schedules weigh whole stages.
   auto cut = cut_into_buckets(scenario.model, *whole, scenario.shape.buckets);
   if (!cut) return tl::unexpected(cut.error());
   auto computed = compute_program(in_force.schedule, std::move(placed), *whole, cut->buckets, terms);
@@ -54,6 +55,7 @@ tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, co
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program) {
   const auto in_force = schedule_in_force(scenario);
   if (!in_force) return tl::unexpected(in_force.error());
+  // By the stated number of stages, as no program is generated: a search moves cuts and nothing else.
   const auto whole = cut_model(scenario.model, scenario.partition, scenario.shape.stages);
   if (!whole) return tl::unexpected(whole.error());
   const auto cut = cut_into_buckets(scenario.model, *whole, scenario.shape.buckets);

@@ -42,6 +42,7 @@ tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& sce
   auto batch = copies ? batch_of_copy(scenario.batch, *copies) : scenario.batch;
   if (!batch) return tl::unexpected(batch.error());
   if (program != nullptr) {
+    // Stated twice and the same is no contradiction: a flag may repeat what the file has.
     if (batch->microbatches && *batch->microbatches != program->microbatches) {
       return tl::unexpected(
           fmt::format("schedule.microbatches: the program has {}, got {}; leave the key out",

@@ -25,6 +25,7 @@
 #include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/prepare/scaling.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -70,6 +71,7 @@ void clear_overhead_of_later_buckets(std::vector<UnscaledStage>& stages,
 StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
   StageCost cost = stage.cost;
   const Ns overhead = stage.overhead_ns;
+  // I is scaled and W is what is left of B, so that roundings cannot make their sum another one.
   const Ns backward = scale(cost.backward_ns);
   const Ns input = std::min(scale(cost.backward_input_ns), backward);
   cost.forward_ns = scale.with_overhead(scale(cost.forward_ns), overhead);
@@ -103,19 +105,18 @@ tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStag
 
 // --- the forms of a model -------------------------------------------------------------------------------
 
-/// The figures of the program's stages; a stage of a model without layers is cut into equal buckets.
+/// The figures of the model's stages; of layers those of the program's, whose buckets have layers of their
+/// own.
 struct StagesOf {
   const StageCut& cut;
   const BytesPerWeightByte& beside;
 
   UnscaledStages operator()(const UnitCosts&) const {
-    return in_equal_buckets({static_cast<std::size_t>(cut.stages), UnscaledStage{.cost = kUnitStage}},
-                            cut.buckets);
+    return std::vector<UnscaledStage>(static_cast<std::size_t>(cut.stages),
+                                      UnscaledStage{.cost = kUnitStage});
   }
   UnscaledStages operator()(const StageFigures& figures) const {
-    return unscaled_stages(figures, beside, cut.stages).map([&](std::vector<UnscaledStage>&& stages) {
-      return in_equal_buckets(std::move(stages), cut.buckets);
-    });
+    return unscaled_stages(figures, beside, cut.stages);
   }
   UnscaledStages operator()(const LayerGraph& graph) const {
     return unscaled_stages(graph, beside, cut.ends);
@@ -131,6 +132,7 @@ struct StagesOf {
 /// What one slice of a microbatch is scaled by; of unit costs a slice takes what a microbatch does: the units
 /// are those of whatever the schedule moves.
 Scaling of_a_slice(const Model& model, const Program& program, Scaling samples) {
+  // A slice is 1/q of a microbatch, as if the figures held for q times as many samples.
   if (!std::holds_alternative<UnitCosts>(model)) samples.own *= program.slices;
   return samples;
 }
@@ -142,11 +144,13 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
   bucket.forward_ns = part(stage.forward_ns, i, n);
   bucket.backward_ns = part(stage.backward_ns, i, n);
   bucket.backward_input_ns = part(stage.backward_input_ns, i, n);
+  // Not its own part, which might round otherwise than B and I.
   bucket.backward_weight_ns = bucket.backward_ns - bucket.backward_input_ns;
   bucket.recompute_ns = part(stage.recompute_ns, i, n);
   bucket.step_ns = part(stage.step_ns, i, n);
   bucket.kept = part(stage.kept, i, n);
   bucket.released_by_input = std::min(part(stage.released_by_input, i, n), bucket.kept);
+  // What a stage reads comes into its first bucket.
   bucket.input = i == 0 ? stage.input : 0;
   bucket.weights = part(stage.weights, i, n);
   bucket.gradients = part(stage.gradients, i, n);
@@ -157,14 +161,17 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
 tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
                                                  const Pricing& pricing, const Program& program) {
   const Scaling samples = of_a_slice(model, program, pricing.samples);
-  auto stages = std::visit(StagesOf{.cut = cut, .beside = pricing.beside}, model);
-  if (!stages) return tl::unexpected(stages.error());
-  if (stages->size() != program.placement.stages.size()) {
-    throw std::logic_error(fmt::format("the model is cut into {} stages for a program of {}", stages->size(),
+  auto figures = std::visit(StagesOf{.cut = cut, .beside = pricing.beside}, model);
+  if (!figures) return tl::unexpected(figures.error());
+  const bool has_layers = !cut.ends.empty();
+  std::vector<UnscaledStage> stages =
+      has_layers ? *std::move(figures) : in_equal_buckets(*std::move(figures), cut.buckets);
+  if (stages.size() != program.placement.stages.size()) {
+    throw std::logic_error(fmt::format("the model is cut into {} stages for a program of {}", stages.size(),
                                        program.stage_count()));
   }
-  clear_overhead_of_later_buckets(*stages, cut.buckets);
-  return scaled_table(*stages, program, samples);
+  clear_overhead_of_later_buckets(stages, cut.buckets);
+  return scaled_table(stages, program, samples);
 }
 
 }  // namespace penstock

@@ -1,15 +1,15 @@
 #pragma once
 // Prices a program: from the model's figures to what each stage and edge costs in the microbatch in force.
-// Used by experiment.hpp.
+// Used by program_prices.cpp.
 
 #include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/prepare/scaling.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 

@@ -27,6 +27,7 @@ namespace {
 
 constexpr double kMostNanoseconds = 4.6e18;  // 2^62
 
+/// Naming costs more than adding, and is for a message that hardly anybody sees: a second pass has it.
 enum class Longest : std::uint8_t { unnamed, named };
 
 /// Adds up what runs, and remembers what takes most in all.
@@ -105,6 +106,8 @@ TimeSum sum_of_times(const Program& program, const CostTable& costs, const Clust
               [] { return std::string("a message there and back"); });
     }
   });
+  // F, B, I, W and R of a stage and both ends of two messages of an edge for each unit; UNSHARD, REDUCE_GRAD
+  // and STEP of a replica for each update.
   const double launches = units * (static_cast<double>(5 * costs.stages.size() + 4 * costs.edges.size())) +
                           updates * 3.0 * static_cast<double>(placed_stages(program));
   sum.add(static_cast<double>(costs.launch.overhead_ns), launches, [] { return std::string("a launch"); });

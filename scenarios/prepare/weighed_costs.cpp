@@ -41,6 +41,7 @@ tl::expected<std::vector<Ns>, std::string> transfer_times(const Program& placed,
     longest = std::max(longest, times.back());
   }
   const double steps = 4.0 * (placed.unit_count() + static_cast<double>(prices.costs.stages.size()));
+  // To the next power of two: searches shift the moment by the bits that a rank takes.
   const auto ranks = static_cast<double>(std::bit_ceil(static_cast<std::uint32_t>(placed.rank_count())));
   if (static_cast<double>(longest) * steps * ranks < kMost) return times;
   return tl::unexpected(fmt::format(

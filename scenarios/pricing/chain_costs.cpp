@@ -27,6 +27,7 @@
 namespace penstock {
 namespace {
 
+// To the nearest. Figures that these cannot take were refused by chain_fault().
 Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * kNanosecondsPerSecond)); }
 Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes)); }
 
@@ -61,6 +62,8 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
     const StagePrice& price = prices[i];
     StageCost& cost = costs.stages.emplace_back();
     cost.forward_ns = nanoseconds(price.forward_s);
+    // R computes a whole stage again (schedule.checkpoint). What a layer computes again by itself
+    // (training.recompute) is part of its backward pass already.
     cost.recompute_ns = cost.forward_ns;
     cost.backward_input_ns = nanoseconds(price.backward_input_s);
     cost.backward_weight_ns = nanoseconds(price.backward_weight_s);
@@ -84,6 +87,8 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
 }
 
 UniformCluster links_between_stages(const Workload& work) {
+  // All edges alike, by the span of the whole pipeline: where that does not fit one NVLink domain, edges that
+  // lie inside a domain take the network as well.
   UniformCluster cluster;
   cluster.devices = work.ranks;
   cluster.bytes_per_second = work.device.link_bytes_per_second(

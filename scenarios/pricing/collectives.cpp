@@ -28,6 +28,7 @@ double seconds_of(const Workload& work, const KernelTables& kernels, const Ring&
   if (ring.devices <= 1 || bytes <= 0) return 0;
   const bool on_nvlink = is_on_nvlink(work.parallel, work.ranks, ring.group, work.device);
   std::optional<double> measured;
+  // The tables were measured on one NVLink domain: over the network they say nothing.
   if (on_nvlink)
     measured = kernels.collective_seconds(operation, static_cast<std::int32_t>(ring.devices), bytes);
   if (measured) return *measured;
@@ -49,6 +50,7 @@ double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGr
 double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
                       const DeviceParameters& parameters, double bytes) {
   const Parallel& parallel = work.parallel;
+  // One collective after the other, over the same links: experts have fewer copies than all other weights.
   double seconds = 0;
   for (const auto& [copies, held] : {std::pair{parallel.weight_copies(), parameters.dense},
                                      std::pair{parallel.expert_copies(), parameters.expert}}) {

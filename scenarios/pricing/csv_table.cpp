@@ -53,6 +53,7 @@ tl::expected<CsvTable, std::string> CsvTable::parse(std::string_view text,
   const std::size_t header_line = rows->front().line;
   table.header_ = std::move(rows->front().cells);
   rows->erase(rows->begin());
+  // Of two columns with one name the first counts.
   for (std::size_t i = 0; i < table.header_.size(); ++i) table.places_.emplace(table.header_[i], i);
   for (const std::string_view column : columns) {
     if (table.has(column)) continue;

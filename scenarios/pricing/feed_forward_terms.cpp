@@ -24,8 +24,8 @@
 namespace penstock {
 namespace {
 
-constexpr double kGroupedEfficiency = 0.5;
-constexpr double kRowsPadding = 128;
+constexpr double kGroupedEfficiency = 0.5;  // of the peak
+constexpr double kRowsPadding = 128;        // rows of a tile: an expert's last one may be mostly empty
 /// Parts of the bytes that permuting rows moves.
 constexpr double kPermutePart = 0.75;
 constexpr double kRouterBytes = 24;  // a token and expert: scores in 4 bytes, softmax, choice
@@ -45,6 +45,8 @@ void add_activation(TermWriter& terms, double values) {
   terms.memory("activation", bytes.forward * values, bytes.backward * values, 1);
 }
 
+/// Two products. Where it is gated the two projections into the inner width are one product of twice the
+/// columns.
 void add_dense(TermWriter& terms, double inner) {
   const Workload& work = terms.work();
   const double t = work.parallel.tensor;
@@ -64,7 +66,8 @@ double exchange_seconds(const TermWriter& terms, double rows) {
     return group_seconds(work, terms.kernels(), DeviceGroup::expert, GroupOperation::all_to_all,
                          2 * rows * hidden);
   }
-  // A token goes once to each other node that holds one of its experts.
+  // A token goes once to each other node that holds one of its experts. The group counts as if its devices
+  // lay side by side, also where stages lie between copies and spread it over more nodes.
   const double nodes = std::max(2.0, as_double(work.parallel.expert) / work.device.nvlink_devices);
   // The number of nodes that experts drawn at random are expected to be on.
   const double reached = nodes * (1 - std::pow(1 - 1 / nodes, as_double(experts.per_token)));
@@ -81,6 +84,7 @@ double exchange_seconds(const TermWriter& terms, double rows) {
 /// The experts' products as the machine's own table has them, if it does.
 bool add_own_products(TermWriter& terms, double groups, double rows) {
   const Workload& work = terms.work();
+  // The table's products are of 16 bits.
   if (work.precision != GemmPrecision::bf16) return false;
   const double hidden = as_double(work.model.hidden);
   const double inner = as_double(work.model.experts->inner);
@@ -94,6 +98,8 @@ bool add_own_products(TermWriter& terms, double groups, double rows) {
   return true;
 }
 
+/// The products of a device's experts for `rows` rows in all: 2 or 3 projections, each once forward and twice
+/// backward. Experts get equal parts of them, as a balanced router would have it.
 void add_grouped_products(TermWriter& terms, double rows) {
   const Workload& work = terms.work();
   const Experts& experts = *work.model.experts;
@@ -109,6 +115,7 @@ void add_grouped_products(TermWriter& terms, double rows) {
   const double compute_s =
       operations / (kGroupedEfficiency * peak_flops(work.device, work.precision)) * sustained_factor(work);
   const double forward_s = std::max(compute_s, terms.memory_seconds(2 * parameters));
+  // Few rows an expert: the sums of all weights are read and written for hardly any operations.
   const double weight_s = std::max(compute_s, terms.memory_seconds(2 * work.gradient_bytes * parameters));
   terms.add({.name = "experts",
              .kind = TermKind::gemm,
@@ -132,9 +139,11 @@ void add_experts(TermWriter& terms) {
   terms.memory("permutation", permute, permute, 2);
   const double exchange_s = work.device.collectives * exchange_seconds(terms, rows);
   terms.collective("exchange", 2 * exchange_s, 2 * exchange_s);
+  // Activations of the routed rows alone: the shared experts' own is in no term.
   add_grouped_products(terms, rows);
   add_activation(terms, rows * as_double(experts.inner));
   if (experts.shared_inner > 0) add_dense(terms, as_double(experts.shared_inner));
+  // Of every layer's time a third is forward; what nobody knows is taken to be no exception.
   terms.add({.name = "unexplained",
              .kind = TermKind::host,
              .forward = work.unexplained_expert_seconds / 3,

@@ -53,6 +53,7 @@ tl::expected<std::vector<FittedStage>, std::string> fitted_stages(const Iteratio
   const auto of_layer = layer_costs(costs, pipeline.kind);
   if (!of_layer) return tl::unexpected(of_layer.error());
   std::vector<FittedStage> stages;
+  // A rank's chunks update together: one STEP has all of it, so that nothing is rounded away in parts.
   std::vector<char> has_stepped(of_ranks.size(), 0);
   for (std::size_t stage = 0; stage < parts.size(); ++stage) {
     const std::size_t rank = index(pipeline.rank_of_stage[stage]);

@@ -47,15 +47,18 @@ double modelled_gemm_seconds(double m, double n, double k, double value_bytes, c
     const double rate = constants.tile_efficiency * relative * rates.flops_per_second / rates.multiprocessors;
     tiles_s = std::min(tiles_s, waves * 2 * tile.m * tile.n * (k + constants.extra_depth) / rate);
   }
+  // X and W in the product's values, Y in 2 bytes whatever these are.
   const double bytes = value_bytes * (m * k + k * n) + 2 * m * n;
   const double memory_s = bytes / (constants.memory_efficiency * rates.memory_bytes_per_second);
+  // A soft maximum: the larger of both where they differ, a fifth more where they are equal and get in each
+  // other's way.
   const double overlapped_s = std::pow(std::pow(tiles_s, 4) + std::pow(memory_s, 4), 0.25);
   return constants.launch_us * kSecondsPerMicrosecond +
          constants.quantise * m * k / rates.memory_bytes_per_second + overlapped_s;
 }
 
 double quantising_seconds(double m, double k, const GemmConstants& constants, const DeviceRates& rates) {
-  if (constants.quantise == 0) return 0;
+  if (constants.quantise == 0) return 0;  // 16-bit products take their input as it is
   return constants.quantise * m * k / rates.memory_bytes_per_second +
          kQuantisingLaunch * constants.launch_us * kSecondsPerMicrosecond;
 }

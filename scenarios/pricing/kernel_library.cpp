@@ -36,6 +36,7 @@ void must_be_read(const tl::expected<void, std::string>& read, const std::string
   if (!read) throw std::logic_error(fmt::format("{}:{}", file, read.error()));
 }
 
+/// {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}: where a device has no such units, there is no entry.
 void set_models(KernelTables& tables, std::string_view device) {
   static const nlohmann::json constants = nlohmann::json::parse(text_of("gemm_constants.json"));
   for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
@@ -52,13 +53,20 @@ void set_models(KernelTables& tables, std::string_view device) {
   }
 }
 
-std::shared_ptr<const KernelTables> read_tables(const DeviceType& device) {
+/// The device whose kernels were measured, as it is: what a scenario says of its own was not measured, and
+/// the tables are read once for all that ask.
+const DeviceType& measured_device(std::string_view kernels) {
+  return *std::ranges::find(device_types(), kernels, &DeviceType::kernels);
+}
+
+std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   auto tables = std::make_shared<KernelTables>();
-  set_models(*tables, device.kernels);
-  const DeviceRates rates = rates_of(device, GemmPrecision::bf16);
-  const std::string gemms = fmt::format("gemm_{}.csv", device.kernels);
-  const std::string attention = fmt::format("attention_{}.csv", device.kernels);
-  const std::string collectives = fmt::format("collectives_{}.csv", device.kernels);
+  // The models first: their constants say what of a table's rows is quantising.
+  set_models(*tables, kernels);
+  const DeviceRates rates = rates_of(measured_device(kernels), GemmPrecision::bf16);
+  const std::string gemms = fmt::format("gemm_{}.csv", kernels);
+  const std::string attention = fmt::format("attention_{}.csv", kernels);
+  const std::string collectives = fmt::format("collectives_{}.csv", kernels);
   if (const auto text = text_of(gemms); !text.empty()) must_be_read(tables->read_gemms(text, rates), gemms);
   if (const auto text = text_of(attention); !text.empty()) {
     must_be_read(tables->read_attention(text), attention);
@@ -74,9 +82,10 @@ std::shared_ptr<const KernelTables> read_tables(const DeviceType& device) {
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const KernelTables>, std::less<>> known;
+  // Also while a table is read: the others would only read the same one.
   const std::scoped_lock lock(mutex);
   auto& tables = known[device.kernels];
-  if (!tables) tables = read_tables(device);
+  if (!tables) tables = read_tables(device.kernels);
   return tables;
 }
 

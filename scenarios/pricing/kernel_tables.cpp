@@ -21,12 +21,14 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/pricing/csv_table.hpp"
@@ -39,8 +41,11 @@ namespace penstock {
 namespace {
 
 constexpr double kMilli = 1e-3;
-constexpr double kLeastPart = 0.25;  // of a row, that is left without quantisation
+/// Of a row, that is left without quantisation. A few per cent of the rows, all of small products, would come
+/// out near 0 or below: what is taken off is a model's and not measured.
+constexpr double kLeastPart = 0.25;
 constexpr double kHalfBytes = 2;
+constexpr double kMostDevices = 1 << 20;  // of a group
 
 constexpr std::array<std::string_view, kGemmPrecisionCount> kPrecisions = {"bf16", "fp8", "fp4"};
 
@@ -75,10 +80,28 @@ tl::expected<std::array<double, Count>, std::string> positives(
   return figures;
 }
 
+/// Why the table's shapes make a grid that nobody has measured; empty: they do not. A row for each of some
+/// shapes that have nothing in common spans a cell for every m, every n and every k of them.
+std::string grid_fault(const std::map<std::array<double, 3>, double>& figures) {
+  constexpr std::size_t kMostCells = std::size_t{1} << 20;  // the built-in grids have 3,249
+  std::array<std::set<double>, 3> sizes;
+  for (const auto& [shape, rate] : figures) {
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis) sizes[axis].insert(shape[axis]);
+  }
+  const auto count = [&](std::size_t axis) { return static_cast<double>(sizes[axis].size()); };
+  if (count(0) * count(1) * count(2) <= static_cast<double>(kMostCells)) return "";
+  return fmt::format(
+      "1: expected products of a grid of sizes, at most {} of them, got {} rows with {} m, {} n and {} k; "
+      "single shapes are a table of `products`",
+      kMostCells, figures.size(), count(0), count(1), count(2));
+}
+
+/// Two products of 2 operations a value each, of which causal attention does half.
 double attention_flops(const AttentionShape& shape) {
   return 2 * shape.head_dim * shape.heads * shape.batch * shape.sequence * shape.sequence;
 }
 
+/// 2 is as far from 1 as from 4.
 double log_distance(double a, double b) { return std::abs(std::log(a / b)); }
 
 /// Straight in logarithms between the two nearest; the edge's outside.
@@ -117,6 +140,9 @@ tl::expected<void, std::string> KernelTables::read_gemms(std::string_view text, 
     const double seconds =
         std::max(us * kSecondsPerMicrosecond - quantising_s, kLeastPart * us * kSecondsPerMicrosecond);
     figures[index_of(*precision)][{m, n, k}] = GemmShape{.m = m, .n = n, .k = k}.flops() / seconds;
+  }
+  for (const auto& of_precision : figures) {
+    if (std::string fault = grid_fault(of_precision); !fault.empty()) return tl::unexpected(fault);
   }
   for (std::size_t i = 0; i < kGemmPrecisionCount; ++i) {
     if (!figures[i].empty()) gemms_[i] = LogGrid<3>(figures[i]);
@@ -168,6 +194,12 @@ tl::expected<void, std::string> KernelTables::read_collectives(std::string_view 
     const auto sizes = positives(*table, row, kFigures);
     if (!sizes) return tl::unexpected(sizes.error());
     const auto [devices, elements, milliseconds] = *sizes;
+    if (devices != std::floor(devices) || devices > kMostDevices) {
+      return tl::unexpected(fmt::format("{}: num_gpus: expected a whole number of at most {}, got {}",
+                                        table->line(row), kMostDevices, devices));
+    }
+    // One device has nobody to talk to: its row is no group's, and a larger one cannot be told from it.
+    if (devices < 2) continue;
     auto& group = collectives_[static_cast<std::size_t>(std::distance(kOperations.begin(), operation))];
     group[static_cast<std::int32_t>(devices)][elements * kHalfBytes] = milliseconds * kMilli;
   }
@@ -187,12 +219,14 @@ std::optional<double> KernelTables::gemm_seconds(GemmPrecision precision, const 
   }
   const auto& model = models_[index_of(precision)];
   if (!model) return std::nullopt;
+  // As a table's row is read: without what a fused product does not do.
   return modelled_gemm_seconds(shape.m, shape.n, shape.k, value_bytes(precision), *model, rates) -
          quantising_seconds(shape.m, shape.k, *model, rates);
 }
 
 const KernelTables::AttentionGrid* KernelTables::nearest_attention(const AttentionShape& shape) const {
   const auto distance = [&](const AttentionGrid& grid) {
+    // The head dimension first: it decides which kernel runs. Samples of a batch only fill it.
     return std::pair(log_distance(grid.head_dim, shape.head_dim), log_distance(grid.batch, shape.batch));
   };
   const auto nearest = std::ranges::min_element(attention_, {}, distance);

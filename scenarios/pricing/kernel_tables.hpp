@@ -38,18 +38,19 @@ struct AttentionShape {
 enum class GroupOperation : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all };
 inline constexpr std::size_t kGroupOperationCount = 4;
 
-/// The tables of one kind of device. Where one is missing, its figure is that of a model: of matrix products
-/// the compact one, of attention `kAttentionEfficiency` of the peak, of collectives the links' bandwidth.
+/// The tables of one kind of device. Where one is missing, a model takes its place: of matrix products the
+/// compact one (gemm_model.hpp), of attention a part of the peak (layer_terms.cpp), of collectives the links'
+/// bandwidth (collectives.cpp).
 class KernelTables {
  public:
   // Each replaces what was read before: of products the precisions that the text has.
 
-  /// Lines "dtype,m,n,k,us" with a header. Error: "LINE: what is wrong".
+  /// Lines "dtype,m,n,k,us" with a header, of a grid of sizes with few holes. Error: "LINE: what is wrong".
   tl::expected<void, std::string> read_gemms(std::string_view text, const DeviceRates& rates);
   /// Lines "dtype,head_dim,heads,kv_heads,batch,seq,us"; those of bf16 count.
   tl::expected<void, std::string> read_attention(std::string_view text);
   /// Lines "op_name,nccl_dtype,num_gpus,message_size,latency" among others, by their header: elements of the
-  /// whole tensor and milliseconds; those of half count.
+  /// whole tensor and milliseconds; those of half count, in groups of two devices or more.
   tl::expected<void, std::string> read_collectives(std::string_view text);
   /// A machine's own products (ProductTable::parse), which come before all others where their shape is there.
   tl::expected<void, std::string> read_products(std::string_view text);

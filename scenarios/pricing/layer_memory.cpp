@@ -6,9 +6,9 @@
 //   attention's log-sum-exp                 4 a                    over t
 //   feed-forward                            6 f (not gated: 4 f)   over t: fc1's output and fc2's input
 //
-// A block with LayerNorm and dropouts keeps 34 h (Korthikanti et al., MLSys'23, table 2, without its
-// attention core). When B is split, the products' inputs and the gradients of their outputs wait for W:
-// together they are as many bytes as were kept, so that nothing is given back at I.
+// A block with LayerNorm and dropouts keeps 34 h where f = 4 h (Korthikanti et al., MLSys'23, table 2,
+// without its attention core). When B is split, the products' inputs and the gradients of their outputs wait
+// for W: together they are as many bytes as were kept, so that nothing is given back at I.
 
 #include "scenarios/pricing/layer_memory.hpp"
 
@@ -28,11 +28,13 @@ namespace {
 constexpr double kValueBytes = 2;
 constexpr std::int64_t kVocabularyMultiple = 128;
 
-/// What a tensor group leaves whole: the sequence's parts where it is shared.
+/// Among how many devices a tensor group shares out what is not sharded by weights (norms, adds, dropouts):
+/// all of them along the sequence, or none.
 double sequence_ways(const Parallel& parallel) {
   return parallel.sequence_parallel ? static_cast<double>(parallel.tensor) : 1;
 }
 
+/// Weights of one norm, and LayerNorm's biases.
 double norm_parameters(const Architecture& model) {
   return as_double(model.hidden * (model.layer_norm ? 2 : 1));
 }
@@ -41,11 +43,14 @@ double norm_parameters(const Architecture& model) {
 double replicated_parameters(const Architecture& model, const LayerKind& kind) {
   double replicated = as_double(model.norms_per_layer) * norm_parameters(model);
   if (model.query_key_norm) replicated += as_double(2 * model.head_dim);
+  // Down to the ranks all heads share one product, and so all devices have it; only what comes up from the
+  // ranks is by head.
   if (model.latent) {
     const LatentAttention& latent = *model.latent;
     replicated += as_double(model.hidden * (latent.query_rank + latent.kv_rank + latent.rotary_dim) +
                             latent.query_rank + latent.kv_rank);
   }
+  // The router, as every device chooses experts for its own tokens.
   if (kind.has_experts) {
     replicated += as_double(model.experts->count * (model.hidden + (model.experts->router_bias ? 1 : 0)));
   }
@@ -71,6 +76,8 @@ double expert_rows(const Workload& work) {
   return work.tokens() * as_double(work.model.experts->per_token) / sequence_ways(work.parallel);
 }
 
+/// Of a token, on one device. Latent attention keeps its narrow queries, keys and values before and behind
+/// their norms, which all devices have, and then what each of its heads has.
 double kept_of_attention(const Workload& work) {
   const Architecture& model = work.model;
   const double t = work.parallel.tensor;
@@ -89,10 +96,13 @@ double kept_of_attention(const Workload& work) {
   return (4 * heads * dim + 4 * as_double(model.kv_heads) * dim + 4 * heads + exchanged) / t;
 }
 
+/// Of a token, the output of fc1: gate and value side by side where it is gated.
 double first_product_bytes(const Architecture& model, double inner) {
   return (model.gated ? 2 : 1) * kValueBytes * inner;
 }
 
+/// Of a token, for `inner` columns on this device: what fc1 gave and what fc2 takes, as far as they are not
+/// computed again.
 double kept_of_feed_forward(const Workload& work, double inner) {
   double values = first_product_bytes(work.model, inner) + kValueBytes * inner;
   if (work.recompute == LayerRecompute::activation) values -= kValueBytes * inner;
@@ -100,11 +110,17 @@ double kept_of_feed_forward(const Workload& work, double inner) {
   return values;
 }
 
+/// Each row as it came, and in its expert; scores and probabilities of all experts in 4 bytes each; the
+/// shared expert's part.
 double kept_of_experts(const Workload& work) {
   const Experts& experts = *work.model.experts;
   const double inner = as_double(experts.inner);
   const double shared = as_double(experts.shared_inner) / work.parallel.tensor;
-  return expert_rows(work) * (2 * as_double(work.model.hidden) + kept_of_feed_forward(work, inner)) +
+  // Grouped products are not computed again under `mlp`, which is the dense part's (layer_terms.cpp): what
+  // takes no time saves no bytes.
+  const double grouped = work.recompute == LayerRecompute::mlp ? first_product_bytes(work.model, inner) : 0;
+  const double routed = kept_of_feed_forward(work, inner) + grouped;
+  return expert_rows(work) * (2 * as_double(work.model.hidden) + routed) +
          work.tokens() * as_double(experts.count) * 8 + work.tokens() * kept_of_feed_forward(work, shared);
 }
 
@@ -122,27 +138,30 @@ DeviceParameters layer_device_parameters(const Workload& work, const LayerKind& 
 
 DeviceParameters embedding_device_parameters(const Workload& work) {
   const double hidden = as_double(work.model.hidden);
+  const double norm = work.model.embedding_norm ? norm_parameters(work.model) : 0;
   return {.dense = padded_vocabulary(work) * hidden / work.parallel.tensor +
-                   as_double(work.model.positions) * hidden};
+                   as_double(work.model.positions) * hidden + norm};
 }
 
 DeviceParameters head_device_parameters(const Workload& work, bool beside_embedding) {
   const double norm = norm_parameters(work.model);
   const bool shares = work.model.tied && beside_embedding;
-  const double weights = padded_vocabulary(work) * as_double(work.model.hidden) / work.parallel.tensor;
-  return {.dense = norm + (shares ? 0 : weights)};
+  const double rows = padded_vocabulary(work) / work.parallel.tensor;
+  return {.dense =
+              norm + (shares ? 0 : rows * as_double(work.model.hidden)) + (work.model.head_bias ? rows : 0)};
 }
 
 DeviceParameters multi_token_device_parameters(const Workload& work) {
   DeviceParameters parameters = layer_device_parameters(work, work.model.layers.back());
   const double hidden = as_double(work.model.hidden);
   // Beside its layer a projection of two inputs to one, and three norms.
-  parameters.dense += 2 * hidden * hidden / work.parallel.tensor + 3 * hidden;
+  parameters.dense += 2 * hidden * hidden / work.parallel.tensor + 3 * norm_parameters(work.model);
   return parameters;
 }
 
 double weight_bytes(const Workload& work) {
   if (work.precision == GemmPrecision::bf16) return kValueBytes;
+  // Hopper's 8-bit products take both operands along k, so that a backward pass needs the weights transposed.
   const bool is_hopper = work.device.kernels == "H100" || work.device.kernels == "H200";
   return is_hopper ? 2 : 1;
 }
@@ -155,13 +174,18 @@ double kept_bytes(const Workload& work, const LayerKind& kind) {
   const double ways = sequence_ways(work.parallel);
   const double tokens = work.tokens();
   if (work.recompute == LayerRecompute::full) return tokens * kValueBytes * hidden / ways;
-  const double around = 8 * hidden / ways - (work.recompute == LayerRecompute::norm ? 4 * hidden / ways : 0);
+  const double outputs_of_norms = work.recompute == LayerRecompute::norm ? 4 * hidden / ways : 0;
+  const double around = 8 * hidden / ways - outputs_of_norms;
   if (kind.has_experts) return tokens * (around + kept_of_attention(work)) + kept_of_experts(work);
-  if (model.layer_norm && !model.gated) {
-    // 10 h of the 34 h are outside the tensor-parallel parts: norms' inputs, dropout masks.
-    return tokens * hidden * (10 / ways + 24.0 / work.parallel.tensor);
-  }
   const double inner = as_double(model.feed_forward) / work.parallel.tensor;
+  if (model.layer_norm && !model.gated && !model.latent) {
+    // 10 h are outside the tensor-parallel parts: inputs of both and of their norms, and 2 h of dropout
+    // masks. Inside lie 8 h of attention and 4 f, which make the paper's 34 h where f = 4 h and each head has
+    // keys.
+    const double inside = 4 * as_double((model.heads + model.kv_heads) * model.head_dim);
+    return tokens * (10 * hidden / ways - outputs_of_norms + inside / work.parallel.tensor +
+                     kept_of_feed_forward(work, inner));
+  }
   return tokens * (around + kept_of_attention(work) + kept_of_feed_forward(work, inner));
 }
 
@@ -205,6 +229,8 @@ double layer_transient_bytes(const Workload& work, const LayerKind& kind) {
   const double hidden = as_double(work.model.hidden);
   const double t = work.parallel.tensor;
   const double edge = kValueBytes * work.tokens() * hidden / t;
+  // The input's gradient, and gradients in the inner width; experts have besides what their rows are permuted
+  // into.
   double bytes = edge;
   if (kind.has_experts) {
     bytes += expert_rows(work) * (4 * as_double(work.model.experts->inner) + 8 * hidden);
@@ -222,6 +248,7 @@ double head_transient_bytes(const Workload& work) {
   const double t = work.parallel.tensor;
   const double tokens = work.tokens();
   const double vocabulary = padded_vocabulary(work);
+  // Beside its share each device of a tensor group has the whole input and its gradient.
   return (2 * tokens * vocabulary + 2 * vocabulary * hidden + 8 * tokens * hidden) / t +
          (t > 1 ? 4 * tokens * hidden : 0);
 }

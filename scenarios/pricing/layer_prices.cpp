@@ -33,6 +33,7 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
           .parameters = parameters};
 }
 
+/// A look-up takes no time to speak of; sharded weights are gathered for it all the same.
 EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters parameters = embedding_device_parameters(work);
   return {.times = times_of(embedding_terms(work, kernels)),
@@ -47,6 +48,7 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
                  .parameters = alone,
                  .beside_embedding = head_device_parameters(work, true)};
   if (work.model.multi_token == 0) return head;
+  // It needs no more at once than the layer before it, nor than the head.
   const LayerPrice one{.times = times_of(multi_token_terms(work, kernels)),
                        .kept_bytes = kept_bytes(work, work.model.layers.back()),
                        .parameters = multi_token_device_parameters(work)};

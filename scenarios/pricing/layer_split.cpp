@@ -22,6 +22,7 @@
 namespace penstock {
 namespace {
 
+/// Letters of a layout that is spelt out: more than any model has layers, and a MiB of memory.
 constexpr std::size_t kLongestLayout = std::size_t{1} << 20;
 
 using Text = tl::expected<std::string, std::string>;
@@ -45,6 +46,7 @@ class LayoutSpeller {
         fmt::format("layout \"{}\", character {}: expected {}, got {}", text_, at_ + 1, expected, found));
   }
 
+  /// Up to the end, or to the bracket that closes it, which is left to group().
   Text sequence() {
     std::string spelt;
     while (at_ < text_.size() && text_[at_] != ')') {
@@ -82,6 +84,7 @@ class LayoutSpeller {
     return c == ',' ? std::string() : std::string(1, c);
   }
 
+  /// The n of "*n", which may be 0; 1 where there is none.
   tl::expected<std::int64_t, std::string> repetition() {
     if (at_ >= text_.size() || text_[at_] != '*') return 1;
     ++at_;
@@ -145,6 +148,7 @@ tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
 tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text) {
   if (text == "even") return LayerSplit{};
   if (text == "ends-one-less") return LayerSplit{.rule = LayerSplit::Rule::ends_one_less};
+  // Every layout has a loss, and no rule's name has a capital.
   if (text.find('L') != std::string_view::npos) return parse_layout(text);
   return tl::unexpected(
       fmt::format("expected even, ends-one-less, a Megatron layout such as \"Et*3|t*4|t*3L\" or a list of "
@@ -189,11 +193,7 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), all / stages);
   counts.front() -= ends;
   counts.back() -= ends;
-  // One stage is first and last and gives up two layers.
-  if (counts.front() < 0) {
-    return tl::unexpected(
-        fmt::format("layer_split ends-one-less takes two layers of the one stage at least"));
-  }
+  // None is below 0: with the ends counted each stage had a layer at least, and a single one has both ends.
   return counts;
 }
 

@@ -31,16 +31,19 @@
 namespace penstock {
 namespace {
 
+/// Forward two products; backward the scores again and four, which are five.
 constexpr double kBackwardAttentionOperations = 2.5;
+/// Of the forward rate.
 constexpr double kBackwardAttentionRate = 0.85;
 /// Of the peak, where no attention was measured.
 constexpr double kPlainAttentionEfficiency = 0.5;
-/// The head dimension whose rate attention with narrow keys and values takes.
+/// The head dimension whose rate latent attention takes: its queries and keys are wider than its values, and
+/// no table has such kernels.
 constexpr double kLatentHeadDim = 128;
 /// Bytes a logit of the fused loss moves.
 constexpr double kLossForwardBytes = 6;
 constexpr double kLossBackwardBytes = 4;
-/// Parts of the host's time for a layer.
+/// Part of the host's time for a layer: it launches about twice as many kernels backward.
 constexpr double kHostForwardPart = 1.0 / 3;
 
 /// Heads, and key heads, that one device computes of the whole sequence.
@@ -50,6 +53,7 @@ struct DeviceHeads {
   double share;  ///< of their attention's time that is this device's own
 };
 
+/// All-to-all shares out heads, each for the whole sequence; a ring leaves all heads and shares out queries.
 DeviceHeads device_heads(const Workload& work) {
   const Parallel& parallel = work.parallel;
   const bool by_heads = parallel.context_exchange == ContextExchange::all_to_all;
@@ -148,6 +152,7 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
   const Architecture& model = work.model;
   add_attention_products(terms);
   const auto [forward_s, backward_s] = attention_seconds(terms, kind);
+  // All of its backward pass is for the input's gradient: attention has no weights that could wait for W.
   terms.add(
       {.name = "attention", .kind = TermKind::attention, .forward = forward_s, .backward_input = backward_s});
   add_context_exchange(terms, forward_s, backward_s);
@@ -171,7 +176,8 @@ void add_norms(TermWriter& terms) {
   terms.memory("residual adds", 2 * values * 6, 2 * values * 4, 2);
 }
 
-/// A dense layer has both parts under tensor parallelism, a layer of experts its attention alone.
+/// A dense layer has both parts under tensor parallelism, a layer of experts its attention alone: its rows
+/// are exchanged by add_experts().
 void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const Parallel& parallel = work.parallel;
@@ -194,7 +200,8 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
                    parts * exposed * (2 * gather_s + scatter_s));
 }
 
-/// Adds to the backward pass what is computed again.
+/// Adds to the backward pass what is computed again of the `forward` terms; in full that is all of them, the
+/// collectives as well.
 void add_recomputation(TermWriter& terms, const std::vector<Term>& forward) {
   const LayerRecompute recompute = terms.work().recompute;
   const auto is_again = [&](std::string_view name) {
@@ -281,6 +288,8 @@ std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels) 
   TermWriter writer(work, kernels);
   const double t = work.parallel.tensor;
   const double vocabulary = as_double(work.model.vocabulary) / t;
+  // In 16 bits whatever the layers take, as recipes have it. What brings the input together counts as
+  // nothing.
   writer.gemm("head", {.m = work.tokens(), .n = vocabulary, .k = as_double(work.model.hidden)},
               GemmPrecision::bf16);
   const double logits = work.tokens() * vocabulary;

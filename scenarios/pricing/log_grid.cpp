@@ -65,6 +65,7 @@ LogGrid<Axes>::LogGrid(const std::map<Point, double>& figures) {
   figures_.assign(count, std::numeric_limits<double>::quiet_NaN());
   for (const auto& [point, figure] : known) {
     std::array<std::size_t, Axes> steps{};
+    // A point of the grid is the lower end of its own cell.
     for (std::size_t i = 0; i < Axes; ++i) steps[i] = cell_of(axes_[i], point[i]).lower;
     figures_[place(steps)] = figure;
   }

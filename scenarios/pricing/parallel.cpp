@@ -41,7 +41,7 @@ std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGrou
 }
 
 std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
-  const std::int64_t rank = parallel.devices_per_rank();
+  const std::int64_t rank = parallel.devices_per_rank();  // neighbours, in either order
   const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
   // Copies `count` of which a group reaches, and the stages between them.
   const auto over_copies = [&](std::int64_t count) {

@@ -40,7 +40,8 @@ void add_layer(StagePrice& stage, const LayerPrice& layer) {
   stage.parameters += layer.parameters;
 }
 
-/// The gradient of the logits and the head's input stay (Megatron-LM's defer_embedding_wgrad_compute).
+/// The gradient of the logits and the head's input stay (Megatron-LM's defer_embedding_wgrad_compute). They
+/// are a device's: columns of the vocabulary, and the sequence's part of the input.
 void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
   constexpr double kBytesPerValue = 2;
   stage.backward_weight_s -= head.backward_weight_s;
@@ -105,7 +106,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
       add_layer(stage, layer_prices.of_layer(next));
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
-    // What the embedding and the head add from here on are the ends' parameters.
+    // What the embedding and the head add from here on are the ends' parameters. One stage has both.
     const double before = stage.parameters.dense;
     if (i == 0) add_embedding(stage, layer_prices.embedding());
     if (i + 1 == stages) {
@@ -116,6 +117,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
     ends[i].dense = stage.parameters.dense - before;
   }
   const std::vector<double> placeholders = placeholder_bytes(layer_prices, kinds);
+  // Only now is it known which kinds of layers all stages of a rank have.
   for (std::size_t i = 0; i < stages; ++i) {
     prices[i].transient_bytes += placeholders[index(rank_of_stage[i])] + kOtherBytes;
     add_static_bytes(prices[i], work, ends[i]);

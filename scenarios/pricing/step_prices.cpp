@@ -1,8 +1,9 @@
 // Once a step the copies of a rank reduce their gradients and gather the weights that each has updated its
-// part of, as far as they do not in every microbatch (weight_copies.cpp). Of both, 1/v stays exposed when
-// they run beside the other passes (v chunks: the first chunk's gradients are complete last), and over the
-// network a part of the whole reduction besides. The optimizer reads and writes its share once: weights in 4
-// bytes and two moments, gradients, new weights.
+// part of. Of both, 1/v stays exposed when they run beside the other passes (v chunks: the first chunk's
+// gradients are complete last), and over the network a part of the whole reduction besides. That was measured
+// under sharding 1 and holds for 2 and 3 as well, though these scatter gradients in every microbatch too
+// (weight_copies.cpp): no plan is promised to be faster for sharing out more. The optimizer reads and writes
+// its share once: weights in 4 bytes and two moments, gradients, new weights.
 
 #include "scenarios/pricing/step_prices.hpp"
 
@@ -24,7 +25,7 @@
 namespace penstock {
 namespace {
 
-constexpr double kOptimizerLaunchSeconds = 0.3e-3;
+constexpr double kOptimizerLaunchSeconds = 0.3e-3;  // of its kernels, once a step
 /// Beside the state, read and written, a parameter moves its gradient (4), its weight (2), and both again (4
 /// + 4).
 constexpr double kOptimizerOtherBytes = 4 + 2 + 4 + 4;
@@ -39,7 +40,8 @@ struct RankParameters {
   double updated = 0;
 };
 
-/// What the optimizer reads and writes, at the rate of the device's memory.
+/// What the optimizer reads and writes, at the rate of the device's memory: for the part that it updates, and
+/// all gradients that are held once more, for their norm and to be set to 0.
 double optimizer_seconds(const Workload& work, const RankParameters& parameters) {
   const double bytes = parameters.updated * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) +
                        parameters.held.total() * work.gradient_bytes;
@@ -74,6 +76,7 @@ RankStep longest_step(const Workload& work, const KernelTables& kernels, std::sp
     rank.held += stages[i].parameters;
     rank.updated += stages[i].updated_parameters;
   }
+  // All ranks wait for it: an update needs the norm of all gradients.
   RankStep longest;
   for (const auto& [rank, parameters] : ranks) {
     const double optimizer_s = optimizer_seconds(work, parameters);

@@ -30,6 +30,8 @@ constexpr double kPlainEfficiency = 0.70;
 /// Bytes an element of a product's input that is cast forward: read in 2, written twice in 1, half of it
 /// hidden.
 constexpr double kForwardCastBytes = 4 * 0.5;
+/// Bytes an element of its output's gradient: read in 2, written in 1 as it is and in 1 transposed, none of
+/// it hidden.
 constexpr double kBackwardCastBytes = 4;
 /// What of the accumulation's reads and writes does not hide behind the product.
 constexpr double kAccumulatePart = 0.4;
@@ -55,6 +57,7 @@ void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecisi
     }
   }
   const auto [m, n, k] = shape;
+  // The factor is the run's, also of a product in another precision: it is power that slows them all.
   const auto seconds = [&](Product product) {
     return sustained_factor(work_) * burst_seconds(precision, shape_of(product, shape));
   };

@@ -49,7 +49,9 @@ DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, cons
 void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
                       const DeviceParameters& parameters) {
   const Parallel& parallel = work.parallel;
-  if (parallel.sharding < 2 || parallel.weight_copies() == 1) return;
+  // Experts may have copies where nothing else has: in a tensor group that is larger than theirs.
+  const bool has_copies = parallel.weight_copies() > 1 || parallel.expert_copies() > 1;
+  if (parallel.sharding < 2 || !has_copies) return;
   const Term beside = total_of(terms);
   const auto exposed = [&](double seconds, double hidden) {
     return parallel.data_overlap ? std::max(0.0, seconds - hidden) : seconds;
@@ -64,6 +66,7 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
   }
   const double scatter_s =
       copies_seconds(work, kernels, GroupOperation::reduce_scatter, parameters, work.gradient_bytes);
+  // The gather has taken its part of I already: one link, one thing at a time.
   const double left_s = beside.backward_weight + std::max(0.0, beside.backward_input - gather_s);
   terms.push_back({.name = "gradients scattered",
                    .kind = TermKind::collective,
@@ -72,7 +75,7 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
 
 double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters) {
   if (work.parallel.sharding < 2) return 0;
-  constexpr double kGatheredLayers = 2;
+  constexpr double kGatheredLayers = 2;  // this one, and the next one on its way
   const double shared = shared_parameters(work.parallel, parameters).total();
   const double weights = work.parallel.sharding == 3 ? kGatheredLayers * weight_bytes(work) : 0;
   return shared * (work.gradient_bytes + weights);

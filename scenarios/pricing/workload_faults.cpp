@@ -40,8 +40,12 @@ Fault model_fault(const Workload& work) {
     return fmt::format("parallel.tensor: expected a divisor or a multiple of the key heads, {}, got {}",
                        model.kv_heads, t);
   }
-  if (auto fault = undivided("parallel.tensor", t, "the feed-forward width", model.feed_forward))
-    return fault;
+  // Experts are shared out whole. A model that has nothing else need not say a width for dense layers.
+  const bool has_dense = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
+  if (has_dense) {
+    if (auto fault = undivided("parallel.tensor", t, "the feed-forward width", model.feed_forward))
+      return fault;
+  }
   const bool is_ring = parallel.context_exchange == ContextExchange::ring;
   if (c > 1 && is_ring) {
     // One part from either end of the sequence, so that causal attention is as much work for each device.

@@ -40,6 +40,7 @@ constexpr std::array<std::string_view, 15> kArchitectureKeys = {"kv_heads",
                                                                 "window",
                                                                 "multi_token"};
 
+/// heads x head_dim is hidden where head_dim is left out, and anything where it is said.
 void read_heads(const MappingReader& reader, Architecture& model) {
   model.heads = reader.required_integer("heads", kModelSize);
   model.kv_heads = reader.integer("kv_heads", kModelSize).value_or(model.heads);
@@ -71,6 +72,7 @@ void read_style(const MappingReader& reader, Architecture& model, std::int64_t s
   model.query_key_norm = reader.flag("query_key_norm").value_or(false);
 }
 
+/// Nothing where there are none; then keys that say something of them are problems.
 std::optional<Experts> read_experts(const MappingReader& reader, const Architecture& model) {
   if (!reader.has("experts")) {
     for (const std::string_view key :
@@ -88,6 +90,7 @@ std::optional<Experts> read_experts(const MappingReader& reader, const Architect
   return experts;
 }
 
+/// The first `dense_layers` are dense, as DeepSeek's; one window serves all.
 void read_layers(const MappingReader& reader, Architecture& model) {
   const std::int64_t count = reader.required_integer("layers", kModelCount);
   const std::int64_t dense = reader.integer("dense_layers", {.least = 0, .most = count}).value_or(0);

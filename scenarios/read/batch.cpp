@@ -35,6 +35,7 @@ tl::expected<void, std::string> check_positive(const Batch& batch) {
   return {};
 }
 
+/// The message names the multiples on both sides: whoever chose the number wants one near it.
 tl::expected<Count, std::string> divide(Count global, Count divisor, std::string_view divisor_name) {
   if (global % divisor == 0) return global / divisor;
   const Count below = global / divisor * divisor;
@@ -44,7 +45,7 @@ tl::expected<Count, std::string> divide(Count global, Count divisor, std::string
                                     kGlobalBatchKey, global, divisor_name, divisor, nearest));
 }
 
-/// `samples` is exact for sizes below 2^31; larger products only fail to agree.
+/// By division, as the product of two sizes may be beyond 64 bits.
 tl::expected<ResolvedBatch, std::string> agreed(Count micro, Count global, Count microbatches) {
   if (global % microbatches != 0 || global / microbatches != micro) {
     return tl::unexpected(
@@ -64,6 +65,7 @@ tl::unexpected<std::string> unknown_microbatches(const Batch& batch) {
                                     kGlobalBatchKey, kMicroBatchKey));
 }
 
+/// M = G / m, or stated; then m = G / M, or stated, or 1.
 tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   if (!batch.microbatches) {
     if (!batch.global_batch_size || !batch.micro_batch_size) return unknown_microbatches(batch);
@@ -87,6 +89,7 @@ tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   return ResolvedBatch{.micro_batch_size = micro, .microbatches = static_cast<std::int32_t>(microbatches)};
 }
 
+/// Both sizes are m, and M is what runs.
 tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch) {
   if (batch.micro_batch_size && batch.global_batch_size &&
       *batch.micro_batch_size != *batch.global_batch_size) {
@@ -182,7 +185,7 @@ tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(cons
 }
 
 tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies) {
-  // Where neither says it a microbatch is one sample.
+  // Where neither says it a microbatch is one sample; with G and M stated it is G / (M copies).
   const bool follows = batch.global_batch_size && batch.microbatches;
   if (!batch.micro_batch_size && !follows) batch.micro_batch_size = 1;
   if (!batch.global_batch_size) return batch;

@@ -43,6 +43,7 @@ ClusterSpec built_once(ClusterSpec spec) {
 }
 
 tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks) {
+  // More devices than ranks are fine: the others stay idle.
   auto cluster = spec.built ? *spec.built : std::visit(Build{ranks}, spec.shape);
   if (cluster && cluster->device_count() < ranks) {
     return tl::unexpected(

@@ -30,6 +30,8 @@
 namespace penstock {
 namespace {
 
+/// Far more than the schema has, and few enough for the functions that go through a tree by calling
+/// themselves.
 constexpr std::size_t kDeepestNesting = 100;
 
 /// Builds the tree. After the first thing that a scenario does not use it only lets the parser go on, since
@@ -105,6 +107,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (stack_.size() == kDeepestNesting) {
       complain(mark, fmt::format("nested deeper than {} levels", kDeepestNesting));
     }
+    // Nothing is built any more: close() then has nothing to take off either.
     if (!complaint_.empty()) return;
     stack_.push_back({.node = std::move(node), .key = {}, .has_key = false, .line_of_key = {}});
   }
@@ -127,6 +130,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
+  /// True inside a mapping before a key; a value comes next otherwise.
   bool expects_key() const {
     return !stack_.empty() && stack_.back().node.kind == Node::Kind::mapping && !stack_.back().has_key;
   }
@@ -221,6 +225,8 @@ std::string syntax_error(std::string_view text, const Source& source, const YAML
       fmt::format("not valid YAML: {}{}", error.msg, has_tab ? "; indent with blanks, not with tabs" : ""));
 }
 
+/// False of what yaml-cpp would read as one document that is null, for which "expected a mapping" says too
+/// little.
 bool has_content(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r";
   // Nothing that a person would call content: blanks, comments, the line that opens a document.
@@ -325,6 +331,7 @@ bool is_figure(std::string_view text) {
   return text.find_first_not_of("+-.0123456789") == std::string_view::npos;
 }
 
+/// `is_part`: in block style, as the document and its parts are written by hand.
 void emit(YAML::Emitter& out, const Node& node, bool is_part) {
   switch (node.kind) {
     case Node::Kind::nothing:

@@ -32,6 +32,7 @@ bool is_null(const Node& value) {
   return value.kind == Node::Kind::nothing || (value.kind == Node::Kind::scalar && value.text == "null");
 }
 
+/// How many entries went: 0 or 1, as no key is there twice.
 std::size_t erase(Node* mapping, std::string_view key) {
   if (mapping == nullptr) return 0;
   return std::erase_if(mapping->entries, [key](const Node::Entry& entry) { return entry.key.text == key; });
@@ -57,6 +58,7 @@ bool is_off(const Node& value) {
 
 HuggingFaceConfig::HuggingFaceConfig(Node root, Problem& problem)
     : root_(std::move(root)), problem_(&problem) {
+  // The first that is there: a model has one text model.
   for (const std::string_view key : kNestedKeys) {
     const Node* value = std::as_const(root_).find(key);
     if (value != nullptr && value->kind == Node::Kind::mapping && nested_key_.empty()) nested_key_ = key;
@@ -70,6 +72,7 @@ const Node* HuggingFaceConfig::nested() const {
 
 bool HuggingFaceConfig::ignore(std::string_view key) {
   Node* inner = nested_key_.empty() ? nullptr : root_.find(nested_key_);
+  // From both levels, and never the text model as a whole.
   const std::size_t count = erase(inner, key) + (key == nested_key_ ? 0 : erase(&root_, key));
   return count > 0;
 }
@@ -85,6 +88,7 @@ std::vector<std::string_view> HuggingFaceConfig::keys() const {
 }
 
 const Node* HuggingFaceConfig::value_of(std::string_view key) const {
+  // The text model's own first: beside it the root may have the same key of another part.
   for (const Node* mapping : {nested(), &root_}) {
     const Node* value = mapping == nullptr ? nullptr : mapping->find(key);
     if (value != nullptr && !is_null(*value)) return value;
@@ -109,6 +113,7 @@ std::optional<std::int64_t> HuggingFaceConfig::size(const KeyNames& names, Range
   if (value == nullptr) return std::nullopt;
   const auto size = integer_of(*value, range);
   if (!size) complain(*value, names.front(), size.error());
+  // Some number that fits, so that reading goes on and finds what else is wrong.
   return size.value_or(range.least);
 }
 
@@ -161,6 +166,7 @@ void HuggingFaceConfig::add_unpriced(const Node& node, std::string_view key, std
 
 std::vector<HuggingFaceConfig::Unread> HuggingFaceConfig::unread() const {
   std::vector<Unread> keys;
+  // The text model's keys first, as messages name the first one's place.
   const auto add_from = [&](const Node* mapping) {
     if (mapping == nullptr) return;
     for (const Node::Entry& entry : mapping->entries) {

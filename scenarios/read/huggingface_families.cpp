@@ -129,6 +129,7 @@ constexpr auto kFamilies = std::to_array<HuggingFaceFamily>({
      .router_bias = true},
     {.names = "llama4 llama4text", .query_key_norm_kind = QueryKeyNorm::bare},
 
+    // From here on what has no price, and why. It stands last, since rows are tried from the end.
     {.names = "olmo", .unpriced = "norms without weights"},
     {.names = "mpt dbrx", .unpriced = "sizes in mappings of its own"},
     {.names = "qwen chatglm gptneo", .unpriced = "sizes with meanings of its own"},
@@ -146,6 +147,7 @@ constexpr auto kFamilies = std::to_array<HuggingFaceFamily>({
      .unpriced = "no decoder-only transformer"},
 });
 
+/// "Qwen3_MoE" as "qwen3moe".
 std::string folded(std::string_view name) {
   std::string letters;
   for (const char c : name) {
@@ -155,6 +157,7 @@ std::string folded(std::string_view name) {
   return letters;
 }
 
+/// "qwen3*" fits "qwen3moe", "*ssm*" anything with it.
 bool fits(std::string_view pattern, std::string_view name) {
   const bool is_ending = pattern.starts_with('*');
   const bool is_beginning = pattern.ends_with('*');

@@ -90,6 +90,7 @@ bool is_without_price(std::string_view key) {
          std::ranges::any_of(kBeginnings, begins);
 }
 
+// Whole words: "dim" is one in "mamba_dim", and none in "dimension".
 bool hints_at_structure(std::string_view key) {
   while (!key.empty()) {
     const std::size_t end = std::min(key.find('_'), key.size());

@@ -50,6 +50,7 @@ struct ExpertLayers {
   }
 };
 
+/// `moe_layer_freq` is a step in DeepSeek's configurations and a list of switches in others.
 ExpertLayers expert_layers_of(HuggingFaceConfig& config, std::size_t layers) {
   ExpertLayers answer;
   answer.first = config.size({"first_k_dense_replace", "moe_layer_start_index"}, kIndex).value_or(0);
@@ -118,6 +119,8 @@ std::vector<std::int64_t> windows_by_chunk(HuggingFaceConfig& config, std::size_
       static_cast<std::size_t>(config.size({"no_rope_layer_interval"}, kModelCount).value_or(4));
   std::vector<std::int64_t> answer(layers);
   for (std::size_t i = 0; i < layers; ++i) {
+    // The list is of switches, 1 where a layer is rotary, whatever its name says; left out, each fourth is
+    // not.
     const bool is_rotary = rotary.size() == layers ? rotary[i] != 0 : (i + 1) % interval != 0;
     if (is_rotary) answer[i] = chunked;
   }
@@ -142,6 +145,8 @@ std::vector<std::int64_t> windows_of(HuggingFaceConfig& config, const HuggingFac
   const bool is_on = config.flag({"use_sliding_window"}).value_or(!family.windows_by_switch);
   const std::int64_t first = config.size({"max_window_layers"}, kIndex).value_or(0);
   const std::int64_t full_every = full_every_of(config, family);
+  // The most explicit way decides: a type for each layer, then chunks, then steps. All keys were asked for
+  // before, so that none is left as unknown.
   if (const Node* types = config.find({"layer_types"}))
     return windows_by_type(config, *types, layers, windows);
   if (windows.chunked > 0) return windows_by_chunk(config, layers, windows.chunked);

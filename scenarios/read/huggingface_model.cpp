@@ -60,6 +60,7 @@ std::int64_t kv_heads_of(Reading& reading) {
   const bool is_single = config.flag({"multi_query"}).value_or(false);
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
   const std::int64_t of_family = reading.family.kv_heads > 0 ? reading.family.kv_heads : reading.model.heads;
+  // Falcon's newer models keep `multi_query` and mean nothing by it.
   return is_single && !is_new ? 1 : heads.value_or(of_family);
 }
 
@@ -147,6 +148,7 @@ std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int
   const bool has_router_bias =
       config.flag({"moe_router_enable_expert_bias", "use_routing_bias", "moe_use_aux_free"}).value_or(false);
   if (!count) return std::nullopt;
+  // Asked once more for the message: a model with experts cannot do without these.
   if (!per_token) config.required({"num_experts_per_tok", "experts_per_token"}, kModelCount);
   if (!own_width && !width) config.required({"moe_intermediate_size", "intermediate_size"}, kModelSize);
   Experts experts{.count = *count,
@@ -212,6 +214,8 @@ void read_norms(Reading& reading) {
   model.attention_sinks = reading.family.attention_sinks;
 }
 
+/// The narrower a key, the more it counts: for queries, keys and values; for attention; for all of the model;
+/// and what the family has without a key.
 void read_biases(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const HuggingFaceFamily& family = reading.family;
@@ -284,6 +288,7 @@ void read_layers(Reading& reading) {
   if (!std::ranges::any_of(model.layers, &LayerKind::has_experts)) model.experts.reset();
   if (model.feed_forward > 0) return;
   const bool is_needed = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
+  // 1 where every layer has experts: a width that nothing asks for.
   model.feed_forward = is_needed ? reading.config.required({"intermediate_size", "n_inner"}, kModelSize) : 1;
 }
 

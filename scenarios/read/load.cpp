@@ -65,6 +65,7 @@ Parts read_parts(const Node& document, Problem& problem) {
                                                             "schedule", "partition", "training"};
   const MappingReader reader(document, "", kKeys, problem);
   Parts parts;
+  // A key that is no part was meant to be one: what is missing then is no second fault.
   if (problem.found()) return parts;
   // The cluster first: a transformer's times follow from the rate of its devices.
   parts.cluster = read_part(reader, "cluster", problem, read_cluster);
@@ -101,8 +102,12 @@ std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
   Problem ignored;
   SchedulePart schedule;
   TrainingPart training;
-  if (const Node* node = document.find("schedule")) schedule = read_schedule(*node, ignored);
   if (const Node* node = document.find("training")) training = read_training(*node, ignored);
+  // A program's file may be large: it is read here only where a global batch alone leaves its microbatches
+  // open (micro_batch_size_of()).
+  const bool is_open = !training.micro_batch_size && training.global_batch_size;
+  if (const Node* node = document.find("schedule"); node != nullptr && is_open)
+    schedule = read_schedule(*node, ignored);
   if (schedule.program) schedule.microbatches = schedule.program->microbatches;
   return micro_batch_size_of(batch_of(schedule, training), meaning_of(schedule));
 }
@@ -162,7 +167,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.cluster = std::move(parts.cluster);
   // What the cluster calls a device is a rank's group of them.
   scenario.cluster.devices_per_rank = parts.model.devices_per_rank;
-  // So that the price is that of a rank.
+  // So that the price is that of a rank. Copies come to it where they are known (device_prices.cpp).
   if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);
@@ -205,6 +210,7 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
     }
   }
   if (problem.found()) return tl::unexpected(problem.message());
+  // A model may say itself for how many samples its figures hold.
   if (parts.model.batch) own = parts.model.batch;
   if (!own && !std::holds_alternative<UnitCosts>(parts.model.model)) {
     return tl::unexpected(
@@ -272,7 +278,10 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
   if (document) document = written_out(*std::move(document));
   if (document) document = edited(*std::move(document), overrides);
   if (!document) return tl::unexpected(document.error());
-  name_file_whole(&*document, std::array<std::string_view, 2>{"model", "huggingface"});
+  // Parts, and figures of microbatches, are written out by now; these are the files that are left.
+  for (const std::string_view form : {"huggingface", "profile", "fitted"})
+    name_file_whole(&*document, std::array<std::string_view, 2>{"model", form});
+  name_file_whole(&*document, std::array<std::string_view, 2>{"schedule", "program"});
   for (const std::string_view table : {"gemm", "attention", "collectives", "products"})
     name_file_whole(&*document, std::array<std::string_view, 3>{"cluster", "kernels", table});
   return document_to_yaml(*document);

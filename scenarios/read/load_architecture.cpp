@@ -42,6 +42,7 @@ std::string type_of_class(std::string name) {
 }
 
 /// By `model_type`, or else by `architectures`; empty: neither is there.
+/// The class counts where the type is unknown and the class is not: checkpoints of one's own often keep it.
 std::string type_of(HuggingFaceConfig& config) {
   std::string type = config.word({"model_type"});
   const Node* classes = config.find({"architectures"});
@@ -87,6 +88,7 @@ std::string_view family_by_keys(HuggingFaceConfig& config) {
 
 // --- the configuration ----------------------------------------------------------------------------------
 
+/// Before anything is asked: what is ignored is as good as never written.
 void ignore(HuggingFaceConfig& config, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     if (key == "model_type") config.ignore("architectures");  // which says the same
@@ -155,12 +157,14 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
   ArchitecturePart part{.architecture = architecture_of(config, family), .ignored = std::move(ignored)};
   part.architecture.family = type;
   if (!of_config.found()) refuse_too_large(part.architecture, config.root(), "", of_config);
+  // First what has no price: sizes that are missing are often its consequence.
   refuse_unpriced(config, problem);
   problem.note(of_config);
   part.notes = notes_of(config, part, by_keys);
   return part;
 }
 
+/// A mapping; nothing, with a problem noted, where the text is something else.
 std::optional<Node> parse_config(std::string_view text, const NamedFile& file, Problem& problem) {
   auto config = parse_document(text, std::make_shared<const Source>(Source{
                                          .name = file.name,
@@ -196,6 +200,7 @@ std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& 
   const auto most_layers = static_cast<std::int64_t>(model.layers.size());
   const std::int64_t most_tokens = model.positions > 0 ? model.positions : 1 << 24;
   const auto layers = wishes.integer("layers", {.least = 1, .most = most_layers});
+  // The first ones stay, and with them a model's dense layers.
   model.layers.resize(static_cast<std::size_t>(layers.value_or(most_layers)));
   model.multi_token = wishes.integer("multi_token", {.least = 0, .most = 64}).value_or(0);
   part.sequence = wishes.integer("sequence", {.least = 1, .most = most_tokens});
@@ -230,6 +235,7 @@ Node list_of(const std::vector<std::string>& words) {
   return node;
 }
 
+/// The flags as if they were `model:`, so that both have the same ranges and messages.
 Node model_of(const ArchitectureRequest& request) {
   Node model;
   model.kind = Node::Kind::mapping;

@@ -69,6 +69,7 @@ ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string 
   return {.shape = std::move(shape), .name = std::move(name), .price_per_device_hour = read_price(reader)};
 }
 
+/// With the nearest name, where a word was written at all.
 std::string unknown_preset(const Node& node) {
   std::vector<std::string_view> names = {"uniform", "two-level"};
   for (const Preset& preset : presets()) names.push_back(preset.name);
@@ -83,6 +84,7 @@ std::string unknown_preset(const Node& node) {
 /// Node numbers of a ClusterBuilder by the names of the file.
 using NodeNames = std::unordered_map<std::string, std::int32_t>;
 
+/// A name, or a mapping; devices without one are gpu0, gpu1, ..
 Device read_device(const Node& node, std::size_t index, Problem& problem) {
   if (node.kind == Node::Kind::scalar) {
     Device device;
@@ -105,6 +107,7 @@ void add_name(NodeNames& names, const std::string& name, std::int32_t number, co
   }
 }
 
+/// The builder's number of a name; 0, with a problem noted, of one that is not there.
 std::int32_t end_of_link(const Node& end, const NodeNames& names, const std::string& path, Problem& problem) {
   const auto found = names.find(end.text);
   if (end.kind == Node::Kind::scalar && found != names.end()) return found->second;
@@ -112,6 +115,7 @@ std::int32_t end_of_link(const Node& end, const NodeNames& names, const std::str
   return 0;
 }
 
+/// `between` two names; both ways unless `duplex: off`, which is from the first to the second alone.
 void add_link(ClusterBuilder& builder, const NodeNames& names, const Node& node, std::size_t index,
               Problem& problem) {
   static constexpr std::array<std::string_view, 4> kKeys = {"between", "bandwidth", "latency", "duplex"};
@@ -159,6 +163,7 @@ ClusterSpec read_explicit(const Node& node, Problem& problem) {
     for (std::size_t i = 0; i < links->items.size(); ++i)
       add_link(builder, names, links->items[i], i, problem);
   }
+  // Links to node 0 in the place of names that are not there would be faults of their own.
   if (problem.found()) return {};
   auto cluster = builder.build();
   if (!cluster) {
@@ -187,6 +192,7 @@ ClusterSpec read_cluster(const Node& node, Problem& problem) {
   if (node.find("device") != nullptr) return read_device_cluster(node, problem);
   const Node* preset_node = node.find("preset");
   const Node* devices = node.find("devices");
+  // A list of devices is a cluster of its own; a number of them belongs to a preset.
   if (preset_node == nullptr && devices != nullptr && devices->kind == Node::Kind::list) {
     return read_explicit(node, problem);
   }

@@ -36,6 +36,7 @@
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
+#include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/nearest_name.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
@@ -59,9 +60,12 @@ double number(const MappingReader& reader, Word key, double usual, double most) 
   return usual;
 }
 
-/// A rate that must be finite.
-double rate(std::optional<double> stated, double usual) {
-  return stated && *stated < std::numeric_limits<double>::infinity() ? *stated : usual;
+/// A device's bandwidth in place of `usual`. A device has one: what is `unlimited` elsewhere is no device.
+double finite_bandwidth(const MappingReader& reader, Word key, double usual) {
+  const double bandwidth = reader.bandwidth(key).value_or(usual);
+  if (bandwidth < std::numeric_limits<double>::infinity()) return bandwidth;
+  reader.complain(key, "expected the bandwidth of a device, such as 450 GB/s, got \"unlimited\"");
+  return usual;
 }
 
 std::string unknown_device(std::string_view name) {
@@ -71,14 +75,15 @@ std::string unknown_device(std::string_view name) {
                      nearest_name(name, names));
 }
 
+/// The device of that name with every constant that is stated in the place of its own.
 DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   constexpr double kMostFactor = 100;
   type.bf16_flops_per_second = reader.flops("flops").value_or(type.bf16_flops_per_second);
   type.fp8_flops_per_second = reader.flops("fp8_flops").value_or(type.fp8_flops_per_second);
   type.fp4_flops_per_second = reader.flops("fp4_flops").value_or(type.fp4_flops_per_second);
-  type.memory_bytes_per_second = rate(reader.bandwidth("memory_bandwidth"), type.memory_bytes_per_second);
-  type.nvlink_bytes_per_second = rate(reader.bandwidth("nvlink"), type.nvlink_bytes_per_second);
-  type.network_bytes_per_second = rate(reader.bandwidth("network"), type.network_bytes_per_second);
+  type.memory_bytes_per_second = finite_bandwidth(reader, "memory_bandwidth", type.memory_bytes_per_second);
+  type.nvlink_bytes_per_second = finite_bandwidth(reader, "nvlink", type.nvlink_bytes_per_second);
+  type.network_bytes_per_second = finite_bandwidth(reader, "network", type.network_bytes_per_second);
   type.link_latency_ns = reader.duration("latency").value_or(type.link_latency_ns);
   type.memory_bytes = reader.has("memory") ? reader.limit("memory").value_or(0) : type.memory_bytes;
   type.nvlink_devices =
@@ -96,7 +101,9 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   return type;
 }
 
+/// For models that are not priced on the devices. Where the last domain is not full it counts as if it were.
 TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
+  // A cluster that is smaller than a domain has one domain of all its devices.
   const auto in_domain = static_cast<std::int32_t>(std::min<std::int64_t>(type.nvlink_devices, devices));
   TwoLevelCluster shape;
   shape.devices_per_node = in_domain;
@@ -112,6 +119,7 @@ TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
   return shape;
 }
 
+/// One of KernelTables' readers, whose errors are "LINE: what is wrong".
 using ReadTable = std::function<tl::expected<void, std::string>(std::string_view text)>;
 
 /// One table of `kernels:`, in place of the built-in one.
@@ -182,6 +190,12 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
   if (type == nullptr) return {};
   DeviceCluster named{.type = with_stated_figures(*type, reader),
                       .nodes = static_cast<std::int32_t>(reader.integer("nodes", kNodes).value_or(1))};
+  constexpr std::int64_t kMostDevices = std::numeric_limits<std::int32_t>::max();
+  if (named.device_count() > kMostDevices) {
+    reader.complain("nodes", fmt::format("expected at most {} devices in all, got {} nodes of {}",
+                                         kMostDevices, named.nodes, named.type.devices_per_node));
+    return {};
+  }
   named.kernels = read_kernels(reader, named.type, problem);
   return {.shape = shape_of(named.type, named.device_count()),
           .name = named.type.name,
@@ -220,20 +234,6 @@ ParallelPart read_parallel(const Node& node, Problem& problem) {
 
 namespace {
 
-/// What an optimizer holds a parameter: a copy of the weights, and its state, in 4 bytes each.
-std::int32_t optimizer_bytes(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::sgd:
-      return 4;
-    case Optimizer::momentum:
-    case Optimizer::rmsprop:
-      return 8;
-    case Optimizer::adam:
-      return 12;
-  }
-  return 12;
-}
-
 /// Keys that say something of a model on named devices alone, but for degrees beside fitted costs.
 void refuse_without_devices(const Node& document, const ModelPart& model, const SchedulePart& schedule,
                             const TrainingPart& training, Problem& problem) {
@@ -268,6 +268,8 @@ void check_parts(const Node& document, const ModelPart& model, const TrainingPar
   }
 }
 
+/// With the defaults that only such a model has (adam, gradients of 4 bytes); copies and ranks are settled
+/// later.
 Workload workload_of(const ArchitecturePart& architecture, const DeviceType& device, const Parallel& degrees,
                      const TrainingPart& training) {
   Workload work;

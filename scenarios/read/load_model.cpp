@@ -36,6 +36,7 @@ constexpr std::array<std::string_view, 6> kForms = {"stages",      "layers",    
 
 // --- stages ---------------------------------------------------------------------------------------------
 
+/// Edges go forward: stages are numbered in an order in which they can run.
 StageEdge read_edge(const Node& node, const std::string& path, Problem& problem) {
   std::vector<std::int32_t> ends;
   for (const Node& item : node.items) {
@@ -136,6 +137,7 @@ std::vector<std::int32_t> read_inputs(const MappingReader& reader, const LayerNa
   return inputs;
 }
 
+/// Inputs are names of earlier layers, so that the list is an order in which layers can run.
 Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index, Problem& problem) {
   static constexpr std::array<std::string_view, 8> kKeys = {"name", "forward", "backward",  "output",
                                                             "kept", "weights", "transient", "inputs"};
@@ -177,6 +179,7 @@ LayerGraph read_layers(const Node& node, Problem& problem) {
   return graph;
 }
 
+/// No layers, with a problem noted, where the file cannot be read.
 LayerGraph read_profile(const Node& node, Problem& problem) {
   if (node.kind != Node::Kind::scalar) {
     problem.note(node, "model.profile", "expected the name of a file, got " + describe(node));
@@ -258,6 +261,7 @@ std::vector<std::string_view> keys_of(const Node& model) {
 std::optional<std::string_view> form_of(const MappingReader& model, Problem& problem) {
   std::optional<std::string_view> form;
   for (const std::string_view key : kForms) {
+    // Beside a configuration or fitted costs `layers` is a number, and no form.
     const bool is_count = key == "layers" && (model.has("huggingface") || model.has("fitted"));
     if (!model.has(key) || is_count) continue;
     if (form) model.complain(key, fmt::format("expected one form of the model, got {} and {}", *form, key));
@@ -291,6 +295,7 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
   const auto form = form_of(model, problem);
   if (problem.found()) return {};
   refuse_keys_of_other_forms(model, form);
+  // A network alone costs what no model costs.
   if (!form) return {.model = UnitCosts{}, .network = std::move(network)};
   const Node& value = *model.find(*form);
   const auto batch = model.integer("batch", {.least = 1, .most = std::numeric_limits<std::int32_t>::max()});
@@ -298,10 +303,13 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
   if (*form == "fitted") {
+    // Nothing is scaled: costs are those of the microbatch in force (fitted_prices.cpp).
     part.model = read_fitted(model, problem);
     part.batch = 1;
     return part;
   }
+  // On named devices a transformer stays what it is until its stages are priced; elsewhere it becomes layers
+  // here.
   if (is_transformer(*form) && cluster.named) {
     part.architecture = architecture_of(model, *form, problem);
     part.batch = 1;

@@ -69,10 +69,12 @@ constexpr std::array kRecomputes = {std::pair{Word{"none"}, Recompute::none},
 constexpr std::array<Word, 7> kProgramKeys = {"channel",      "blocking", "capacity", "eager",
                                               "launch_order", "program",  "dialect"};
 
+/// `model` is what a program file was checked for, or the default.
 ChannelOptions read_channels(const MappingReader& reader, ChannelModel model) {
   ChannelOptions options;
   options.model = reader.choice("channel", kChannels).value_or(model);
   options.blocking = reader.flag("blocking").value_or(false);
+  // 0 is unlimited in the options, and no number of messages that anybody would write.
   const Node* capacity = reader.find("capacity");
   if (capacity != nullptr && capacity->text != "unlimited") {
     options.capacity = reader.integer("capacity", {.least = 1}).value_or(0);
@@ -95,6 +97,7 @@ void read_recomputation(const MappingReader& reader, Shape& shape) {
   }
 }
 
+/// One for all stages or one a stage; empty: by the rule.
 std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
   std::vector<std::int32_t> depths = reader.integers("depth", {.least = 1});
   if (!reader.has("depth")) return reader.integers("warmup", {.least = 0});
@@ -117,6 +120,8 @@ SearchEffort read_effort(const MappingReader& reader) {
   return effort;
 }
 
+/// The options of all schedules; which of them one takes is for its rule to say (generate()). Stages,
+/// microbatches and iterations come from elsewhere.
 Shape read_shape(const MappingReader& reader) {
   Shape shape;
   shape.virtual_stages =
@@ -143,6 +148,7 @@ Shape read_shape(const MappingReader& reader) {
   return shape;
 }
 
+/// Empty where it is left out, or unknown with a problem noted.
 std::string read_name(const MappingReader& reader) {
   const auto name = reader.word("name");
   if (!name || find_schedule(*name) != nullptr) return name.value_or("");
@@ -154,6 +160,7 @@ std::string read_name(const MappingReader& reader) {
   return "";
 }
 
+/// How a .csv of PyTorch writes its actions, which changed from release to release.
 std::optional<CsvDialect> read_dialect(const MappingReader& reader) {
   const auto word = reader.word("dialect");
   if (!word) return std::nullopt;
@@ -185,6 +192,7 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
     reader.complain("program", text.error());
     return std::nullopt;
   }
+  // A .csv may need mending before it is a program, and says what was mended.
   auto imported = is_csv ? import_pytorch_csv(*text, file.name, dialect.value_or(CsvDialect::torch_2_6))
                          : parse_program(*text, file.name).map([](Program program) {
                              return ImportedCsv{.program = std::move(program), .notes = {}};
@@ -193,6 +201,7 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
   return imported ? std::optional(*std::move(imported)) : std::nullopt;
 }
 
+/// A program has its own stages, microbatches and options: beside it only what says how it is run.
 SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
   for (const Node::Entry& entry : reader.node().entries) {
     if (std::ranges::find(kProgramKeys, entry.key.text) == kProgramKeys.end()) {

@@ -90,6 +90,7 @@ std::optional<FailureRates> read_failures(const MappingReader& training, Problem
   return failures;
 }
 
+/// 2 or 4, a parameter.
 std::optional<std::int32_t> read_gradient_bytes(const MappingReader& reader) {
   const auto bytes = reader.integer("gradient_bytes", {.least = 2, .most = 4});
   if (!bytes) return std::nullopt;
@@ -174,6 +175,8 @@ tl::expected<std::int32_t, std::string> cut_of(const Node& item, const LayerGrap
   return tl::unexpected(is_figure ? number.error() : no_such_layer(*graph, item.text));
 }
 
+/// `graph` is null where the model is no layers: numbers are read all the same, and a note says that they are
+/// not used. Whether they fit the stages is known when the program is.
 Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem) {
   Partition partition{.rule = Partition::Rule::cuts};
   for (std::size_t i = 0; i < node.items.size(); ++i) {

@@ -61,6 +61,7 @@ struct Form {
 
 using Rate = tl::expected<double, std::string>;
 
+/// Of one device. Partitions put any layer on any device, so that all have to be alike.
 struct PeakRate {
   Rate operator()(const UniformCluster& shape) const { return shape.flops_per_second; }
   Rate operator()(const TwoLevelCluster& shape) const { return shape.flops_per_second; }
@@ -77,6 +78,7 @@ struct PeakRate {
   }
 };
 
+/// 0, with a problem noted, where the cluster does not say it.
 double peak_of(const ClusterSpec& cluster, const Form& form) {
   const Rate rate = std::visit(PeakRate{}, cluster.shape);
   if (!rate) {
@@ -87,6 +89,7 @@ double peak_of(const ClusterSpec& cluster, const Form& form) {
   return rate.value_or(0);
 }
 
+/// Must be said: a default would be taken for a measurement.
 double efficiency_of(const MappingReader& reader) {
   constexpr std::string_view kExpected =
       "expected the part of the peak rate that is reached, above 0 and at most 1, such as 0.45, got ";
@@ -115,6 +118,7 @@ TransformerSpeed speed_of(const TransformerShape& shape, const ClusterSpec& clus
 
 // --- the sizes ------------------------------------------------------------------------------------------
 
+/// The shape's sizes as its keys lay them over the devices of a rank.
 TransformerShape with_layout(TransformerShape shape, const MappingReader& reader) {
   static constexpr std::array<std::pair<std::string_view, BlockRecompute>, 3> kRecompute = {
       {{"none", BlockRecompute::none},
@@ -188,6 +192,7 @@ std::string_view name_of(BlockRecompute recompute) {
   return "";
 }
 
+/// What a result must not be read without: times are operations at an assumed rate.
 std::vector<std::string> notes_of(const TransformerShape& shape, const TransformerSpeed& speed) {
   std::vector<std::string> notes = {fmt::format(
       "the model is a transformer of {} blocks and {:.4g} billion parameters; its times are its "
@@ -208,8 +213,10 @@ std::vector<std::string> notes_of(const TransformerShape& shape, const Transform
   return notes;
 }
 
+/// No layers, with a problem noted, where something is wrong with the shape, its keys or the cluster.
 TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const Form& form) {
   shape = with_layout(shape, form.keys);
+  // Sizes that were not read are 1, and would divide or not for no reason.
   if (!form.problem.found()) check_divisions(shape, form);
   const TransformerSpeed speed = speed_of(shape, cluster, form);
   if (form.problem.found()) return {};
@@ -220,6 +227,7 @@ TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const
   }
   return {.graph = *std::move(graph),
           .devices_per_rank = static_cast<std::int32_t>(shape.tensor_parallel),
+          // Values of 2 bytes are trained with copies in 4, unless training.precision says otherwise.
           .precision = shape.bytes_per_value == 2 ? Precision::mixed : Precision::full,
           .notes = notes_of(shape, speed)};
 }

@@ -64,6 +64,7 @@ bool has_unit(std::string_view cell) {
   return cell.find_last_not_of("0123456789.eE+- ") != std::string_view::npos;
 }
 
+/// At the place of its first item, so that messages name the row. Requires an item.
 Node list_of(std::vector<Node> items) {
   Node list = items.front();
   list.kind = Node::Kind::list;
@@ -140,6 +141,7 @@ tl::expected<Node, std::string> with_microbatch_files(Node document) {
   Node* stages = model == nullptr ? nullptr : model->find("stages");
   if (stages == nullptr) return document;
   for (Node::Entry& entry : stages->entries) {
+    // {microbatches: [...]} is a mapping as well, and read later.
     if (entry.value.find("file") == nullptr) continue;
     auto figures = figures_of_file(entry.value, fmt::format("model.stages.{}", entry.key.text));
     if (!figures) return tl::unexpected(figures.error());

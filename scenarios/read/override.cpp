@@ -21,6 +21,7 @@
 namespace penstock {
 namespace {
 
+/// "a..b" has an empty part, which child() refuses.
 std::vector<std::string> split_key(std::string_view key) {
   std::vector<std::string> parts(1);
   for (const char c : key) {

@@ -43,6 +43,7 @@ bool is_cluster_word(const std::string& text) {
   return text == "uniform" || text == "two-level" || find_preset(text) != nullptr;
 }
 
+/// A rule has no suffix of a document; what is neither a rule nor a file is for read_partition() to refuse.
 bool is_partition_word(const std::string& text) {
   const std::filesystem::path extension = std::filesystem::path(text).extension();
   return extension != ".yaml" && extension != ".yml" && extension != ".json";
@@ -103,13 +104,13 @@ std::string shown_line(std::string_view text, std::int32_t line) {
 
 /// Replaces a file's name by the file's document until no name is left.
 tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
+  // Absolute and without dots, so that one file is known again whatever way it was named.
   std::vector<std::filesystem::path> visited;
   if (scalar.source && scalar.source->override_key.empty()) {
     visited.push_back(std::filesystem::path(scalar.source->directory) /
                       std::filesystem::path(scalar.source->name).filename());
   }
   for (auto& path : visited) path = std::filesystem::absolute(path).lexically_normal();
-  // Absolute and without dots, so that one file is known again whatever way it was named.
   // A file may name another file. This ends, since no file is visited twice.
   while (scalar.kind == Node::Kind::scalar) {
     const NamedFile file = named_file(scalar);
@@ -161,7 +162,8 @@ NamedFile named_file(const Node& scalar) {
 }
 
 tl::expected<Node, std::string> resolve_parts(Node document) {
-  for (const std::string_view part : {"model", "cluster", "host", "schedule", "partition", "training"}) {
+  for (const std::string_view part :
+       {"model", "cluster", "host", "parallel", "schedule", "partition", "training"}) {
     Node* value = document.find(part);
     if (value == nullptr || value->kind != Node::Kind::scalar) continue;
     auto written_out = resolved(std::move(*value), part);

@@ -1,6 +1,6 @@
 #pragma once
-// The five parts of a scenario may each be the name of a file; here the names are replaced by what the
-// files hold. Used by load.hpp, also for the other files that a scenario names.
+// Each part of a scenario may be the name of a file; here the names are replaced by what the files hold. Used
+// by load.hpp, also for the other files that a scenario names.
 
 #include <filesystem>
 #include <string>
@@ -12,9 +12,9 @@
 namespace penstock {
 
 /// The document with every part written out: a file's name becomes its document, or what that has under the
-/// part's name, `cluster: uniform` becomes
-/// `cluster: {preset: uniform}`, `schedule: 1f1b` becomes `{name: 1f1b}` and `schedule: a.psched` or `a.csv`
-/// becomes `{program: a.psched}`. Errors: a file that cannot be read, a file that includes itself.
+/// part's name, `cluster: uniform` becomes `cluster: {preset: uniform}`, `schedule: 1f1b` becomes `{name:
+/// 1f1b}` and `schedule: a.psched` or `a.csv` becomes `{program: a.psched}`. Errors: a file that cannot be
+/// read, a file that includes itself.
 tl::expected<Node, std::string> resolve_parts(Node document);
 
 /// A file that a scalar names, relative to the file that the scalar stands in.

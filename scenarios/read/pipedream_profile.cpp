@@ -181,12 +181,14 @@ tl::expected<Nodes, std::string> read_nodes(std::string_view text, std::string_v
   return nodes;
 }
 
+/// "Input", "Input0", ..: not "InputNorm".
 bool is_loading(const std::string& operation) {
   constexpr std::string_view kInput = "Input";
   return operation.starts_with(kInput) &&
          operation.find_first_not_of("0123456789", kInput.size()) == std::string::npos;
 }
 
+/// Takes the node out; what read it has an input fewer, and nothing is joined across it.
 void drop(Nodes& nodes, Id id) {
   for (const Id input : nodes[id].inputs) nodes[input].readers.erase(id);
   for (const Id reader : nodes[id].readers) nodes[reader].inputs.erase(id);

@@ -140,7 +140,7 @@ std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) 
 
 struct Unit {
   std::string_view name;
-  std::int64_t scale;
+  std::int64_t scale;  // in ns or bytes; at most 2^50, see whole()
 };
 
 constexpr std::array kTimeUnits = {Unit{"ns", 1},
@@ -217,6 +217,8 @@ std::optional<double> scaled(const Quantity& quantity, int ten, int two) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
+/// The quantity's unit is a prefix and `base`; two is a power of two that this base counts besides (bits:
+/// -3).
 tl::expected<double, std::string> parse_rate(std::string_view text, const Kind& kind,
                                              const Quantity& quantity, std::string_view base, int two) {
   const std::string_view prefix_text = quantity.unit.substr(0, quantity.unit.size() - base.size());

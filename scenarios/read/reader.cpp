@@ -41,6 +41,7 @@ tl::expected<Value, std::string> value_of(const Node& node, Parse parse) {
   return tl::unexpected(fmt::format("{}, got {}", expected, describe(node)));
 }
 
+/// All of the text: "1.0", "1e3" and "+1" are no whole numbers.
 tl::expected<std::int64_t, std::string> parse_integer(std::string_view text, Range range) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -101,6 +102,7 @@ MappingReader::MappingReader(const Node& node, std::string path, std::span<const
     problem.note(node, path_,
                  fmt::format("expected a mapping with the keys {}, got {}", listed(keys), describe(node)));
   }
+  // What is no mapping has no entries, and all reads of it give nothing: one problem, not one a key.
   for (const Node::Entry& entry : node.entries) {
     if (std::ranges::find(keys, entry.key.text) != keys.end()) continue;
     problem.note(entry.key, path_of(entry.key.text), unknown_word("key", entry.key.text, keys));
@@ -133,6 +135,7 @@ PerStage<Value> MappingReader::per_stage(std::string_view key, Parse parse) cons
   PerStage<Value> figures{.values = {},
                           .is_list = value->kind == Node::Kind::list,
                           .place = fmt::format("{}: {}", place_of(*value), path_of(key))};
+  // "--set model.stages.forward" names the key already.
   if (value->source && value->source->override_key == path_of(key)) figures.place = place_of(*value);
   if (!figures.is_list) {
     if (const auto one = parsed<Value>(key, parse)) figures.values.push_back(*one);
@@ -158,6 +161,8 @@ std::vector<Value> MappingReader::listed_values(const Node& list, const std::str
 template <typename Value, typename Parse>
 PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse) const {
   const Node* value = find(key);
+  // [[1 ms, 3 ms], 2 ms]: a list in a stage's place; {microbatches: [1 ms, 3 ms]}: one for all stages;
+  // anything else is as without microbatches.
   const bool is_mapping = value != nullptr && value->kind == Node::Kind::mapping;
   const bool is_nested = value != nullptr && std::ranges::any_of(value->items, is_list);
   if (!is_mapping && !is_nested) return per_stage<Value>(key, parse);
@@ -173,6 +178,7 @@ PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse)
     figures.by_microbatch.push_back(std::move(values));
   };
   if (is_mapping) {
+    // `file` was written out before (microbatch_file.hpp), and is a known key for messages.
     static constexpr std::array<std::string_view, 2> kKeys = {"microbatches", "file"};
     const MappingReader mapping(*value, path_of(key), kKeys, *problem_);
     const Node* list = mapping.find("microbatches");

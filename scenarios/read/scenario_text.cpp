@@ -50,6 +50,7 @@ std::string escaped_scalar(std::string_view text) {
   return quoted + "\"";
 }
 
+/// With as many digits as the same number needs to be read back.
 std::string bandwidth(double bytes_per_second) {
   return bytes_per_second == kUnlimitedBandwidth ? "unlimited" : fmt::format("{} B/s", bytes_per_second);
 }
@@ -70,6 +71,7 @@ std::string price(std::optional<double> per_device_hour, std::string_view before
 
 // --- the parts ------------------------------------------------------------------------------------------
 
+/// `inputs` only where they are not the layer before, which is what leaving them out means.
 std::string layer_line(const LayerGraph& graph, std::size_t index) {
   const Layer& layer = graph.layers[index];
   std::string line = fmt::format("    - {{name: {}, forward: {}, backward: {}, output: {} B, weights: {} B",
@@ -108,6 +110,8 @@ std::string model_text(const LayerGraph& graph, const Scenario& scenario) {
 
 using Text = tl::expected<std::string, std::string>;
 
+/// "cluster: ..", a shape each. Presets are written with all their numbers, so that nothing depends on what a
+/// preset is elsewhere.
 struct ClusterText {
   std::string preset;
   std::optional<double> price_per_device_hour;
@@ -139,6 +143,7 @@ struct ClusterText {
   }
 };
 
+/// Lines under `schedule:`, of what is not as usual.
 std::string channels_text(const ChannelOptions& channels) {
   const ChannelOptions usual;
   std::string text;
@@ -248,6 +253,7 @@ std::string scalar_to_yaml(std::string_view text) {
   const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
   const bool has_digit = std::ranges::any_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
   const bool starts_with_letter = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
+  // A letter first and a digit in it: no number, and none of YAML's words (no, null, true, ..).
   if (starts_with_letter && has_digit && std::ranges::all_of(text, is_plain)) return std::string(text);
   if (std::ranges::any_of(text, is_control)) return escaped_scalar(text);
   std::string quoted = "'";

@@ -25,7 +25,7 @@ LayerGraph light_chain(const std::vector<Ns>& times) { return layer_chain(times,
 
 using Cuts = std::vector<std::int32_t>;
 
-/// Largest time of a stage, memory of the fullest, sum of squared times, the cuts: the first that differs
+/// Largest time of a stage, sum of squared times, memory of the fullest, the cuts: the first that differs
 /// decides.
 using Judged = std::tuple<Ns, std::int64_t, Bytes, Cuts>;
 
@@ -53,6 +53,7 @@ Judged judged(const LayerGraph& graph, const Cuts& cuts) {
   return whole;
 }
 
+/// Calls `visit` with each ascending list of stages - 1 cuts that begins with `cuts`.
 void for_each_partition(std::int32_t layers, std::int32_t stages,
                         const std::function<void(const Cuts&)>& visit, const Cuts& cuts = {}) {
   const std::int32_t left = stages - 1 - static_cast<std::int32_t>(cuts.size());
@@ -108,6 +109,8 @@ TEST(BalancedCuts, AreAsGoodAsTheBestOfAllPartitions) {
 TEST(BalancedCuts, GiveTheFirstStagesFewerOfEqualLayers) {
   // Three layers are the most that any stage needs; 1F1B holds four microbatches on the first and one on the
   // last.
+  //
+  //   2 | 2 | 3 | 3      held  4 x 2, 3 x 2, 2 x 3, 1 x 3
   EXPECT_EQ(balanced_cuts(layer_chain(std::vector<Ns>(10, 1), {.output = 1}), 4), (Cuts{2, 4, 7}));
 }
 
@@ -127,6 +130,7 @@ TEST(BalancedCuts, AreEqualBeforeTheyAreSmall) {
 }
 
 TEST(EarliestCuts, AreTheEarliestOfThoseWithTheLeastLargestPart) {
+  //   1 | 1 | 1 | 1 1        9 | 1 | 1 1        0 | 0 0
   EXPECT_EQ(earliest_cuts(light_chain({1, 1, 1, 1, 1}), 4), (Cuts{1, 2, 3}));
   EXPECT_EQ(earliest_cuts(light_chain({9, 1, 1, 1}), 3), (Cuts{1, 2}));
   EXPECT_EQ(earliest_cuts(light_chain({0, 0, 0}), 2), (Cuts{1}));

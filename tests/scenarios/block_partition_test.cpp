@@ -59,6 +59,9 @@ TEST(BlockCuts, OfAsManyStagesAsLayersAreAllOfThem) {
 }
 
 TEST(BlockCuts, EndWhereTheFirstLeastBlockWouldTakeFromAnEmptyOne) {
+  //   | 0 | 0 | 0 | 0 | 1 0 37 |
+  //
+  // The first of the least blocks would empty its neighbour on the way; the nearest takes from the largest.
   const std::vector<Ns> times = {0, 0, 0, 0, 1, 0, 37};
   EXPECT_EQ(block_sums(times, block_cuts(layers_of(times), 5)).size(), 5);
 }

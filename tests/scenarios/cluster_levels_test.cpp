@@ -24,6 +24,9 @@ Cluster cluster_of(const std::string& text) {
   return std::get<Cluster>(read_scenario("cluster: " + text + "\n").cluster.shape);
 }
 
+//   a0 --+               +-- b0       8 GB/s to a server's switch, 1 GB/s between switches
+//        a ---- top ---- b
+//   a1 --+               +-- b1
 /// Two servers of two devices around a switch; the file lists the servers' devices in turn.
 const std::string kTree =
     "{devices: [a0, b0, a1, b1], switches: [a, b, top], links: [{between: [a0, a], bandwidth: 8 GB/s}, "
@@ -96,6 +99,7 @@ TEST(DeviceOrder, LeavesTheMachineAsItIs) {
   }
 }
 
+// Names of switches are read off those of links, which count parallel ones: "x>s", "x>s#2".
 TEST(DeviceOrder, KeepsTheNamesOfParallelLinks) {
   const Cluster cluster = cluster_of(
       "{devices: [x, y], switches: [s], links: [{between: [x, s]}, {between: [x, s]}, {between: [s, y]}]}");

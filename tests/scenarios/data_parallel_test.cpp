@@ -17,6 +17,7 @@ Experiment experiment_in(const std::string& text) {
   return *std::move(experiment);
 }
 
+// 64 samples in microbatches of 4 are 16: eight for each copy of the pipeline.
 TEST(DataParallel, CopiesShareTheMicrobatchesOfTheGlobalBatch) {
   const Experiment experiment = experiment_in(
       "schedule: {name: 1f1b, stages: 4, data_parallel: 2}\n"

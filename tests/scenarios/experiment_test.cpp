@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "read_scenario.hpp"
+#include "scenarios/model/fitted_model.hpp"
+#include "scenarios/prepare/fitted_figures.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/lower.hpp"
@@ -382,6 +386,13 @@ training: {micro_batch_size: 4, optimizer: sgd, iterations: 1}
   EXPECT_EQ(experiment.costs.stages[2].forward_ns, 2'020'000);
   EXPECT_EQ(experiment.costs.edges[0].activation, 16LL << 20);
   EXPECT_EQ(experiment.samples_per_microbatch, 4);
+}
+
+// Each size is one that a file of costs may have; a message of 2^77 bytes stays the largest number.
+TEST(FittedFigures, MessagesBeyond64BitsDoNotWrap) {
+  FittedModel model;
+  model.kind = {.hidden = 1 << 20, .sequence = 1 << 28, .micro_batch_size = 1 << 28};
+  EXPECT_EQ(fitted_figures(model, {}).activation.of(0, 0), std::numeric_limits<Bytes>::max());
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ TEST(HangingShape, IsTheFirstThatHangs) {
   }
 }
 
+// Edges name stages 0 .. 7, so that no smaller K v than 4 x 2 can be prepared: what shrinks is M.
 TEST(HangingShape, PassesOverShapesThatDoNotFitTheModel) {
   Scenario scenario = tight_interleaving(4, 8);
   StageFigures figures;

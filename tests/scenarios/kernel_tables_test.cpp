@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/log_grid.hpp"
@@ -48,12 +50,46 @@ TEST(KernelTables, SayWhichLineIsWrong) {
             "seq, us, got nothing");
 }
 
+// 170 shapes that share no size would be a grid of 170^3, 5 million.
+TEST(KernelTables, RefuseShapesThatAreNoGrid) {
+  std::string text = "dtype,m,n,k,us\n";
+  for (int i = 1; i <= 170; ++i) text += fmt::format("bf16,{},{},{},10\n", i, 1000 + i, 2000 + i);
+  KernelTables tables;
+  EXPECT_EQ(
+      tables.read_gemms(text, {}).error(),
+      "1: expected products of a grid of sizes, at most 1048576 of them, got 170 rows with 170 m, 170 n "
+      "and 170 k; single shapes are a table of `products`");
+}
+
+TEST(KernelTables, CollectivesAreOfTwoDevicesAtLeast) {
+  const std::string header = "op_name,nccl_dtype,num_gpus,message_size,latency\n";
+  KernelTables tables;
+  ASSERT_TRUE(tables.read_collectives(header + "all_gather,half,1,1024,1\nall_gather,half,2,1024,3\n"));
+  EXPECT_NEAR(*tables.collective_seconds(GroupOperation::all_gather, 2, 2048), 3e-3, 1e-12);
+  ASSERT_TRUE(tables.read_collectives(header + "all_gather,half,1,1024,1\n"));
+  EXPECT_FALSE(tables.collective_seconds(GroupOperation::all_gather, 2, 2048)) << "no table: the links' rate";
+  EXPECT_EQ(tables.read_collectives(header + "all_gather,half,2.5,1024,1\n").error(),
+            "2: num_gpus: expected a whole number of at most 1048576, got 2.5");
+  EXPECT_FALSE(tables.read_collectives(header + "all_gather,half,1e300,1024,1\n"));
+}
+
 // H100, fp8, (8192, 1024, 8192): the table's row reads 515 TFLOP/s with quantisation, 1367 without.
 TEST(BuiltInKernels, AnEightBitProductIsWithoutItsQuantisation) {
   const DeviceType& h100 = *find_device_type("h100");
   const GemmShape shape{.m = 8192, .n = 1024, .k = 8192};
   const double seconds =
       *built_in_kernels(h100)->gemm_seconds(GemmPrecision::fp8, shape, rates_of(h100, GemmPrecision::bf16));
+  EXPECT_NEAR(shape.flops() / seconds / 1e12, 1367, 1);
+}
+
+// A scenario may say that its memory is slower; the table was measured on the device as it is sold. (Tables
+// are read once a process: this says something where it asks first.)
+TEST(BuiltInKernels, AreThoseOfTheDeviceThatWasMeasured) {
+  DeviceType slow = *find_device_type("h100");
+  slow.memory_bytes_per_second /= 20;
+  const GemmShape shape{.m = 8192, .n = 1024, .k = 8192};
+  const double seconds =
+      *built_in_kernels(slow)->gemm_seconds(GemmPrecision::fp8, shape, rates_of(slow, GemmPrecision::bf16));
   EXPECT_NEAR(shape.flops() / seconds / 1e12, 1367, 1);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "read_scenario.hpp"
+#include "scenarios/model/device_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/read/cluster_spec.hpp"
@@ -21,6 +22,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
+#include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
@@ -446,6 +448,27 @@ TEST(LoadParts, AFileOfSeveralPartsGivesEachByItsName) {
   EXPECT_EQ(scenario.batch.own_micro_batch_size, 3);
   EXPECT_EQ(scenario.cluster.name, "dgx-h100");
   EXPECT_EQ(scenario.schedule, "gpipe");
+}
+
+TEST(LoadParts, AnEditedScenarioNamesItsFilesWhole) {
+  const ScratchFolder scratch;
+  for (const std::string form : {"profile", "fitted", "huggingface"}) {
+    scratch.write("s.yaml", "model: {" + form + ": deep/model.txt}\nschedule: a.psched\n");
+    const auto text = edited_scenario(scratch.path() / "s.yaml", {});
+    ASSERT_TRUE(text) << text.error();
+    EXPECT_NE(text->find((scratch.path() / "deep/model.txt").string()), std::string::npos) << *text;
+    EXPECT_NE(text->find((scratch.path() / "a.psched").string()), std::string::npos) << *text;
+  }
+}
+
+TEST(LoadParts, DegreesOfParallelismMayStandInAFile) {
+  const Scenario scenario = read_scenario(
+      "model: {huggingface: ../../../scenarios/library/models/llama-3.1-8b.json, sequence: 8192}\n"
+      "cluster: {device: h100-sxm, nodes: 1}\nparallel: parts/degrees.yaml\n"
+      "schedule: {name: 1f1b, stages: 1, microbatches: 4}\n");
+  const auto& degrees = std::get<DeviceModel>(scenario.model).work.parallel;
+  EXPECT_EQ(degrees.tensor, 8);
+  EXPECT_FALSE(degrees.data_overlap);
 }
 
 TEST(LoadParts, AnOverrideTakesOnePartOfAFileOfSeveral) {

@@ -42,6 +42,8 @@ class Graph {
   LayerGraph graph;
 };
 
+//   l0 -+-> . -> . ------+-> join -+-> ..      {2, 3}: downsets of a block are 3 x 4, of blocks they add up
+//       +-> . -> . -> . -+         +-> ..
 /// Blocks of branches of these lengths between single layers, as Inception has them.
 LayerGraph blocks(int count, const std::vector<int>& lengths) {
   Graph made;
@@ -54,6 +56,9 @@ LayerGraph blocks(int count, const std::vector<int>& lengths) {
   return made.graph;
 }
 
+//   c0 -> c1 -> c2 -> c3        each cell reads the one before it and the one before that
+//    +-----------^     ^
+//          +-----------+
 /// Cells that read the two before them, as NASNet has them: no layer between is on every path.
 LayerGraph cells(int count, int width) {
   Graph made;
@@ -92,6 +97,7 @@ Bytes kept_of(const LayerGraph& graph) {
   return bytes;
 }
 
+/// Nothing is lost or there twice, and layers still stand behind what they read.
 void expect_same_model(const LayerGraph& graph, const MergedGraph& merged) {
   EXPECT_EQ(time_of(merged.graph), time_of(graph));
   EXPECT_EQ(kept_of(merged.graph), kept_of(graph));

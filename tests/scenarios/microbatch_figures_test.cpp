@@ -53,6 +53,7 @@ TEST(MicrobatchFigures, AFileHasARowAStage) {
   EXPECT_EQ(forwards(experiment, 1), (std::vector<Ns>{2, 2, 7}));
 }
 
+// The same file the other way round: two microbatches of three stages each, 1 5 3 and 2 2 7.
 TEST(MicrobatchFigures, OrARowAMicrobatch) {
   const Experiment experiment =
       prepared(scenario_of("{file: microbatch_times.csv, unit: us, rows: microbatches}", "8 us"),

@@ -27,6 +27,8 @@ LayerGraph light_then_heavy() {
   return graph;
 }
 
+// 30 on three devices and 10 on one: a minibatch each 10 on both. In flight is what a device's part of all
+// devices from its stage on comes to, rounded up: 4 / 3 and 1 / 1.
 TEST(PipelinePlan, CountsMinibatchesInFlightAsTheSchedulesWarmUpDoes) {
   const PipelinePlan plan = planned(light_then_heavy(), {{.components = 4, .bytes_per_second = 1e9}});
   EXPECT_EQ(replicas_of(plan), (std::vector<std::size_t>{3, 1}));
@@ -143,6 +145,7 @@ TEST(PipelinePlan, KeepsAShortStraightPipelineOnOneServer) {
   EXPECT_DOUBLE_EQ(plan.period_ns, 5);
 }
 
+// 10 / 1 and 50 / 5, or both layers on all six devices: 60 / 6.
 TEST(PipelinePlan, SharesMoreWorkersThanLayersAmongTheLayers) {
   const PipelinePlan plan = planned(chain({10, 50}), {{.components = 6, .bytes_per_second = kUnlimited}});
   const std::vector<std::size_t> replicas = replicas_of(plan);
@@ -194,6 +197,7 @@ TEST(PipelinePlan, TakesLayersOfWhichNoneCostsAnything) {
   EXPECT_EQ(plan.period_ns, 0);
 }
 
+// Twenty layers that read nothing: 2^20 sets of them, each of which a pipeline may have run.
 TEST(PipelinePlan, RefusesAGraphThatIsTooWide) {
   LayerGraph graph = chain(std::vector<Ns>(20, 1));
   for (Layer& layer : graph.layers) layer.inputs = {};
@@ -216,6 +220,7 @@ TEST(PipelinePlan, RefusesAChainForItsLengthAlone) {
             "layers into one, or take partition: balanced or a list of cuts");
 }
 
+// (20 + 3 + 3) / 2 on two replicas of one stage; 10 + 3 + 3 on each of two stages.
 TEST(PipelinePlan, AddsTheOverheadOfEveryForwardAndBackward) {
   LayerGraph graph = chain({10, 10});
   graph.overhead_ns = 3;

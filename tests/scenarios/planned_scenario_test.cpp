@@ -55,6 +55,7 @@ PlannedScenario planned(const Scenario& scenario, const PlanOptions& options = {
 
 // --- in a file ------------------------------------------------------------------------------------------
 
+// a on three devices, 30 / 3, and b on one, 10: nothing has to be reduced that is heavy.
 TEST(PartitionPipedream, ChoosesStagesAndReplicasOfARoundRobinSchedule) {
   const Experiment experiment = prepared(kLightThenHeavy +
                                          "cluster: {preset: uniform, devices: 4, bandwidth: 8 GB/s}\n"
@@ -64,6 +65,7 @@ TEST(PartitionPipedream, ChoosesStagesAndReplicasOfARoundRobinSchedule) {
   EXPECT_EQ(forward_times(experiment), (std::vector<Ns>{10'000'000, 4'000'000}));
 }
 
+// a b | c d: of the three cuts the one behind b carries 1 kB, the others 9 GB.
 TEST(PartitionPipedream, CutsTheStagesOfOtherSchedulesStraight) {
   const Experiment experiment = prepared(
       "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, output: 9 GB}, "
@@ -145,6 +147,10 @@ TEST(PlannedScenario, ReordersLayersThatTheirFileInterleaves) {
   EXPECT_DOUBLE_EQ(result.plan.period_ns, 6'000'000);
 }
 
+// Each server of four runs 3 + 1, so that minibatches stay inside. Ranks 0 .. 5 are the first stage's
+// replicas, on either server in turn, 6 and 7 the second's.
+//
+//   node0  0 2 4 | 6          node1  1 3 5 | 7
 TEST(PlannedScenario, OrdersTheDevicesOfTwoLevelsByTheRanks) {
   const PlannedScenario result =
       planned(read_scenario(kLightThenHeavy +

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -15,6 +17,7 @@
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/step_prices.hpp"
+#include "scenarios/pricing/workload_faults.hpp"
 #include "tests/scenarios/device_workload.hpp"
 #include "topology/device_types.hpp"
 
@@ -43,6 +46,25 @@ TEST(LayerMemory, KeptBytesByHand) {
   EXPECT_NEAR(kept_bytes(work, {}) / kGibibyte, 1.0479, 1e-4);
 }
 
+// GPT-3: 10 h around both parts, 8 h of attention, 4 f: 34 h a token, as the paper counts a block with f = 4
+// h.
+TEST(LayerMemory, AGptsBlockKeepsWhatItsWidthsSay) {
+  Workload work = workload_on("h100", "gpt3-175b", 2048);
+  constexpr double kTokensByHidden = 2048.0 * 12288;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), 34 * kTokensByHidden);
+  work.recompute = LayerRecompute::mlp;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), (34 - 8) * kTokensByHidden);
+  work.recompute = LayerRecompute::activation;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), (34 - 8) * kTokensByHidden);
+  work.recompute = LayerRecompute::norm;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), (34 - 4) * kTokensByHidden);
+  work.recompute = LayerRecompute::none;
+  work.model.feed_forward *= 2;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), (34 + 16) * kTokensByHidden);
+  work.model.kv_heads = 1;
+  EXPECT_NEAR(kept_bytes(work, {}), (34 + 16 - 4.0 * 95 / 96) * kTokensByHidden, 1);
+}
+
 TEST(LayerMemory, PlaceholdersOfGradientsByHand) {
   const Workload llama70 = workload_on("h100", "llama-3.1-70b", 4096);
   EXPECT_NEAR(placeholder_bytes(weight_shapes(llama70, {})) / kGibibyte, 1.594, 1e-3);
@@ -55,6 +77,26 @@ TEST(LayerMemory, OneDeviceHoldsAllParametersOfAnUnsharedModel) {
   double sum = embedding_device_parameters(work).total() + head_device_parameters(work, false).total();
   for (const LayerKind& kind : work.model.layers) sum += layer_device_parameters(work, kind).total();
   EXPECT_EQ(std::llround(sum), 8030261248);
+}
+
+// Two norms that LayerNorm has biases in, and what only some families have around their layers.
+TEST(LayerMemory, OneDeviceHoldsWhatTheEndsOfAModelHaveBesideTheirMatrices) {
+  Workload work;
+  work.model = {.hidden = 64,
+                .heads = 4,
+                .kv_heads = 4,
+                .head_dim = 16,
+                .feed_forward = 256,
+                .vocabulary = 128,
+                .layer_norm = true,
+                .head_bias = true,
+                .embedding_norm = true,
+                .layers = {LayerKind{}}};
+  const double all = embedding_device_parameters(work).total() + layer_device_parameters(work, {}).total() +
+                     head_device_parameters(work, false).total();
+  EXPECT_EQ(all, static_cast<double>(parameters(work.model)));
+  EXPECT_EQ(multi_token_device_parameters(work).total(),
+            static_cast<double>(multi_token_parameters(work.model)));
 }
 
 TEST(LayerMemory, SharesOfAllDevicesHoldEveryExpertOnce) {
@@ -133,6 +175,20 @@ TEST(LayerTerms, RecomputationIsInTheBackwardPassAlone) {
   EXPECT_DOUBLE_EQ(layer_total(work).backward(), kept.backward());
 }
 
+TEST(LayerTerms, WhatIsNotComputedAgainIsKept) {
+  Workload experts = workload_on("h100", "mixtral-8x7b", 4096);
+  Workload dense = workload_on("h100", "llama-3.1-8b", 4096);
+  const LayerKind of_experts = experts.model.layers.front();
+  const Term kept = layer_total(experts);
+  const double bytes_of_experts = kept_bytes(experts, of_experts);
+  const double bytes_of_dense = kept_bytes(dense, {});
+  experts.recompute = LayerRecompute::mlp;
+  dense.recompute = LayerRecompute::mlp;
+  EXPECT_DOUBLE_EQ(layer_total(experts).backward(), kept.backward());
+  EXPECT_DOUBLE_EQ(kept_bytes(experts, of_experts), bytes_of_experts);
+  EXPECT_DOUBLE_EQ(bytes_of_dense - kept_bytes(dense, {}), 2.0 * 2 * 14336 * 4096);
+}
+
 TEST(LayerTerms, TheHostIsNeverFasterThanItsFloor) {
   Workload work = workload_on("a100", "llama-3.1-8b", 256);
   work.host_layer_seconds = 3.6e-3;
@@ -167,6 +223,17 @@ TEST(Placement, ExpertsShareTheDevicesOfCopies) {
   EXPECT_EQ(parallel.expert_copies(), 1);
   EXPECT_EQ(group_span(parallel, 1, DeviceGroup::expert), 8);
   EXPECT_EQ(group_span(parallel, 4, DeviceGroup::expert), 32);  // with the stages between copies
+}
+
+// A configuration of experts alone may leave the width of dense layers out, which is 1 then.
+TEST(WorkloadFaults, AWidthThatNoLayerHasDividesNothing) {
+  Workload work = workload_on("h100", "mixtral-8x7b", 4096);
+  work.model.feed_forward = 1;
+  work.parallel.tensor = 2;
+  EXPECT_EQ(fault_of(work), std::nullopt);
+  work.model.layers.front().has_experts = false;
+  EXPECT_EQ(fault_of(work),
+            "parallel.tensor: expected a number that divides the feed-forward width, 1, got 2");
 }
 
 // --- steps ------------------------------------------------------------------------------------------------

@@ -20,6 +20,10 @@ namespace {
 
 using testing::HasSubstr;
 
+// Four layers in two stages, the first with two replicas in rr():
+//
+//   layers    a b c | d      F  4 1 1 | 2 ms
+//   buckets   a | b c | d    what [2, 1] makes of them
 const std::string kFourStages =
     "model: {overhead: 1 us, layers: [{name: a, forward: 4 ms, backward: 8 ms, weights: 40 B, output: 1 B}, "
     "{name: b, "
@@ -61,6 +65,7 @@ TEST(StageBuckets, AreNoMoreThanLayersWhereOneNumberIsGiven) {
   EXPECT_EQ(prepared(kFourStages + rr("buckets: 8")).costs.stages.size(), 4);
 }
 
+// Parts are rounded so that they add up, also of fewer bytes than buckets (30 of 5).
 TEST(StageBuckets, ShareAStagesFiguresEvenly) {
   const StageCost stage{.forward_ns = 10,
                         .backward_ns = 21,

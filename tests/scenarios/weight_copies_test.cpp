@@ -123,6 +123,21 @@ TEST(WeightCopies, LeaveAsMuchOfAStepExposedHoweverMuchTheyShareOut) {
   EXPECT_EQ(step_s(3), step_s(1));
 }
 
+// Four devices of a tensor group that each hold all experts, as no group of experts parts them.
+TEST(WeightCopies, OfExpertsMayBeATensorGroups) {
+  Workload work = workload_on("h100", "mixtral-8x7b", 4096);
+  work.parallel.tensor = 4;
+  work.parallel.sharding = 3;
+  ASSERT_EQ(work.parallel.weight_copies(), 1);
+  const LayerKind kind = work.model.layers.front();
+  const DeviceParameters layer = layer_device_parameters(work, kind);
+  const double gather_s = copies_seconds(work, kernels_of(work), GroupOperation::all_gather, layer, 2);
+  ASSERT_GT(gather_s, 0);
+  work.parallel.data_overlap = false;
+  EXPECT_DOUBLE_EQ(term_named(layer_terms(work, kernels_of(work), kind), "weights gathered")->forward,
+                   gather_s);
+}
+
 TEST(WeightCopies, OfOneAreAllThereIs) {
   Workload work = workload_on("h100", "llama-3.1-8b", 8192);
   const StagePrice alone = whole_model(work);
