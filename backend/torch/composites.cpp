@@ -95,6 +95,8 @@ class Sequential : public Layer {
     return all;
   }
 
+  /// Part by part, so that what F kept of a part goes as soon as its backward has run: I and W apart would
+  /// keep all of it until the last W.
   Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
     Gradients all{gradient, Tensors(weight_count_)};
     for (std::size_t i = layers_.size(); i-- > 0;) {

@@ -50,6 +50,7 @@ struct Measured {
   std::vector<Ns> backward;
 };
 
+/// All passes over one network; a pass is one microbatch forward through all pieces and back.
 class Passes {
  public:
   Passes(const Network& network, std::int32_t count) : model_(network.model), pieces_(model_.pieces.size()) {
@@ -80,6 +81,7 @@ class Passes {
   }
 
  private:
+  /// The sum of several is a part of the piece's time, as it is on a stage.
   at::Tensor input_of(const Piece& piece, const at::Tensor& of_model) const {
     at::Tensor sum;
     for (const std::int32_t input : piece.inputs) {

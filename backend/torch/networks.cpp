@@ -112,6 +112,7 @@ Network transformer_network(const Sizes& sizes, std::int64_t samples) {
           .targets = numbers(tokens, {samples, positions}, 2)};
 }
 
+/// A row of the table and what makes the network of the sizes that a scenario gives, or the usual ones.
 struct Builder {
   NetworkInfo info;
   Network (*build)(const Sizes&, std::int64_t samples);

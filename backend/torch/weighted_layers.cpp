@@ -70,6 +70,7 @@ class Linear : public Layer {
   std::int64_t outputs_;
 };
 
+/// Both halves of the backward are one kernel of ATen, which is told by a mask which of them is wanted.
 class LayerNorm : public Layer {
  public:
   explicit LayerNorm(std::int64_t width) : width_(width) {}
@@ -109,6 +110,8 @@ class LayerNorm : public Layer {
   std::int64_t width_;
 };
 
+/// y = tokens[x] + positions[0 ..]: no gradient of x, and that of a row of the table is the sum over all
+/// places at which its token stands.
 class Embedding : public Layer {
  public:
   Embedding(std::int64_t tokens, std::int64_t positions, std::int64_t width)
@@ -148,6 +151,7 @@ class Embedding : public Layer {
   std::int64_t width_;
 };
 
+/// As LayerNorm, one kernel and a mask.
 class Convolution : public Layer {
  public:
   explicit Convolution(const ConvolutionShape& shape) : shape_(shape) {}
