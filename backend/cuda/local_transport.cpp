@@ -46,6 +46,7 @@ namespace {
 
 Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
 
+/// Of the run's time, which is divided by the scale, to that of the device, which is not.
 std::uint64_t on_device(Ns time, double scale) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(time) * scale));
 }
@@ -84,6 +85,7 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   }
 }
 
+/// For members of the collective that find some other's contribution on another device.
 void CudaLinks::make_bounces(const FlatProgram& flat, const FlatMessage& collective,
                              const CudaWorkers& workers, const CostTable& costs) {
   std::map<std::int32_t, std::int32_t> devices;  // by member
