@@ -41,6 +41,7 @@
 #include "backend/process/launch_environment.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
+#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -247,7 +248,8 @@ tl::expected<std::int32_t, std::string> local_rank(const Environment& environmen
     std::int32_t number = 0;
     const auto [end, error] = std::from_chars(text.begin(), text.end(), number);
     if (error == std::errc{} && end == text.end() && number >= 0) return number;
-    return tl::unexpected(fmt::format("{}: expected a number of 0 or more, got \"{}\"", name, text));
+    return tl::unexpected(
+        fmt::format("{}: expected a number of 0 or more, got \"{}\"", name, shown_name(text)));
   }
   return rank;
 }
