@@ -20,7 +20,7 @@
 namespace penstock {
 namespace {
 
-constexpr int kBacklog = 1024;
+constexpr int kBacklog = 1024;  // all ranks come at once, and the kernel drops who finds no place
 
 tl::unexpected<std::string> failed(const std::string& address, std::uint16_t port, const std::string& why) {
   return tl::unexpected("cannot listen on " + address + ":" + std::to_string(port) + ": " + why);

@@ -65,7 +65,8 @@ tl::unexpected<ExecutionError> failed(std::string message) {
   return tl::unexpected(ExecutionError{.rank = -1, .action = "the start", .message = std::move(message)});
 }
 
-/// What a rank's process has of its GPU, made when it is first needed: after the fork.
+/// What a rank's process has of its GPU, made when it is first needed: after the fork. The workers outlive
+/// the modules, whose tensors are memory of their streams.
 class RankHardware {
  public:
   RankHardware(std::int32_t device, std::int32_t rank, std::int32_t ranks, const MakeCudaModules& make)
@@ -92,6 +93,8 @@ class NcclRun {
   NcclRun(const PreparedRun& run, const MakeCudaModules& make, const std::optional<NcclPlace>& place)
       : run_(run), make_(make), place_(place), hardware_(static_cast<std::size_t>(run.flat.rank_count)) {}
 
+  /// In this process: opens the store's socket and says where it is, then has the ranks started. What they
+  /// need is made in their own processes, by the functions that process_execution() gives along.
   tl::expected<std::vector<ExecutedRun>, ExecutionError> execute() {
     const bool hosts = !place_ || (place_->process.rank == 0 && !place_->agent_store);
     const Endpoint meeting = place_ ? place_->process.coordinator : Endpoint{};

@@ -41,8 +41,9 @@
 namespace penstock {
 namespace {
 
+/// A peer that has failed never comes to close its end; then this one aborts.
 constexpr std::chrono::seconds kUntilClosed(5);
-constexpr std::size_t kMostBytesOfNumber = 8;
+constexpr std::size_t kMostBytesOfNumber = 8;  // float64
 constexpr std::chrono::seconds kUntilAborted(30);
 
 /// A sum's gradients, or one member's part of gathered weights.
@@ -101,6 +102,7 @@ class SlotCount {
 
 }  // namespace
 
+/// Shared with the thread that aborts, which may outlive the session.
 struct NcclSession::Aborting {
   std::map<CommunicatorPlan, Line> lines;
   std::mutex mutex;
