@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/executor/link_pace.hpp"
 #include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/process/data_frame.hpp"
@@ -32,8 +33,6 @@
 
 namespace penstock {
 namespace {
-
-Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
 
 std::vector<std::int32_t> members_of(const FlatProgram& flat, const FlatMessage& collective) {
   std::vector<std::int32_t> ranks;
@@ -143,8 +142,8 @@ void SocketTransport::send(std::int32_t message, Payload payload) {
     State& leaves = state(head);
     leaves.time.start_ns = std::max(leaves.time.start_ns, time);
     if (--leaves.pending > 0) return;
-    time = leaves.time.start_ns + at(parts_.pace.hold, head);  // when it leaves its channel to the next
-    leaves.time.end_ns = time + at(parts_.pace.latency, head);
+    time = leaves.time.start_ns + pace_at(parts_.pace.hold, head);  // when it leaves its channel to the next
+    leaves.time.end_ns = time + pace_at(parts_.pace.latency, head);
     depart(head);
   }
 }
@@ -252,7 +251,7 @@ void SocketTransport::member_joined(std::int32_t message, std::int32_t rank, Ns 
 void SocketTransport::start_collective(std::int32_t message) {
   State& starts = state(message);
   starts.time.end_ns =
-      starts.time.start_ns + at(parts_.pace.hold, message) + at(parts_.pace.latency, message);
+      starts.time.start_ns + pace_at(parts_.pace.hold, message) + pace_at(parts_.pace.latency, message);
   starts.started = true;
   changed_.notify_all();
   const FlatProgram& flat = parts_.flat;

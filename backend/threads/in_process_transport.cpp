@@ -29,11 +29,6 @@
 #include "schedules/ir/index.hpp"
 
 namespace penstock {
-namespace {
-
-Ns pace_at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
-
-}  // namespace
 
 InProcessTransport::InProcessTransport(const FlatProgram& flat, const ChannelOptions& channels, LinkPace pace,
                                        const Clock& clock)
