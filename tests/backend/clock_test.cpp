@@ -14,14 +14,14 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr Ns kMillisecond = 1'000'000;
-constexpr Ns kLong = 10'000'000'000'000'000;  // 115 days
+constexpr Ns kOneMillisecond = 1'000'000;
+constexpr Ns kBeyondCounting = 10'000'000'000'000'000;  // 115 days
 
 TEST(SteadyClock, MomentsAreAsFarAwayAsTheScaleSays) {
   const steady_clock::time_point start = steady_clock::now();
-  EXPECT_EQ(SteadyClock(1, start).moment_of(kMillisecond) - start, std::chrono::milliseconds(1));
-  EXPECT_EQ(SteadyClock(10, start).moment_of(kMillisecond) - start, std::chrono::milliseconds(10));
-  EXPECT_GT(SteadyClock(1000, start).moment_of(kLong) - start, std::chrono::hours(24 * 365));
+  EXPECT_EQ(SteadyClock(1, start).moment_of(kOneMillisecond) - start, std::chrono::milliseconds(1));
+  EXPECT_EQ(SteadyClock(10, start).moment_of(kOneMillisecond) - start, std::chrono::milliseconds(10));
+  EXPECT_GT(SteadyClock(1000, start).moment_of(kBeyondCounting) - start, std::chrono::hours(24 * 365));
 }
 
 TEST(SteadyClock, AHoldThatIsTooLongToCountEndsByAStopAlone) {
@@ -30,7 +30,7 @@ TEST(SteadyClock, AHoldThatIsTooLongToCountEndsByAStopAlone) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     stop.request_stop();
   });
-  SteadyClock(1000).hold_for(kLong, stop.get_token());
+  SteadyClock(1000).hold_for(kBeyondCounting, stop.get_token());
   EXPECT_TRUE(stop.stop_requested());
 }
 

@@ -18,11 +18,11 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::seconds kDeadline(1);
-constexpr std::int64_t kNow = 60'000'000'000;
+constexpr std::chrono::seconds kLateAfter(1);
+constexpr std::int64_t kMomentOfLook = 60'000'000'000;
 
 /// As RankWorker writes it: the time first.
-void stand_at(Progress& progress, std::int32_t position, std::int32_t message, std::int64_t since_ns) {
+void note_standing(Progress& progress, std::int32_t position, std::int32_t message, std::int64_t since_ns) {
   progress.since_ns = since_ns;
   progress.position = position;
   progress.waits_for = message;
@@ -38,8 +38,8 @@ TEST(Watchdog, ARankWhoseLongWaitEndsWhileItLooksIsNotLate) {
   const FlatProgram flat = flatten(program, free_costs(program), {.channels = {}, .iterations = 1});
   const std::int32_t forward = flat.rank_begin[1] + 1;
   std::array<Progress, 2> progress;
-  const Watchdog watchdog(flat, progress, kDeadline);
-  stand_at(progress[0], flat.rank_begin[0], kNone, kNow);
+  const Watchdog watchdog(flat, progress, kLateAfter);
+  note_standing(progress[0], flat.rank_begin[0], kNone, kMomentOfLook);
 
   std::atomic<int> ready = 0;  // rounds that the watchdog has begun; -1: no more
   std::atomic<int> ended = 0;  // rounds in which the wait has ended
@@ -47,17 +47,17 @@ TEST(Watchdog, ARankWhoseLongWaitEndsWhileItLooksIsNotLate) {
     for (int round = 1;; ++round) {
       while (ready >= 0 && ready < round) continue;
       if (ready < 0) return;
-      stand_at(progress[1], forward, kNone, kNow);
+      note_standing(progress[1], forward, kNone, kMomentOfLook);
       ended = round;
     }
   });
   int taken_for_late = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (int round = 1; std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1000); ++round) {
-    stand_at(progress[1], forward, flat.message[static_cast<std::size_t>(forward - 1)], 0);
+    note_standing(progress[1], forward, flat.message[static_cast<std::size_t>(forward - 1)], 0);
     ready = round;
     do {
-      if (watchdog.overdue(kNow)) ++taken_for_late;
+      if (watchdog.overdue(kMomentOfLook)) ++taken_for_late;
     } while (ended < round);
   }
   ready = -1;
