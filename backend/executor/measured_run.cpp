@@ -74,6 +74,7 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
              : most;
 }
 
+/// What a reader of the figures must know beside them, the scenario's own notes first.
 std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions& options,
                                   const ModuleFamily& family, const Runner& runner) {
   std::vector<std::string> notes = experiment.notes;
@@ -99,6 +100,7 @@ std::optional<std::string> clock_note(const ExecutedRun& run) {
       format_duration(*run.clock_error_ns));
 }
 
+/// Of one or more.
 ExecutedRun median_of(std::vector<ExecutedRun> timed) {
   const auto middle = timed.begin() + (static_cast<std::ptrdiff_t>(timed.size()) - 1) / 2;
   std::ranges::nth_element(timed, middle, {},
@@ -161,6 +163,7 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
               {.channels = runner.channels, .iterations = experiment.program.iterations});
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
     return tl::unexpected(RunError{.message = *std::move(refusal), .fault = RunFault::bad_input});
+  // For the program as this transport lays it out: its messages are numbered so.
   const LinkPace links = pace(flat);
   auto runs = runner.execute({.experiment = experiment,
                               .options = options,

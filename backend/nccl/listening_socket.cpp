@@ -26,7 +26,7 @@ tl::unexpected<std::string> failed(const std::string& address, std::uint16_t por
   return tl::unexpected("cannot listen on " + address + ":" + std::to_string(port) + ": " + why);
 }
 
-/// The first of an address's numbers.
+/// The first IPv4 one of a name or address.
 std::optional<sockaddr_in> numbers_of(const std::string& address, std::uint16_t port) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;

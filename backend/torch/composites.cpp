@@ -47,6 +47,7 @@ Gradients Layer::backward(Weights weights, const at::Tensor& gradient, Record fo
 
 namespace {
 
+/// Weights of layer i: [first_weight_[i], first_weight_[i + 1]) of all; its record: parts[i].
 class Sequential : public Layer {
  public:
   explicit Sequential(std::vector<LayerPointer> layers) : layers_(std::move(layers)) {
@@ -118,6 +119,7 @@ class Sequential : public Layer {
   std::size_t weight_count_ = 0;
 };
 
+/// y = x + f(x), so dx = g + df(g): the way around adds no weight and keeps nothing.
 class Residual : public Layer {
  public:
   explicit Residual(LayerPointer layer) : layer_(std::move(layer)) {}

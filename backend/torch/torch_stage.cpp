@@ -53,6 +53,7 @@ const at::Tensor& tensor(const Payload& payload) { return content(*payload).fron
 
 Payload payload_of(at::Tensor value) { return std::make_unique<TensorPayload>(Tensors{std::move(value)}); }
 
+/// Never in place: what came in a message may be in other messages, too.
 at::Tensor sum(const std::vector<Payload>& payloads) {
   at::Tensor total = tensor(payloads.front());
   for (std::size_t i = 1; i < payloads.size(); ++i) total = total.add(tensor(payloads[i]));

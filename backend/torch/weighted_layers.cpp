@@ -39,6 +39,7 @@ at::Tensor even(at::IntArrayRef sizes, double bound, const at::Generator& genera
 /// Everything but the last dimension as one.
 at::Tensor rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
+/// F keeps x, I adds g to it, W reads both and no weight.
 class Linear : public Layer {
  public:
   Linear(std::int64_t inputs, std::int64_t outputs) : inputs_(inputs), outputs_(outputs) {}
