@@ -28,6 +28,7 @@ namespace {
 constexpr std::size_t kInside = 0;  // also all links of clusters that are not two-level
 constexpr std::size_t kBetween = 1;
 
+/// Between two ranks, of which rank r is on the r-th device of the order.
 std::size_t kind_of_link(const ClusterSpec& spec, std::int32_t from, std::int32_t to) {
   const auto* shape = std::get_if<TwoLevelCluster>(&spec.shape);
   if (shape == nullptr) return kInside;
@@ -49,8 +50,8 @@ LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<
                             double bytes_per_second, Ns launch_ns) {
   LinkCalibration link{.name = std::move(name), .points = {}, .bytes_per_second = bytes_per_second};
   std::vector<LinePoint> medians;
-  std::vector<Ns> beside_bandwidth;
-  Ns widest = 0;
+  std::vector<Ns> beside_bandwidth;  // of each size's hop, what the scenario's bandwidth does not explain
+  Ns widest = 0;                     // middle half of any size
   for (const auto& [bytes, times] : hops) {
     link.points.push_back({.bytes = bytes, .hop = spread_of(times)});
     const Spread& hop = link.points.back().hop;

@@ -35,7 +35,7 @@
 namespace penstock {
 namespace {
 
-constexpr double kWorthANote = 0.01;
+constexpr double kWorthANote = 0.01;  // relative
 
 const KindCalibration* find_kind(const std::vector<KindCalibration>& stage, ActionKind kind) {
   const auto found = std::ranges::find(stage, kind, &KindCalibration::kind);
@@ -87,10 +87,12 @@ class StageFormula {
 
   double overhead() const { return overhead_; }
   bool has(ActionKind kind) const { return find_kind(kinds_, kind) != nullptr; }
+  /// d - o; 0 of a kind that was not measured.
   double figure(ActionKind kind) const {
     const KindCalibration* found = find_kind(kinds_, kind);
     return found == nullptr ? 0 : duration(*found) - overhead_;
   }
+  /// Once a minibatch whatever its size, so that no part of it is the overhead of microbatches.
   double step() const {
     const KindCalibration* found = find_kind(kinds_, ActionKind::step);
     return found == nullptr ? 0 : found->duration_ns(CalibrationLoad::alone, own_) + launch_;
@@ -106,6 +108,7 @@ class StageFormula {
   }
 
  private:
+  /// d.
   double duration(const KindCalibration& kind) const { return kind.duration_ns(load_, own_) + launch_; }
 
   const std::vector<KindCalibration>& kinds_;
@@ -145,6 +148,7 @@ double figure_of(const StageTimes& times, ActionKind kind) {
 
 // --- figures --------------------------------------------------------------------------------------
 
+/// As a scenario's list, one value a stage.
 template <typename Value, typename Function>
 PerStage<Value> listed(std::size_t stages, Function value_of) {
   PerStage<Value> list{.values = {}, .is_list = true, .place = {}};
@@ -160,6 +164,7 @@ EdgeCost edge_out_of(const Experiment& own, std::size_t stage) {
                               : own.costs.edges.at(static_cast<std::size_t>(first - edges.begin()));
 }
 
+/// Some stage's I left more than F: what W needs beside the activations is larger than what I let go of.
 bool release_is_clamped(const CostTable& costs) {
   return std::ranges::any_of(costs.stages, [](const StageCost& cost) { return cost.released_by_input < 0; });
 }
@@ -256,6 +261,7 @@ CalibratedModel calibrated_model(const Calibration& calibration, const Experimen
   };
   StageFigures& figures = model.figures;
   figures.forward = listed_times(&StageTimes::forward);
+  // All stages have the same kinds. A scenario gives B, or I and W, or B and I, from which W follows.
   const std::vector<KindCalibration>& kinds = calibration.stages.front();
   if (needed.split_backward || find_kind(kinds, ActionKind::backward) == nullptr) {
     figures.backward_input = listed_times(&StageTimes::backward_input);

@@ -54,7 +54,8 @@ BackwardForm form_of(const NeededKinds& needed, CalibrationKinds kinds) {
   return split ? BackwardForm::split : BackwardForm::whole;
 }
 
-/// `scenario` with another program and size. Channels are the transport's own.
+/// `scenario` with another program and size. Channels are the transport's own; the batch is left to the
+/// program, whose microbatches are as many as there are samples to take.
 Scenario with_program(Scenario scenario, Program program, std::int64_t micro_batch_size) {
   scenario.program = std::move(program);
   scenario.batch.micro_batch_size = micro_batch_size;
@@ -80,6 +81,7 @@ struct Measurement {
   double spread = 0;              // of the durations, at the worst
 };
 
+/// Middle half over median, of the kind that scatters most.
 double worst_spread(const CalibrationSamples& samples) {
   double worst = 0;
   for (const auto& [key, durations] : samples.durations) {
@@ -89,6 +91,7 @@ double worst_spread(const CalibrationSamples& samples) {
   return worst;
 }
 
+/// By rank; empty where no rank accounts for memory.
 std::vector<Bytes> peaks_of(const Result& result) {
   std::vector<Bytes> peaks;
   peaks.reserve(result.ranks.size());
@@ -96,6 +99,7 @@ std::vector<Bytes> peaks_of(const Result& result) {
   return std::ranges::all_of(peaks, [](Bytes peak) { return peak == 0; }) ? std::vector<Bytes>{} : peaks;
 }
 
+/// One run: a size and a load, with the kinds that are measured in it.
 struct MeasurementPlan {
   CalibrationLoad load = CalibrationLoad::alone;
   BackwardForm backward = BackwardForm::whole;
@@ -103,6 +107,7 @@ struct MeasurementPlan {
   std::int64_t micro_batch_size = 1;
 };
 
+/// The steadiest of some attempts; the first that is steady enough ends them.
 OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& like,
                                        const MeasurementPlan& plan, const CalibrationOptions& options,
                                        const CalibrationRun& run) {
@@ -163,6 +168,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
   for (const auto& [stage, times] : measured.samples.launches)
     launches.insert(launches.end(), times.begin(), times.end());
   const std::vector<Hop>& hops = measured.samples.hops;
+  // Of busy runs hops would hold what the receiver was still at.
   if (alone) all.hops.insert(all.hops.end(), hops.begin(), hops.end());
   if (!alone && all.notes.empty()) {
     all.notes = std::move(measured.notes);
@@ -192,6 +198,7 @@ OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
   return all;
 }
 
+/// Through the medians of the sizes that were measured under that load.
 Line line_over_sizes(const std::vector<KindAtSize>& sizes, Spread KindAtSize::* load) {
   std::vector<LinePoint> points;
   for (const KindAtSize& size : sizes) {
@@ -213,6 +220,7 @@ std::vector<std::vector<KindCalibration>> calibrated_stages(Gathered& gathered, 
   return calibrated;
 }
 
+/// Ascending, in samples. Two sizes would lie on a line whatever they are, and leave nothing to judge it by.
 tl::expected<std::vector<std::int64_t>, std::string> sizes_of(const CalibrationOptions& options,
                                                               std::int64_t own) {
   const std::set<std::int32_t> multiples(options.multiples.begin(), options.multiples.end());
@@ -256,6 +264,7 @@ tl::expected<Calibration, RunError> calibrate(const Scenario& scenario, const Ca
   const auto sizes = sizes_of(options, own_size);
   if (!sizes) return refused(sizes.error());
   const Program& like = reference->program;
+  // The scenario priced on the calibration's own placement, for the bytes that the measured model keeps.
   auto program = calibration_program(like, {});
   if (!program) return refused(std::move(program.error()));
   auto own = prepared_by(with_program(*planned, *std::move(program), own_size));

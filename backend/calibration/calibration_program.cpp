@@ -25,6 +25,7 @@
 namespace penstock {
 namespace {
 
+/// Each B, or every second one, as I and W right behind each other: 0B1 becomes 0I1 0W1.
 std::vector<Action> with_backward_form(const std::vector<Action>& list, BackwardForm form) {
   std::vector<Action> formed;
   for (const Action& action : list) {
@@ -70,7 +71,8 @@ class Merge {
   }
 
  private:
-  /// The stage of the rank whose next action can run; one that goes back before one that goes forward.
+  /// The stage of the rank whose next action can run; one that goes back before one that goes forward. Of two
+  /// that go the same way the one that is further on: the later stage forward, the earlier one back.
   std::optional<std::size_t> ready_stage(const std::vector<std::int32_t>& rank_of_stage,
                                          std::int32_t rank) const {
     std::optional<std::size_t> found;
@@ -97,9 +99,9 @@ class Merge {
       gradient_done_[index(action.stage)][index(action.microbatch)] = true;
   }
 
-  std::vector<std::vector<Action>> lists_;  // by stage
-  std::vector<std::size_t> next_;
-  std::vector<std::vector<bool>> forward_done_;
+  std::vector<std::vector<Action>> lists_;       // by stage
+  std::vector<std::size_t> next_;                // by stage: how many of its list are placed
+  std::vector<std::vector<bool>> forward_done_;  // by stage and microbatch
   std::vector<std::vector<bool>> gradient_done_;
 };
 
@@ -113,6 +115,7 @@ tl::expected<Program, std::string> calibration_program(const Program& like, cons
                         .checkpoint = shape.recomputes ? Checkpoint::always : Checkpoint::never,
                         .update = alone ? UpdateRule::microbatch : UpdateRule::minibatch});
   if (!rule) return rule;
+  // Replicas are left out: a stage costs the same on each, and one of them tells it.
   std::vector<std::int32_t> rank_of_stage;
   for (StagePlacement& stage : rule->placement.stages) stage = {};
   for (std::size_t stage = 0; stage < like.placement.stages.size(); ++stage) {

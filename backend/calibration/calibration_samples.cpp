@@ -42,6 +42,7 @@ std::map<Product, const Span*> producers_of(const Timeline& timeline) {
   return producers;
 }
 
+/// Neither one of the warm-up nor of the drain.
 bool counts(const Span& span, std::int32_t steps_before, const CountedMicrobatches& counted) {
   // A STEP has no microbatch: it counts by how many of its stage came before it.
   const std::int32_t number = span.action.kind == ActionKind::step ? steps_before : span.action.microbatch;
@@ -90,6 +91,7 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
       const bool counting = counts(span, is_step ? steps[stage]++ : 0, counted);
       if (counting) {
         samples.durations[{stage, span.action.kind}].push_back(span.end_ns - span.start_ns);
+        // The first action of a rank has none before it, and what waited for a message shows no launch.
         const bool at_once = !first && before.transfer_ns == 0 && before.waiting_ns == 0;
         if (at_once) samples.launches[stage].push_back(before.launch_ns);
         add_hop(samples, spans, before, arrivals.of_group(spans, before.position), producers, bytes_of);

@@ -28,6 +28,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// Whether the model has the kind's times of the runs alone, as it always has of a STEP.
 bool used_alone(const Calibration& calibration, ActionKind kind) {
   return calibration.options.load == CalibrationLoad::alone || kind == ActionKind::step;
 }
@@ -37,6 +38,7 @@ Cell duration_cell(const Spread& spread) {
   return {format_duration(spread.median_ns), static_cast<double>(spread.median_ns)};
 }
 
+/// A fitted line may begin below 0, which nobody would read as a time.
 Cell rounded_cell(double ns) { return {format_duration(std::llround(std::max(0.0, ns))), ns}; }
 
 std::string_view name_of(CalibrationLoad load) { return load == CalibrationLoad::alone ? "alone" : "busy"; }

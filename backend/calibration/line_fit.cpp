@@ -1,5 +1,6 @@
 // slope = sum (x - mean x)(y - mean y) / sum (x - mean x)^2, and its standard error
-// sqrt(sum of squared residuals / (n - 2) / sum (x - mean x)^2).
+// sqrt(sum of squared residuals / (n - 2) / sum (x - mean x)^2). About the means, not about 0: bytes reach
+// 10^9 and nanoseconds more, and sums of their squares would leave little of the differences.
 
 #include "backend/calibration/line_fit.hpp"
 

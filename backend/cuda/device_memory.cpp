@@ -19,7 +19,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::seconds kUntilZero(30);
+constexpr std::chrono::seconds kUntilZero(
+    30);  // memset takes ms; what is left is for a device that is at work
 
 }  // namespace
 

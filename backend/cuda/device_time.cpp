@@ -1,5 +1,8 @@
 // A kernel writes down its moment between two readings of the host's clock; of several tries the one with the
-// shortest time between the readings counts.
+// shortest time between the readings counts, and the kernel's moment is taken to be that of its middle:
+//
+//   host     before ---------------- after        at most half of the time between them off
+//   device            stamp
 
 #include "backend/cuda/device_time.hpp"
 
@@ -18,7 +21,7 @@
 namespace penstock {
 namespace {
 
-constexpr int kTries = 20;
+constexpr int kTries = 20;  // of which the first ones load the kernel and wake the GPU
 constexpr std::chrono::seconds kMostForAll(10);
 
 }  // namespace

@@ -1,5 +1,7 @@
 // The green contexts are never made current: streams of theirs are enough, and with them LibTorch's allocator
-// keeps one pool a stream, where the null stream would be one for all.
+// keeps one pool a stream, where the null stream would be one for all. From the device to a worker's stream:
+//
+//   all SMs  -- one split -->  a resource each, and the rest  -->  description  -->  context  -->  stream
 
 #include "backend/cuda/green_contexts.hpp"
 

@@ -10,8 +10,8 @@
 namespace penstock::kernel_bodies {
 
 constexpr std::uint64_t kShortOfTheEnd = 2000;  // ns before which napping stops
-constexpr unsigned kNap = 500;
-constexpr std::uint64_t kStay = 200000;
+constexpr unsigned kNap = 500;                  // ns; the hardware takes up to twice as long
+constexpr std::uint64_t kStay = 200000;         // ns on an SM, so that blocks which start later go elsewhere
 
 template <typename Here>
 __device__ void stay_until(Here& here, std::uint64_t end) {

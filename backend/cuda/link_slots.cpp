@@ -2,6 +2,10 @@
 // (Kahn 1974): whether it stops does not depend on the order in which they run. So one order is walked, in
 // which each rank takes one step in turn. Slots are used in turns: an edge needs as many as lie between the
 // oldest message that has not been taken and the newest that has been given. Two more let a thread run ahead.
+//
+//   edge 0 -> 1   given   F0 F1 F2              taken  F0      window  F1 F2: two slots, and two more
+//
+// The walk has no bounds itself, so what it needs is enough for the threads that follow any other order.
 
 #include "backend/cuda/link_slots.hpp"
 
@@ -17,7 +21,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kSpare = 2;
+constexpr std::size_t kSpare = 2;  // one is copied into while the one before it is unpacked
 
 /// Messages of each edge, in the order of its FIFO.
 using Fifos = std::map<LinkSlots::Edge, std::vector<std::int32_t>>;
@@ -88,6 +92,7 @@ class ThreadWalk {
   }
 
  private:
+  /// The rank's thread gets past the position now; false: it waits there for a message.
   bool passes(std::int32_t position) {
     const FlatOp op = flat_.ops[index(position)];
     // Passed at once, and so counted once: whoever needs the result waits for the other members in

@@ -37,6 +37,7 @@ namespace {
 
 constexpr std::string_view kTransport = "cuda-streams";
 
+/// Some message takes time by the scenario, beside that of its copy.
 bool emulates_links(const LinkPace& pace) {
   const auto takes_time = [](const std::vector<Ns>& times) {
     return std::ranges::any_of(times, [](Ns time) { return time > 0; });
@@ -44,6 +45,8 @@ bool emulates_links(const LinkPace& pace) {
   return takes_time(pace.hold) || takes_time(pace.latency);
 }
 
+/// One repeat. Members end in the order that CUDA needs: queues before the transport whose events they wait
+/// for, that before the modules whose tensors it copies.
 tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const CudaWorkers& workers,
                                                CudaLinks& links, const DeviceCodec* codec) {
   const SteadyClock clock(run.options.time_scale);

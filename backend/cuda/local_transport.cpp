@@ -32,6 +32,7 @@
 #include "backend/cuda/link_slots.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
+#include "backend/executor/link_pace.hpp"
 #include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -44,8 +45,7 @@
 namespace penstock {
 namespace {
 
-Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
-
+/// Of the run's time, which is divided by the scale, to that of the device, which is not.
 std::uint64_t on_device(Ns time, double scale) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(time) * scale));
 }
@@ -84,6 +84,7 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   }
 }
 
+/// For members of the collective that find some other's contribution on another device.
 void CudaLinks::make_bounces(const FlatProgram& flat, const FlatMessage& collective,
                              const CudaWorkers& workers, const CostTable& costs) {
   std::map<std::int32_t, std::int32_t> devices;  // by member
@@ -230,7 +231,7 @@ void CudaLocalTransport::give_copy(std::int32_t message, const StreamView& strea
 
 /// The link's time, if it is emulated, and the event.
 void CudaLocalTransport::give_end(std::int32_t message, const StreamView& stream) {
-  const Ns hold = at(parts_.pace.hold, message);
+  const Ns hold = pace_at(parts_.pace.hold, message);
   if (hold > 0) {
     launch_hold_since(moments_.slot(start_slot(message)), on_device(hold, parts_.time_scale),
                       moments_.slot(end_slot(message)), stream.stream);
@@ -347,7 +348,7 @@ void CudaLocalTransport::wait(std::int32_t message, std::int32_t rank) {
   const StreamView& stream = compute(rank);
   use_device(stream.device);
   state(message).ended->hold_back(stream);
-  const Ns latency = at(parts_.pace.latency, message);
+  const Ns latency = pace_at(parts_.pace.latency, message);
   if (latency == 0) return;
   // Members of a collective wait for its latency one by one: each on its own stream, none of them writes.
   launch_hold_since(moments_.slot(end_slot(message)), on_device(latency, parts_.time_scale),
@@ -376,7 +377,7 @@ void CudaLocalTransport::finish(std::int32_t rank) {
 MessageTime CudaLocalTransport::time_of(std::int32_t message) const {
   const DeviceTime& device = device_times_[index(starter_of(message))];
   return {.start_ns = device.of(moments_.moment(start_slot(message))),
-          .end_ns = device.of(moments_.moment(end_slot(message))) + at(parts_.pace.latency, message)};
+          .end_ns = device.of(moments_.moment(end_slot(message))) + pace_at(parts_.pace.latency, message)};
 }
 
 }  // namespace penstock

@@ -138,8 +138,10 @@ class CudaLocalTransport : public Transport {
   const StreamView& compute(std::int32_t rank) const { return parts_.workers.place(rank).stream; }
   bool is_transfer(std::int32_t message) const { return flat_of(message).recv != kNone; }
   void prepare(std::int32_t message);
+  /// Waits for other threads, not for the GPU: until an event has been recorded nobody can wait for it.
   void await_given(std::int32_t message);
   void settle_transfer(std::int32_t message);
+  /// To the pair's stream: its wait, its copy and its end.
   void give_transfer(std::int32_t message);
   void give_copy(std::int32_t message, const StreamView& stream);
   void give_end(std::int32_t message, const StreamView& stream);
@@ -156,7 +158,7 @@ class CudaLocalTransport : public Transport {
   std::vector<std::deque<std::int32_t>> sent_;  // by rank: whose payloads are still held
   std::vector<std::int32_t> last_collective_;   // by rank: given to a stream
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards states_, sent_, last_collective_ and the links' slots
   std::condition_variable changed_;
   std::atomic<bool> stopped_ = false;
 };

@@ -29,6 +29,7 @@
 
 namespace penstock {
 
+/// The stop need not be looked at: the kernel ends by itself, and no thread waits for it here.
 void PartitionClock::hold_for(Ns duration_ns, const std::stop_token&) const {
   const std::chrono::nanoseconds whole(std::llround(static_cast<double>(duration_ns) * scale_));
   use_device(place_.stream.device);

@@ -48,6 +48,7 @@ struct Station {
   DeviceBuffer received;
 };
 
+/// Fills what the station sends: start, start + 1, ...
 void count_up(const Station& station, double start) {
   use_device(station.sent.device());
   launch_count_up(static_cast<double*>(station.sent.data()), kMostBytes / sizeof(double), start,
@@ -72,6 +73,7 @@ std::string difference(const DeviceBuffer& buffer, std::size_t bytes, double sta
   return {};
 }
 
+/// On the host, around work that waits for its own end.
 Spread timed(const std::function<void()>& work) {
   std::vector<Ns> samples;
   for (int i = 0; i < kWarmup + kSamples; ++i) {
@@ -83,6 +85,7 @@ Spread timed(const std::function<void()>& work) {
   return spread_of(std::move(samples));
 }
 
+/// True when copies between the two go without the host; false where the hardware cannot.
 bool connect(std::int32_t from, std::int32_t to) {
   int reaches = 0;
   check_cuda(cudaDeviceCanAccessPeer(&reaches, from, to), "cudaDeviceCanAccessPeer");

@@ -23,8 +23,9 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(2);
 
-std::atomic<bool> given_up = false;
+std::atomic<bool> given_up = false;  // of the process, and never taken back
 
+/// CUDA's greatest priority is its smallest number.
 int priority_of(CudaStream::Priority priority) {
   int least = 0;
   int greatest = 0;
@@ -32,6 +33,7 @@ int priority_of(CudaStream::Priority priority) {
   return priority == CudaStream::Priority::high ? greatest : least;
 }
 
+/// A wait that ends early leaves the GPU at work on memory of ours: from then on nothing may be freed.
 template <typename Pause>
 void wait_with(const CudaEvent& event, const WaitLimits& limits, const Pause& pause) {
   const auto begin = std::chrono::steady_clock::now();

@@ -29,6 +29,7 @@ namespace {
 
 constexpr std::size_t kMostAhead = 256;  // actions: what they hold in memory is bounded by that, too
 
+/// How many groups of compute actions the rank gives its queue in one run.
 std::size_t actions_of(const FlatProgram& flat, std::int32_t rank) {
   const auto begin = flat.ops.begin() + flat.rank_begin[index(rank)];
   const auto end = flat.ops.begin() + flat.rank_begin[index(rank) + 1];

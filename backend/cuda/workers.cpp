@@ -32,8 +32,8 @@ namespace {
 
 /// Several for each SM of a GPU, so that every SM of a partition gets one.
 constexpr std::int32_t kBlocksToFindSms = 1024;
-constexpr std::chrono::seconds kUntilSeen(10);
-constexpr std::int32_t kLeastCapability = 9;  // what the kernels are compiled for
+constexpr std::chrono::seconds kUntilSeen(10);  // they stay for some waves of 200 us
+constexpr std::int32_t kLeastCapability = 9;    // what the kernels are compiled for
 
 /// Lets each of the devices reach the memory of the others directly, where the hardware can. A copy works
 /// without, through the host.

@@ -26,6 +26,14 @@ using std::chrono::steady_clock;
 
 constexpr nanoseconds kLongestNap = std::chrono::milliseconds(50);
 
+/// A time of the run in host time. 115 days, held 1 000 times as long, are more than nanoseconds can count: a
+/// century then stands for as long as anybody waits, and can still be added to the time of day.
+nanoseconds held_at(double scale, Ns time_ns) {
+  constexpr nanoseconds kCentury = std::chrono::hours(24 * 365 * 100);
+  const double held = static_cast<double>(time_ns) * scale;
+  return held < static_cast<double>(kCentury.count()) ? nanoseconds(std::llround(held)) : kCentury;
+}
+
 }  // namespace
 
 SteadyClock::SteadyClock(double scale) : start_(steady_clock::now()), scale_(scale) {}
@@ -37,7 +45,7 @@ Ns SteadyClock::now_ns() const {
 
 void SteadyClock::hold_for(Ns duration_ns, const std::stop_token& stop) const {
   const auto begin = steady_clock::now();
-  const nanoseconds whole(std::llround(static_cast<double>(duration_ns) * scale_));
+  const nanoseconds whole = held_at(scale_, duration_ns);
   // What is left is counted from the begin each time.
   for (nanoseconds left = whole; left.count() > 0 && !stop.stop_requested();
        left = whole - (steady_clock::now() - begin)) {
@@ -46,7 +54,7 @@ void SteadyClock::hold_for(Ns duration_ns, const std::stop_token& stop) const {
 }
 
 steady_clock::time_point SteadyClock::moment_of(Ns time_ns) const {
-  return start_ + nanoseconds(std::llround(static_cast<double>(time_ns) * scale_));
+  return start_ + held_at(scale_, time_ns);
 }
 
 void wake_this_thread_promptly() {

@@ -78,6 +78,7 @@ class Run {
   }
 
  private:
+  /// What a rank's thread does. Nothing may leave it: an exception in a thread would end the process.
   void work(std::int32_t rank) {
     wake_this_thread_promptly();
     start_line_.wait();
@@ -107,6 +108,8 @@ class Run {
     execution_.transport.stop();
   }
 
+  /// `pause`: how long the supervisor has slept, which says whether its look can be trusted. A process that
+  /// was stopped and goes on finds every rank late.
   void judge(nanoseconds pause) {
     switch (pause_of(pause, execution_.deadline)) {
       case Pause::as_usual:
@@ -120,7 +123,10 @@ class Run {
     }
   }
 
+  /// Returns when all workers have ended, also after a failure.
   void supervise() {
+    // A tenth of the deadline: a fault is found at most a tenth late. Up to 100 ms, after which a run that
+    // has failed should not let anybody wait.
     const nanoseconds pause = std::clamp<nanoseconds>(execution_.deadline / 10, std::chrono::milliseconds(1),
                                                       std::chrono::milliseconds(100));
     std::unique_lock lock(mutex_);

@@ -27,6 +27,8 @@
 namespace penstock {
 namespace {
 
+/// Short beside an action of a GPU, so that the queue does not run dry while the thread sleeps, and long
+/// beside a look, so that the threads of K ranks leave the processor to those who launch.
 constexpr std::chrono::microseconds kBetweenLooks(50);
 
 }  // namespace

@@ -13,6 +13,9 @@
 
 namespace penstock {
 
+/// A RankWorker has one where its compute actions run on a queue. The worker calls begin() and end() around
+/// what it would otherwise have computed itself; the times that it reads around them mean nothing then, and
+/// write_times() puts those of the queue in their place.
 class LaunchAhead {
  public:
   /// `check` throws what has failed elsewhere meanwhile; it is called while the thread waits.
@@ -29,8 +32,11 @@ class LaunchAhead {
   void write_times(std::int32_t rank, ProgramTimes& times) const;
 
  private:
+  /// Asks the queue how far it is, and shows that. Never waits.
   void follow();
+  /// Follows until the condition no longer holds.
   void wait_while(const std::function<bool()>& condition, const std::stop_token& stop);
+  /// As RankWorker::stand_at(), but a rank that stands where it stood keeps its time: looking is no progress.
   void show(std::int32_t position, std::int32_t message);
   std::int32_t given() const { return static_cast<std::int32_t>(positions_.size()); }
 

@@ -1,7 +1,7 @@
 // What makes a measurement of executions, whichever backend makes them: the deadline from the costs, warm-ups
 // that do not count, the repeat with the median makespan as the one that is shown whole (of an even number
-// the earlier middle one), and a Result with the same figures that a prediction has. A mean of timelines
-// would be a timeline that never happened.
+// the shorter of the middle two), and a Result with the same figures that a prediction has. A mean of
+// timelines would be a timeline that never happened.
 
 #include "backend/executor/measured_run.hpp"
 
@@ -54,6 +54,8 @@ Ns longest_action_ns(const std::vector<StageCost>& stages) {
   return longest;
 }
 
+/// Host time, so that the time scale counts. At least 10 s, since costs of 0 hold nothing and the machine may
+/// be busy; at most a year, which no nanoseconds overflow.
 std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pace,
                                      const RunOptions& options) {
   if (options.deadline.count() > 0) return options.deadline;
@@ -72,6 +74,7 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
              : most;
 }
 
+/// What a reader of the figures must know beside them, the scenario's own notes first.
 std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions& options,
                                   const ModuleFamily& family, const Runner& runner) {
   std::vector<std::string> notes = experiment.notes;
@@ -97,6 +100,7 @@ std::optional<std::string> clock_note(const ExecutedRun& run) {
       format_duration(*run.clock_error_ns));
 }
 
+/// Of one or more.
 ExecutedRun median_of(std::vector<ExecutedRun> timed) {
   const auto middle = timed.begin() + (static_cast<std::ptrdiff_t>(timed.size()) - 1) / 2;
   std::ranges::nth_element(timed, middle, {},
@@ -104,7 +108,7 @@ ExecutedRun median_of(std::vector<ExecutedRun> timed) {
   return std::move(*middle);
 }
 
-/// By rank, of modules that store something.
+/// By rank; of modules that store nothing, an empty account.
 std::vector<RankMemory> memories_of(const std::vector<RankAccount>& accounts) {
   std::vector<RankMemory> memories;
   memories.reserve(accounts.size());
@@ -112,7 +116,7 @@ std::vector<RankMemory> memories_of(const std::vector<RankAccount>& accounts) {
   return memories;
 }
 
-/// Nothing where nothing was trained.
+/// Over the microbatches of all ranks whose stage computes a loss. Nothing where nothing was trained.
 std::optional<std::string> loss_note(const std::vector<RankAccount>& accounts) {
   double sum = 0;
   std::size_t losses = 0;
@@ -159,6 +163,7 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
               {.channels = runner.channels, .iterations = experiment.program.iterations});
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
     return tl::unexpected(RunError{.message = *std::move(refusal), .fault = RunFault::bad_input});
+  // For the program as this transport lays it out: its messages are numbered so.
   const LinkPace links = pace(flat);
   auto runs = runner.execute({.experiment = experiment,
                               .options = options,

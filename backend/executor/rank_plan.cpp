@@ -19,11 +19,14 @@
 namespace penstock {
 namespace {
 
+/// By position, of the rank whose list is [begin, end). The newest version of each stage is in none of them:
+/// it outlives the run. Which of them are gone at which point is the rule of VersionLife (ir/needs.hpp), by
+/// which the checker and the prediction of memory go, too.
 std::map<std::int32_t, std::vector<StageVersion>> dropped_versions(const FlatProgram& flat,
                                                                    std::int32_t begin, std::int32_t end) {
   std::map<std::int32_t, VersionLives> stages;
   for (std::int32_t p = begin; p < end; ++p) {
-    // A barrier has no action of its own.
+    // A barrier's action is an empty one, which would count as an F of stage 0.
     if (flat.ops[index(p)] == FlatOp::barrier) continue;
     stages[flat.actions[index(p)].stage].note(flat.actions[index(p)], p);
   }
@@ -46,6 +49,7 @@ RankPlan plan_of(const FlatProgram& flat, std::int32_t rank) {
   RankPlan plan{.messages = {}, .recomputed = {}, .dropped_after = dropped_versions(flat, begin, end)};
   for (std::int32_t p = begin; p < end; ++p) {
     const Action& action = flat.actions[index(p)];
+    // Numbers run on over iterations, so that each message has a key of its own.
     if (flat.ops[index(p)] == FlatOp::send) {
       plan.messages[message_of(action)] = flat.message[index(p)];
     }

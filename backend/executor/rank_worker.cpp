@@ -1,6 +1,15 @@
 // Program order on one rank. Compute actions wait for their own RECVs and collectives; transfers are handed
 // to the transport when their producer has ended, so that the list never waits for them, unless channels
 // are blocking.
+//
+//   1RECV_F0    1F0                    1SEND_F0        1RECV_F1    1F1
+//   expect()    wait(), take(),        nothing: has    expect()    wait() ...
+//               forward(), send(),     left behind
+//               release()              its F
+//
+// Payloads lie in two places meanwhile: the inbox holds what an action of this rank will take, from a message
+// or from a neighbour stage on the same rank (as the two chunks at the turn of a V are), the outbox what has
+// been made and waits for its SEND.
 
 #include "backend/executor/rank_worker.hpp"
 
@@ -117,6 +126,7 @@ void RankWorker::pass_send(std::int32_t position) {
 
 void RankWorker::pass_collective(std::int32_t position) {
   const Action& action = flat_.actions[index(position)];
+  // Accepted when the first action that needs it is reached, a STEP or an F. A gather may have none.
   if (action.kind == ActionKind::unshard) gathering_[action.stage] = position;
   execution_.transport.join(flat_.message[index(position)], rank_,
                             module_of(action.stage).contribution(action.kind));
@@ -149,6 +159,7 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
 void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
   const Action& action = flat_.actions[index(position)];
   StageModule& module = module_of(action.stage);
+  // Of F, B and I. W, R and STEP make nothing that another stage takes.
   ComputeCall with_outputs = call;
   switch (action.kind) {
     case ActionKind::forward:
@@ -215,6 +226,7 @@ void RankWorker::wait_for(std::int32_t message) {
 std::vector<Payload> RankWorker::inputs_of(const Action& action, Flow flow) {
   std::vector<Payload> inputs;
   for (const std::int32_t from : givers_of(neighbours_, action.stage, flow)) {
+    // A valid program has put it there: the RECV stands before, or the giver has run on this rank.
     auto found = inbox_.extract({flow, from, action.stage, action.microbatch});
     if (found.empty()) {
       throw std::logic_error(fmt::format("nothing has come from stage {}", from));
@@ -238,6 +250,7 @@ void RankWorker::hand_on(const Action& action, Flow flow, std::vector<Payload> o
   }
 }
 
+/// The leaves of a group leave together, since they end together.
 void RankWorker::send_outputs() {
   for (auto& [message, payload] : outbox_) execution_.transport.send(message, std::move(payload));
   outbox_.clear();

@@ -32,13 +32,19 @@ class RankWorker {
   void run(const std::stop_token& stop);
 
  private:
+  /// A position that is not computed: SEND, RECV, a collective, RESHARD, a barrier.
   void pass(std::int32_t position);
+  /// The compute group at `position`: waits, computes, sends, and gives back what it has used up.
   void run_group(std::int32_t position, const std::stop_token& stop);
   void run_leaf(std::int32_t position, const ComputeCall& call);
+  /// Fills the inbox with all that the group at `position` is the first to need.
   void wait_for_inputs(std::int32_t position);
   void wait_for(std::int32_t message);
+  /// Of an UNSHARD or REDUCE_GRAD that has ended: what it brought, to its module.
   void accept_collective(std::int32_t position);
+  /// Out of the inbox, one a stage that gives `action` this flow. Requires that they are there.
   std::vector<Payload> inputs_of(const Action& action, Flow flow);
+  /// Into the outbox, or into the inbox where the stage that takes it is on this rank, too.
   void hand_on(const Action& action, Flow flow, std::vector<Payload> outputs);
   void send_outputs();
   void pass_send(std::int32_t position);
@@ -47,6 +53,7 @@ class RankWorker {
   void drop_versions(std::int32_t position);
   void stamp(std::int32_t position, Ns start_ns, Ns end_ns);
   StageModule& module_of(std::int32_t stage);
+  /// Tells the watchdog where the rank is, and which message it waits for (kNone: it does not wait).
   void stand_at(std::int32_t position, std::int32_t message);
 
   const Execution& execution_;

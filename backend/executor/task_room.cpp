@@ -34,12 +34,14 @@ std::optional<std::int64_t> number_in(const fs::path& file) {
   return stream >> number ? std::optional(number) : std::nullopt;
 }
 
+/// Keeps the nearer of two bounds. One that is exceeded already leaves 0.
 void narrow(std::optional<TaskRoom>& room, std::int64_t left, std::string_view bound) {
   left = std::max<std::int64_t>(0, left);
   if (!room || left < room->left) room = TaskRoom{.left = left, .bound = bound};
 }
 
-/// A folder has a link for itself, one in its parent, and one from each folder in it.
+/// A folder has a link for itself, one in its parent, and one from each folder in it. So one call tells what
+/// listing the folder would. 0 where the process has ended, or is hidden (hidepid).
 std::int64_t threads_of_process(const fs::path& process) {
   struct stat folder{};
   if (::stat((process / "task").c_str(), &folder) != 0) return 0;
@@ -92,6 +94,7 @@ void narrow_by_groups(std::optional<TaskRoom>& room) {
   }
 }
 
+/// "0.20 0.18 0.12 1/423 11206": three averages, tasks that run, a slash, all tasks.
 void narrow_by_system(std::optional<TaskRoom>& room) {
   std::ifstream load("/proc/loadavg");
   std::array<double, 3> averages{};

@@ -52,10 +52,13 @@ std::optional<ExecutionError> Watchdog::overdue(Ns now_ns) const {
   bool nobody_got_on = true;
   std::vector<std::int32_t> waiting;
   for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+    // The time is read last: a rank whose long wait has just ended is then seen to wait, or to compute since
+    // now, never to compute since it began to wait.
+    const bool computes = progress_of(rank).waits_for == kNone;
+    const bool done = is_done(rank);
     const bool late = now_ns - progress_of(rank).since_ns > deadline_.count();
     nobody_got_on &= late;  // one that has just ended got on, too: its last message may still be under way
-    if (is_done(rank)) continue;
-    const bool computes = progress_of(rank).waits_for == kNone;
+    if (done) continue;
     if (late && computes) return overdue_at(rank);
     waiting.push_back(rank);
   }

@@ -33,6 +33,7 @@ class Watchdog {
 
  private:
   std::int32_t to_blame(const std::vector<std::int32_t>& waiting) const;
+  /// Nobody has anything left to do for it: it should have arrived, or ended.
   bool everybody_has_passed(std::int32_t message) const;
   std::int32_t peer_of(std::int32_t message, std::int32_t rank) const;
   std::int32_t next_of(std::int32_t rank, FlatOp op) const;
@@ -40,6 +41,7 @@ class Watchdog {
   ExecutionError overdue_at(std::int32_t rank) const;
   std::string action_at(std::int32_t position) const;
   std::string standing_text(std::int32_t rank) const;
+  /// By its RECV, which whoever waits for it knows: "1RECV_F0"; of a collective "0REDUCE_GRAD".
   std::string message_name(std::int32_t message) const;
   const Progress& progress_of(std::int32_t rank) const { return progress_[static_cast<std::size_t>(rank)]; }
 
@@ -50,7 +52,11 @@ class Watchdog {
 
 /// What to make of a watcher's pause that took so long: where it was itself suspended, with all that it
 /// watches, nobody is late by that.
-enum class Pause : std::uint8_t { as_usual, too_long_to_judge, suspended };
+enum class Pause : std::uint8_t {
+  as_usual,
+  too_long_to_judge,  // longer than the deadline, but short enough for a busy machine: look again
+  suspended,          // longer than that, and than a second
+};
 Pause pause_of(std::chrono::nanoseconds took, std::chrono::nanoseconds deadline);
 /// The failure of a run that was suspended; no rank's.
 ExecutionError suspended_for(std::chrono::nanoseconds pause);

@@ -22,7 +22,8 @@ class BlockingCalls {
   ~BlockingCalls();
 
   /// Throws what `call` throws. Throws Stopped, and std::runtime_error past the deadline, while `call` may
-  /// still be under way, so that it must own what it uses; later calls are then not made and throw, too.
+  /// still be under way, so that it must own what it uses; as long as it is, later calls are not made and
+  /// throw, too.
   void make(std::function<void()> call, const WaitLimits& limits);
 
  private:
@@ -33,6 +34,7 @@ class BlockingCalls {
     std::exception_ptr failure;
     bool ends = false;
   };
+  /// What the thread does: waits for calls and makes them, until it is told that there are no more.
   static void carry_out(const std::shared_ptr<Shared>& shared);
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();

@@ -29,6 +29,7 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(20);
 
+/// NCCL has sentences for its results and no names, by which people search.
 std::string_view name_of(ncclResult_t result) {
   switch (result) {
     case ncclSuccess:

@@ -1,4 +1,8 @@
-// Each flow's layout is told once, by a key that names it; what has been heard is kept for all runs.
+// Each flow's layout is told once, by a key that names it; what has been heard is kept for all runs. With two
+// stages on ranks 0 and 1, a replica of stage 1 on rank 2, the store holds
+//
+//   layout/activations of stage 0 for stage 1, rank 0 to rank 1     6:4,8      one tensor of 4 x 8 floats
+//   layout/gradients of stage 1, rank 2                             6:8,8;6:8
 
 #include "backend/nccl/layouts.hpp"
 
@@ -23,7 +27,7 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kNull = "null";
+constexpr const char* kNull = "null";  // said of a null payload; no layout's text has letters
 
 }  // namespace
 

@@ -20,13 +20,13 @@
 namespace penstock {
 namespace {
 
-constexpr int kBacklog = 1024;
+constexpr int kBacklog = 1024;  // all ranks come at once, and the kernel drops who finds no place
 
 tl::unexpected<std::string> failed(const std::string& address, std::uint16_t port, const std::string& why) {
   return tl::unexpected("cannot listen on " + address + ":" + std::to_string(port) + ": " + why);
 }
 
-/// The first of an address's numbers.
+/// The first IPv4 one of a name or address.
 std::optional<sockaddr_in> numbers_of(const std::string& address, std::uint16_t port) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;

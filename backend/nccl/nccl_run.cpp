@@ -41,6 +41,7 @@
 #include "backend/process/launch_environment.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
+#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -64,7 +65,8 @@ tl::unexpected<ExecutionError> failed(std::string message) {
   return tl::unexpected(ExecutionError{.rank = -1, .action = "the start", .message = std::move(message)});
 }
 
-/// What a rank's process has of its GPU, made when it is first needed: after the fork.
+/// What a rank's process has of its GPU, made when it is first needed: after the fork. The workers outlive
+/// the modules, whose tensors are memory of their streams.
 class RankHardware {
  public:
   RankHardware(std::int32_t device, std::int32_t rank, std::int32_t ranks, const MakeCudaModules& make)
@@ -91,6 +93,8 @@ class NcclRun {
   NcclRun(const PreparedRun& run, const MakeCudaModules& make, const std::optional<NcclPlace>& place)
       : run_(run), make_(make), place_(place), hardware_(static_cast<std::size_t>(run.flat.rank_count)) {}
 
+  /// In this process: opens the store's socket and says where it is, then has the ranks started. What they
+  /// need is made in their own processes, by the functions that process_execution() gives along.
   tl::expected<std::vector<ExecutedRun>, ExecutionError> execute() {
     const bool hosts = !place_ || (place_->process.rank == 0 && !place_->agent_store);
     const Endpoint meeting = place_ ? place_->process.coordinator : Endpoint{};
@@ -247,7 +251,8 @@ tl::expected<std::int32_t, std::string> local_rank(const Environment& environmen
     std::int32_t number = 0;
     const auto [end, error] = std::from_chars(text.begin(), text.end(), number);
     if (error == std::errc{} && end == text.end() && number >= 0) return number;
-    return tl::unexpected(fmt::format("{}: expected a number of 0 or more, got \"{}\"", name, text));
+    return tl::unexpected(
+        fmt::format("{}: expected a number of 0 or more, got \"{}\"", name, shown_name(text)));
   }
   return rank;
 }

@@ -41,6 +41,7 @@
 namespace penstock {
 namespace {
 
+/// NCCL's name of a type, and how long a number of it is.
 struct NumberType {
   ncclDataType_t type = ncclInt8;
   std::size_t bytes = 1;
@@ -262,6 +263,7 @@ void NcclTransport::give_sum(std::int32_t message) {
   });
 }
 
+/// Run by run, since each call sums numbers of one type; without a layout, zeros that mean nothing.
 void NcclTransport::reduce(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const NcclSession::Line& line = line_of(message);

@@ -91,6 +91,7 @@ class NcclTransport : public Transport {
   }
   NcclSession::Line& line_of(std::int32_t message);
   WaitLimits limits_on(std::int32_t message);
+  // Each gives the message's stream what it needs, from its wait for the compute stream to its event.
   void give_send(std::int32_t message);
   void give_receive(std::int32_t message);
   void give_sum(std::int32_t message);
@@ -98,6 +99,7 @@ class NcclTransport : public Transport {
   void pack_sum(std::int32_t message, std::uint8_t* data);
   void reduce(std::int32_t message, std::uint8_t* data);
   void scatter(std::int32_t message, std::uint8_t* data);
+  /// Before the run, so that nothing is looked up by its name while the clock runs.
   void learn_layout(std::int32_t message);
   void check_layout(std::int32_t message, const PayloadContent* content);
   void between_stamps(std::int32_t message, const std::function<void()>& operations);

@@ -33,6 +33,8 @@
 namespace penstock {
 namespace {
 
+/// Tells what it is given, and hands out zeros that lie as the sender has told. A wait is for that word
+/// alone.
 class SilentTransport : public Transport {
  public:
   explicit SilentTransport(const RehearsalParts& parts) : parts_(parts) {}
@@ -94,6 +96,7 @@ void rehearse(const RehearsalParts& parts) {
   SilentTransport transport(parts);
   ProgramTimes times = empty_times(parts.flat);
   Progress progress;
+  // Without a queue and a supervisor: nothing is timed, and each thing that is waited for has its own limit.
   RankWorker({.program = parts.program,
               .flat = parts.flat,
               .modules = parts.modules,

@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds kBetweenLooks(1);
 constexpr int kFatal = 3;  // c10 logs no less: what it says, with a backtrace, it throws as well
 constexpr std::chrono::seconds kForItsOwnWords(1);  // past the deadline
 
-/// In one line: c10's errors carry a backtrace.
+/// Without the backtrace that c10's errors carry behind it.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));

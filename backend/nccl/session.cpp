@@ -41,8 +41,9 @@
 namespace penstock {
 namespace {
 
+/// A peer that has failed never comes to close its end; then this one aborts.
 constexpr std::chrono::seconds kUntilClosed(5);
-constexpr std::size_t kMostBytesOfNumber = 8;
+constexpr std::size_t kMostBytesOfNumber = 8;  // float64
 constexpr std::chrono::seconds kUntilAborted(30);
 
 /// A sum's gradients, or one member's part of gathered weights.
@@ -101,6 +102,7 @@ class SlotCount {
 
 }  // namespace
 
+/// Shared with the thread that aborts, which may outlive the session.
 struct NcclSession::Aborting {
   std::map<CommunicatorPlan, Line> lines;
   std::mutex mutex;
@@ -248,13 +250,14 @@ void NcclSession::greet_once(Line& line, std::size_t bytes) {
       "ncclAllReduce", limits());
   communicator.settle(ncclBroadcast(memory, memory, bytes, ncclInt8, 0, communicator.handle(), stream),
                       "ncclBroadcast", limits());
-  // So few bytes have no number for each rank.
-  const std::size_t part = bytes / communicator.plan().ranks.size();
-  if (!parts_.scatters || part < kLeastBytes) return;
-  communicator.settle(
-      ncclReduceScatter(memory, static_cast<std::byte*>(memory) + part * index(communicator.own_number()),
-                        part / sizeof(float), ncclFloat, ncclSum, communicator.handle(), stream),
-      "ncclReduceScatter", limits());
+  // Whole numbers for each rank, of which so few bytes may have none: a part that began inside a number would
+  // be read where the hardware cannot, and would not be the rank's own.
+  const std::size_t each = bytes / communicator.plan().ranks.size() / sizeof(float);
+  if (!parts_.scatters || each == 0) return;
+  auto* numbers = static_cast<float*>(memory);
+  communicator.settle(ncclReduceScatter(numbers, numbers + each * index(communicator.own_number()), each,
+                                        ncclFloat, ncclSum, communicator.handle(), stream),
+                      "ncclReduceScatter", limits());
 }
 
 NcclSession::~NcclSession() {

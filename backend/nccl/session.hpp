@@ -84,10 +84,12 @@ class NcclSession {
 
  private:
   void open_all();
+  /// `number`: of the plan, by which its members find its unique id in the store.
   void open(const CommunicatorPlan& plan, std::size_t number);
   using Sizes = std::map<CommunicatorPlan, std::set<std::size_t>>;
   Sizes message_sizes() const;
   void make_buffers(const Sizes& sizes);
+  /// Uses the communicator with each size, as the first run would, and waits until that has ended.
   void greet(Line& line, const std::set<std::size_t>& sizes);
   void greet_once(Line& line, std::size_t bytes);
 

@@ -1,4 +1,6 @@
-// A rank is whoever has greeted with it first. Ranks are compared with rank 0, whose program is the run's.
+// A rank is whoever has greeted with it first. Ranks are compared with rank 0, whose program is the run's. Of
+// each three things are known: that it arrived at what the phase waits for, when it was last heard of, and of
+// when its last report is. The last two differ where a report was long on its way.
 
 #include "backend/process/attendance.hpp"
 

@@ -19,7 +19,8 @@ namespace penstock {
 template <typename T>
 concept Number = std::is_arithmetic_v<T>;
 
-/// Numbers as they lie in memory: all processes of a run are of one host.
+/// Numbers as they lie in memory. The hosts of a run have one order of bytes, or do not get to exchange any
+/// (data_frame.cpp).
 class ByteWriter {
  public:
   template <Number T>

@@ -44,7 +44,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::milliseconds kGrace(100);
+constexpr std::chrono::milliseconds kGrace(100);  // for children that have heard the end to end by themselves
 
 /// Nobody stops a child that was stopped itself when its parent dies.
 void end_with_parent(pid_t parent) {
@@ -119,6 +119,7 @@ tl::expected<void, std::string> ChildProcesses::start(const std::function<int()>
   return {};
 }
 
+/// Takes note of what the kernel has to say of the child. Never waits.
 void ChildProcesses::look_at(Child& child) {
   int status = 0;
   // It may have been stopped and continued several times since the last look: the last word counts.

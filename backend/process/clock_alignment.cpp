@@ -20,6 +20,7 @@
 namespace penstock {
 namespace {
 
+/// So many that one of them meets no queue on its way, as a rule. The shortest counts.
 constexpr std::int32_t kTrips = 16;
 
 /// `ns` times a factor near 1, exact where it is 1.
@@ -88,6 +89,7 @@ void RankClocks::align(std::int32_t rank, std::vector<Ns>& times) const {
   const OfRank& measured = of(rank);
   if (!measured.elsewhere) return;
   for (Ns& time : times) {
+    // Its times are since its origin, and divided by the scale: both are undone before clocks are compared.
     const Ns there_ns = measured.origin_ns + std::llround(static_cast<double>(time) * scale_);
     const Ns since = measured.clock.here(there_ns) - origin_ns_;
     time = std::max<Ns>(0, std::llround(static_cast<double>(since) / scale_));

@@ -52,6 +52,7 @@ using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kUntilStart(2);  // for Go to reach everybody
+/// For workers to hear the end and hang up: one that is busy in a module must first come out of it.
 constexpr std::chrono::seconds kUntilGone(5);
 
 }  // namespace
@@ -123,6 +124,7 @@ class Coordinator::Session {
  private:
   // --- phases -------------------------------------------------------------------------------------
 
+  /// Moves frames until every rank has arrived at what the phase waits for, or somebody is at fault.
   void gather(Phase phase) {
     if (error_) return;
     phase_ = phase;
@@ -146,6 +148,7 @@ class Coordinator::Session {
     }
   }
 
+  /// With the last one nothing is left to wait for: gather() need not sleep to the end of its period.
   void arrive(std::int32_t rank) {
     attendance_.arrive(rank);
     if (attendance_.is_complete()) loop_.interrupt();
@@ -168,6 +171,7 @@ class Coordinator::Session {
     gather(Phase::comparing);
   }
 
+  /// One question at a time, the next one when it has been answered, so that no trip waits behind another.
   void ask_for_time(std::int32_t rank) {
     const Ns now = host_now_ns();
     clocks_.ask(rank, now);
@@ -241,6 +245,7 @@ class Coordinator::Session {
   // --- what workers say ---------------------------------------------------------------------------
 
   void received(ConnectionId from, const Frame& frame) {
+    // It has been told why, and may still be sending what it sent before it heard that.
     if (refused_.contains(from)) return;
     const auto message = decoded(frame, sizes_);
     if (!message) {
@@ -334,6 +339,7 @@ class Coordinator::Session {
     fail_at(rank, failed.what);
   }
 
+  /// What only a coordinator says, and a second Hello, mean nothing from a worker.
   template <typename Other>
   void hear(std::int32_t, const Other&) {}
 
@@ -347,6 +353,7 @@ class Coordinator::Session {
     if (phase_ != Phase::ended) judge_.lose(*rank);
   }
 
+  /// Of several failures the first is the run's: what comes behind it is mostly its consequence.
   void fail_at(std::int32_t rank, const std::string& what) {
     if (!error_) error_ = judge_.failure_of(rank, what, phase_);
     loop_.interrupt();
@@ -360,7 +367,7 @@ class Coordinator::Session {
   Attendance attendance_;
   FaultJudge judge_;
   RankClocks clocks_;
-  std::set<ConnectionId> refused_;
+  std::set<ConnectionId> refused_;  // processes that can be no peers, until they hang up
   Phase phase_ = Phase::joining;
   std::int32_t run_ = 0;
   Ns start_ns_ = 0;

@@ -1,5 +1,6 @@
-// 32 bytes of numbers and the payload as it is. No encoding: numbers go as they lie in memory, which both
-// ends are taken to have alike, and a message is on the way while the clock runs.
+// 32 bytes of numbers and the payload as it is. No encoding, since a message is on the way while the clock
+// runs: numbers go as they lie in memory. A host with the other order of bytes has not come this far, since
+// the magic number of its connections (socket_connection.hpp) is another one.
 
 #include "backend/process/data_frame.hpp"
 

@@ -1,6 +1,5 @@
 #pragma once
-// What workers send each other while a program runs: a fixed header and the payload's bytes. All processes
-// run on one host, so numbers travel as they lie in memory.
+// What workers send each other while a program runs: a fixed header and the payload's bytes.
 
 #include <cstdint>
 #include <optional>

@@ -90,8 +90,9 @@ std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
     return failure_of(*silent, silence_of(*silent), wait.phase);
   if (wait.phase == Phase::joining) return missing_in(wait);
   if (wait.phase == Phase::running) return watchdog_.overdue(attendance_.oldest_report_ns());
-  if (steady_clock::now() <= wait.until) return std::nullopt;
   const std::vector<std::int32_t> missing = attendance_.missing();
+  // The last one may have come since the coordinator last looked, after the end of its patience.
+  if (missing.empty() || steady_clock::now() <= wait.until) return std::nullopt;
   const std::string what = wait.phase == Phase::comparing ? "say what the clock shows there"
                                                           : fmt::format("make ready for run {}", wait.run);
   return failure_of(

@@ -53,6 +53,7 @@ class FaultJudge {
 
  private:
   std::optional<ExecutionError> fault_in(const Wait& wait) const;
+  /// In the phase in which all join.
   std::optional<ExecutionError> missing_in(const Wait& wait) const;
   std::string waited_for(const std::vector<std::int32_t>& missing, const Wait& wait) const;
   ExecutionError failure_at_start(std::int32_t rank, std::string message) const;

@@ -30,7 +30,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostSecret = 4096;
+constexpr std::size_t kMostSecret = 4096;  // of what is read, whoever wrote it; new_secret() takes 64
 constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
 
 class OpenFile {

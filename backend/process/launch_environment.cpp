@@ -48,6 +48,7 @@ struct Range {
   std::int32_t most = 0;
 };
 
+/// The variable's value, all of which must be a number of the range.
 tl::expected<std::int32_t, std::string> number(const Environment& environment, const char* name,
                                                Range range) {
   const char* value = environment(name);
@@ -62,6 +63,7 @@ tl::expected<std::int32_t, std::string> number(const Environment& environment, c
 
 constexpr std::int32_t kLastPort = 65535;
 
+/// Where the coordinator listens: PENSTOCK_PORT, or MASTER_PORT, or the one behind it.
 tl::expected<std::uint16_t, std::string> port_of(const Environment& environment, const Launcher& launcher) {
   if (environment("PENSTOCK_PORT") != nullptr) {
     return number(environment, "PENSTOCK_PORT", {1, kLastPort}).map([](std::int32_t port) {

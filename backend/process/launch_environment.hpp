@@ -23,8 +23,8 @@ struct LaunchedProcess {
 /// SLURM_NTASKS, and MASTER_ADDR (this host's loopback address unless given) and MASTER_PORT. PENSTOCK_PORT
 /// comes before MASTER_PORT. Where torchrun's own store listens on MASTER_PORT
 /// (TORCHELASTIC_USE_AGENT_STORE), the next port is taken. PENSTOCK_SECRET is the job's secret. Nothing when
-/// no launcher started this process: there is no rank, or the only one of Slurm. Error: which variable is
-/// missing or wrong.
+/// no launcher started this process: there is no rank, or a single one without a port, as an allocation of
+/// Slurm has it. Error: which variable is missing or wrong.
 tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment);
 
 /// The port after the coordinator's, for what else rank 0 listens on. Error: 65535 is the last one.

@@ -74,6 +74,8 @@ Nonce new_nonce() {
   return nonce;
 }
 
+/// The secret is used once a connection; all that follows has a key that the nonces of both ends went into,
+/// so that neither end alone can bring about that an old key comes back.
 MessageProof::MessageProof(const std::string& secret, const Session& session) {
   const std::array sender = {static_cast<std::uint8_t>(session.sender)};
   const Proof own =

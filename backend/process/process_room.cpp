@@ -42,6 +42,7 @@ constexpr Bytes kBytesOfEach = Bytes{640} << 10;
 constexpr Bytes kBytesOfPosition = 16;  // when it began and ended
 constexpr Bytes kBytesOfMessage = 20;   // the same, and where its state is
 
+/// In the process that forks, as the picture counts them; the most that are open between two forks.
 std::int64_t most_descriptors(const FlatProgram& flat) {
   std::int64_t open = 0;
   std::int64_t most = 0;

@@ -2,7 +2,8 @@
 //
 //   positions   |  rank 0  |  rank 1  | ..        messages   0 . . 1 . 1 0 . ..
 //
-// What comes from another process is held against the program before it is used as an index or a time.
+// Both lists go without their numbers, which either end finds in the program. What comes from another process
+// is held against that before it is used as an index or a time.
 
 #include "backend/process/rank_times.hpp"
 

@@ -86,6 +86,7 @@ void SocketConnection::read_opening() {
                      }
                      agree();
                      read_header();
+                     // Frames that were sent before there was a key to prove them with.
                      if (!outgoing_.empty()) write_next();
                    }));
 }

@@ -67,12 +67,16 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   using Error = boost::system::error_code;
 
   bool must_prove() const { return side_.has_value(); }
+  // Each starts an operation and names the next one: open, read_opening, then read_header and read_chunk by
+  // turns. What is written goes beside that, from write_next to has_written.
   void open();
   void read_opening();
+  /// Both nonces are known: makes the keys of both directions.
   void agree();
   void read_header();
   void read_chunk();
   void take_chunk();
+  /// The chunk carries the proof that is due.
   bool is_from_a_friend();
   void append_chunk();
   void write_next();

@@ -1,5 +1,8 @@
 // Boost.Asio with one thread: everything that touches a connection runs as a handler of the io_context, so
-// that nothing needs a lock.
+// that nothing needs a lock. Calls of other threads are posted there, in their order:
+//
+//   rank's thread    send(f)          send(g)               both return at once
+//   loop's thread        `-> [f]          `-> [f g]         frames of one connection, one write at a time
 //
 // What each connection does is in socket_connection.cpp.
 
@@ -45,8 +48,12 @@ using boost::system::error_code;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPauseBetweenTries(10);
+/// A rank proves itself with its first word, after one trip to and fro; a busy host may take seconds for it.
 constexpr std::chrono::milliseconds kTimeToProve(5000);
+/// While others wait to be let in, silence is not suffered for so long.
 constexpr std::chrono::milliseconds kTimeInCrowd(250);
+/// Few beside the descriptors that a process may have, which ranks need as well (process_room.cpp counts
+/// them).
 constexpr std::size_t kMostUnproven = 128;
 /// Handlers of each connection: some frames, each of which takes a few.
 constexpr std::size_t kMostLateOfEach = 16;
@@ -66,6 +73,7 @@ struct SocketLoop::Parts {
                .most_bytes = events.most_bytes,
                .lost = [this](ConnectionId id, Closing why) { lose(id, why); }}) {}
 
+  /// On any thread; begin() on the loop's.
   std::shared_ptr<SocketConnection> made(SocketConnection::Socket socket, std::optional<Side> side) {
     return std::make_shared<SocketConnection>(++last_id, std::move(socket), side, owner);
   }
@@ -119,6 +127,7 @@ struct SocketLoop::Parts {
     connection->is_proven() ? events.closed(id, why) : static_cast<void>(++turned_away);
   }
 
+  /// Of one that has been dropped already: nothing.
   void drop(ConnectionId id) {
     const auto connection = find(id);
     if (!connection) return;
@@ -147,6 +156,7 @@ struct SocketLoop::Parts {
 
 namespace {
 
+/// The first address of a name that has several.
 tl::expected<tcp::endpoint, std::string> resolved(const Endpoint& endpoint) {
   asio::io_context io;
   error_code error;

@@ -1,6 +1,14 @@
 // The same rules as in_process_transport.cpp, cut at the ranks' borders. A program that does not hang on
 // directed channels lists the messages of one pair in the same order at both ends, so that the sender's queue
 // alone decides when a transfer starts.
+//
+//   transfer     the sender has reached it, the one before it has left its queue: start and end are known
+//                --frame--> the receiver sleeps until the end
+//   collective   a member has reached it, the one before it here has ended: it has joined
+//                --frame--> all other members; each: start = the latest that joined, end = start + its pace
+//
+// A collective has no root: members compute the same times from the same numbers, and each adds the same
+// contributions up in the same order.
 
 #include "backend/process/socket_transport.hpp"
 
@@ -14,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/executor/link_pace.hpp"
 #include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/process/data_frame.hpp"
@@ -24,8 +33,6 @@
 
 namespace penstock {
 namespace {
-
-Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
 
 std::vector<std::int32_t> members_of(const FlatProgram& flat, const FlatMessage& collective) {
   std::vector<std::int32_t> ranks;
@@ -135,8 +142,8 @@ void SocketTransport::send(std::int32_t message, Payload payload) {
     State& leaves = state(head);
     leaves.time.start_ns = std::max(leaves.time.start_ns, time);
     if (--leaves.pending > 0) return;
-    time = leaves.time.start_ns + at(parts_.pace.hold, head);  // when it leaves its channel to the next
-    leaves.time.end_ns = time + at(parts_.pace.latency, head);
+    time = leaves.time.start_ns + pace_at(parts_.pace.hold, head);  // when it leaves its channel to the next
+    leaves.time.end_ns = time + pace_at(parts_.pace.latency, head);
     depart(head);
   }
 }
@@ -167,6 +174,7 @@ Payload SocketTransport::take(std::int32_t message) {
 /// Of a transfer between these two ranks, or of a collective of both.
 static bool is_sent_by(const FlatProgram& flat, const FlatMessage& message, std::int32_t peer,
                        std::int32_t to) {
+  // Known to be of this program; whether it is this peer's is what a faulty or hostile rank could lie about.
   if (message.recv != kNone) return message.from_rank == peer && message.to_rank == to;
   const std::vector<std::int32_t> members = members_of(flat, message);
   return std::ranges::find(members, peer) != members.end() && std::ranges::find(members, to) != members.end();
@@ -180,6 +188,7 @@ void SocketTransport::receive(std::int32_t peer, const Frame& frame) {
   if (header.message < 0 || index(header.message) >= place_.size()) return;
   if (header.start_ns < 0 || header.end_ns < 0) return;
   if (!is_sent_by(parts_.flat, flat_of(header.message), peer, parts_.rank)) return;
+  // Kept as bytes: take() decodes on the rank's thread, which is the codec's only one.
   const std::scoped_lock lock(mutex_);
   Frame bytes(view->payload.begin(), view->payload.end());
   if (flat_of(header.message).recv == kNone) {
@@ -242,7 +251,7 @@ void SocketTransport::member_joined(std::int32_t message, std::int32_t rank, Ns 
 void SocketTransport::start_collective(std::int32_t message) {
   State& starts = state(message);
   starts.time.end_ns =
-      starts.time.start_ns + at(parts_.pace.hold, message) + at(parts_.pace.latency, message);
+      starts.time.start_ns + pace_at(parts_.pace.hold, message) + pace_at(parts_.pace.latency, message);
   starts.started = true;
   changed_.notify_all();
   const FlatProgram& flat = parts_.flat;

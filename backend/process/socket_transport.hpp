@@ -83,10 +83,14 @@ class SocketTransport : public Transport {
   void count_pending();
   Frame bytes_of(const PayloadContent& content) const;
   Payload payload_of(const Frame& bytes) const;
+  /// Sends a transfer that heads its queue and whose times are known.
   void depart(std::int32_t message);
   void settle_join(std::int32_t message, Ns time);
+  /// To all other members: this rank has joined, at this time, with this contribution.
   void tell_members(std::int32_t message);
+  /// `rank`, this one or another, joined at `time`. With the last member the collective starts.
   void member_joined(std::int32_t message, std::int32_t rank, Ns time, Member member);
+  /// Here: each member does the same by itself, from the same times.
   void start_collective(std::int32_t message);
 
   SocketTransportParts parts_;

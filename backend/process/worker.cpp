@@ -71,6 +71,8 @@ class Worker {
   }
 
  private:
+  /// `data`: where this rank takes connections of its peers; of a forked one, whose connections are there,
+  /// the default.
   tl::expected<void, ExecutionError> take_part(const Endpoint& data) {
     join(data);  // before anything is reported
     const std::jthread moving = connections_.start_moving();
@@ -130,6 +132,7 @@ class Worker {
         .receive = [&transport](std::int32_t peer, const Frame& frame) { transport.receive(peer, frame); }};
   }
 
+  /// From Prepare to Done. Modules and transport are new, so that a warm-up leaves nothing behind.
   void run_once(const Prepare& next, const MakeRankTransport& make) {
     const SteadyClock clock(execution_.time_scale / host_.rate, steady_moment(next.origin_ns));
     StageModules modules = execution_.modules(rank_, clock);
@@ -146,6 +149,7 @@ class Worker {
     std::this_thread::sleep_until(steady_moment(go.start_ns));
     stand_at_start();
     ProgramTimes times = empty_times(execution_.flat);
+    // An Execution speaks of the queues of all ranks. The worker looks at its own alone.
     std::vector<ComputeQueue*> queues;
     if (transport.queue != nullptr) queues.assign(index(execution_.flat.rank_count), transport.queue.get());
     RankWorker({.program = execution_.program,

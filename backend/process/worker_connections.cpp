@@ -220,8 +220,9 @@ void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
 }
 
 void WorkerConnections::tick() {
-  // Who forks the ranks listens when all are there.
+  // Who forks the ranks reads nothing before all are there: reports would fill the socket meanwhile.
   if (has_heard_ || !is_forked_) say(report());
+  // Rank 0 of a thousand waits until the last one has been forked; a large process takes long to fork.
   constexpr std::chrono::milliseconds kToForkOne(25);
   const bool may_be_forking = is_forked_ && !has_heard_;
   const nanoseconds most =
@@ -248,6 +249,7 @@ void WorkerConnections::received(ConnectionId from, const Frame& frame) {
     greeting == nullptr ? loop_.close(from) : greet(from, *greeting);
     return;
   }
+  // Also of what cannot be read: it is a sign of life all the same.
   heard_ns_ = host_now_ns();
   has_heard_ = true;
   if (message) std::visit([this](const auto& told) { hear(told); }, *message);

@@ -81,17 +81,20 @@ class WorkerConnections {
  private:
   void attach(RankTransport* transport);
   bool has_met(std::int32_t peer) const;
+  /// Waits until the coordinator has said it, and takes it: each word is used once. Throws Stopped.
   template <typename Word>
   Word awaited(std::optional<Word>& word);
   ExecutionError error_at_start(const std::string& what) const;
   ExecutionError unreachable(const std::string& why) const;
   ExecutionError without_secret(const Endpoint& coordinator, const std::string& why) const;
+  /// The longest frame that a peer's transport has cause to send.
   std::size_t most_data_bytes() const;
   Report report() const;
   void stop(const ExecutionError& error);
 
   void move_frames(const std::stop_token& stopped);
   void move_frames_until(const std::stop_token& stopped);
+  /// Once a report period: tells where the rank stands, and whether the coordinator still lives.
   void tick();
   bool deliver(ConnectionId from, const Frame& frame);
   void received(ConnectionId from, const Frame& frame);
@@ -105,6 +108,7 @@ class WorkerConnections {
   void hear(const ClockQuestion& question);
   template <typename Other>
   void hear(const Other&) {}
+  /// For awaited(), on the other thread.
   template <typename Word>
   void keep(std::optional<Word>& slot, const Word& word);
 

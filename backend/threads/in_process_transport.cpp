@@ -1,6 +1,14 @@
 // The rendezvous rules with real times: each thing that a message waits for is noted when it happens, and
 // the last one starts the message at the latest of their times. A start may lie in the future, where an
-// emulated link is still occupied.
+// emulated link is still occupied. Two messages of one queue, the second ready while the first holds it:
+//
+//   0F0 ends          0F1 ends
+//   |                 |
+//   |== hold F0 ======+====|-- latency --| 1F0 may start
+//                          |== hold F1 ==========|-- latency --| 1F1 may start
+//
+// F1 starts when F0 has left the queue, at a time that is known as soon as 0F1 has ended: nobody has to wake
+// up in between.
 
 #include "backend/threads/in_process_transport.hpp"
 
@@ -21,11 +29,6 @@
 #include "schedules/ir/index.hpp"
 
 namespace penstock {
-namespace {
-
-Ns pace_at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
-
-}  // namespace
 
 InProcessTransport::InProcessTransport(const FlatProgram& flat, const ChannelOptions& channels, LinkPace pace,
                                        const Clock& clock)
@@ -37,6 +40,7 @@ InProcessTransport::InProcessTransport(const FlatProgram& flat, const ChannelOpt
       states_(flat.messages.size()) {
   for (std::size_t id = 0; id < states_.size(); ++id) states_[id].pending = flat.messages[id].pending;
   if (channels.blocking) return;
+  // The RECV's part of `pending`, which waits for nothing here. An eager message never counted it.
   for (std::size_t id = 0; id < states_.size(); ++id) {
     const FlatMessage& message = flat.messages[id];
     if (message.recv != kNone && !message.eager) settle(static_cast<std::int32_t>(id), 0);
@@ -64,6 +68,7 @@ void InProcessTransport::release(std::int32_t position) {
 
 void InProcessTransport::join(std::int32_t message, std::int32_t rank, SharedPayload contribution) {
   const std::scoped_lock lock(mutex_);
+  // Kept in the order of ranks, not of arrival: sums are the same in each repeat, to the last bit.
   auto& members = state(message).members;
   const auto after = std::ranges::find_if(members, [rank](const Member& m) { return m.rank > rank; });
   members.insert(after, {rank, std::move(contribution)});
@@ -75,6 +80,7 @@ void InProcessTransport::wait(std::int32_t message, std::int32_t rank) {
   auto& changed = changed_[index(rank)];
   const State& waited = state(message);
   changed.wait(lock, [&] { return stopped_ || waited.pending == 0; });
+  // Now it has a start and an end, which may both be still to come.
   changed.wait_until(lock, clock_.moment_of(waited.time.end_ns), [&] { return stopped_; });
   if (stopped_) throw Stopped{};
 }
@@ -90,6 +96,7 @@ std::vector<SharedPayload> InProcessTransport::collect(std::int32_t message, std
   std::vector<SharedPayload> contributions;
   contributions.reserve(collective.members.size());
   for (const Member& member : collective.members) contributions.push_back(member.contribution);
+  // Whoever is left with a share of it keeps it alive; the transport need not.
   const bool last = ++collective.collected == static_cast<std::int32_t>(collective.members.size());
   if (last) collective.members.clear();
   return contributions;
@@ -127,11 +134,14 @@ void InProcessTransport::start(std::int32_t message) {
     return;
   }
   wake(flat.to_rank);
+  // Nobody waits for a SEND where channels do not block.
   if (channels_.blocking) wake(flat.from_rank);
+  // The queues are free after `hold`; the latency behind it is nobody's.
   if (flat.next_at_sender != kNone) settle(flat.next_at_sender, released);
   if (flat.next_at_receiver != kNone) settle(flat.next_at_receiver, released);
 }
 
+/// Each member's next collective on its own rank, which are different ones where groups overlap.
 void InProcessTransport::start_next_collectives(std::int32_t message) {
   const Ns end = state(message).time.end_ns;
   std::int32_t member = flat_.messages[index(message)].first;

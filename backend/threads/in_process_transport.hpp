@@ -49,8 +49,10 @@ class InProcessTransport : public Transport {
     std::vector<Member> members;  // of a collective, by ascending rank
   };
 
+  // All of these require the lock, once others know the transport.
   State& state(std::int32_t message) { return states_[static_cast<std::size_t>(message)]; }
   void settle(std::int32_t message, Ns time);
+  /// Nothing is missing any more: writes its times and settles what stands behind it in its queues.
   void start(std::int32_t message);
   void start_next_collectives(std::int32_t message);
   void wake(std::int32_t rank) { changed_[static_cast<std::size_t>(rank)].notify_all(); }
@@ -63,7 +65,7 @@ class InProcessTransport : public Transport {
   mutable std::mutex mutex_;                      // guards everything below
   std::vector<std::condition_variable> changed_;  // by rank
   std::vector<State> states_;                     // by message
-  std::vector<std::int32_t> startable_;
+  std::vector<std::int32_t> startable_;           // while settle() runs: those that it starts, one by one
   bool stopped_ = false;
 };
 

@@ -49,6 +49,7 @@ std::optional<Bytes> addresses_left() {
   return std::max<Bytes>(0, static_cast<Bytes>(bound.rlim_cur) - *taken);
 }
 
+/// Each line of /proc/self/maps is one of the ranges that vm.max_map_count counts.
 std::optional<std::int64_t> mappings_left() {
   std::ifstream bound("/proc/sys/vm/max_map_count");
   std::int64_t most = 0;

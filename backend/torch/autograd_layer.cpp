@@ -24,6 +24,7 @@
 namespace penstock::nn {
 namespace {
 
+/// The module once more, with parameters of its own.
 struct Replica {
   explicit Replica(WrappedModule made) : wrapped(std::move(made)), parameters(wrapped.module->parameters()) {}
   WrappedModule wrapped;
@@ -75,6 +76,7 @@ class Graph {
     pool_->put(std::move(replica_));
   }
 
+  /// Detached: the stage that takes it must not keep this graph alive.
   at::Tensor output() const { return output_.detach(); }
 
   at::Tensor of_input(const at::Tensor& gradient) const {
@@ -100,6 +102,7 @@ class Graph {
   }
 
  private:
+  /// Undefined where an argument has no part in the output. The graph is gone afterwards.
   Tensors differentiated(const Tensors& arguments, const at::Tensor& gradient) const {
     return torch::autograd::grad({output_}, arguments, {gradient}, /*retain_graph=*/false,
                                  /*create_graph=*/false, /*allow_unused=*/true);
@@ -146,6 +149,7 @@ class AutogradLayer : public Layer {
   }
 
   Tensors backward_weight(Weights, const Record& record) const override {
+    // autograd refuses to differentiate with respect to nothing.
     if (initial_.empty()) return {};
     return std::static_pointer_cast<Graph>(record.graph)->of_weights(record.tensors[0]);
   }

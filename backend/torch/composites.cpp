@@ -47,6 +47,7 @@ Gradients Layer::backward(Weights weights, const at::Tensor& gradient, Record fo
 
 namespace {
 
+/// Weights of layer i: [first_weight_[i], first_weight_[i + 1]) of all; its record: parts[i].
 class Sequential : public Layer {
  public:
   explicit Sequential(std::vector<LayerPointer> layers) : layers_(std::move(layers)) {
@@ -95,6 +96,8 @@ class Sequential : public Layer {
     return all;
   }
 
+  /// Part by part, so that what F kept of a part goes as soon as its backward has run: I and W apart would
+  /// keep all of it until the last W.
   Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
     Gradients all{gradient, Tensors(weight_count_)};
     for (std::size_t i = layers_.size(); i-- > 0;) {
@@ -116,6 +119,7 @@ class Sequential : public Layer {
   std::size_t weight_count_ = 0;
 };
 
+/// y = x + f(x), so dx = g + df(g): the way around adds no weight and keeps nothing.
 class Residual : public Layer {
  public:
   explicit Residual(LayerPointer layer) : layer_(std::move(layer)) {}

@@ -70,6 +70,7 @@ tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetw
                         unused.begin()->first + "\"; profile the network anew, or mend its sizes");
 }
 
+/// Each stage feeds the next one, and nothing else; a program without edges of its own is one.
 bool is_chain(const Program& program) {
   for (const StageEdge& edge : program.edges) {
     if (edge.to != edge.from + 1) return false;

@@ -14,6 +14,7 @@ LossValue mean_squared_error(const at::Tensor& prediction, const at::Tensor& tar
   return {difference.square().mean(), difference.mul(2 / static_cast<double>(difference.numel()))};
 }
 
+/// By the logarithm of the softmax, which takes the largest value away first: exp() of a large one overflows.
 LossValue cross_entropy(const at::Tensor& prediction, const at::Tensor& target) {
   const at::Tensor logarithms = at::_log_softmax(prediction, -1, false);
   const at::Tensor classes = target.unsqueeze(-1);

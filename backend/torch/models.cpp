@@ -61,6 +61,7 @@ Model transformer(const TransformerShape& shape) {
   return model;
 }
 
+/// The first count % stages stages have one piece more.
 Cut even_cut(const Model& model, std::int32_t stages) {
   Cut cut(static_cast<std::size_t>(stages));
   const auto count = static_cast<std::int32_t>(model.pieces.size());

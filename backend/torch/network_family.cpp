@@ -46,6 +46,7 @@ Bytes bytes_of(const StageModule& module, MemoryCategory category) {
   return dynamic_cast<const TorchStage&>(module).held_bytes()[static_cast<std::size_t>(category)];
 }
 
+/// The action on microbatch 0, with the weights of version 0.
 Action first_of(ActionKind kind, std::size_t stage) {
   return {.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = 0};
 }
@@ -115,6 +116,7 @@ class NetworkFamily : public ModuleFamily {
  private:
   using Stages = std::vector<std::unique_ptr<StageModule>>;
 
+  /// One of each stage, as if all were on one rank without replicas and shards.
   Stages new_stages() const {
     Stages stages;
     for (std::int32_t stage = 0; const StageDefinition& definition : definitions_) {
@@ -139,6 +141,8 @@ class NetworkFamily : public ModuleFamily {
     }
   }
 
+  /// After go_forward(): I, W and STEP of each stage from the last to the first, noting what each holds
+  /// between.
   void go_back(const Stages& stages, std::vector<StageBytes>& bytes) const {
     const std::stop_token stop;
     std::vector<Payload> travelling;

@@ -4,7 +4,6 @@
 
 #include "backend/torch/network_profile.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +19,7 @@
 #include <ATen/ops/randn_like.h>
 #include <tl/expected.hpp>
 
+#include "backend/calibration/line_fit.hpp"
 #include "backend/calibration/profile_options.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/loss.hpp"
@@ -35,12 +35,6 @@ namespace {
 
 Ns now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-Ns median(std::vector<Ns> times) {
-  const auto middle = times.begin() + (std::ssize(times) - 1) / 2;
-  std::ranges::nth_element(times, middle);
-  return *middle;
-}
-
 /// One piece with all that is measured of it.
 struct Measured {
   Tensors weights;
@@ -50,6 +44,7 @@ struct Measured {
   std::vector<Ns> backward;
 };
 
+/// All passes over one network; a pass is one microbatch forward through all pieces and back.
 class Passes {
  public:
   Passes(const Network& network, std::int32_t count) : model_(network.model), pieces_(model_.pieces.size()) {
@@ -70,8 +65,8 @@ class Passes {
       const Measured& measured = pieces_[i];
       graph.layers.push_back(
           {.name = piece_name(model_, static_cast<std::int32_t>(i)),
-           .forward_ns = median({measured.forward.begin() + warmup, measured.forward.end()}),
-           .backward_ns = median({measured.backward.begin() + warmup, measured.backward.end()}),
+           .forward_ns = spread_of({measured.forward.begin() + warmup, measured.forward.end()}).median_ns,
+           .backward_ns = spread_of({measured.backward.begin() + warmup, measured.backward.end()}).median_ns,
            .output = static_cast<Bytes>(measured.output.nbytes()),
            .weights = storage_bytes({.tensors = measured.weights}),
            .inputs = model_.pieces[i].inputs});
@@ -80,6 +75,7 @@ class Passes {
   }
 
  private:
+  /// The sum of several is a part of the piece's time, as it is on a stage.
   at::Tensor input_of(const Piece& piece, const at::Tensor& of_model) const {
     at::Tensor sum;
     for (const std::int32_t input : piece.inputs) {

@@ -76,7 +76,10 @@ Network conv_network(const Sizes& sizes, std::int64_t samples) {
   return network;
 }
 
-/// Each block adds a branch of two convolutions and one of a single convolution.
+/// Each block adds a branch of two convolutions and one of a single convolution:
+///
+///   GELU -+-> Conv2d -> GELU -> Conv2d -+-> GELU
+///         +-> Conv2d -------------------+
 Network branch_network(const Sizes& sizes, std::int64_t samples) {
   const std::int64_t width = sizes.at("width");
   Network network = images_to_classes(sizes, samples);
@@ -112,6 +115,7 @@ Network transformer_network(const Sizes& sizes, std::int64_t samples) {
           .targets = numbers(tokens, {samples, positions}, 2)};
 }
 
+/// A row of the table and what makes the network of the sizes that a scenario gives, or the usual ones.
 struct Builder {
   NetworkInfo info;
   Network (*build)(const Sizes&, std::int64_t samples);

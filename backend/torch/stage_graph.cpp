@@ -37,6 +37,7 @@ using Values = std::map<std::int32_t, at::Tensor>;
 /// Of one sample, by value.
 using SampleShapes = std::map<std::int32_t, std::vector<std::int64_t>>;
 
+/// Also twice, where a piece adds a value to itself.
 std::vector<std::int32_t> values_read(const Piece& piece) {
   return piece.inputs.empty() ? std::vector<std::int32_t>{kModelInput} : piece.inputs;
 }
@@ -90,6 +91,7 @@ void add(Values& values, std::int32_t value, const at::Tensor& more) {
   if (!fresh) entry->second = entry->second.add(more);
 }
 
+/// As Sequential in composites.cpp, over a graph: values are kept by number until all that read them have.
 class StageGraph : public Layer {
  public:
   StageGraph(std::vector<Piece> pieces, std::vector<std::int32_t> numbers, Bundle entry, Bundle exit)
@@ -162,6 +164,7 @@ class StageGraph : public Layer {
     return weights.subspan(first_weight_[i], pieces_[i].layer->weight_count());
   }
 
+  /// The sum of what the piece reads.
   at::Tensor input_of(std::size_t i, const Values& values) const {
     at::Tensor sum;
     for (const std::int32_t value : values_read(pieces_[i]))
@@ -169,6 +172,7 @@ class StageGraph : public Layer {
     return sum;
   }
 
+  /// A sum hands its gradient to each of its summands as it is.
   void hand_back(std::size_t i, const at::Tensor& of_input, Values& gradients) const {
     // All that read its value stand behind it and have added theirs: the piece was the last to need it.
     gradients.erase(numbers_[i]);
@@ -189,7 +193,7 @@ class StageGraph : public Layer {
   std::vector<std::size_t> first_weight_;
 };
 
-/// By running the model once.
+/// By running the model once, on the CPU and on throw-away weights, whose values change no shape.
 SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
   const at::NoGradGuard no_grad;
   Values values = {{kModelInput, input.cpu()}};  // as the initial weights are

@@ -35,6 +35,7 @@ at::Tensor laid_end_to_end(const Tensors& tensors) {
   return at::cat(flat);
 }
 
+/// On LibTorch's device that has shapes and no memory.
 Tensors without_storage(const Tensors& tensors) {
   Tensors shapes;
   for (const at::Tensor& tensor : tensors) {

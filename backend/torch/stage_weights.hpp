@@ -63,16 +63,19 @@ class StageWeights {
   bool keeps_part_of(Sharded what) const { return shard_ && shard_->what >= what; }
   /// Whole weights of which this rank updates a part.
   bool updates_part_of_whole() const { return shard_ && !keeps_part_of(Sharded::weights); }
+  /// One flat tensor, part `index` of them laid end to end; nothing of nothing.
   Tensors own_part(const Tensors& whole) const;
+  /// Views into `flat`, in the shapes of the whole; what is filled up is left out.
   Tensors whole_of(const at::Tensor& flat) const;
   Tensors with_own_part(const Tensors& whole, const at::Tensor& part) const;
+  /// Brings held_ up to date.
   void count();
 
   Optimizer optimizer_;
   std::optional<Shard> shard_;
   Tensors like_;                          // shapes and types of the whole, without storage of its own
   std::map<std::int32_t, Tensors> kept_;  // by version; of sharded weights one flat tensor
-  std::int32_t parting_version_ = 0;
+  std::int32_t parting_version_ = 0;      // that part() gave of
   std::optional<Gathered> gathered_;
   Held held_;
 };

@@ -82,6 +82,7 @@ at::Tensor take_tensor(Message& rest) {
   return tensor;
 }
 
+/// Type, dimensions and sizes.
 std::size_t head_bytes(const at::Tensor& tensor) {
   return 2 + static_cast<std::size_t>(tensor.dim()) * sizeof(std::int64_t);
 }

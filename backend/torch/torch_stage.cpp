@@ -53,19 +53,21 @@ const at::Tensor& tensor(const Payload& payload) { return content(*payload).fron
 
 Payload payload_of(at::Tensor value) { return std::make_unique<TensorPayload>(Tensors{std::move(value)}); }
 
+/// Never in place: what came in a message may be in other messages, too.
 at::Tensor sum(const std::vector<Payload>& payloads) {
   at::Tensor total = tensor(payloads.front());
   for (std::size_t i = 1; i < payloads.size(); ++i) total = total.add(tensor(payloads[i]));
   return total;
 }
 
-/// Adds to `sums`, whose tensors nobody else holds.
+/// Adds to `sums`, whose tensors nobody else holds; empty `sums` are 0, and become `more` without a copy.
 Tensors added(Tensors sums, Tensors more) {
   if (sums.empty()) return more;
   for (std::size_t i = 0; i < more.size(); ++i) sums[i].add_(more[i]);
   return sums;
 }
 
+/// A member without a microbatch of the minibatch has contributed nothing, and is passed over.
 Tensors added_up(std::span<const SharedPayload> contributions) {
   Tensors sums;
   for (const SharedPayload& contribution : contributions) {
@@ -91,6 +93,7 @@ auto plainly(Compute compute) {
   }
 }
 
+/// What no valid program asks for: a fault of whoever drives the stage.
 [[noreturn]] void refuse(const ComputeCall& call, const std::string& why) {
   throw std::logic_error(to_text(call.action) + ": " + why);
 }
@@ -348,6 +351,7 @@ std::map<std::int32_t, double> TorchStage::losses() const {
 
 namespace {
 
+/// The rank has an UNSHARD of the stage: it keeps a shard, at least of the optimizer's state.
 bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   for (const Action& action : program.ranks[index(rank)]) {
     if (action.kind == ActionKind::unshard && action.stage == stage) return true;
@@ -355,6 +359,8 @@ bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   return false;
 }
 
+/// Programs that gather without saying which stage of ZeRO, as those of PyTorch's FSDP, drop the weights,
+/// too.
 Sharded sharded_in(const Program& program) {
   if (program.sharding == 1) return Sharded::optimizer;
   return program.sharding == 2 ? Sharded::gradients : Sharded::weights;

@@ -104,11 +104,17 @@ class TorchStage : public StageModule {
     at::Tensor loss_gradient;          // where the stage feeds nobody
     std::int64_t bytes = 0;            // of all of it
   };
+  /// Makes the stage's one input of several.
   void join(Held& held, const std::vector<Payload>& inputs) const;
+  /// Runs the layer on the held input, and holds what it leaves; returns its output.
   at::Tensor activate(const ComputeCall& call, Held& held);
+  /// Throws std::logic_error where F, or R behind a re-materialised F, has not run.
   Held& ready_for_backward(const ComputeCall& call);
+  /// Brings held.bytes, and the sum over all, to what is held now.
   void count(Held& held);
+  /// Its backward is complete.
   void forget(std::int32_t microbatch);
+  /// Tells the rank's meter what the stage holds after `what`; an empty text is no action.
   void report(std::string_view what);
   void observe(const Tensors& gradient) const;
   std::vector<Payload> given_back(const ComputeCall& call, const Held& held,

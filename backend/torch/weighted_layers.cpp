@@ -39,6 +39,7 @@ at::Tensor even(at::IntArrayRef sizes, double bound, const at::Generator& genera
 /// Everything but the last dimension as one.
 at::Tensor rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
+/// F keeps x, I adds g to it, W reads both and no weight.
 class Linear : public Layer {
  public:
   Linear(std::int64_t inputs, std::int64_t outputs) : inputs_(inputs), outputs_(outputs) {}
@@ -70,6 +71,7 @@ class Linear : public Layer {
   std::int64_t outputs_;
 };
 
+/// Both halves of the backward are one kernel of ATen, which is told by a mask which of them is wanted.
 class LayerNorm : public Layer {
  public:
   explicit LayerNorm(std::int64_t width) : width_(width) {}
@@ -109,6 +111,8 @@ class LayerNorm : public Layer {
   std::int64_t width_;
 };
 
+/// y = tokens[x] + positions[0 ..]: no gradient of x, and that of a row of the table is the sum over all
+/// places at which its token stands.
 class Embedding : public Layer {
  public:
   Embedding(std::int64_t tokens, std::int64_t positions, std::int64_t width)
@@ -148,6 +152,7 @@ class Embedding : public Layer {
   std::int64_t width_;
 };
 
+/// As LayerNorm, one kernel and a mask.
 class Convolution : public Layer {
  public:
   explicit Convolution(const ConvolutionShape& shape) : shape_(shape) {}

@@ -25,6 +25,7 @@
 namespace penstock::nn {
 namespace {
 
+/// y = x Phi(x); dx = g (Phi(x) + x phi(x)), by ATen's kernel.
 class Gelu : public Layer {
  public:
   Output forward(Weights, const at::Tensor& input, std::uint64_t) const override {
@@ -35,6 +36,7 @@ class Gelu : public Layer {
   }
 };
 
+/// y = x m with m = 0 or 1 / (1 - p), so that the mean stays; dx = g m.
 class Dropout : public Layer {
  public:
   Dropout(double probability, std::uint64_t stream) : probability_(probability), stream_(stream) {}
@@ -110,6 +112,7 @@ class CausalAttention : public Layer {
   std::int64_t heads_;
 };
 
+/// y = sum x / n over the n pixels of an image; dx = g / n at each of them.
 class MeanPool : public Layer {
  public:
   Output forward(Weights, const at::Tensor& input, std::uint64_t) const override {

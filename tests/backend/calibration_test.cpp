@@ -66,7 +66,8 @@ Experiment experiment_of(const Scenario& scenario) {
   return *std::move(experiment);
 }
 
-/// What a machine takes beyond the scenario's times.
+/// What a machine takes beyond the scenario's times. With 10 us of the scenario's own an F of stage 0 and 2
+/// samples takes 2 ms + 80 us, of 4 samples 4 ms + 80 us; a hop of 4 MB takes 100 us + 30 us + 4 ms.
 struct Machine {
   Ns overhead_ns = 70'000;
   Ns hop_ns = 30'000;

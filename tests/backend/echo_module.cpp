@@ -1,3 +1,8 @@
+// The arithmetic of echo_model.hpp, action by action. Sums modulo 2^64 do not depend on their order, so that
+// each schedule must come to the same numbers to the last bit; and each thing that a module may not be asked
+// is refused: an F that comes twice, a B before its F or its R, weights that are not gathered or not held any
+// more.
+
 #include "tests/backend/echo_module.hpp"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Small programs run by the product's own executor and in-process transport. What is thrown here fails the
+// test that asked: a program of a test is wrong, and no expectation of it says anything.
+
 #include "tests/backend/execution.hpp"
 
 #include <algorithm>

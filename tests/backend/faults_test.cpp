@@ -62,7 +62,8 @@ bool has_at_most(std::ptrdiff_t threads) {
   return false;
 }
 
-/// A program with modules, of which one is at fault, and the error that it ends with.
+/// A program with modules, of which one is at fault, and the error that it ends with. Each run is also held
+/// against what must be true of all: no thread is left, and it returns.
 class FaultyThreads {
  public:
   explicit FaultyThreads(const Program& program, Ns forward_ns = 0)

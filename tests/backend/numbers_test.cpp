@@ -107,7 +107,9 @@ Program asynchronous(WeightPolicy weights) {
   return lowered(*generate("1f1b-rr", {.stages = 4, .microbatches = 12, .weights = weights}));
 }
 
-/// w(t+1) = w(t) - gradient of f(w_1(t-n+1), w_2(t-n+2), ..., w_n(t)).
+/// w(t+1) = w(t) - gradient of f(w_1(t-n+1), w_2(t-n+2), ..., w_n(t)). With n = 4 stages, counted from 0,
+/// microbatch m finds on stage s the version that all but the 3 - s updates still under way have made; none
+/// before the first.
 std::int32_t stashed(std::int32_t stage, std::int32_t microbatch) {
   return std::max(0, microbatch - 3 + stage);
 }

@@ -20,6 +20,7 @@
 namespace penstock {
 namespace {
 
+/// Time stands still: what is asked for is all that there is to see.
 class WritingClock : public Clock {
  public:
   Ns now_ns() const override { return 0; }

@@ -96,6 +96,7 @@ void append(std::vector<std::uint8_t>& bytes, Number number) {
   std::memcpy(bytes.data() + at, &number, sizeof(number));
 }
 
+/// "pnstock2", written here once more: a change of the form that no longer turns the old one away is seen.
 constexpr std::uint64_t kMagic = 0x32'6b'63'6f'74'73'6e'70;
 
 /// The right form, and no secret: an opening, and chunks with a proof of zeros.

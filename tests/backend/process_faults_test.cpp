@@ -42,6 +42,7 @@ void pause_and(int signal) {
   raise(signal);
 }
 
+/// As the kernel lists them at this moment; those of its main thread, which alone forks here.
 std::vector<pid_t> children_of(pid_t process) {
   const std::string id = std::to_string(process);
   std::ifstream file("/proc/" + id + "/task/" + id + "/children");

@@ -1,3 +1,10 @@
+// One walk over each rank's list, iteration by iteration, noting what each STEP covers. Of rank 0's list
+//
+//   0F0 0F1 0B0 0REDUCE_GRAD 0STEP 0B1 0REDUCE_GRAD 0STEP
+//
+// the first STEP covers microbatch 0 and the second microbatch 1, each with what the stage's other ranks have
+// reduced by then. Written apart from the checker and the executor, which it is there to judge.
+
 #include "tests/backend/program_facts.hpp"
 
 #include <cstddef>

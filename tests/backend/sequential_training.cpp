@@ -1,3 +1,11 @@
+// Three references, from the plainest to the most general: a chain trained minibatch by minibatch, a chain
+// whose F and B use older versions (PipeDream, SOSP'19, section 3.3), and any program, whose every number is
+// computed by its definition when it is first asked for:
+//
+//   gradient of a STEP   <-  inputs and output gradients of its microbatches
+//                        <-  weights of the versions that these use
+//                        <-  gradients of the STEPs before, and so on down to the first weights
+
 #include "tests/backend/sequential_training.hpp"
 
 #include <cstddef>

@@ -108,7 +108,11 @@ TEST(ThreadRules, HoldForEveryGeneratorAndForRandomPrograms) {
   }
 }
 
-/// Two stages; rank 0 runs both forwards at once, messages of 1 kB at 100 kB/s take 10 ms.
+/// Two stages; rank 0 runs its forwards at once, messages of 1 kB at 100 kB/s take 10 ms:
+///
+///   rank 0   F0 F1 F2
+///   link       |== F0 =======|== F1 =======|== F2 =======|      and a latency behind each
+///   rank 1                   F0            F1            F2
 Experiment two_stages(Ns latency_ns) {
   const Program program = *generate("gpipe", {.stages = 2, .microbatches = 3});
   CostTable costs = free_costs(program, 1000);

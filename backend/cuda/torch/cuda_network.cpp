@@ -76,6 +76,7 @@ class CudaNetworkFamily : public ModuleFamily {
  private:
   std::size_t network_stages() const { return static_cast<std::size_t>(experiment_.program.stage_count()); }
 
+  /// Made on the rank's stream, and there when it returns: copies of weights are no part of a run.
   std::vector<std::unique_ptr<StageModule>> of_rank(std::int32_t rank, const CudaPlace& place) const {
     use_device(place.stream.device);
     const StreamScope scope(place);

@@ -14,8 +14,7 @@ namespace penstock::nn {
 
 /// Requires experiment.network, and that the experiment outlives the answer. A rank's modules have their
 /// weights, data and activations on its device; ranks without a place get no modules. Errors: those of
-/// network_family(), and a network that is cut by the names of a model's layers, which only the CPU runs so
-/// far.
+/// cut_network().
 tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment,
                                                     const std::vector<std::optional<CudaPlace>>& places);
 

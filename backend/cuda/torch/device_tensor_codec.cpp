@@ -39,6 +39,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;  // of each tensor in the packed bytes
 
+/// All that unpack() needs to know of a tensor.
 struct Shape {
   at::ScalarType type = at::kDouble;
   std::vector<std::int64_t> sizes;
@@ -69,6 +70,7 @@ std::string text_of(const Shape& shape) {
   return text;
 }
 
+/// Of a layout's text, which may come from another process; at least 0.
 std::int64_t number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.begin(), text.end(), value);

@@ -143,6 +143,16 @@ TEST(StandInShapes, AShardedReductionIsScattered) {
   EXPECT_EQ(scattered["ncclAllReduce"], 0U);
 }
 
+// Of three ranks a part of 64 bytes is no whole number of numbers, also where it is only sent once
+// beforehand.
+TEST(StandInShapes, AnOddNumberOfShardsTrainsAsItMust) {
+  for (const std::int32_t sharding : {2, 3}) {
+    const Shape shape{.stages = 2, .microbatches = 6, .data_parallel = 3, .sharding = sharding};
+    if (const auto refused = generate("1f1b", shape); !refused) FAIL() << refused.error();
+    expect_all_good(case_of("1f1b", shape), seed_count(1));
+  }
+}
+
 // GEMS sends one microbatch one way through the ranks: those of the other way have none.
 TEST(StandInShapes, AReplicaWithoutAMicrobatchTakesPartInTheReduction) {
   const Shape shape{.stages = 2, .microbatches = 1};

@@ -16,8 +16,8 @@
 namespace standin {
 namespace {
 
-constexpr std::size_t kUsualConnections = 8;
-constexpr std::uint64_t kMostJitter = 400;  // ns between the end of one operation and the start of the next
+constexpr std::size_t kUsualConnections = 8;  // CUDA's, where the environment says nothing
+constexpr std::uint64_t kMostJitter = 400;    // ns between the end of one operation and the start of the next
 
 std::size_t connections_of_device() {
   const char* said = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -68,6 +68,8 @@ bool Devices::may_start(const Stream& stream, const Operation& operation) const 
   return !operation.may_start || operation.may_start();
 }
 
+/// Until nothing more starts or runs: one that starts may be the peer that another has waited for. Never
+/// inside itself, since running an operation may give others.
 void Devices::start_what_can() {
   if (busy_) return;
   busy_ = true;
@@ -149,6 +151,7 @@ void Devices::wait_for_device(int device, const char* why) {
   for (const auto& [stream, count] : given) this_thread->clock.join(stream->clock);
 }
 
+/// Then memory of the device may not be had or given back, where the seed takes the driver at its worst.
 bool Devices::waits_for_peer(int device) const {
   return std::ranges::any_of(streams_, [device](const auto& stream) {
     if (stream->device != device || stream->queue.empty()) return false;

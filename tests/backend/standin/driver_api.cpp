@@ -45,6 +45,7 @@ CUdevResource resource_of(const Range& range) {
   return resource;
 }
 
+/// Lives as long as the program, so that a use after its destruction is seen.
 struct GreenContext {
   int device;
   std::vector<int> sms;

@@ -1,3 +1,6 @@
+// The product's run_on_...() on the stand-in, by as few lines as can be: what is tested is theirs. Warm-ups
+// and one run that counts; links take no time, since those of the machine do.
+
 #include "tests/backend/standin/gpu_runs.hpp"
 #include "tests/backend/execution.hpp"
 

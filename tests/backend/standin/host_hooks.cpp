@@ -37,6 +37,8 @@ void host_access(const void* memory, std::size_t bytes, bool writes, const void*
   world().memory.touch({memory, bytes, writes}, self, this_thread->clock);
 }
 
+/// Atomics are all taken as sequentially consistent. An order that the product asks for and does not get from
+/// a weaker one is not found here, but by the preset with the thread sanitizer.
 void before_atomic(const volatile void* atomic, bool writes) {
   if (this_thread == nullptr) return;
   if (scheduler->random(8) == 0) scheduler->maybe_let_others_run();
@@ -64,6 +66,8 @@ bool compare_exchange(volatile Number* atomic, Number* expected, Number desired)
 
 }  // namespace
 
+// Volatile accesses are the kernels' (stamps, which the device's own operations account for), and what is
+// said of functions and virtual tables is of no use here.
 extern "C" {
 
 void __tsan_init() {}

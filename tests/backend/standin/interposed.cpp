@@ -40,6 +40,7 @@ Ns in_ns(const timespec& time) { return static_cast<Ns>(time.tv_sec) * 1'000'000
 using OnMutex = int (*)(pthread_mutex_t*);
 using OnCondition = int (*)(pthread_cond_t*);
 
+/// All limits of controlled threads are taken to be of the monotonic clock, which alone is virtual.
 int timed_wait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) {
   return scheduler->wait(condition, mutex, in_ns(*until)) ? 0 : ETIMEDOUT;
 }

@@ -63,6 +63,7 @@ std::vector<Access> both_sides(const Launch& launch) {
   return {{launch.argument<void*>(0), bytes, false}, {launch.argument<void*>(1), bytes, true}};
 }
 
+/// The table of kernels: arguments by their bytes, what they touch, and the body.
 const HostKernel* host_kernel(const std::string& name) {
   static const std::array<HostKernel, 6> kernels = {{
       {"stamp(unsigned long volatile*)", {8}, moment_of, stamp},
@@ -100,6 +101,8 @@ std::string base_name_of(const char* mangled) {
   return scope == std::string::npos ? name : name.substr(scope + 2);
 }
 
+/// What stands between the angle brackets of a launch: nvcc's code pushes it and pops it before the launch
+/// itself.
 struct Configuration {
   dim3 grid;
   dim3 block;

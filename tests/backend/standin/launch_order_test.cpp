@@ -28,6 +28,8 @@ using standin::controlled;
 using standin::Setting;
 using standin::Verdict;
 
+/// held_back(): rank 0 launches its RECVs up to RECV_B2 before SEND_F3, and rank 1 sends B1 only behind its
+/// F3.
 Experiment held_back_experiment() {
   Experiment experiment = gpu_experiment("gpipe", 2, 4, 64);
   experiment.program = held_back();

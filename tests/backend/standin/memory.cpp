@@ -15,9 +15,9 @@
 namespace standin {
 namespace {
 
-constexpr int kPattern = 0xA5;
-constexpr std::size_t kRedZone = 256;
-constexpr std::size_t kLarge = std::size_t{1} << 20;
+constexpr int kPattern = 0xA5;         // of new memory: what is read before it is written is no zero
+constexpr std::size_t kRedZone = 256;  // behind each allocation, so that the next one is not hit instead
+constexpr std::size_t kLarge = std::size_t{1} << 20;  // copies below are made each time
 
 }  // namespace
 
@@ -80,6 +80,8 @@ void Memory::touch(const Access& access, const Toucher& by, const VectorClock& s
   compare(*allocation, {from, from + access.bytes, access.writes, seen.of(by.slot), by}, seen);
 }
 
+/// With all that is remembered of the allocation. Of that the same bytes' earlier touches are then forgotten
+/// that this write is ordered behind, or that the same toucher made: who races with them races with this one.
 void Memory::compare(Allocation& allocation, const Touch& now, const VectorClock& seen) {
   for (const Touch& before : allocation.touches) {
     const bool overlaps = before.begin < now.end && now.begin < before.end;

@@ -3,9 +3,12 @@
 
 #include <nccl.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -87,6 +90,22 @@ ncclResult_t give(std::shared_ptr<Part> part, Meeting& meeting, cudaStream_t str
   return world().nccl.state(*part->communicator);
 }
 
+/// Kernels read and write whole numbers, and a scatter knows its own part of what it reads as the one place
+/// there that it may write to.
+void check_places(const Part& part) {
+  const std::size_t each = standin::bytes_of(part.type);
+  const auto from = reinterpret_cast<std::uintptr_t>(part.from);
+  const auto to = reinterpret_cast<std::uintptr_t>(part.to);
+  if (from % each != 0 || to % each != 0)
+    world().defect(fmt::format("{} of memory that is not aligned to its numbers", part.name));
+  if (std::string_view(part.name) != "ncclReduceScatter") return;
+  const std::size_t own = part.count * each;
+  const std::size_t members = static_cast<std::size_t>(part.communicator->clique->size);
+  const bool is_apart = to + own <= from || to >= from + own * members;
+  const bool is_in_place = to == from + own * static_cast<std::size_t>(part.communicator->rank);
+  if (!is_apart && !is_in_place) world().defect(fmt::format("{} into another one's part", part.name));
+}
+
 ncclResult_t transfer(const char* name, const void* from, void* to, std::size_t count, ncclDataType_t type,
                       int peer, ncclComm_t handle, cudaStream_t stream) {
   if (const ncclResult_t result = enter(name); result != ncclSuccess) return result;
@@ -104,6 +123,7 @@ ncclResult_t transfer(const char* name, const void* from, void* to, std::size_t 
   Meeting& meeting = communicator.clique->transfers[{edge.first, edge.second, number}];
   meeting.parts.resize(2);
   auto part = std::make_shared<Part>(Part{&communicator, name, from, to, count, type});
+  check_places(*part);
   meeting.parts[sends ? 0 : 1] = part;
   if (world().has_mutant("communicators stay in progress")) communicator.settled = [] { return false; };
   world().nccl.connect(communicator, kTransfer, edge.first, edge.second, count * standin::bytes_of(type));
@@ -119,6 +139,7 @@ ncclResult_t collective(const char* name, int kind, const void* from, void* to, 
   Meeting& meeting = communicator.clique->collectives[communicator.collectives++];
   meeting.parts.resize(static_cast<std::size_t>(communicator.clique->size));
   auto part = std::make_shared<Part>(Part{&communicator, name, from, to, count, type, root});
+  check_places(*part);
   meeting.parts[static_cast<std::size_t>(communicator.rank)] = part;
   world().nccl.connect(communicator, kind, -1, -1, count * standin::bytes_of(type));
   return give(std::move(part), meeting, stream);

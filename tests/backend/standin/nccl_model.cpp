@@ -3,8 +3,9 @@
 // order on, one starts only when all that were launched before it in its context have started. That is how a
 // program hangs that no checker of channels refuses:
 //
-//   launched on device 0:   RECV_B2 (started, waits for its sender) | SEND_F3 (its producer has not ended) |
-//   RECV_F4
+//   launched on device 0:   RECV_B2           SEND_F3                        RECV_F4
+//                           started, waits    its producer has not ended:    waits behind SEND_F3
+//                           for its sender    it has not started
 //
 // An abort ends what has started of its communicator, and waits until the rest has left its streams.
 
@@ -27,6 +28,8 @@ constexpr Ns kTransferStarts = 5'000;
 constexpr std::size_t kSmall = std::size_t{64} << 10;
 constexpr std::size_t kMiddle = std::size_t{512} << 10;
 
+/// NCCL connects two ranks anew for sizes that it moves by another protocol; where it draws the lines is
+/// guessed.
 int class_of(std::size_t bytes) { return bytes <= kSmall ? 0 : bytes <= kMiddle ? 1 : 2; }
 
 /// The sum of all members' contributions.
@@ -146,6 +149,7 @@ void NcclModel::connect(Communicator& communicator, int kind, int from, int to, 
   };
 }
 
+/// Whether all that were launched before it on the device have started.
 bool NcclModel::may_start(int device, const std::shared_ptr<Launch>& launch) {
   if (!launch_order_is_on()) return true;
   auto& before = launched_[device];

@@ -29,6 +29,8 @@ namespace {
 
 using State = HostThread::State;
 
+/// Short at first, since the product's own deadlines may be near, and twice as long each time: one of a
+/// minute is reached in some seventy leaps.
 constexpr Ns kFirstLeap = 1'000'000;
 constexpr Ns kLongestLeap = 1'000'000'000;
 
@@ -154,6 +156,7 @@ void Scheduler::at(Ns moment, std::function<void()> event) {
 
 // --- the running thread -----------------------------------------------------------------------------------
 
+/// Other threads run meanwhile, but its end is no news: nothing has happened but that time has passed.
 void Scheduler::spend(Ns cost) {
   this_thread->pays = true;
   this_thread->state = State::asleep;
@@ -208,6 +211,7 @@ void Scheduler::wait_until(const char* why, const std::function<bool()>& conditi
   }
 }
 
+/// At a quarter of the points, by the seed: a thread that runs for long meets the others at rest.
 void Scheduler::maybe_let_others_run() {
   if (random(4) != 0) return;
   this_thread->state = State::ready;
@@ -309,6 +313,7 @@ bool Scheduler::try_lock(const void* mutex) {
   return true;
 }
 
+/// All that wait are woken and try again, so that the seed, and not their order, says who is next.
 void Scheduler::unlock(const void* mutex) {
   Mutex& held = mutexes_[mutex];
   held.owner = nullptr;

@@ -116,20 +116,27 @@ class Scheduler {
     VectorClock clock;
   };
 
+  /// What each controlled thread runs first.
   static void* entry(void* thread);
+  /// Lets the chosen one run, which may be the caller; returns when the caller's turn has come again. The
+  /// caller has said before by its state what it waits for.
   void hand_over();
+  /// One that is ready, after as much virtual time as that takes.
   HostThread* choose();
   bool advance();
   bool leap();
+  /// `most` of those that are blocked on it, which ones the seed says.
   void wake_those_on(const void* object, std::size_t most);
   void wake(HostThread& thread);
+  /// limit: until when, < 0: for as long as it takes.
   void block_on(const void* object, const char* why, Ns limit);
+  /// Until news().
   void set_aside();
 
   Ns now_ = 1'000'000'000;
-  Ns most_;
+  Ns most_;  // beyond it the run hangs
   std::uint64_t random_;
-  std::uint64_t happened_ = 0;
+  std::uint64_t happened_ = 0;  // how often there were news
   std::uint64_t switches_ = 0;
   std::uint64_t numbers_ = 0;
   std::size_t slots_ = 0;

@@ -1,3 +1,14 @@
+// A message is eight numbers that count up from its mark, and its mark is a hash of all that it depends on:
+//
+//   activation     0, giver, taker, microbatch, the giver's weight version
+//   gradient       1, the same
+//   contribution   2, stage, rank, how many reductions came before it (weights: -1)
+//
+// So a wrong microbatch, an old version, another rank's part or half a copy all come as other numbers. Made
+// by a kernel, copied aside by one when it is consumed, and compared on the host when the run has ended:
+// nothing that is compared orders anything in the run. A sum of n contributions counts up by n from the sum
+// of their marks.
+
 #include "tests/backend/standin/traced_modules.hpp"
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-inline constexpr Bytes kTracedMessage = 64;
+inline constexpr Bytes kTracedMessage = 64;  // eight numbers
 
 /// What they take: messages and gradients of their size; a backward twice as long as a forward.
 Experiment traced_experiment(const std::string& schedule, const Shape& shape, Ns forward_ns);

@@ -25,8 +25,8 @@ extern "C" void __gcov_dump() __attribute__((weak));
 namespace standin {
 namespace {
 
-constexpr std::size_t kMostDefects = 20;
-constexpr Ns kStart = 1'000'000'000;
+constexpr std::size_t kMostDefects = 20;  // what comes behind them is their consequence
+constexpr Ns kStart = 1'000'000'000;      // the scheduler's first moment
 
 World* current = nullptr;
 int answer_pipe = -1;
@@ -58,6 +58,8 @@ void stay_on_this_processor() {
   sched_setaffinity(0, sizeof processors, &processors);
 }
 
+/// Does not return, so that no destructor runs that the run's end would have to be right for: what is left is
+/// counted as leaks before.
 [[noreturn]] void run_in_child(const Setting& setting, const std::function<std::string()>& run) {
   stay_on_this_processor();
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", setting.launch_order && !setting.past_the_checker ? "1" : "0", 1);
@@ -76,6 +78,7 @@ void stay_on_this_processor() {
   all.finish(std::move(answer));
 }
 
+/// Of a child that ended before it could say its verdict.
 std::string death_of(int status) {
   if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
   return fmt::format("status {} without an answer", WEXITSTATUS(status));
@@ -117,6 +120,7 @@ World& world() {
 World::World(const Setting& asked)
     : setting(asked), scheduler(asked.seed, static_cast<Ns>(asked.most_seconds * 1e9)) {}
 
+/// Each once: a race in a loop would hide all others.
 void World::defect(std::string what) {
   for (const std::string& known : defects_) {
     if (known == what) return;
@@ -152,6 +156,7 @@ void World::finish(std::string answer) {
 
 bool World::note_call(const char* name) {
   ++calls_;
+  // FNV-1a over name, thread and moment: two runs with one digest have made the same calls in the same order.
   const auto mix = [this](std::uint64_t number) { trace_ = (trace_ ^ number) * 0x100000001b3; };
   for (const char* letter = name; *letter != '\0'; ++letter) mix(static_cast<unsigned char>(*letter));
   mix(this_thread->slot);

@@ -64,6 +64,9 @@ TEST(NcclPlace, WrongVariablesAreRefused) {
   EXPECT_EQ(
       place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "x"}, {"MASTER_PORT", "4000"}}, 2).error(),
       "LOCAL_RANK: expected a number of 0 or more, got \"x\"");
+  EXPECT_EQ(place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1\n"}, {"MASTER_PORT", "4000"}}, 2)
+                .error(),
+            "LOCAL_RANK: expected a number of 0 or more, got \"1\\x0a\"");
 }
 
 }  // namespace

@@ -68,13 +68,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   Communicator(const Meeting& meeting, int size, int rank, std::optional<Listener> listener);
   void in_background(std::function<void()> work);
+  /// What it throws becomes the communicator's failure.
   void guarded(const std::function<void()>& work);
+  /// Until the abort: NCCL's kernel, too, would stay where it is.
   void lose_peer();
   void connect(Purpose purpose, std::vector<Wire>& wires);
   void wait_for_data_wires();
   void carry_out(const Part& part);
   void send(const Part& part);
   void receive(const Part& part);
+  // A collective, at rank 0 and at the others.
   void lead(const Part& part);
   void follow(const Part& part);
 

@@ -48,6 +48,7 @@ void Stream::give(std::function<void()> operation) {
   changed_.notify_all();
 }
 
+/// What is given meanwhile is not waited for, as by cudaStreamSynchronize().
 void Stream::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this, given = given_] { return ended_ >= given; });

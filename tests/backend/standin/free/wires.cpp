@@ -44,6 +44,7 @@ bool is_asked_for(const ifaddrs& interface) {
   return (interface.ifa_flags & IFF_LOOPBACK) == 0;
 }
 
+/// The first address that is asked for; the loopback one where there is none.
 in_addr own_address() {
   ifaddrs* interfaces = nullptr;
   getifaddrs(&interfaces);

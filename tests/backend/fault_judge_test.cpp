@@ -1,0 +1,61 @@
+// Whom the coordinator names when it has waited for all, and nobody is missing any more.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "backend/executor/progress.hpp"
+#include "backend/process/attendance.hpp"
+#include "backend/process/control_message.hpp"
+#include "backend/process/fault_judge.hpp"
+#include "backend/process/process_execution.hpp"
+#include "tests/backend/process_fixture.hpp"
+
+namespace penstock {
+namespace {
+
+/// Two ranks that have joined, in a wait that patience is over for.
+class FaultJudgeTest : public testing::Test {
+ protected:
+  FaultJudgeTest() {
+    for (std::int32_t rank = 0; rank < 2; ++rank) {
+      Hello hello;
+      hello.rank = rank;
+      EXPECT_FALSE(attendance_.join(rank + 1, hello));
+    }
+    attendance_.await_all();
+  }
+
+  std::string fault_in(Phase phase) const {
+    const auto fault = judge_.judge({.phase = phase,
+                                     .run = 0,
+                                     .until = std::chrono::steady_clock::now() - std::chrono::seconds(1),
+                                     .took = std::chrono::milliseconds(1)});
+    return fault ? fault->message : "";
+  }
+
+  FaultyRun run_{one_f_one_b_of(2)};
+  ProcessExecution execution_ = run_.execution(std::chrono::seconds(20));
+  std::array<Progress, 2> progress_;
+  Attendance attendance_{2};
+  FaultJudge judge_{execution_, {}, progress_, attendance_};
+};
+
+TEST_F(FaultJudgeTest, WhoHasNotMadeReadyInTimeIsNamed) {
+  attendance_.arrive(0);
+  EXPECT_EQ(fault_in(Phase::preparing),
+            "rank 1: the start: waited 1 s for rank 1 to make ready for run 0; rank 0 waits for it there");
+}
+
+TEST_F(FaultJudgeTest, WhereTheLastOneHasComeLateNobodyIsNamed) {
+  attendance_.arrive(0);
+  attendance_.arrive(1);
+  for (const Phase phase : {Phase::joining, Phase::comparing, Phase::preparing})
+    EXPECT_EQ(fault_in(phase), "");
+}
+
+}  // namespace
+}  // namespace penstock
