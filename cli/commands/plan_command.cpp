@@ -217,7 +217,7 @@ void add_planning_flags(Subcommand app, PlanFlags& flags) {
   const std::string group = "Planning (overrides the scenario's partition)";
   add_choice(
       app, "--objective", flags.objective,
-      {.words = {"maximum", "sum", "maximum-printed"},
+      {.words = {"simulated", "maximum", "sum", "maximum-printed"},
        .help = "the plan that is fastest when simulated (default), or the optimum of PipeDream's "
                "recurrence: a stage takes the maximum of compute and gradient reduction "
                "(maximum-printed: with the paper's reduction at every minibatch) or, as in its released "
