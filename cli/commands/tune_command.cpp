@@ -39,6 +39,7 @@ namespace penstock {
 namespace {
 
 const std::vector<std::string_view> kTuneFiles = {".json", ".csv", ".html", ".txt", ".yaml"};
+const std::vector<std::string_view> kSpaceFiles = {".json", ".txt"};
 
 /// The best configuration's scenario.
 tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, const TuneAnswer& answer) {
@@ -108,7 +109,7 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
 }
 
 Outcome run_tune(const TuneFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kTuneFiles); !known)
+  if (auto known = check_output_files(flags.output.files, flags.list ? kSpaceFiles : kTuneFiles); !known)
     return tl::unexpected(known.error());
   auto request = request_of(flags);
   if (!request) return tl::unexpected(request.error());
