@@ -111,7 +111,7 @@ std::string program_json(const Program& program, std::string_view format, const 
                                            {"microbatches", program.microbatches},
                                            {"format", format},
                                            {"text", text}};
-  return document.dump(2) + '\n';
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
 /// PyTorch inserts REDUCE_GRAD itself where it inserts the messages; where they are given it averages the

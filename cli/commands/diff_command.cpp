@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -77,7 +78,8 @@ InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
 
 /// A file, or the name of a schedule with the shape of the flags.
 tl::expected<Side, Failure> side_of(const std::string& name, const InputFlags& shape) {
-  const bool is_file = std::filesystem::exists(name);
+  std::error_code unusable;  // a name that is too long, or in a folder that is closed, is said to be no file
+  const bool is_file = std::filesystem::exists(name, unusable);
   if (is_file && has_suffix(name, ".json")) return read_side(name);
   InputFlags input = shape;
   (is_file || find_schedule(name) == nullptr ? input.file : input.schedule) = name;
@@ -147,7 +149,7 @@ std::string to_json(const Difference& difference) {
   document["moved"] = moved_json(difference.results);
   document["only_before"] = difference.results.only_before;
   document["only_after"] = difference.results.only_after;
-  return document.dump(2) + '\n';
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 std::string to_text(const Difference& difference, std::size_t most) {

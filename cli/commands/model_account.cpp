@@ -229,7 +229,7 @@ std::string model_json(const ModelAccount& account) {
   document["layers"] = layers_json(account);
   document["ignored"] = part.ignored;
   document["notes"] = part.notes;
-  return document.dump(2) + '\n';
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace penstock

@@ -324,7 +324,7 @@ std::string plan_to_json(const PlanReport& report) {
   if (report.factors && report.explains_factors) document["factors"] = factors_to_json(*report.factors);
   if (report.regret) document["regret"] = regret_to_json(*report.regret);
   document["notes"] = notes_of(report);
-  return document.dump(2) + '\n';
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace penstock

@@ -219,7 +219,7 @@ std::string to_json(const RiskReport& report, const RiskFlags& flags) {
     json["checkpoint_interval_s"] = report.failures->interval;
   }
   json["notes"] = report.notes;
-  return json.dump(2) + '\n';
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 Outcome run_risk(const RiskFlags& flags) {
