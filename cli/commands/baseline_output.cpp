@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <fstream>
 #include <ios>
 #include <ostream>
@@ -21,6 +20,7 @@
 
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/terminal.hpp"
 #include "report/print/escaping.hpp"
 #include "sim/baseline/baseline.hpp"
 
@@ -110,13 +110,6 @@ std::string annotation_of(const BaselineVerdict& verdict, const std::string& bas
                      escaped_command(text, kEscapedInText));
 }
 
-/// Empty where it is not set.
-std::string variable(const char* name) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 }  // namespace
 
 std::string verdicts_text(const std::vector<BaselineVerdict>& verdicts) {
@@ -170,12 +163,12 @@ std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
 
 tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verdicts,
                                         const std::string& baseline) {
-  if (variable("GITHUB_ACTIONS") == "true") {
+  if (environment("GITHUB_ACTIONS") == "true") {
     for (const BaselineVerdict& verdict : verdicts) {
       if (verdict.failed()) write_command(annotation_of(verdict, baseline));
     }
   }
-  const std::string summary = variable("GITHUB_STEP_SUMMARY");
+  const std::string summary = environment("GITHUB_STEP_SUMMARY");
   if (summary.empty()) return {};
   std::ofstream file(summary, std::ios::app);
   if (file << verdicts_markdown(verdicts) << std::flush) return {};

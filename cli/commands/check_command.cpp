@@ -109,6 +109,8 @@ Outcome run_check(const CheckFlags& flags) {
   }
   if (flags.baseline.programs && !flags.baseline.update)
     return bad_input("check: --programs says what --update writes: give both");
+  if (flags.baseline.update && !(flags.baseline.junit.empty() && flags.output.files.empty()))
+    return bad_input("check: --update writes the baseline and compares nothing: leave --junit and -o out");
   return check_baseline(flags.baseline, flags.inputs, flags.output);
 }
 
