@@ -3,6 +3,7 @@
 
 #include "cli/progress_bar.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -29,7 +30,8 @@ std::string time_left(std::chrono::steady_clock::duration taken, std::size_t don
 }  // namespace
 
 ProgressBar::~ProgressBar() {
-  if (shown_ > 0) fmt::print(stderr, "\r{:100}\r", "");
+  // As many blanks as there are characters: more would break the line of a narrow terminal.
+  if (shown_ > 0) fmt::print(stderr, "\r{:{}}\r", "", width_);
 }
 
 void ProgressBar::show(std::size_t done, std::size_t total) {
@@ -44,9 +46,12 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   }
   const std::size_t filled = done * kWidth / total;
   const std::string left = done > first_ ? time_left(now - began_, done - first_, total - done) : "";
-  fmt::print(stderr, "\r[{}{}] {} of {}{:24}", std::string(filled, '#'), std::string(kWidth - filled, '.'),
-             done, total, left);
+  // Padded, so that a longer line before it leaves nothing behind.
+  const std::string line = fmt::format("[{}{}] {} of {}{:24}", std::string(filled, '#'),
+                                       std::string(kWidth - filled, '.'), done, total, left);
+  fmt::print(stderr, "\r{}", line);
   std::fflush(stderr);
+  width_ = std::max(width_, line.size());
   shown_ = done;
   last_ = now;
 }
