@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
 #include "report/timeline/arrivals.hpp"
@@ -209,6 +210,16 @@ void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& pr
   add("action_duration", duration > 0 ? duration_error / duration : 0, tolerances.duration);
 }
 
+/// Why a timeline cannot be read beside the figures of its result's ranks; nothing where it can, or is empty.
+/// What is read from a file may have lost some of them.
+std::optional<CompareError> fault_of_timeline(const Result& result) {
+  const auto ranks = std::ssize(result.ranks);
+  if (result.timeline.spans.empty() || result.timeline.rank_count == ranks) return std::nullopt;
+  return CompareError{fmt::format("the {} result has a timeline of {} and figures of {}: write it anew",
+                                  to_text(result.kind), format_count(result.timeline.rank_count, "rank"),
+                                  ranks)};
+}
+
 std::optional<CompareError> why_not_comparable(const Result& predicted, const Result& measured) {
   const bool measured_first = predicted.kind == ResultKind::measured;
   const bool predicted_second = measured.kind == ResultKind::predicted;
@@ -254,6 +265,9 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
   if (predicted.ranks.size() != measured.ranks.size()) {
     return CompareError{fmt::format("the results have {} and {} ranks, although the digest is the same",
                                     predicted.ranks.size(), measured.ranks.size())};
+  }
+  for (const Result* result : {&predicted, &measured}) {
+    if (auto fault = fault_of_timeline(*result)) return fault;
   }
   return std::nullopt;
 }
