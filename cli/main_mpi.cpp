@@ -2,6 +2,7 @@
 // `penstock` starts it where it finds itself among several. Apart from it, since MPI's libraries take longer
 // to load than most commands to run.
 
+// Leaves out the C++ bindings that old Open MPIs bring along, of which nothing is used.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -20,7 +21,7 @@ namespace {
 
 using namespace penstock;
 
-/// MPI is up while one lives.
+/// MPI is up while one lives. One thread calls it: the points' threads never do (FUNNELED).
 class Session {
  public:
   Session() {
@@ -41,6 +42,7 @@ void in_parts(std::string& text, const Move& move) {
     move(text.data() + at, static_cast<int>(std::min(kMostAtOnce, text.size() - at)));
 }
 
+/// What rank 0 gives, in all: its length first, so that the others have room for it.
 std::string broadcast(std::string text) {
   unsigned long size = text.size();
   MPI_Bcast(&size, 1, MPI_UNSIGNED_LONG, 0, MPI_COMM_WORLD);
@@ -67,6 +69,7 @@ std::vector<std::string> gathered(std::string text, int rank, int size) {
   return all;
 }
 
+/// The functions of the group share the session, so that MPI ends with the last of them.
 ProcessGroup processes() {
   const auto session = std::make_shared<const Session>();
   ProcessGroup group;

@@ -17,7 +17,8 @@ namespace penstock {
 
 namespace {
 
-/// ", 2 min 5 s left"
+/// ", 2 min 5 s left": so long do `left` points take if they take as long each as the `done` ones, at least
+/// 1, have.
 std::string time_left(std::chrono::steady_clock::duration taken, std::size_t done, std::size_t left) {
   const double seconds =
       std::chrono::duration<double>(taken).count() / static_cast<double>(done) * static_cast<double>(left);
@@ -38,6 +39,7 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   if (display_ == ProgressDisplay::off || total == 0) return;
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
+  // Onwards only; the last call, with all done, is drawn however soon it comes.
   if (done < shown_ || (done < total && now - last_ < std::chrono::milliseconds(100))) return;
   constexpr std::size_t kWidth = 30;
   if (shown_ == 0) {

@@ -53,6 +53,7 @@ Flag& Flag::required() {
   return *this;
 }
 
+// Without it a flag of a vector takes all arguments behind it up to the next flag.
 Flag& Flag::one_value_each() {
   option_->allow_extra_args(false);
   return *this;
