@@ -29,6 +29,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// "changed" has findings, none of which fails: better figures, or worse ones within the tolerance.
 std::string_view word_of(const BaselineVerdict& verdict) {
   if (verdict.failed()) return "FAILED";
   return verdict.findings.empty() ? "ok" : "changed";
@@ -40,7 +41,7 @@ std::string count_text(const std::vector<BaselineVerdict>& verdicts) {
                      verdicts.size());
 }
 
-/// Findings, then reasons, each a line.
+/// What went wrong, findings, then reasons, each a line but for the error, which may take several.
 std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
   std::vector<std::string> lines;
   if (verdict.error) lines.push_back(*verdict.error);
@@ -59,6 +60,7 @@ Json json_of(const BaselineFinding& finding) {
           {"failed", finding.failed}};
 }
 
+/// The entry's rows of the Markdown table, each on one line whatever it names; none where nothing changed.
 std::string table_rows(const BaselineVerdict& verdict) {
   std::string rows;
   const auto row = [&](std::string_view word, std::string_view figure, std::string_view then,
@@ -85,10 +87,11 @@ std::string folded_reasons(const BaselineVerdict& verdict) {
   return text + "~~~~~~~~\n\n</details>\n";
 }
 
+// '%' is among them, since the others are written with it.
 constexpr std::string_view kEscapedInText = "%\r\n";
 constexpr std::string_view kEscapedInProperty = "%\r\n:,";
 
-/// As workflow commands want it.
+/// As workflow commands want it: "a%0Ab" for two lines.
 std::string escaped_command(std::string_view text, std::string_view special) {
   std::string escaped;
   for (const char c : text) {
@@ -101,6 +104,7 @@ std::string escaped_command(std::string_view text, std::string_view special) {
   return escaped;
 }
 
+/// "::error file=BASELINE,title=...::FINDINGS": the pull request shows it at the baseline's first line.
 std::string annotation_of(const BaselineVerdict& verdict, const std::string& baseline) {
   const std::vector<std::string> lines = lines_of(verdict);
   std::string text;
@@ -170,7 +174,7 @@ tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verd
   }
   const std::string summary = environment("GITHUB_STEP_SUMMARY");
   if (summary.empty()) return {};
-  std::ofstream file(summary, std::ios::app);
+  std::ofstream file(summary, std::ios::app);  // behind what other steps of the job have said
   if (file << verdicts_markdown(verdicts) << std::flush) return {};
   return bad_input(fmt::format("{}: cannot be written (GITHUB_STEP_SUMMARY)", summary));
 }

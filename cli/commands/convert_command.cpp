@@ -82,6 +82,7 @@ tl::expected<Program, Failure> untransformed(const Scenario& scenario) {
   return without_transfers(std::move(experiment->program));
 }
 
+/// After all passes that were asked for. --defer-receives lowers, too: what it defers are the RECVs.
 tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -115,12 +116,14 @@ std::string program_json(const Program& program, std::string_view format, const 
 }
 
 /// PyTorch inserts REDUCE_GRAD itself where it inserts the messages; where they are given it averages the
-/// gradients over the microbatches at the REDUCE_GRADs that are given, and nowhere else.
+/// gradients over the microbatches at the REDUCE_GRADs that are given, and nowhere else. Files for
+/// older releases are written without it.
 bool wants_reduce_grad(const Program& program, CsvDialect dialect, const ConvertFlags& flags) {
   const bool with_messages = flags.lower || flags.defer_receives || has_transfers(program);
   return with_messages && !flags.without_reduce_grad && dialect == CsvDialect::torch_2_6;
 }
 
+/// PyTorch's CSV of the program. Error: what of it that form cannot say.
 Text csv_of(const Program& program, const ConvertFlags& flags) {
   const CsvDialect dialect = csv_dialect_of_text(flags.dialect).value_or(CsvDialect::torch_2_6);
   return to_pytorch_csv(wants_reduce_grad(program, dialect, flags) ? insert_reduce_grad(program) : program,

@@ -29,6 +29,7 @@ struct ReproduceFlags {
   OutputFlags output;
 };
 
+/// Each with its source and what is assumed.
 std::string list_text() {
   std::string text;
   for (const Reproduction& reproduction : reproduction_table()) {
