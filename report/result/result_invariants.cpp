@@ -22,7 +22,7 @@ struct Range {
   double most = 0;
 };
 
-/// The first that does not hold.
+/// The first that does not hold: what comes after it is often its consequence.
 class Invariants {
  public:
   void not_negative(std::string_view what, std::int64_t amount) {
