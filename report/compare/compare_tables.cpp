@@ -23,6 +23,7 @@
 namespace penstock {
 namespace {
 
+/// By the figure's name: time, bytes, a rate, or a part of one.
 std::string value_text(const std::string& name, double value, MemoryUnit unit) {
   if (name == "makespan_ns") return format_duration(static_cast<Ns>(value));
   if (name == "peak_bytes") return format_memory(static_cast<Bytes>(value), unit);
@@ -30,6 +31,7 @@ std::string value_text(const std::string& name, double value, MemoryUnit unit) {
   return format_percent(value);
 }
 
+/// What people read for the key of JSON.
 std::string label(const std::string& name) {
   if (name == "makespan_ns") return "iteration time";
   if (name == "idle_over_total") return "bubble (idle / total)";
@@ -43,6 +45,7 @@ Cell signed_cell(Ns duration_ns) {
   return {duration_ns == 0 ? "0" : signed_duration(duration_ns), static_cast<double>(duration_ns)};
 }
 
+/// Null where the comparison has none; makespan and bubble are always there.
 const ComparedFigure* find_figure(const Comparison& comparison, std::string_view name) {
   const auto found = std::ranges::find(comparison.figures, name, &ComparedFigure::name);
   return found == comparison.figures.end() ? nullptr : &*found;
