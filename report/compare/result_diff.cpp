@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
@@ -40,7 +41,8 @@ class FigureRows {
   Table& table_;
 };
 
-std::string time_text(double ns) { return format_duration(static_cast<Ns>(ns)); }
+/// As a period: the longest time of 64 bits is no whole number of a double, and its cast back would wrap.
+std::string time_text(double ns) { return period_cell(ns).text; }
 
 /// Ranks that only one of them has are left out: K is another program.
 void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
