@@ -72,6 +72,7 @@ const CLI::App& app_in_use(const CLI::App& root) {
   return chosen.empty() ? root : *chosen.front();
 }
 
+/// All names of its flags, with their dashes: "--pp-size", "-o".
 std::vector<std::string> flags_of(const CLI::App& app) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : app.get_options()) {
@@ -115,6 +116,7 @@ std::string hint_for_flag(std::string_view typed, const std::vector<std::string>
   return name ? fmt::format("; did you mean --{}?", *name) : "";
 }
 
+/// With the nearest name, where one is likely, and all there are in the order of `penstock --help`.
 std::string unknown_command(const CLI::App& root, std::string_view typed) {
   std::vector<std::string> names;
   for (const CLI::App* command : root.get_subcommands({})) names.push_back(command->get_name());
@@ -126,6 +128,7 @@ std::string unknown_command(const CLI::App& root, std::string_view typed) {
 /// What to say about arguments that nobody takes.
 std::string unexpected_arguments(const CLI::App& root) {
   const CLI::App& app = app_in_use(root);
+  // The first one alone: what follows a mistake is often a mistake because of it.
   for (const std::string& argument : root.remaining(true)) {
     if (!argument.starts_with('-')) {
       return &app == &root ? unknown_command(root, argument)
@@ -140,10 +143,13 @@ std::string unexpected_arguments(const CLI::App& root) {
 /// What CLI11 says, except where that is hard to read.
 std::string reason_of(const CLI::ParseError& error) {
   std::string text = error.what();
+  // "--pp-size: 1 required N missing", "--pp-size: At Most 1 required but received 2".
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) return text;
   return fmt::format("{}: expected one value", text.substr(0, text.find(": ")));
 }
 
+/// The whole line: where it happened, what, and where all names are listed. Arguments that nobody takes come
+/// first, since CLI11 may report what is missing only because a flag was misspelt.
 std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   const bool left_over = !root.remaining(true).empty();
   const CLI::App& app = app_in_use(root);
@@ -155,7 +161,8 @@ std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   return fmt::format("penstock{}: {} (`penstock{} --help` lists all)", where, what, where);
 }
 
-/// "--flag=", which the parser would give the next argument as its value.
+/// The first "--flag=" among the arguments, which the parser would give the next argument as its value.
+/// Empty: there is none; behind "--" all are positional.
 std::string_view flag_without_value(std::span<const char* const> arguments) {
   for (const std::string_view argument : arguments) {
     if (argument == "--") break;
@@ -206,6 +213,7 @@ std::string unknown_command_in_help(const CLI::App& root, std::span<const char* 
 
 using Arguments = std::span<const char* const>;
 
+/// The one place where a Failure becomes a line on stderr and the exit code.
 ExitCode report(const Failure& failure, Arguments typed) {
   write_stderr("penstock: " + with_names_shown(failure.message, typed));
   return failure.code;
@@ -250,6 +258,8 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
   const std::vector<std::string> translated = in_our_names(root, typed);
   std::vector<const char*> arguments;
   for (const std::string& argument : translated) arguments.push_back(argument.c_str());
+  // Before parsing, as is the next: CLI11 has no words for either.
+  const auto arguments = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
   const auto flag = flag_without_value(arguments);
   if (!flag.empty()) {
     write_stderr(fmt::format("penstock: {}: expected a value behind \"=\", got nothing", shown_name(flag)));
@@ -269,6 +279,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
     write_stderr(with_names_shown(message_of(root, error), typed));
     return ExitCode::bad_input;
   }
+  // There is exactly one: require_subcommand(1).
   const auto chosen =
       std::ranges::find_if(commands, [](const Command& command) { return command.app.parsed(); });
   const Outcome outcome = chosen->run();

@@ -29,7 +29,8 @@
 namespace penstock {
 namespace {
 
-/// What is wrong with a whole number of at least 1, in our own words; empty: nothing.
+/// What is wrong with a whole number of at least 1, in our own words; empty: nothing. It must fit into the 32
+/// bits to which input.cpp narrows it.
 std::string fault_of_number(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -190,11 +191,12 @@ void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suf
 }
 
 tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const ChannelFlags& flags) {
+  // All that it declares first, so that single flags beside --transport change parts of that.
   if (const TransportInfo* transport = find_transport(flags.transport); transport != nullptr) {
     channels = transport->channels;
   }
   channels.model = channel_model_of_text(flags.channel).value_or(channels.model);
-  channels.blocking |= flags.blocking;
+  channels.blocking |= flags.blocking;  // a flag without a value can switch on, never off
   channels.capacity = flags.capacity.value_or(channels.capacity);
   if (!flags.eager.empty()) {
     const auto bytes = parse_bytes(flags.eager);

@@ -37,6 +37,7 @@
 namespace penstock {
 namespace {
 
+/// --set KEY=VALUE as overrides, in the order in which they were given.
 tl::expected<std::vector<Override>, Failure> overrides_of(const std::vector<std::string>& settings) {
   std::vector<Override> overrides;
   for (const std::string& text : settings) {
@@ -69,6 +70,7 @@ void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   }
 }
 
+/// Error: the first flag that would change what a program is. --iterations repeats it and may stay.
 tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
   for (const auto& [name, given] :
        {std::pair{"--schedule", !flags.schedule.empty()}, std::pair{"--pp-size", flags.pp_size.has_value()},
@@ -99,6 +101,8 @@ tl::expected<void, Failure> require_shape(const InputFlags& flags, const Scenari
   std::vector<std::string_view> missing;
   if (scenario.schedule.empty()) missing.emplace_back("--schedule NAME");
   if (!flags.pp_size && flags.settings.empty()) missing.emplace_back("--pp-size K");
+  // Any --set may be schedule.stages or schedule.microbatches; what it leaves out is missed when the program
+  // is made.
   const bool sizes_say_it = flags.micro_batch_size && flags.global_batch_size;
   if (!flags.num_microbatches && !sizes_say_it && flags.settings.empty())
     missing.emplace_back("--num-microbatches M");
@@ -108,8 +112,17 @@ tl::expected<void, Failure> require_shape(const InputFlags& flags, const Scenari
                   fmt::join(missing, " ")));
 }
 
+/// The flag's number, or what the scenario has.
 std::int32_t narrowed(std::optional<std::int64_t> number, std::int32_t otherwise) {
   return number ? static_cast<std::int32_t>(*number) : otherwise;  // the flags' check keeps it below 2^31
+}
+
+/// How long a schedule that searches does so. The budget comes first: it lifts the limit of passes, which
+/// --passes beside it sets again.
+void set_effort(SearchEffort& effort, const InputFlags& flags) {
+  if (flags.budget_seconds) effort = with_budget(effort, *flags.budget_seconds);
+  if (flags.passes) effort.passes = *flags.passes;
+  if (flags.seed) effort.seed = static_cast<std::uint64_t>(*flags.seed);
 }
 
 }  // namespace
@@ -154,12 +167,6 @@ Batch stated_batch(const InputFlags& flags) {
   return stated;
 }
 
-void set_effort(SearchEffort& effort, const InputFlags& flags) {
-  if (flags.budget_seconds) effort = with_budget(effort, *flags.budget_seconds);
-  if (flags.passes) effort.passes = *flags.passes;
-  if (flags.seed) effort.seed = static_cast<std::uint64_t>(*flags.seed);
-}
-
 tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, const ChannelFlags& channels) {
   auto scenario = load_input(flags);
   if (!scenario) return scenario;
@@ -182,6 +189,7 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);
   set_effort(shape.effort, flags);
+  // Of the schedule that will run: for 1f1b-rr a microbatch is a whole minibatch.
   const std::string& schedule = scenario->program ? scenario->program->schedule : scenario->schedule;
   scenario->batch = overridden(scenario->batch, stated_batch(flags), meaning_of_microbatch(schedule));
   auto options = with_flags(scenario->channels, channels);
@@ -199,6 +207,7 @@ tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const Chann
 }
 
 tl::expected<Experiment, Failure> prepared(const Scenario& scenario) {
+  // Before the lists are made: they alone may be more than the machine has.
   if (auto refusal = lists_refusal(scenario)) return bad_input(*std::move(refusal));
   auto experiment = prepare(scenario);
   if (experiment) return *std::move(experiment);

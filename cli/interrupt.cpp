@@ -24,7 +24,7 @@ void note_signal(int number) { noted_signal = number; }
 }  // namespace
 
 InterruptNoted::InterruptNoted() {
-  noted_signal = 0;
+  noted_signal = 0;  // of one that lived before
   struct sigaction action{};
   action.sa_handler = note_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -39,6 +39,7 @@ bool InterruptNoted::came() const { return noted_signal != 0; }
 
 void InterruptNoted::end_if_it_came() {
   if (!came()) return;
+  // As if nobody had noted it, so that a shell sees 130 and stops its script, and make removes its target.
   std::signal(noted_signal, SIG_DFL);
   std::raise(noted_signal);
 }

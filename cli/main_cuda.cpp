@@ -36,6 +36,7 @@ namespace {
 
 using namespace penstock;
 
+/// The network of the experiment on the workers' places. Error: this build has no LibTorch with CUDA.
 tl::expected<CudaModules, std::string> network_on(const Experiment& experiment,
                                                   const std::vector<std::optional<CudaPlace>>& places) {
 #ifdef PENSTOCK_HAS_TORCH_CUDA
@@ -48,6 +49,7 @@ tl::expected<CudaModules, std::string> network_on(const Experiment& experiment,
 #endif
 }
 
+/// What makes the modules once the workers have their places; `call` must outlive it.
 MakeCudaModules modules_for(const BackendCall& call) {
   return
       [&call](const std::vector<std::optional<CudaPlace>>& places) -> tl::expected<CudaModules, std::string> {
@@ -57,11 +59,13 @@ MakeCudaModules modules_for(const BackendCall& call) {
       };
 }
 
+/// All workers in this process, on one GPU cut into parts or a GPU each.
 tl::expected<std::optional<Result>, RunError> cuda_local(const BackendCall& call) {
   return run_on_cuda_local(call.experiment, call.pace, call.options, modules_for(call));
 }
 
 #ifdef PENSTOCK_HAS_NCCL
+/// A process a GPU: this one, forked or launched. Nothing in all of them but that of rank 0.
 tl::expected<std::optional<Result>, RunError> nccl(const BackendCall& call) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   const auto place =
@@ -87,7 +91,7 @@ tl::expected<SelfTestAnswer, RunError> selftest() {
 #endif
   const auto copies = self_test();
   if (!copies) return tl::unexpected(RunError{.message = copies.error(), .fault = RunFault::unavailable});
-  answer.text = to_text(*copies) + answer.text;
+  answer.text = to_text(*copies) + answer.text;  // from the simplest to the most involved
   answer.all_right = copies->all_right();
   return answer;
 }

@@ -71,6 +71,7 @@ void add_model_flags(Subcommand app, ModelFlags& flags) {
       "even (default), ends-one-less, a Megatron layout such as \"Et*3|t*4|t*3L\" or a list [3, 4, 3]");
 }
 
+// An empty text is a flag that was not given.
 std::vector<Override> overrides_of(const ModelFlags& flags) {
   std::vector<Override> overrides;
   const auto text = [&](const std::string& key, const std::string& value, const std::string& flag) {

@@ -38,6 +38,8 @@ struct Progression {
   std::int64_t after(std::int64_t number) const { return number * factor + step; }
 };
 
+/// How `before`, which is not empty, goes on. A ratio must be whole and above 1: "4,6,9..16" goes on by 3.
+/// Products of two numbers stay below 2^62.
 Progression progression_of(const NumberList& before) {
   const std::size_t count = before.size();
   if (count == 1) return {};
@@ -61,7 +63,7 @@ class ListReader {
     while (!rest_.empty()) {
       const bool comma = take(",");
       const bool range = take("..");
-      if (range) take(",");
+      if (range) take(",");  // "4,..,16" is "4..16"
       if (!comma && !range) return fault();
       if (auto item = range ? append_range() : append_number(); !item) return tl::unexpected(item.error());
     }
@@ -69,17 +71,21 @@ class ListReader {
   }
 
  private:
+  /// What was expected where the rest begins.
   tl::unexpected<std::string> fault() const {
     const std::string found = rest_.empty() ? "the end" : fmt::format("\"{}\"", rest_);
     return tl::unexpected(fmt::format("\"{}\": {}, got {}", text_, kForm, found));
   }
 
+  /// Goes past `word` where the rest begins with it.
   bool take(std::string_view word) {
     const bool found = rest_.starts_with(word);
     if (found) rest_.remove_prefix(word.size());
     return found;
   }
 
+  /// The number that the rest begins with. from_chars() reads a sign and as many digits as there are, so that
+  /// "-3" and "99999999999999999999" are named whole.
   tl::expected<std::int64_t, std::string> number() {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
@@ -99,11 +105,13 @@ class ListReader {
     return {};
   }
 
+  /// ".." has been read: the number behind it, and the steps up to it from the numbers so far.
   tl::expected<void, std::string> append_range() {
     const auto last = number();
     if (!last) return tl::unexpected(last.error());
     const std::int64_t before = numbers_.back();
     const Progression progression = progression_of(numbers_);
+    // Downwards either way: to a smaller number, or by steps that do not go up.
     if (*last < before || progression.after(before) <= before) {
       return tl::unexpected(fmt::format("\"{}\": a range goes up, but {} comes after {}", text_,
                                         *last < before ? *last : before,

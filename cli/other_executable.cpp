@@ -32,12 +32,13 @@ Failure become(std::string_view executable, const std::vector<std::string>& argu
                                "step says what it did not find",
                                what, executable, self.filename().string())};
   }
-  std::vector<std::string> copies = arguments;
+  std::vector<std::string> copies = arguments;  // execv() takes them as if it might write into them
   std::vector<char*> pointers;
   pointers.reserve(copies.size() + 1);
   for (std::string& copy : copies) pointers.push_back(copy.data());
   pointers.push_back(nullptr);
   execv(path.c_str(), pointers.data());
+  // Only where that did not work.
   return {.code = ExitCode::not_available,
           .message = fmt::format("cannot start {}: {}", path,
                                  std::error_code(errno, std::generic_category()).message())};

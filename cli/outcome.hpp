@@ -14,8 +14,7 @@ enum class ExitCode : std::uint8_t {
   check_failed = 1,    // parsed but invalid, hanging, over a tolerance, out of memory with --fail-on-oom
   bad_input = 2,       // unreadable, unparseable, impossible shape, wrong flag; output that cannot be written
   internal_error = 3,  // a fault of penstock itself
-  run_failed =
-      4,  // a process, a peer, a device or a port that it needed: killed, busy, silent past the deadline
+  run_failed = 4,      // for want of a process, peer, device or port: killed, busy, silent past the deadline
   not_available = 77,  // a part that is not there
 };
 

@@ -36,6 +36,8 @@ tl::unexpected<Failure> cannot_write(std::string_view name, std::string_view why
   return bad_input(fmt::format("{}: cannot be written: {}", shown_name(name), why));
 }
 
+/// The form with the longest suffix that fits: "x.trace.json" is a trace. Null: none, which was refused
+/// before.
 const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& forms) {
   const OutputForm* best = nullptr;
   for (const OutputForm& form : forms) {
@@ -88,9 +90,11 @@ tl::expected<void, Failure> write_file(const std::filesystem::path& file, const 
 
 namespace {
 
+// A text of every action may need more memory than the result itself did.
 constexpr std::string_view kTooLittleMemory = "this machine has too little memory for a text of this size";
 
-/// GitHub's runner obeys lines of a job's log that begin with two colons, wherever they come from.
+/// GitHub's runner obeys lines of a job's log that begin with two colons, wherever they come from: "::error"
+/// of somebody's file name becomes "\x3a:error", also behind blanks, which the runner takes off.
 std::string without_commands(std::string text) {
   for (std::size_t at = text.find("::"); at != std::string::npos; at = text.find("::", at + 2)) {
     const std::size_t before = at == 0 ? std::string::npos : text.find_last_not_of(" \t\r", at - 1);
@@ -99,6 +103,7 @@ std::string without_commands(std::string text) {
   return text;
 }
 
+/// One file, in the form of its suffix.
 tl::expected<void, Failure> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
   try {
     const auto& content = form_of(file, forms)->content;
@@ -138,12 +143,13 @@ tl::expected<void, Failure> outcome_of_printing(int error) {
   return cannot_write("standard output", std::strerror(error));
 }
 
+/// On standard output, piece by piece.
 tl::expected<void, Failure> print(const TextInPieces& text) {
   try {
     int error = 0;
     text([&error](std::string_view lines) {
       error = error_of_printing(lines);
-      return error == 0;
+      return error == 0;  // no further pieces are made for a place that takes none
     });
     return outcome_of_printing(error);
   } catch (const std::bad_alloc&) {
@@ -191,7 +197,7 @@ tl::expected<void, Failure> write_stdout(std::string_view text) {
 }
 
 void write_stderr(std::string_view text) {
-  constexpr std::size_t kMost = 64U << 10U;
+  constexpr std::size_t kMost = 64U << 10U;  // of a message in all, after its words have been cut
   const std::string line = with_words_cut(text);
   const std::string more =
       line.size() > kMost ? fmt::format("... ({} more bytes)", line.size() - kMost) : std::string();

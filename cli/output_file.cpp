@@ -65,6 +65,7 @@ std::filesystem::path target_of(const std::filesystem::path& file) {
   return error ? file : target;
 }
 
+/// A device, a pipe or a socket: it is written in place, since renaming would put a file there.
 bool is_special(const std::filesystem::path& file) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(file, error);
@@ -88,6 +89,8 @@ void remove_and_end(int signal) {
 /// A file of its own name beside `target`, removed unless it took its place. One at a time.
 class Temporary {
  public:
+  /// Makes nothing yet. From here on the signals of kSignals remove what open() makes, unless somebody has a
+  /// handler of his own, or has them ignored (nohup).
   explicit Temporary(const std::filesystem::path& target)
       : name_(fmt::format("{}.{}.tmp", target.string(), ::getpid())) {
     if (name_.size() >= temporary_name.size()) return;  // too long for open() as well
@@ -117,6 +120,8 @@ class Temporary {
   }
 
   const std::string& name() const { return name_; }
+  /// The new file; below 0 with errno where it cannot be made. O_EXCL: what stands there already, a link of
+  /// somebody else's in a folder that all may write to, is not followed.
   int open() const {
     const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor >= 0) temporary_exists = 1;
@@ -217,6 +222,7 @@ std::string write_whole(const std::filesystem::path& target, const TextInPieces&
   // That there was room for it beside the file is all that can be known of one with several names.
   if (replaces && before.st_nlink > 1)
     return write_in_place(target, O_TRUNC, [&](int to) { return error_of_copying(file.number(), to); });
+  // Closed before it is renamed: what was put off and failed (a full disk behind a network) shows only now.
   if (const int error = file.close()) return std::strerror(error);
   return temporary.replace(target);
 }
@@ -227,6 +233,7 @@ std::string problem_of_writing(const std::filesystem::path& file, const TextInPi
   if (std::string why = unwritable(file); !why.empty()) return why;
   const std::filesystem::path target = target_of(file);
   if (!is_special(target)) return write_whole(target, content);
+  // Nothing is cut off: devices and pipes have no length.
   return write_in_place(target, 0, [&](int to) { return error_of_writing(to, content); });
 }
 

@@ -25,6 +25,7 @@ StartedBy started_by() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   if (std::getenv("TORCHELASTIC_RUN_ID") != nullptr)
     return says_several("WORLD_SIZE") ? StartedBy::torchrun : StartedBy::user;
+  // Of Open MPI, of PMI, of a step of Slurm's; SLURM_NTASKS also stands in a job's script, which is alone.
   constexpr std::array kCounts = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
   return std::ranges::any_of(kCounts, says_several) ? StartedBy::mpi_launcher : StartedBy::user;
 }

@@ -31,6 +31,7 @@ void bound_memory_by_the_machine() {
   const auto available = available_memory();
   rlimit bound{};
   if (!available || getrlimit(RLIMIT_AS, &bound) != 0) return;
+  // A quarter stays for everybody else.
   bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*available / 4 * 3));
   static_cast<void>(setrlimit(RLIMIT_AS, &bound));  // without it a huge shape only fails less politely
 #endif
@@ -41,6 +42,7 @@ void bound_memory_by_the_machine() {
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kMebibyte = 1 << 20;
+  // Blocks below 32 MiB come from the heap, of which up to 1 GiB is kept free and which grows by 4 MiB.
   mallopt(M_MMAP_THRESHOLD, 32 * kMebibyte);
   mallopt(M_TRIM_THRESHOLD, 1024 * kMebibyte);
   mallopt(M_TOP_PAD, 4 * kMebibyte);

@@ -3,6 +3,7 @@
 
 #include "cli/progress_bar.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -16,7 +17,8 @@ namespace penstock {
 
 namespace {
 
-/// ", 2 min 5 s left"
+/// ", 2 min 5 s left": so long do `left` points take if they take as long each as the `done` ones, at least
+/// 1, have.
 std::string time_left(std::chrono::steady_clock::duration taken, std::size_t done, std::size_t left) {
   const double seconds =
       std::chrono::duration<double>(taken).count() / static_cast<double>(done) * static_cast<double>(left);
@@ -29,13 +31,15 @@ std::string time_left(std::chrono::steady_clock::duration taken, std::size_t don
 }  // namespace
 
 ProgressBar::~ProgressBar() {
-  if (shown_ > 0) fmt::print(stderr, "\r{:100}\r", "");
+  // As many blanks as there are characters: more would break the line of a narrow terminal.
+  if (shown_ > 0) fmt::print(stderr, "\r{:{}}\r", "", width_);
 }
 
 void ProgressBar::show(std::size_t done, std::size_t total) {
   if (display_ == ProgressDisplay::off || total == 0) return;
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
+  // Onwards only; the last call, with all done, is drawn however soon it comes.
   if (done < shown_ || (done < total && now - last_ < std::chrono::milliseconds(100))) return;
   constexpr std::size_t kWidth = 30;
   if (shown_ == 0) {
@@ -44,9 +48,12 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   }
   const std::size_t filled = done * kWidth / total;
   const std::string left = done > first_ ? time_left(now - began_, done - first_, total - done) : "";
-  fmt::print(stderr, "\r[{}{}] {} of {}{:24}", std::string(filled, '#'), std::string(kWidth - filled, '.'),
-             done, total, left);
+  // Padded, so that a longer line before it leaves nothing behind.
+  const std::string line = fmt::format("[{}{}] {} of {}{:24}", std::string(filled, '#'),
+                                       std::string(kWidth - filled, '.'), done, total, left);
+  fmt::print(stderr, "\r{}", line);
   std::fflush(stderr);
+  width_ = std::max(width_, line.size());
   shown_ = done;
   last_ = now;
 }

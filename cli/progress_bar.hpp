@@ -26,6 +26,7 @@ class ProgressBar {
   ProgressDisplay display_;
   std::mutex mutex_;
   std::size_t shown_ = 0;
+  std::size_t width_ = 0;  ///< characters of the longest line so far
   std::chrono::steady_clock::time_point last_{};
   std::size_t first_ = 0;  ///< done at the first call: work of before is no measure of the rate
   std::chrono::steady_clock::time_point began_{};

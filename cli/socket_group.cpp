@@ -43,11 +43,14 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kJoining(60);
-constexpr std::size_t kMostBytes = std::size_t{1} << 32;
+constexpr std::chrono::seconds kJoining(60);              // until all have come
+constexpr std::size_t kMostBytes = std::size_t{1} << 32;  // of a frame: the points of a process, as lines
 
 /// The first byte of a frame.
-enum class Word : std::uint8_t { text, end };  // end: with the exit code that follows
+enum class Word : std::uint8_t {
+  text,  // what was said; also "read", and the rank that joins
+  end,   // all shall end, with the exit code that follows in decimal digits
+};
 
 Frame frame_of(Word word, const std::string& text) {
   Frame frame{static_cast<std::uint8_t>(word)};
@@ -55,6 +58,8 @@ Frame frame_of(Word word, const std::string& text) {
   return frame;
 }
 
+/// This process among those of a launcher. Rank 0 is connected with each of the others, and these with it
+/// alone. One thread, that of the caller, also runs the loop, while it waits.
 class Meeting {
  public:
   explicit Meeting(const LaunchedProcess& process)
@@ -72,7 +77,7 @@ class Meeting {
   std::string first_says(const std::string& text) {
     if (rank() == 0) {
       tell_all(Word::text, text);
-      for (int other = 1; other < size(); ++other) next_of(other);
+      for (int other = 1; other < size(); ++other) next_of(other);  // each says that it has read it
       return text;
     }
     std::string said = next_of(0);
@@ -99,6 +104,8 @@ class Meeting {
   }
 
  private:
+  /// Rank 0: takes the address, leaves the secret, and listens only then, so that who can connect finds it. A
+  /// secret of its own lies in a file of this user's until all have come.
   tl::expected<void, std::string> listen() {
     const auto bound = loop_.bind(process_.place.coordinator);
     if (!bound) return tl::unexpected(bound.error());
@@ -119,6 +126,7 @@ class Meeting {
                                       kJoining.count(), to_text(*bound), size() - 1, connection_of_.size()));
   }
 
+  /// The others: tell rank 0 who they are. That it has heard is not waited for: the first gather() shows it.
   tl::expected<void, std::string> connect() {
     const Endpoint& there = process_.place.coordinator;
     const auto connection = loop_.connect(there, steady_clock::now() + kJoining);
@@ -138,6 +146,7 @@ class Meeting {
     return {};
   }
 
+  /// From now on frames of the connection are those of `other`.
   void meet(int other, ConnectionId connection) {
     connection_of_[other] = connection;
     rank_of_[connection] = other;
@@ -152,6 +161,8 @@ class Meeting {
     for (int other = 1; other < size(); ++other) tell(other, word, text);
   }
 
+  /// A frame of one that is known is kept until it is asked for; the first one of any other is its rank. A
+  /// rank that is none, or is there already, is turned away.
   void received(ConnectionId from, Frame frame) {
     loop_.interrupt();
     const auto known = rank_of_.find(from);
@@ -160,6 +171,7 @@ class Meeting {
       return;
     }
     const int other = number_in(frame);
+    // 0 is this process, -1 no number.
     const bool is_awaited = other > 0 && other < size() && !connection_of_.contains(other);
     if (is_awaited) {
       meet(other, from);
@@ -168,6 +180,7 @@ class Meeting {
     }
   }
 
+  /// Whether that matters is seen where somebody waits for it (next_of): at the end all connections close.
   void closed(ConnectionId connection) {
     loop_.interrupt();
     const auto known = rank_of_.find(connection);
@@ -198,7 +211,7 @@ class Meeting {
     return {frame.begin() + 1, frame.end()};
   }
 
-  /// False where `is_so` is not before `until`.
+  /// False where `is_so` is not before `until`. Frames and ends interrupt the loop: it is asked at once then.
   bool wait_until(const std::function<bool()>& is_so, steady_clock::time_point until) {
     constexpr std::chrono::seconds kStep(1);
     while (!is_so()) {

@@ -1,9 +1,11 @@
 // A handle a flag, a handle a subcommand, each one pointer wide: every function is one call of CLI11. The
-// list of types at the end is what flags may be bound to.
+// list of types at the end is what flags may be bound to. Where CLI11 reads a number otherwise than people
+// write it (010 is 8, nan is in every range), it is set right here, for all flags.
 
 #include "cli/subcommand.hpp"
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -16,6 +18,25 @@
 #include <CLI/CLI.hpp>
 
 namespace penstock {
+namespace {
+
+template <typename Value>
+constexpr bool kIsWhole = std::is_integral_v<Value>;
+template <typename Value>
+constexpr bool kIsWhole<std::optional<Value>> = std::is_integral_v<Value>;
+
+/// "010" as "10" and "-010" as "-10", since CLI11 takes a leading zero for octal as strtoll(text, end, 0)
+/// does. What is no decimal number stays as it is, for the checks to refuse.
+std::string without_leading_zeros(const std::string& text) {
+  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  const std::size_t first = text.find_first_not_of('0', sign);
+  const bool is_decimal =
+      text.size() > sign && text.find_first_not_of("0123456789", sign) == std::string::npos;
+  if (!is_decimal) return text;
+  return text.substr(0, sign) + (first == std::string::npos ? "0" : text.substr(first));
+}
+
+}  // namespace
 
 Flag& Flag::group(const std::string& heading) {
   option_->group(heading);
@@ -32,6 +53,7 @@ Flag& Flag::required() {
   return *this;
 }
 
+// Without it a flag of a vector takes all arguments behind it up to the next flag.
 Flag& Flag::one_value_each() {
   option_->allow_extra_args(false);
   return *this;
@@ -73,7 +95,9 @@ Subcommand::Subcommand(CLI::App& root, const std::string& name, const std::strin
 
 template <typename Value>
 Flag Subcommand::add_option(const std::string& names, Value& value, const std::string& help) {
-  return Flag(*app_->add_option(names, value, help));
+  CLI::Option& option = *app_->add_option(names, value, help);
+  if constexpr (kIsWhole<Value>) option.transform(without_leading_zeros);  // before all checks
+  return Flag(option);
 }
 
 Flag Subcommand::add_flag(const std::string& names, bool& value, const std::string& help) {

@@ -32,7 +32,8 @@ namespace {
 
 constexpr std::string_view kHeld = "another sweep adds to it: wait for its end, or name another file";
 
-/// Who opens the file writes it anew: what the other one adds from then on would be nowhere.
+/// Whether another process has the file open to add to it (flock). Who opens the file writes it anew, under a
+/// new name that is renamed over it: what the other one adds from then on would be nowhere.
 bool is_held(const std::string& name) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "r"), &std::fclose);
   return file && ::flock(::fileno(file.get()), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -60,7 +61,7 @@ tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile:
   std::string whole = sweep_progress_head(points);
   for (const auto& [number, point] : progress->known_) whole += sweep_point_json(number, point);
   if (auto written = write_file(name, whole); !written) return tl::unexpected(written.error().message);
-  progress->file_.reset(std::fopen(name.c_str(), "a"));
+  progress->file_.reset(std::fopen(name.c_str(), "a"));  // the new file; its lock goes with this process
   if (!progress->file_)
     return tl::unexpected(fmt::format("{}: cannot be written: {}", name, reason_of(errno)));
   if (::flock(::fileno(progress->file_.get()), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -71,6 +72,7 @@ tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile:
 void SweepProgressFile::add(std::size_t number, const SweepPoint& point) {
   const std::string line = sweep_point_json(number, point);
   const std::lock_guard lock(mutex_);
+  // Flushed line by line: a crash of this process costs no point that was done.
   const bool written =
       std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fflush(file_.get()) == 0;
   if (!written && error_ == 0) error_ = errno;

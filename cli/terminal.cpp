@@ -31,6 +31,7 @@ std::optional<std::int32_t> terminal_columns() {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
   if (error == std::errc() && end == text.data() + text.size() && columns > 0) return columns;
   winsize size{};
+  // COLUMNS is mostly a variable of the shell that it does not pass on; then the terminal itself is asked.
   // NOLINTNEXTLINE(misc-include-cleaner): <sys/ioctl.h> has it
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return std::nullopt;
@@ -42,6 +43,7 @@ TerminalColours colours_of(const TerminalDescription& terminal) {
   const std::string_view term = terminal.term;
   if (term.empty() || term == "dumb") return TerminalColours::none;
   const bool announced = terminal.colorterm == "truecolor" || terminal.colorterm == "24bit";
+  // COLORTERM before TERM: most terminals of 24 bits still call themselves xterm-256color.
   if (announced || term.ends_with("-direct")) return TerminalColours::true_colour;
   return term.find("256color") != std::string_view::npos ? TerminalColours::indexed : TerminalColours::basic;
 }

@@ -16,6 +16,7 @@
 namespace penstock {
 namespace {
 
+/// Goes on behind what was put in, so that it ends also where `to` contains `from`.
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
@@ -29,6 +30,7 @@ std::string with_names_shown(std::string message, std::span<const char* const> a
       const std::string_view name = rest.substr(0, rest.find_first_of("/="));
       rest.remove_prefix(std::min(name.size() + 1, rest.size()));
       const std::string shown = shown_name(name);
+      // Most names are shown as they are: nothing to look for.
       if (shown != name) replace_all(message, name, shown);
     }
   }

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <set>
 #include <string>
 #include <utility>
@@ -230,6 +231,11 @@ tl::expected<std::vector<GpuRow>, std::string> run_matrix(const ValidationReques
   return rows;
 }
 
+bool is_written(const std::string& file, const std::string& text) {
+  std::ofstream stream(file);
+  return static_cast<bool>(stream << text << std::flush);
+}
+
 }  // namespace
 
 ValidationOutcome validate(const ValidationRequest& request) {
@@ -250,8 +256,11 @@ ValidationOutcome validate(const ValidationRequest& request) {
   request.print(fmt::format("took {:.0f} s",
                             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()));
   if (!request.file.empty()) {
-    std::ofstream(request.file) << table;
-    std::ofstream(request.file + ".csv") << csv_of(*rows);
+    const bool written = is_written(request.file, table) && is_written(request.file + ".csv", csv_of(*rows));
+    if (!written) {
+      request.print(fmt::format("failed: {} or {}.csv cannot be written", request.file, request.file));
+      return ValidationOutcome::failed;
+    }
   }
   if (const std::string unseen = unseen_pacing(*rows); !unseen.empty()) {
     request.print(unseen);

@@ -25,6 +25,7 @@ std::optional<Failure> hand_over(std::string_view command, const std::string& ba
                                  const Experiment& experiment, const Invocation& invocation) {
   const Extensions& extensions = invocation.extensions;
   const bool of_core = backend == "cpu-thread" || backend == "cpu-process";
+  // The executable with the GPUs has networks, too, so it is asked for first.
   if (!of_core && !extensions.backends.contains(backend)) {
     return become("penstock-cuda", invocation.arguments, fmt::format("{}: --backend {}", command, backend));
   }

@@ -35,12 +35,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// The folder to which its entries are relative; empty: the working directory.
 fs::path directory_of(const std::string& baseline) { return fs::path(baseline).parent_path(); }
 
 /// The name of `scenario` in a baseline file: relative to that file, with '/'.
 std::string entry_name(const std::string& scenario, const fs::path& directory) {
   std::error_code error;
   const fs::path relative = fs::proximate(scenario, directory.empty() ? "." : directory, error);
+  // Where no relative form is found, the name itself.
   return (error ? fs::path(scenario) : relative).generic_string();
 }
 
@@ -76,6 +78,7 @@ tl::expected<Baseline, Failure> chosen_entries(const Baseline& baseline, const B
 tl::expected<Baseline, Failure> existing_or_new(const BaselineFlags& flags,
                                                 const std::vector<std::string>& scenarios) {
   std::error_code error;
+  // Without a scenario to add a missing file is more likely a name that was misspelt.
   const bool is_new = !fs::exists(flags.file, error) && !scenarios.empty();
   if (is_new) return Baseline{};
   auto baseline = read_baseline(flags.file);
@@ -83,7 +86,8 @@ tl::expected<Baseline, Failure> existing_or_new(const BaselineFlags& flags,
   return *std::move(baseline);
 }
 
-/// Whoever else updates a baseline of that folder meanwhile waits: what they add is not lost.
+/// Whoever else updates a baseline of that folder meanwhile waits: what they add is not lost. The folder is
+/// locked and not the file, which each update replaces by a new one.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder)
@@ -101,6 +105,8 @@ class FolderLock {
   int descriptor_;
 };
 
+/// Figures of all entries anew, not only of the scenarios that are named: one file is of one state of the
+/// code.
 Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios) {
   const fs::path directory = directory_of(flags.file);
   const FolderLock alone(directory);
@@ -126,6 +132,7 @@ Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::strin
   return ExitCode::ok;
 }
 
+/// Exit 1 where an entry failed, whatever was written.
 Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                               const OutputFlags& output) {
   const auto baseline = read_baseline(flags.file);
@@ -133,16 +140,18 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
   const auto chosen = chosen_entries(*baseline, flags, scenarios);
   if (!chosen) return tl::unexpected(chosen.error());
   const std::vector<BaselineVerdict> verdicts = compare(*chosen, directory_of(flags.file));
-  if (!flags.junit.empty()) {
-    if (auto written = write_file(flags.junit, to_junit(verdicts)); !written)
-      return tl::unexpected(written.error());
-  }
   const std::vector<OutputForm> forms = {{".json", [&] { return verdicts_json(verdicts); }},
                                          {".txt", [&] { return verdicts_text(verdicts); }},
                                          {".md", [&] { return verdicts_markdown(verdicts); }}};
   const std::string text = output.json ? verdicts_json(verdicts) : verdicts_text(verdicts);
-  if (auto told = tell_github(verdicts, flags.file); !told) return tl::unexpected(told.error());
-  if (auto written = write_answer(output, forms, text); !written) return tl::unexpected(written.error());
+  // What one of these places cannot take is said when the others have theirs: the comparison is the answer.
+  const auto in_junit =
+      flags.junit.empty() ? tl::expected<void, Failure>() : write_file(flags.junit, to_junit(verdicts));
+  const auto on_github = tell_github(verdicts, flags.file);
+  const auto answered = write_answer(output, forms, text);
+  for (const auto* place : {&in_junit, &on_github, &answered}) {
+    if (!*place) return tl::unexpected(place->error());
+  }
   return std::ranges::any_of(verdicts, &BaselineVerdict::failed) ? ExitCode::check_failed : ExitCode::ok;
 }
 

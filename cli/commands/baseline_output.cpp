@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <fstream>
 #include <ios>
 #include <ostream>
@@ -21,6 +20,7 @@
 
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/terminal.hpp"
 #include "report/print/escaping.hpp"
 #include "sim/baseline/baseline.hpp"
 
@@ -29,6 +29,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// "changed" has findings, none of which fails: better figures, or worse ones within the tolerance.
 std::string_view word_of(const BaselineVerdict& verdict) {
   if (verdict.failed()) return "FAILED";
   return verdict.findings.empty() ? "ok" : "changed";
@@ -40,7 +41,7 @@ std::string count_text(const std::vector<BaselineVerdict>& verdicts) {
                      verdicts.size());
 }
 
-/// Findings, then reasons, each a line.
+/// What went wrong, findings, then reasons, each a line but for the error, which may take several.
 std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
   std::vector<std::string> lines;
   if (verdict.error) lines.push_back(*verdict.error);
@@ -60,6 +61,7 @@ Json json_of(const BaselineFinding& finding) {
           {"failed", finding.failed}};
 }
 
+/// The entry's rows of the Markdown table, each on one line whatever it names; none where nothing changed.
 std::string table_rows(const BaselineVerdict& verdict) {
   std::string rows;
   const auto row = [&](std::string_view word, std::string_view figure, std::string_view then,
@@ -86,10 +88,11 @@ std::string folded_reasons(const BaselineVerdict& verdict) {
   return text + "~~~~~~~~\n\n</details>\n";
 }
 
+// '%' is among them, since the others are written with it.
 constexpr std::string_view kEscapedInText = "%\r\n";
 constexpr std::string_view kEscapedInProperty = "%\r\n:,";
 
-/// As workflow commands want it.
+/// As workflow commands want it: "a%0Ab" for two lines.
 std::string escaped_command(std::string_view text, std::string_view special) {
   std::string escaped;
   for (const char c : text) {
@@ -102,6 +105,7 @@ std::string escaped_command(std::string_view text, std::string_view special) {
   return escaped;
 }
 
+/// "::error file=BASELINE,title=...::FINDINGS": the pull request shows it at the baseline's first line.
 std::string annotation_of(const BaselineVerdict& verdict, const std::string& baseline) {
   const std::vector<std::string> lines = lines_of(verdict);
   std::string text;
@@ -109,13 +113,6 @@ std::string annotation_of(const BaselineVerdict& verdict, const std::string& bas
   return fmt::format("::error file={},title={}::{}", escaped_command(baseline, kEscapedInProperty),
                      escaped_command(fmt::format("penstock check: {}", verdict.scenario), kEscapedInProperty),
                      escaped_command(text, kEscapedInText));
-}
-
-/// Empty where it is not set.
-std::string variable(const char* name) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 }  // namespace
@@ -172,14 +169,14 @@ std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
 
 tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verdicts,
                                         const std::string& baseline) {
-  if (variable("GITHUB_ACTIONS") == "true") {
+  if (environment("GITHUB_ACTIONS") == "true") {
     for (const BaselineVerdict& verdict : verdicts) {
       if (verdict.failed()) write_command(annotation_of(verdict, baseline));
     }
   }
-  const std::string summary = variable("GITHUB_STEP_SUMMARY");
+  const std::string summary = environment("GITHUB_STEP_SUMMARY");
   if (summary.empty()) return {};
-  std::ofstream file(summary, std::ios::app);
+  std::ofstream file(summary, std::ios::app);  // behind what other steps of the job have said
   if (file << verdicts_markdown(verdicts) << std::flush) return {};
   return bad_input(fmt::format("{}: cannot be written (GITHUB_STEP_SUMMARY)", summary));
 }

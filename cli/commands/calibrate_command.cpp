@@ -46,13 +46,15 @@ struct CalibrateFlags {
 
 const std::vector<std::string_view> kCalibrateFiles = {".yaml", ".yml", ".json", ".txt"};
 
+/// What the modules of the stages hold; empty where they do not say, or cannot be made.
 std::vector<StageBytes> bytes_of_stages(const Experiment& experiment, const Extensions& extensions) {
   const Jitter jitter;
   const auto family = family_of(experiment, jitter, extensions);
   return family ? (*family)->bytes_of_stages() : std::vector<StageBytes>{};
 }
 
-/// One run of an experiment by the backend that was asked for.
+/// One run of an experiment by the backend that was asked for, without repeats: the calibration's programs
+/// repeat each action themselves.
 tl::expected<Result, RunError> run_once(const Experiment& experiment, const CalibrateFlags& flags,
                                         const Extensions& extensions) {
   RunOptions once = run_options(flags.measuring);
@@ -64,6 +66,7 @@ tl::expected<Result, RunError> run_once(const Experiment& experiment, const Cali
   return **std::move(result);
 }
 
+/// Error: --sizes is no list, or has too few numbers for a line with an error.
 tl::expected<CalibrationOptions, Failure> options_of(const CalibrateFlags& flags) {
   auto multiples = parse_number_list(flags.sizes);
   if (!multiples) return bad_input(fmt::format("--sizes: {}", multiples.error()));
@@ -87,7 +90,7 @@ Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation)
   if (!options) return tl::unexpected(options.error());
   auto scenario = scenario_of(flags.input, {});
   if (!scenario) return tl::unexpected(scenario.error());
-  if (flags.measuring.occupy) scenario->network.reset();
+  if (flags.measuring.occupy) scenario->network.reset();  // before it is prepared: then no LibTorch is needed
   const auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());
   if (auto failure = hand_over("calibrate", flags.measuring.backend, *experiment, invocation))

@@ -29,6 +29,9 @@ namespace {
 
 std::string_view verdict_word(const std::optional<Hang>& hang) { return hang ? "hangs" : "safe"; }
 
+/// channel   issued ahead  blocking
+/// rank      hangs         hangs
+/// directed  safe          hangs     <- chosen
 Table model_table(const ChannelVerdict& verdict) {
   Table table;
   table.columns = {"channel", "issued ahead", "blocking", ""};
@@ -63,11 +66,13 @@ std::string verdict_in_words(const ChannelVerdict& verdict) {
                           : fmt::format("HANGS under {}, though each action is valid", channels);
 }
 
+/// "2", or "0 to 3".
 std::string range_in_words(const Staleness& staleness) {
   if (staleness.least == staleness.most) return fmt::format("{}", staleness.most);
   return fmt::format("{} to {}", staleness.least, staleness.most);
 }
 
+/// Whether any stage holds more than one version, or uses one that is older than the update it goes into.
 bool keeps_several(const WeightVersions& versions) {
   return std::ranges::any_of(versions.stages, [](const StageVersions& stage) {
     return stage.kept > 1 || stage.forward.most > 0 || stage.backward.most > 0;
@@ -88,6 +93,8 @@ Table version_table(const WeightVersions& versions) {
   return table;
 }
 
+/// Version of F, of B or I, of W: "3", "2/3" where the backward has another, "2/3/3" where W has one of its
+/// own.
 std::string cell_of(const UnitVersions& unit) {
   if (unit.weight != unit.backward) {
     return fmt::format("{}/{}/{}", unit.forward, unit.backward, unit.weight);
@@ -96,6 +103,7 @@ std::string cell_of(const UnitVersions& unit) {
   return fmt::format("{}", unit.forward);
 }
 
+/// A row a stage, a column a microbatch (a slice of one where the sequence is cut).
 Table unit_table(const WeightVersions& versions) {
   Table table;
   table.columns = {"stage"};
@@ -110,6 +118,7 @@ Table unit_table(const WeightVersions& versions) {
   return table;
 }
 
+/// Empty for a synchronous program, unless --versions asks: all its versions are the newest.
 std::string versions_to_text(const ChannelVerdict& verdict, const VerdictOptions& options) {
   if (!options.versions && !keeps_several(verdict.versions)) return "";
   std::string text =
@@ -119,6 +128,7 @@ std::string versions_to_text(const ChannelVerdict& verdict, const VerdictOptions
                             table_to_text(unit_table(verdict.versions)));
 }
 
+/// Of an invalid program that a schedule generates nothing is shrunk: what is wrong is the generator.
 std::string smallest_to_text(const ChannelVerdict& verdict) {
   if (verdict.smallest) return "\n" + to_text(*verdict.smallest);
   if (!verdict.valid())
@@ -151,6 +161,7 @@ ChannelVerdict check_channels(const Experiment& experiment) {
                          .microbatches = experiment.program.microbatches,
                          .digest = digest(experiment.program),
                          .versions = weight_versions(experiment.program)};
+  // All ten, whatever was chosen: which change would make a hanging program safe is half of the answer.
   for (const ChannelModel model : kChannelModels) {
     const auto find = [&](bool blocking) {
       ChannelOptions options = experiment.channels;

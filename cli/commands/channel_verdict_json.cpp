@@ -35,6 +35,7 @@ Json cycle_json(const std::vector<WaitFor>& waits) {
   return cycle;
 }
 
+/// {"rank": true, ..., "boundary": false}, with the chosen blocking.
 Json hangs_json(const ChannelVerdict& verdict) {
   Json hangs = Json::object();
   for (const ModelVerdict& row : verdict.models) {
@@ -55,6 +56,7 @@ Json staleness_json(const Staleness& staleness) {
   return {{"least", staleness.least}, {"most", staleness.most}};
 }
 
+/// Of one stage, by microbatch: what UnitVersions says.
 Json microbatches_json(const WeightVersions& versions, std::int32_t stage) {
   Json units = Json::array();
   for (std::int32_t unit = 0; unit < versions.units; ++unit) {
@@ -85,6 +87,7 @@ Json versions_json(const WeightVersions& versions, const VerdictOptions& options
   return stages;
 }
 
+/// Null where nothing was found. "schedule" is the smallest shape with which the named schedule fails itself.
 Json smallest_json(const std::optional<SmallestFailure>& smallest) {
   if (!smallest) return nullptr;
   Json found = {{"ranks", smallest->program.rank_count()},

@@ -57,6 +57,7 @@ tl::expected<ChannelVerdict, Failure> verdict_of(const Scenario& scenario) {
 
 using Text = tl::expected<std::string, std::string>;
 
+/// The smallest failing program in the form of `write`. Error: there is none, and no file is made.
 Text smallest_program(const ChannelVerdict& verdict, Text (*write)(const Program&)) {
   if (verdict.smallest) return write(verdict.smallest->program);
   return tl::unexpected(std::string("there is no failure that could be shrunk to a program"));
@@ -71,6 +72,7 @@ std::vector<OutputForm> forms_of(const ChannelVerdict& verdict, const VerdictOpt
            [&] { return smallest_program(verdict, [](const Program& p) { return to_pytorch_csv(p); }); }}};
 }
 
+/// One scenario or program: exit 1 where it is invalid or hangs under the chosen channels, others apart.
 Outcome check_one(const CheckFlags& flags) {
   InputFlags input = flags.input;
   if (flags.inputs.size() > 1)
@@ -81,6 +83,7 @@ Outcome check_one(const CheckFlags& flags) {
   }
   const auto scenario = scenario_of(input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
+  // What reading a program file has assumed; notes of a scenario are about times, which are not asked here.
   if (scenario->program) write_notes(scenario->notes, flags.output);
   auto verdict = verdict_of(*scenario);
   if (!verdict) return tl::unexpected(verdict.error());
@@ -109,6 +112,8 @@ Outcome run_check(const CheckFlags& flags) {
   }
   if (flags.baseline.programs && !flags.baseline.update)
     return bad_input("check: --programs says what --update writes: give both");
+  if (flags.baseline.update && !(flags.baseline.junit.empty() && flags.output.files.empty()))
+    return bad_input("check: --update writes the baseline and compares nothing: leave --junit and -o out");
   return check_baseline(flags.baseline, flags.inputs, flags.output);
 }
 

@@ -40,6 +40,7 @@ struct CompareFlags {
 
 const std::vector<std::string_view> kCompareFiles = {".html", ".json", ".txt"};
 
+/// A document of `simulate --json` or `run --json`.
 tl::expected<Result, Failure> read_result(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
@@ -65,6 +66,8 @@ tl::expected<FilePair, Failure> read_pair(const std::string& predicted_file,
   return FilePair{predicted_file, measured_file, *std::move(predicted), *std::move(measured)};
 }
 
+/// Error: why these two cannot be compared, which is a check that failed (exit 1) unless the files stand in
+/// each other's place (exit 2, with the command as it was meant).
 tl::expected<Comparison, Failure> comparison_of(const FilePair& pair, const CompareTolerances& tolerances) {
   auto comparison = compare_results(pair.predicted, pair.measured, tolerances);
   if (comparison) return *std::move(comparison);
@@ -94,6 +97,7 @@ Outcome compare_one(const CompareFlags& flags, const FilePair& pair) {
   return comparison->passed() ? ExitCode::ok : ExitCode::check_failed;
 }
 
+/// Exit 1 where a comparison is beyond a tolerance, or a clearly faster schedule was not predicted to be.
 Outcome compare_several(const CompareFlags& flags, const std::vector<FilePair>& files) {
   std::vector<Comparison> comparisons;
   std::vector<ResultPair> pairs;
@@ -132,6 +136,7 @@ Outcome run_compare(const CompareFlags& flags) {
     if (!pair) return tl::unexpected(pair.error());
     return compare_one(flags, *pair);
   }
+  // It would have been dropped, although the user meant it to be compared.
   if (!flags.predicted.empty()) {
     return bad_input(
         fmt::format("compare: {} stands before --predicted and --measured, which name all files: put it "
@@ -152,6 +157,7 @@ Outcome run_compare(const CompareFlags& flags) {
   return compare_several(flags, files);
 }
 
+/// `value` is a double, or an optional one where the figure is reported only unless a tolerance is given.
 template <class Value>
 void add_tolerance(Subcommand app, const std::string& name, Value& value, const std::string& help) {
   app.add_option(name, value, help)

@@ -81,6 +81,7 @@ tl::expected<Program, Failure> untransformed(const Scenario& scenario) {
   return without_transfers(std::move(experiment->program));
 }
 
+/// After all passes that were asked for. --defer-receives lowers, too: what it defers are the RECVs.
 tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -110,7 +111,7 @@ std::string program_json(const Program& program, std::string_view format, const 
                                            {"microbatches", program.microbatches},
                                            {"format", format},
                                            {"text", text}};
-  return document.dump(2) + '\n';
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
 bool has_messages(const Program& program, const ConvertFlags& flags) {
@@ -118,7 +119,8 @@ bool has_messages(const Program& program, const ConvertFlags& flags) {
 }
 
 /// PyTorch inserts REDUCE_GRAD itself where it inserts the messages; where they are given it averages the
-/// gradients over the microbatches at the REDUCE_GRADs that are given, and nowhere else.
+/// gradients over the microbatches at the REDUCE_GRADs that are given, and nowhere else. Files for
+/// older releases are written without it.
 bool wants_reduce_grad(const Program& program, CsvDialect dialect, const ConvertFlags& flags) {
   return has_messages(program, flags) && dialect == CsvDialect::torch_2_6;
 }
@@ -131,6 +133,7 @@ Program without_reduce_grad(Program program) {
   return program;
 }
 
+/// PyTorch's CSV of the program. Error: what of it that form cannot say.
 Text csv_of(const Program& program, const ConvertFlags& flags) {
   const CsvDialect dialect = csv_dialect_of_text(flags.dialect).value_or(CsvDialect::torch_2_6);
   if (flags.without_reduce_grad) return to_pytorch_csv(without_reduce_grad(program), dialect);

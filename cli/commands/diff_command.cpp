@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,7 @@ struct Side {
   Result result;
 };
 
+/// A result alone: the program that gave it is not in the file, only its digest.
 tl::expected<Side, Failure> read_side(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
@@ -62,6 +64,7 @@ tl::expected<Side, Failure> read_side(const std::string& file) {
   return Side{.program = std::nullopt, .result = *std::move(result)};
 }
 
+/// Whether v is free in that schedule; not of those on a V, whose two chunks are fixed. False for files.
 bool takes_virtual_stages(const std::string& name) {
   const ScheduleInfo* schedule = find_schedule(name);
   return schedule != nullptr && schedule->chunks == 0 &&
@@ -78,8 +81,11 @@ InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
 
 /// A file, or the name of a schedule with the shape of the flags.
 tl::expected<Side, Failure> side_of(const std::string& name, const DiffFlags& flags) {
-  const bool is_file = std::filesystem::exists(name);
+  std::error_code unusable;  // a name that is too long, or in a folder that is closed, is said to be no file
+  const bool is_file = std::filesystem::exists(name, unusable);
   if (is_file && has_suffix(name, ".json")) return read_side(name);
+  // A file comes before a schedule of the same name; a word that is neither is named as a file that is not
+  // there.
   InputFlags input = shape_for(name, flags);
   (is_file || find_schedule(name) == nullptr ? input.file : input.schedule) = name;
   const auto scenario = scenario_of(input, {});
@@ -92,6 +98,7 @@ tl::expected<Side, Failure> side_of(const std::string& name, const DiffFlags& fl
   return Side{.program = std::move(experiment->program), .result = *std::move(result)};
 }
 
+/// The lists that differ, rank by rank: at which place of the first one what goes and what comes.
 Json changes_json(const ProgramDiff& diff) {
   Json ranks = Json::array();
   for (const RankChanges& rank : diff.ranks) {
@@ -105,6 +112,7 @@ Json changes_json(const ProgramDiff& diff) {
   return {{"settings", diff.settings}, {"ranks", std::move(ranks)}};
 }
 
+/// The actions that both have, at other times.
 Json moved_json(const ResultDiff& diff) {
   Json moved = Json::array();
   for (const MovedAction& action : diff.moved) {
@@ -118,6 +126,7 @@ Json moved_json(const ResultDiff& diff) {
   return moved;
 }
 
+/// What differs between two sides. `programs` is absent where a side is a result from a file.
 struct Difference {
   std::optional<ProgramDiff> programs;
   ResultDiff results;
@@ -158,7 +167,7 @@ std::string to_json(const Difference& difference) {
   document["moved"] = moved_json(difference.results);
   document["only_before"] = difference.results.only_before;
   document["only_after"] = difference.results.only_after;
-  return document.dump(2) + '\n';
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 std::string to_text(const Difference& difference, std::size_t most) {

@@ -46,6 +46,7 @@ Outcome fit(const FitFlags& flags) {
   if (!flags.bandwidth.empty()) {
     const auto bandwidth = parse_bandwidth(flags.bandwidth);
     if (!bandwidth) return bad_input("--bandwidth: " + bandwidth.error());
+    // "unlimited" is infinite here and 0 there: messages are free.
     if (std::isfinite(*bandwidth)) assumed.link_bytes_per_second = *bandwidth;
   }
   const auto report = fit_iterations(*iterations, assumed);

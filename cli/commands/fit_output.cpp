@@ -27,11 +27,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// In milliseconds, as the column's heading says.
 Cell time_cell(Ns ns) {
   const double ms = static_cast<double>(ns) * 1e-6;
   return {fmt::format("{:.4f}", ms), ms};
 }
 
+/// A row a kind of layer: what one takes forward and backward, and embedding and head together.
 Table layers_table(const IterationCosts& costs) {
   Table table;
   table.columns = {"hidden", "heads", "sequence", "tensor", "micro batch", "layer ms", "ends ms"};
@@ -43,6 +45,7 @@ Table layers_table(const IterationCosts& costs) {
   return table;
 }
 
+/// What a step costs beside its microbatches, term by term: d is the number of copies that reduce together.
 std::string step_text(const IterationCosts& costs) {
   const auto ms = [](Ns ns) { return static_cast<double>(ns) * 1e-6; };
   std::string text = fmt::format(
@@ -59,6 +62,8 @@ std::string step_text(const IterationCosts& costs) {
                                 : std::string("free"));
 }
 
+/// Groups that were fitted, then the same rows by costs of others (FitReport::left_out), then those of
+/// several stages, which no cost was fitted to.
 Table errors_of(const FitReport& report) {
   std::vector<RunGroup> groups = report.runs.groups;
   for (const auto& group : {report.left_out, report.held_out}) {
@@ -71,6 +76,7 @@ Json group_or_null(const std::optional<RunGroup>& group) {
   return group ? group_json(*group) : Json(nullptr);
 }
 
+/// What a reader must not take these costs for; empty where there is nothing to doubt.
 std::string doubts_text(const FitReport& report) {
   std::string text;
   if (report.told < report.constants) {

@@ -23,7 +23,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{20};
+constexpr std::chrono::milliseconds kLook{20};       // how soon an interrupt is seen
 constexpr std::chrono::milliseconds kPatience{200};  // with points that are about to end
 
 /// What both threads know.
@@ -61,7 +61,7 @@ Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, Swe
   if (whole.wait_for(kPatience) == std::future_status::ready) return whole.get();
   {
     const std::scoped_lock lock(done->mutex);
-    done->is_closed = true;
+    done->is_closed = true;  // so that nothing that the caller owns is called from now on
     grid.known.merge(done->points);
   }
   grid.finished = nullptr;

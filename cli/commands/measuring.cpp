@@ -37,6 +37,7 @@ namespace {
 
 constexpr const char* kGroup = "Measuring";
 
+/// A whole number with the default that `value` has.
 void add_count(Subcommand app, const std::string& flag, std::int32_t& value, std::int32_t least,
                const std::string& help) {
   app.add_option(flag, value, fmt::format("{} (default {})", help, value))
@@ -45,7 +46,8 @@ void add_count(Subcommand app, const std::string& flag, std::int32_t& value, std
       .type_name("N");
 }
 
-/// As the experiment's cluster has them.
+/// How long messages hold their links and how long they are on their way, as the experiment's cluster has
+/// them: a transport of one machine is held back to that.
 PaceOfLinks pace_of_links(const Experiment& experiment) {
   return [&experiment](const FlatProgram& flat) {
     WalkDurations durations = walk_durations(experiment, flat);
@@ -122,6 +124,7 @@ tl::expected<std::optional<Result>, RunError> measure_by_backend(const Experimen
                                                                  const Extensions& extensions) {
   const PaceOfLinks pace = pace_of_links(experiment);
   const Jitter jitter{.fraction = flags.jitter, .seed = flags.seed};
+  // Backends of GPUs make their modules themselves, once they know which GPU a worker has.
   if (const auto found = extensions.backends.find(flags.backend); found != extensions.backends.end())
     return found->second({experiment, pace, options, jitter});
   const auto family = family_of(experiment, jitter, extensions);

@@ -35,11 +35,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kWeightBytes = 2;  // bf16
 
+/// "dense layer", "expert layer, window 4096": by what layers of one kind have in common.
 std::string name_of(const LayerKind& kind) {
   const std::string_view part = kind.has_experts ? "expert layer" : "dense layer";
   return kind.window == 0 ? std::string(part) : fmt::format("{}, window {}", part, kind.window);
 }
 
+/// Embedding, each kind of layer with its count, head, layers of multi-token prediction: parameters alone.
 std::vector<LayerAccount> layers_of(const Architecture& model) {
   std::vector<LayerAccount> layers;
   layers.push_back({.name = "embedding", .parameters = embedding_parameters(model)});
@@ -57,7 +59,8 @@ std::vector<LayerAccount> layers_of(const Architecture& model) {
   return layers;
 }
 
-/// Requires the layers of layers_of() for the workload's model.
+/// Adds what the layers take and keep. Requires those of layers_of() for the workload's model, which stand in
+/// the same order: embedding, kinds, head, multi-token. An embedding is a lookup: no product, nothing kept.
 void price(std::vector<LayerAccount>& layers, const Workload& work) {
   const KernelTables& kernels = *built_in_kernels(work.device);
   layers.front().kept_bytes = 0;
@@ -73,6 +76,7 @@ void price(std::vector<LayerAccount>& layers, const Workload& work) {
   layers[next].terms = multi_token_terms(work, kernels);
 }
 
+/// Of a sample, forward and backward; nothing where its length is not known, which attention depends on.
 std::optional<double> flops_of(const ArchitecturePart& part) {
   if (!part.sequence) return std::nullopt;
   return flops_per_sample(part.architecture, *part.sequence);
@@ -87,7 +91,7 @@ std::string grouped(std::int64_t count) {
   return digits;
 }
 
-/// "1 layer", "32 layers, 8 of 2 experts a token".
+/// "llama: 32 layers of width 4096", "mixtral: 32 layers of width 4096, 2 of 8 experts a token".
 std::string description_of(const Architecture& model) {
   std::string text = fmt::format(
       "{} of width {}", format_count(static_cast<std::int64_t>(model.layers.size()), "layer"), model.hidden);
@@ -117,6 +121,7 @@ Cell microseconds(double seconds) {
   return {fmt::format("{:.1f}", seconds * kMicrosecondsPerSecond), seconds};
 }
 
+/// A row a kind of layer; times and bytes are of one layer of the kind, on one device.
 std::string layers_text(const ModelAccount& account) {
   Table table{.columns = {"layer", "count", "parameters"}, .rows = {}};
   if (account.work) table.columns.insert(table.columns.end(), {"forward us", "backward us", "kept"});
@@ -153,6 +158,7 @@ std::string terms_text(const ModelAccount& account) {
   return text;
 }
 
+/// What the times above are for.
 std::string work_text(const Workload& work) {
   return fmt::format(
       "a microbatch of {} on {} in {}: sequence {}, tensor {} x context {}, expert {}, sustained {}",
@@ -229,7 +235,7 @@ std::string model_json(const ModelAccount& account) {
   document["layers"] = layers_json(account);
   document["ignored"] = part.ignored;
   document["notes"] = part.notes;
-  return document.dump(2) + '\n';
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace penstock

@@ -63,7 +63,7 @@ tl::expected<std::optional<Workload>, std::string> workload_of(const ModelQuesti
   work.parallel.tensor = static_cast<std::int32_t>(flags.tensor);
   work.parallel.context = static_cast<std::int32_t>(flags.context);
   work.parallel.expert = static_cast<std::int32_t>(flags.expert);
-  work.parallel.data = work.parallel.expert;  // as many copies as its experts need
+  work.parallel.data = work.parallel.expert;  // experts are shared out among copies: as many as that needs
   return work;
 }
 

@@ -58,6 +58,7 @@ struct PlanFlags {
   bool factors = false;
 };
 
+/// Requires a word of --objective but "simulated".
 PlanObjective objective_called(std::string_view name) {
   if (name == "sum") return PlanObjective::sum;
   return name == "maximum" ? PlanObjective::maximum : PlanObjective::maximum_printed;
@@ -81,6 +82,7 @@ tl::expected<PlanOptions, Failure> options_of(const PlanFlags& flags, const Scen
   return options;
 }
 
+/// In the order of the graph, which is that of PlannedStage::layers.
 std::vector<std::string> layer_names(const Scenario& scenario) {
   std::vector<std::string> names;
   if (const auto* graph = std::get_if<LayerGraph>(&scenario.model)) {
@@ -111,6 +113,7 @@ tl::expected<std::optional<ProfileNoise>, Failure> noise_of(const PlanFlags& fla
   }
   ProfileNoise noise{.levels = {}};
   std::string_view rest = flags.noise;
+  // The last part has no comma behind it, and an empty one ("5%,") is refused like any other word.
   while (true) {
     const std::string_view one = rest.substr(0, rest.find(','));
     const auto level = part_of_text(one);
@@ -136,6 +139,7 @@ PlanRanking ranking_of(const PlanFlags& flags, const Scenario& scenario) {
   return asks_recurrence ? PlanRanking::recurrence : PlanRanking::simulated;
 }
 
+/// The plan and its simulation; with a search also what was tried. Error: why there is none.
 tl::expected<PlanReport, std::string> planned_report(const Scenario& scenario, const PlanOptions& options,
                                                      PlanRanking ranking) {
   PlanReport report{
@@ -155,6 +159,7 @@ tl::expected<PlanReport, std::string> planned_report(const Scenario& scenario, c
   return report;
 }
 
+/// The plan, and what else was asked about it.
 tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const PlanOptions& options,
                                                 const std::optional<ProfileNoise>& noise,
                                                 const PlanFlags& flags) {
@@ -163,6 +168,7 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
   if (!planned) return planned;
   PlanReport& report = *planned;
   if (!flags.no_front) report.front = plan_front(scenario, options, ranking, report.evaluation);
+  // Also unasked, for the line "they differ by"; only who asks is told why there are none.
   auto factors = plan_factors(report.evaluation);
   if (!factors && flags.factors) return tl::unexpected(factors.error());
   if (factors) report.factors = *std::move(factors);
@@ -185,10 +191,12 @@ tl::expected<PlanReport, Failure> report_of(const PlanFlags& flags) {
   if (!options) return tl::unexpected(options.error());
   auto report = report_on(scenario, *options, *noise, flags);
   if (report) return *std::move(report);
+  // Some of these errors name the place in the file, others know of no file.
   const bool has_place = scenario.file.empty() || report.error().starts_with(scenario.file);
   return bad_input(has_place ? report.error() : fmt::format("{}: {}", scenario.file, report.error()));
 }
 
+/// The planned scenario as a file, under a comment that says where it comes from and what it promises.
 tl::expected<std::string, std::string> plan_scenario_file(const PlanReport& report) {
   const std::string comment = fmt::format(
       "{} planned for {} devices (penstock plan --objective {}): period {:.3f} ms predicted, {:.3f} ms "
@@ -217,7 +225,7 @@ void add_planning_flags(Subcommand app, PlanFlags& flags) {
   const std::string group = "Planning (overrides the scenario's partition)";
   add_choice(
       app, "--objective", flags.objective,
-      {.words = {"maximum", "sum", "maximum-printed"},
+      {.words = {"simulated", "maximum", "sum", "maximum-printed"},
        .help = "the plan that is fastest when simulated (default), or the optimum of PipeDream's "
                "recurrence: a stage takes the maximum of compute and gradient reduction "
                "(maximum-printed: with the paper's reduction at every minibatch) or, as in its released "

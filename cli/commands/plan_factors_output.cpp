@@ -27,8 +27,10 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
+// A row a factor: the period with it alone, and with all down to it, each as a part of what was predicted:
+// the last row has all of them.
 std::string factors_to_text(const PlanFactors& factors, std::size_t width) {
-  const Cell ideal = period_cell(factors.ideal_ns);
+  const Cell ideal = period_cell(factors.ideal_ns);  // simulated with no factor at all
   const Cell ideal_ratio = percent_cell(factors.ideal_ns / factors.recurrence_ns);
   Table periods{.columns = {"factor", "alone", "of predicted", "with those above", "of predicted"},
                 .rows = {{text_cell("none"), ideal, ideal_ratio, ideal, ideal_ratio}}};

@@ -49,10 +49,12 @@ std::string_view to_text(PlanObjective objective) {
   return "";
 }
 
+/// As period_cell() has it: a plan that cannot run has an infinite period, which no whole number is.
 std::string period_text(double period_ns) {
   return format_duration(static_cast<Ns>(std::llround(std::min(period_ns, 9e18))));
 }
 
+/// Of the plan, and of its factors where they are explained.
 std::vector<std::string> notes_of(const PlanReport& report) {
   std::vector<std::string> notes = report.evaluation.notes;
   if (report.factors && report.explains_factors)
@@ -86,6 +88,7 @@ Table stage_table(const PlanReport& report) {
   return table;
 }
 
+/// Requires a front that is not empty. Where devices share layers (tensor parallelism) it counts ranks.
 Table front_table(const std::vector<PlanEvaluation>& front) {
   Table table{.columns = {"devices", "plan", "predicted period", "simulated period", "samples/s",
                           "peak memory", "device-hours/M samples", "cost/M samples"},
@@ -104,6 +107,7 @@ Table front_table(const std::vector<PlanEvaluation>& front) {
   return table;
 }
 
+/// Samples a second where a minibatch leaves the pipeline every `period_ns`; "0.00000" of an infinite one.
 std::string rate_text(const PlanReport& report, double period_ns) {
   const auto samples = static_cast<double>(report.evaluation.planned.minibatch_size);
   return format_rate(samples * 1e9 / period_ns);
@@ -123,6 +127,7 @@ std::string devices_text(const PlanEvaluation& plan) {
                      format_count(plan.devices_per_rank(), "device"));
 }
 
+/// "18 plans simulated, 1 of 17 starts ruled out by a bound": what stands behind "simulated".
 std::string searched_text(const SearchedPlan& search) {
   return fmt::format("{} simulated, {} of {} starts ruled out by a bound{}",
                      format_count(search.simulations, "plan"), search.pruned,
@@ -141,7 +146,8 @@ std::string schedule_text(const Shape& shape) {
   return fmt::format("{}{}warm-up [{}]", text, text.empty() ? "" : "; ", fmt::join(shape.warmup, ", "));
 }
 
-/// The best ten plans that were tried for their own sake.
+/// The best ten plans that were tried for their own sake, those that fit first. A stable sort keeps the order
+/// in which equal ones were tried.
 Table candidate_table(const PlanReport& report) {
   std::vector<PlanCandidate> best = report.search->candidates;
   std::ranges::stable_sort(
@@ -160,6 +166,7 @@ Table candidate_table(const PlanReport& report) {
   return table;
 }
 
+/// A name and its figure, in columns.
 std::string headline(std::string_view name, const std::string& figure) {
   return fmt::format("{:<17} {}\n", name, figure);
 }
@@ -176,6 +183,7 @@ std::string differences_text(const PlanReport& report) {
   return fmt::format("{}{}", fmt::join(parts, ", "), report.explains_factors ? "" : " (--factors explains)");
 }
 
+/// The same for scripts, in nanoseconds.
 Json differences_json(const PlanReport& report) {
   Json list = Json::array();
   if (!report.factors) return list;
@@ -270,6 +278,7 @@ Json search_json(const SearchedPlan& search) {
           {"candidates", std::move(candidates)}};
 }
 
+/// Bandwidths as the recurrence saw them, from inside a server outwards; null is unlimited.
 Json levels_json(const std::vector<BandwidthLevel>& levels) {
   Json list = Json::array();
   for (const BandwidthLevel& level : levels) {
@@ -324,7 +333,7 @@ std::string plan_to_json(const PlanReport& report) {
   if (report.factors && report.explains_factors) document["factors"] = factors_to_json(*report.factors);
   if (report.regret) document["regret"] = regret_to_json(*report.regret);
   document["notes"] = notes_of(report);
-  return document.dump(2) + '\n';
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace penstock

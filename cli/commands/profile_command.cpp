@@ -44,7 +44,7 @@ struct ProfileFlags {
   OutputFlags output;
 };
 
-/// "width=64".
+/// Adds a size such as "width=64", over what the scenario has. Error: no name, or no number from 1 on.
 tl::expected<void, Failure> add_size(const std::string& text, NetworkSpec& network) {
   const std::size_t equals = text.find('=');
   std::int64_t size = 0;
@@ -58,7 +58,8 @@ tl::expected<void, Failure> add_size(const std::string& text, NetworkSpec& netwo
   return {};
 }
 
-/// The network that the flags name, or that the scenario which they name does.
+/// The network that the flags name, or that the scenario which they name does. `samples` 0 becomes the
+/// scenario's microbatch, so that the profile is of what will run.
 tl::expected<NetworkSpec, Failure> network_of(const ProfileFlags& flags, std::int64_t& samples) {
   NetworkSpec network{.name = flags.model, .sizes = {}, .place = ""};
   if (flags.model.ends_with(".yaml") || flags.model.ends_with(".yml") || flags.model.ends_with(".json")) {
@@ -77,6 +78,7 @@ tl::expected<NetworkSpec, Failure> network_of(const ProfileFlags& flags, std::in
   return network;
 }
 
+/// A row a layer; the file of -o has the graph between them, too.
 std::string table_of(const NetworkSpec& network, const LayerGraph& graph, const ProfileOptions& options) {
   Table table{.columns = {"layer", "forward", "backward", "output", "weights"}, .rows = {}};
   const auto figure = [](std::string text, std::int64_t value) {
@@ -97,6 +99,7 @@ std::string table_of(const NetworkSpec& network, const LayerGraph& graph, const 
 Outcome run_profile(ProfileFlags flags, const Invocation& invocation) {
   if (auto known = check_output_files(flags.output.files, kProfileFiles); !known)
     return tl::unexpected(known.error());
+  // Before anything is read: the other executable reads it again.
   if (!invocation.extensions.profile)
     return tl::unexpected(become("penstock-torch", invocation.arguments, "profile"));
   const auto network = network_of(flags, flags.options.samples);

@@ -30,6 +30,7 @@ struct ReproduceFlags {
   OutputFlags output;
 };
 
+/// Each with its source and what is assumed.
 std::string list_text() {
   std::string text;
   for (const Reproduction& reproduction : reproduction_table()) {
@@ -38,6 +39,15 @@ std::string list_text() {
   return text;
 }
 
+Outcome list_experiments(const OutputFlags& output) {
+  if (auto known = check_output_files(output.files, {".txt"}); !known) return tl::unexpected(known.error());
+  const std::vector<OutputForm> forms = {{".txt", [] { return list_text(); }}};
+  if (auto written = write_answer(output, forms, list_text()); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+/// All where none is named. Error: a name that no experiment has.
 tl::expected<std::vector<Reproduction>, Failure> chosen(const std::vector<std::string>& names) {
   const auto table = reproduction_table();
   if (names.empty()) return std::vector<Reproduction>(table.begin(), table.end());
@@ -56,12 +66,9 @@ tl::expected<std::vector<Reproduction>, Failure> chosen(const std::vector<std::s
 }
 
 Outcome run_reproduce(const ReproduceFlags& flags) {
+  if (flags.list) return list_experiments(flags.output);
   if (auto known = check_output_files(flags.output.files, {".txt", ".json", ".md"}); !known)
     return tl::unexpected(known.error());
-  if (flags.list) {
-    if (auto written = write_stdout(list_text()); !written) return tl::unexpected(written.error());
-    return ExitCode::ok;
-  }
   const auto experiments = chosen(flags.names);
   if (!experiments) return tl::unexpected(experiments.error());
   std::vector<Reproduced> all;

@@ -57,6 +57,7 @@ std::string_view word_of(FigureClass figure_class) {
   return "";
 }
 
+/// The last column. "better" is a bound from above that is undercut by more than its tolerance.
 std::string_view verdict_of(const ReproducedFigure& figure) {
   switch (figure.figure_class()) {
     case FigureClass::tested:
@@ -78,13 +79,15 @@ std::ptrdiff_t count_of(const Reproduced& reproduced, FigureClass figure_class) 
   return std::ranges::count(reproduced.figures, figure_class, &ReproducedFigure::figure_class);
 }
 
+/// Tested figures that meet what is published.
 std::ptrdiff_t holding(const Reproduced& reproduced) {
   return std::ranges::count_if(reproduced.figures, [](const ReproducedFigure& figure) {
     return figure.figure_class() == FigureClass::tested && figure.holds();
   });
 }
 
-/// "12 of 12 published figures hold; 3 published are missed, 4 directions, 20 ours".
+/// "12 of 12 figures that are tested hold; 3 published ones are missed, 0 were fitted on, 4 directions, 20
+/// ours".
 std::string counts_text(const Reproduced& reproduced) {
   return fmt::format(
       "{} of {} figures that are tested hold; {} published ones are missed, {} were fitted on, {} "
@@ -128,7 +131,8 @@ std::string to_text(const Reproduced& reproduced, std::size_t width) {
                      reproduced.reproduction.setting, table_to_text(table, width), counts_text(reproduced));
 }
 
-/// Nothing where nothing was tested and no direction is reversed.
+/// Null where nothing was tested and no direction is reversed: an experiment that only shows figures holds
+/// nothing.
 Json experiment_holds(const Reproduced& reproduced) {
   const bool says_nothing = count_of(reproduced, FigureClass::tested) == 0 && reproduced.holds();
   return says_nothing ? Json() : Json(reproduced.holds());

@@ -71,6 +71,7 @@ bool wants_memory_samples(const std::vector<std::string>& files) {
 }
 
 bool wants_timeline(const ResultFlags& flags) {
+  // Spans of all actions are most of a large result: they are not even kept where no form shows one.
   const auto has_figures_alone = [](const std::string& file) {
     const bool is_trace = has_suffix(file, ".trace.json");
     return (has_suffix(file, ".json") && !is_trace) || has_suffix(file, ".ranks.csv") ||
@@ -83,7 +84,7 @@ tl::expected<void, Failure> write_result(const Result& result, const ResultFlags
                                          const ResultTexts& texts) {
   const ResultJsonOptions json = {.timeline = flags.timeline};
   const auto printed = [&](const TextSink& sink) {
-    if (!flags.output.json) {
+    if (!flags.output.json) {  // the table is small and was made for this terminal
       sink(texts.printed);
       return;
     }

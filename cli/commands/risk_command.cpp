@@ -51,17 +51,19 @@ struct RiskFlags {
   std::string interval;
 };
 
+// Of the trials: what a run takes at most in the luckiest twentieth, in half of them, ...
 constexpr std::array<double, 5> kParts = {0.05, 0.5, 0.9, 0.95, 0.99};
 
 /// What failures leave.
 struct FailureOutcome {
   Failures failures;
-  double interval = 0;
-  bool is_best = false;
+  double interval = 0;   ///< seconds of work between two checkpoints
+  bool is_best = false;  ///< it was found, not given
 
   double goodput() const { return penstock::goodput(failures, interval); }
 };
 
+/// One answer. Without noise there is one "trial", the undisturbed run.
 struct RiskReport {
   std::string name;
   std::int32_t ranks = 0;
@@ -116,6 +118,7 @@ tl::expected<std::optional<FailureRates>, Failure> rates_of(const RiskFlags& fla
   return result;
 }
 
+/// Rates in seconds, with the best interval where none is given.
 FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
   const auto seconds = [](Ns duration) { return static_cast<double>(duration) * 1e-9; };
   FailureOutcome outcome{.failures = {.device_mtbf = seconds(rates.device_mtbf_ns),
@@ -127,9 +130,10 @@ FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
   return outcome;
 }
 
+/// Whether draws change anything: otherwise one trial says what all would.
 bool disturbs(const Noise& noise) { return noise.jitter > 0 || noise.straggler_chance > 0; }
 
-/// All devices that may fail.
+/// All devices that may fail: those of all copies and of each rank's group, since one of them stops the run.
 std::int32_t devices_of(const Experiment& experiment, const Scenario& scenario) {
   if (experiment.trained) return static_cast<std::int32_t>(experiment.trained->devices);
   return experiment.program.rank_count() * scenario.cluster.devices_per_rank;
@@ -138,6 +142,7 @@ std::int32_t devices_of(const Experiment& experiment, const Scenario& scenario) 
 tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
+  // Trials keep no spans, so that more fits than a simulation with a timeline could hold.
   SimulateOptions without_timeline;
   without_timeline.timeline = TimelineKept::none;
   if (auto refusal = memory_refusal(*scenario, without_timeline)) return bad_input(*std::move(refusal));
@@ -169,8 +174,10 @@ tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   return report;
 }
 
+/// Requires less than 292 years.
 Ns whole_ns(double seconds) { return static_cast<Ns>(seconds * 1e9); }
 
+/// The lines about the trials: the distribution of makespans beside the undisturbed one.
 std::string noise_text(const RiskReport& report, const RiskFlags& flags) {
   const NoisyMakespans& makespans = report.makespans;
   std::string text = fmt::format(
@@ -220,7 +227,7 @@ std::string to_json(const RiskReport& report, const RiskFlags& flags) {
     json["checkpoint_interval_s"] = report.failures->interval;
   }
   json["notes"] = report.notes;
-  return json.dump(2) + '\n';
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 Outcome run_risk(const RiskFlags& flags) {

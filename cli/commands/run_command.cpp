@@ -1,6 +1,7 @@
-// penstock run: executes one program and measures it. Three steps that can each end it: is there an
-// executable that can (backend_choice.hpp), does the program hang under the transport's own channel model, do
-// the workers come to their end. With a launcher only rank 0 has an answer to print.
+// penstock run: executes one program and measures it. Three steps that can each end it: does the program hang
+// under the scenario's channels, is there an executable that can run it (backend_choice.hpp), do the workers
+// come to their end; these check it again under the transport's own channel model. With a launcher only rank
+// 0 has an answer to print.
 
 #include <algorithm>
 #include <cstddef>
@@ -42,7 +43,8 @@ struct RunFlags {
   ResultFlags result;
 };
 
-/// Memory is not measured where nothing is stored: it is the cost table's, at the measured times.
+/// Memory is not measured where nothing is stored: it is the cost table's, at the measured times. A note says
+/// which of the two it is, and `compare` repeats it.
 void add_memory(Result& result, const Experiment& experiment, const RunFlags& flags) {
   if (std::ranges::any_of(result.ranks, [](const RankReport& rank) { return rank.memory.peak_bytes > 0; })) {
     result.notes.emplace_back("memory: what the modules held, by their own account");
@@ -76,6 +78,7 @@ tl::expected<std::optional<Result>, Failure> measured(const Experiment& experime
       measure_by_backend(experiment, flags.measuring, run_options(flags.measuring), *place, extensions);
   if (!result) return failure_of(std::move(result.error()));
   if (!*result) return std::nullopt;
+  // NCCL moves messages over the machine's own links, which share what they have by themselves.
   const bool emulates_links = flags.measuring.backend != "nccl";
   if (emulates_links && links_are_shared(experiment)) {
     (*result)->link_sharing = LinkSharing::left_out;

@@ -53,7 +53,8 @@ struct JudgedRuns {
   RunsReport report;
 };
 
-/// The built-in tables of devices, some of them with products that were measured on the very machine.
+/// The built-in tables of devices, some of them with products that were measured on the very machine. Error:
+/// a device that is not known, or a file that is no table of products.
 tl::expected<KernelsOf, Failure> kernels_of(const std::vector<std::string>& products) {
   std::map<std::string, std::shared_ptr<const KernelTables>> own;
   for (const std::string& one : products) {
@@ -78,12 +79,14 @@ tl::expected<KernelsOf, Failure> kernels_of(const std::vector<std::string>& prod
   };
 }
 
+/// By constants of devices; with --fit by constants that are fitted on that file's rows, which may be these.
 tl::expected<JudgedRuns, Failure> by_devices(const RunsFlags& flags) {
   const auto kernels = kernels_of(flags.products);
   if (!kernels) return tl::unexpected(kernels.error());
   auto runs = read_measured_runs(flags.runs, *kernels);
   if (!runs) return bad_input(runs.error());
   std::optional<MeasuredRuns> fitted_on;
+  // Rows that are fitted on themselves are the same object, so that they are priced once.
   const bool is_other = !flags.fit.empty() && flags.fit != flags.runs;
   if (is_other) {
     auto read = read_measured_runs(flags.fit, *kernels);

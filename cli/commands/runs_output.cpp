@@ -33,12 +33,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// "+2.20 %": predicted too long; its sign is always shown.
 std::string error_text(double part) { return fmt::format("{:+.2f} %", 100 * part); }
 std::string percent_or_nothing(const std::optional<double>& part) { return part ? error_text(*part) : ""; }
 std::string gib_or_nothing(const std::optional<double>& amount) {
   return amount ? fmt::format("{:.2f}", *amount) : "";
 }
 
+/// Cells of memory are empty where it was not measured.
 Table rows_table(const RunsReport& report) {
   Table table;
   table.columns = {"run",          "measured s",    "predicted s",  "error",
@@ -56,6 +58,7 @@ Table rows_table(const RunsReport& report) {
   return table;
 }
 
+/// Groups, then all of them, then peak memory, which has fewer rows.
 Table groups_table(const RunsReport& report) {
   std::vector<RunGroup> groups = report.groups;
   for (const auto& group : {report.all, report.all_memory}) {
@@ -64,6 +67,7 @@ Table groups_table(const RunsReport& report) {
   return errors_table("group", groups);
 }
 
+/// What was fitted, and on how many rows; "the device": its own constants stand.
 Table constants_table(const RunsReport& report) {
   Table table;
   table.columns = {"source", "device", "precision", "sustained", "collectives", "step fraction", "from"};
@@ -108,6 +112,7 @@ Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     const PredictedRun& row = report.rows[i];
     const std::string& source = runs.runs[i].source;
+    // A curve a row, since each is one dot; the first of a source carries its name in the legend.
     auto place = std::ranges::find(sources, source);
     const bool is_first = place == sources.end();
     if (is_first) place = sources.insert(sources.end(), source);
@@ -177,12 +182,14 @@ std::string runs_json(const RunsReport& report) {
 
 namespace {
 
+/// "tensor 8 +3.10 %": what the best with that value takes longer than the best of all.
 std::string longer_text(const ChosenValue& value) {
   const std::string longer = value.longer ? error_text(*value.longer) : std::string("does not fit");
   return fmt::format("{} {} {}", value.choice, value.value, longer);
 }
 
-/// The values that cost anything, the two most costly ones.
+/// The values that cost anything, the two most costly ones. One with which nothing fits has no number and
+/// counts as much; below 0.05 % the two decimals that are shown would say little.
 std::string costliest(const AgainstBest& row) {
   std::vector<std::string> words;
   for (const ChosenValue& value : row.values) {

@@ -13,7 +13,8 @@ namespace penstock {
 
 /// Tables of rows, groups and constants. `width` is that of the tables' lines; 0: any.
 std::string runs_text(const RunsReport& report, std::size_t width);
-/// {schema_version, kind: "runs", rows, groups, constants, all, memory}; design: one row a row of the file.
+/// {schema_version, kind: "runs", rows, groups, constants, all, memory}; one of `rows` a row of the file, in
+/// its order.
 std::string runs_json(const RunsReport& report);
 /// The file's own columns, with predicted_seconds, error, predicted_gib, memory_error and fitted behind them.
 std::string runs_csv(const MeasuredRuns& runs, const RunsReport& report);

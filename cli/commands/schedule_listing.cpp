@@ -36,6 +36,7 @@ std::string legend(const Shape& shape) {
       shape.stages, shape.microbatches, shape.virtual_stages, shape.slices);
 }
 
+/// Schedules that refuse the shape (an odd K for chimera) have no row.
 Table schedule_table_of(const Shape& shape) {
   Table table;
   table.columns = {"schedule", "takes",       "idle",    "holds for", "bubble",
@@ -54,6 +55,7 @@ Table schedule_table_of(const Shape& shape) {
   return table;
 }
 
+/// "| a | b |"
 std::string markdown_row(const std::vector<std::string>& cells) {
   std::string row = "|";
   for (const std::string& cell : cells) row += fmt::format(" {} |", cell);
@@ -71,6 +73,7 @@ std::string schedule_table_markdown(const Shape& shape) {
   std::string text = markdown_row(table.columns);
   text += '|';
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
+    // Numbers to the right. There is a first row: naive takes any shape.
     text += table.rows.front()[column].value ? "---:|" : "---|";
   }
   text += '\n';

@@ -27,6 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// What `penstock schedules` prints: a name with what it takes, a few lines each.
 std::string schedules_text() {
   std::string text;
   for (const ScheduleInfo& row : schedule_table()) {

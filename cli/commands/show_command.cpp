@@ -38,6 +38,7 @@ struct ShowFlags {
   bool actions = false;
 };
 
+/// "1f1b: 4 ranks, 4 stages, 8 microbatches, 33 ms"
 std::string heading(const Result& result) {
   return fmt::format("{}: {}, {}, {}, {}\n\n", result.program.schedule,
                      format_count(result.program.ranks, "rank"), format_count(result.program.stages, "stage"),
@@ -49,7 +50,7 @@ std::string heading(const Result& result) {
 
 /// How to see what a line of `width` columns hides; empty where it hides nothing.
 std::string hint(const Result& result, std::int32_t width) {
-  constexpr std::int64_t kMostReadable = 1000;
+  constexpr std::int64_t kMostReadable = 1000;  // columns; wider lines are no picture any more
   const auto needed = columns_for_every_action(result.timeline, width);
   if (!needed) return "";
   return "\nsome columns hold several actions: " + (*needed <= kMostReadable
@@ -57,6 +58,7 @@ std::string hint(const Result& result, std::int32_t width) {
                                                         : "-o FILE.html draws a picture that zooms\n");
 }
 
+/// The timeline as wide as was asked for; else as the terminal, or as a file takes it.
 std::string picture(const Result& result, const ShowFlags& flags) {
   constexpr std::int32_t kWidth = 100;  // of a file
   const std::int32_t width = flags.width > 0 ? flags.width : terminal_columns().value_or(kWidth);
@@ -65,6 +67,7 @@ std::string picture(const Result& result, const ShowFlags& flags) {
          hint(result, width);
 }
 
+/// The lowered lists side by side, which need no simulation and so show what a hang looks like, too.
 Outcome show_actions(const Experiment& experiment, const ShowFlags& flags) {
   if (!flags.result.output.files.empty() || flags.result.output.json) {
     return bad_input("--actions prints text only: for a file use `penstock convert --lower`");
@@ -87,6 +90,7 @@ Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {
         Failure{ExitCode::check_failed,
                 result.error().message + "\n`penstock show --actions` shows the lists that hang"});
   }
+  // A file of -o is read elsewhere: no colours in it, whatever this terminal shows.
   ShowFlags plain = flags;
   plain.color = "never";
   const ResultTexts texts = {.printed = picture(*result, flags), .file = picture(*result, plain)};
@@ -100,6 +104,7 @@ Outcome run_show(const ShowFlags& flags) {
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   if (scenario->program) write_notes(scenario->notes, flags.result.output);
+  // Lists alone take less than a run (prepared() refuses those that are too long by themselves).
   if (auto refusal = memory_refusal(*scenario, simulate_options(flags)); refusal && !flags.actions)
     return bad_input(*std::move(refusal));
   const auto experiment = prepared(*scenario);

@@ -31,6 +31,7 @@ struct SimulateFlags {
   bool fail_on_oom = false;
 };
 
+/// Exit 1 where the program is invalid or hangs, 2 where the scenario cannot be simulated at all.
 tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
   auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -59,6 +60,7 @@ Outcome run_simulate(const SimulateFlags& flags) {
   const ResultTexts texts = {.printed = printed(*result, flags), .file = result_to_table(*result)};
   if (auto written = write_result(*result, flags.result, texts); !written)
     return tl::unexpected(written.error());
+  // After the answer is written: --fail-on-oom changes the exit code, not what there is to read.
   const std::vector<std::string> too_small = out_of_memory_lines(*result);
   if (too_small.empty() || !flags.fail_on_oom) return ExitCode::ok;
   return tl::unexpected(

@@ -28,6 +28,8 @@
 namespace penstock {
 namespace {
 
+/// The smallest program with the same fault, and what is said of it: that it is invalid, cannot be lowered,
+/// or hangs; of a hang the lowered lists, which the cycle speaks of. Nothing where `program` has no fault.
 std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptions& channels,
                                       const CostTable& costs) {
   auto found = smallest_counterexample(program, channels, costs);
@@ -45,6 +47,7 @@ std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptio
   return failure;
 }
 
+/// "2 ranks, 2 stages, 1 microbatch"
 std::string shape_in_words(const Program& program) {
   return fmt::format("{}, {}, {} microbatch{}", format_count(program.rank_count(), "rank"),
                      format_count(program.stage_count(), "stage"), program.microbatches,
@@ -56,6 +59,8 @@ std::string shape_in_words(const Program& program) {
 std::optional<SmallestFailure> smallest_failure(const Scenario& scenario) {
   auto experiment = prepare(scenario);
   if (!experiment) {
+    // Nothing that is generated can be shrunk before it is valid. A file can, by unit costs: it has not come
+    // to its own.
     if (!scenario.program) return std::nullopt;
     return shrunk(*scenario.program, scenario.channels, unit_costs(*scenario.program));
   }

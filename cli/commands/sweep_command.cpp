@@ -92,6 +92,7 @@ tl::expected<Scenario, Failure> base_scenario(const SweepFlags& flags) {
   return scenario;
 }
 
+/// All of them known, so that a misspelt one does not show as thousands of skipped points.
 tl::expected<std::vector<std::string>, Failure> schedules_of(const SweepFlags& flags) {
   for (const std::string& name : flags.schedules) {
     if (auto known = known_schedule(name); !known) return tl::unexpected(known.error());
@@ -99,7 +100,8 @@ tl::expected<std::vector<std::string>, Failure> schedules_of(const SweepFlags& f
   return flags.schedules;
 }
 
-/// The sizes that flags state, --set among them.
+/// The sizes that flags state, --set among them: each stays while M changes, where one of the scenario's own
+/// may give way.
 Batch stated_sizes(const SweepFlags& flags, const Scenario& scenario) {
   Batch stated = stated_batch(flags.input);
   for (const std::string& setting : flags.input.settings) {
@@ -111,7 +113,8 @@ Batch stated_sizes(const SweepFlags& flags, const Scenario& scenario) {
   return stated;
 }
 
-/// --hold: makes the size that is held a stated one, where the scenario only implies it.
+/// --hold: makes the size that is held a stated one, where the scenario only implies it (a global batch of M
+/// microbatches). Error: the other size is stated, too, so that M could not change; or nobody says the size.
 tl::expected<Batch, Failure> with_held_size(Batch stated, const SweepFlags& flags, const Scenario& scenario) {
   const MicrobatchMeaning meaning = meaning_of_microbatch(scenario.schedule);
   const bool holds_global = flags.hold == "global-batch";
@@ -134,6 +137,7 @@ tl::expected<Batch, Failure> with_held_size(Batch stated, const SweepFlags& flag
   return stated;
 }
 
+/// The product of the lists. Error: a list, a schedule or a size that is none.
 tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario& scenario) {
   auto schedules = schedules_of(flags);
   if (!schedules) return tl::unexpected(schedules.error());
@@ -154,6 +158,8 @@ tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario
                    .engine = engine_of(flags.engine)};
 }
 
+/// Error: more points than --max-points, which guards against "1..1000000", or than their rows leave room
+/// for, reasons and notes not counted.
 tl::expected<void, Failure> check_size(const SweepFlags& flags, std::uint64_t points) {
   if (points > static_cast<std::uint64_t>(flags.max_points)) {
     return bad_input(
@@ -198,6 +204,7 @@ Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& ou
 
 using Points = std::map<std::size_t, SweepPoint>;
 
+/// A line a point, as --resume keeps them: what processes say to each other.
 std::string lines_of(const Points& points) {
   std::string lines;
   for (const auto& [number, point] : points) lines += sweep_point_json(number, point);
@@ -213,7 +220,8 @@ void add_points(Points& points, const std::string& lines) {
   }
 }
 
-/// The points of this process, every size-th from its rank on.
+/// The points of this process, every size-th from its rank on: neighbours in the grid take about as long, so
+/// that all have about as much to do.
 Points own_points(const Scenario& scenario, SweepGrid grid, const ProcessGroup& group,
                   const InterruptNoted& interrupt) {
   Points points;
@@ -233,6 +241,7 @@ Points own_points(const Scenario& scenario, SweepGrid grid, const ProcessGroup& 
 /// run_points() by all processes; the sweep is whole in the one of rank 0.
 Sweep run_shared_points(const Scenario& scenario, SweepGrid grid, const ProcessGroup& group,
                         SweepProgressFile* kept, const InterruptNoted& interrupt) {
+  // Rank 0 alone has opened --resume: the others must know which points are not to be made.
   add_points(grid.known, group.first_says(lines_of(grid.known)));
   Points made;
   for (const std::string& lines : group.gather(lines_of(own_points(scenario, grid, group, interrupt))))
@@ -246,6 +255,7 @@ Sweep run_shared_points(const Scenario& scenario, SweepGrid grid, const ProcessG
 
 // --- the command -----------------------------------------------------------------------------------------
 
+/// What Ctrl-C has left, and how to go on.
 std::string interrupted_message(const SweepFlags& flags, const Sweep& swept) {
   if (!swept.interruption) return "penstock: interrupted when all points were done";
   const std::string& count = *swept.interruption;
@@ -293,6 +303,7 @@ tl::expected<PreparedSweep, Failure> prepared_sweep(const SweepFlags& flags, Ans
   return prepared;
 }
 
+/// Writes what there is, also of an interrupted sweep, which then ends by the signal and does not return.
 Outcome finish(const SweepFlags& flags, const Sweep& swept, const SweepProgressFile* kept,
                InterruptNoted& interrupt) {
   const auto written = write_sweep(flags, swept);
@@ -320,7 +331,7 @@ Outcome run_sweep(const SweepFlags& flags) {
 
 /// Ends all processes where one cannot begin; the first one says why.
 void stop_on_fault(const ProcessGroup& group, const std::string& fault) {
-  const std::vector<std::string> faults = group.gather(fault);
+  const std::vector<std::string> faults = group.gather(fault);  // by rank; in the others there are none
   const auto first = std::ranges::find_if(faults, [](const std::string& text) { return !text.empty(); });
   if (first == faults.end()) return;
   write_stderr("penstock sweep: " + *first);
@@ -337,6 +348,8 @@ tl::expected<ProcessGroup, Failure> group_of_torchrun() {
   return *std::move(group);
 }
 
+/// By all processes of a launcher: this function runs in each of them, and they meet in stop_on_fault() and
+/// in run_shared_points(). Only rank 0 writes files and prints.
 Outcome run_shared_sweep(const SweepFlags& flags, const Invocation& invocation, StartedBy launcher) {
   if (launcher == StartedBy::mpi_launcher && !invocation.extensions.processes)
     return tl::unexpected(become("penstock-mpi", invocation.arguments, "a sweep on several processes"));

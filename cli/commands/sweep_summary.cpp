@@ -38,7 +38,7 @@ std::string runs_of(const std::set<std::int32_t>& numbers) {
   return fmt::format("{}", fmt::join(runs, ", "));
 }
 
-/// "gpipe   K 1: M 1-4, 8": for each schedule, K and v which M do not fit.
+/// For each schedule, K and v which M do not fit, as a table: "gpipe  1  1  1-4, 8". Empty: all fit.
 std::string out_of_memory_text(const Sweep& sweep, std::size_t width) {
   std::map<std::tuple<std::string, std::int32_t, std::int32_t>, std::set<std::int32_t>> microbatches;
   for (const SweepRow& row : sweep.rows) {
@@ -65,6 +65,7 @@ struct Refused {
   std::set<std::int32_t> microbatches;
 };
 
+/// "3 microbatches do not divide by 2" as "# microbatches do not divide by #": what groups reasons.
 std::string without_numbers(std::string_view reason) {
   std::string text;
   for (const char c : reason) {
@@ -75,13 +76,15 @@ std::string without_numbers(std::string_view reason) {
   return text;
 }
 
-/// " (first of K 17-64, M 8)", where the reasons name different numbers.
+/// " (the first of K 17-64, M 8)", where the reasons name different numbers; otherwise the reason says it
+/// all.
 std::string range_text(const Refused& refused) {
   if (!refused.reasons_differ) return "";
   return fmt::format(" (the first of K {}, M {})", runs_of(refused.stages), runs_of(refused.microbatches));
 }
 
-/// Each reason once, the most frequent first.
+/// Each reason once, the most frequent first; of equally frequent ones the order of the alphabet. At most
+/// eight: the tail is one point each.
 std::string reasons_text(const Sweep& sweep, SweepStatus status) {
   std::map<std::string, Refused> groups;
   for (const SweepRow& row : sweep.rows) {
@@ -116,6 +119,7 @@ std::string counts_text(const Sweep& sweep) {
                      count(SweepStatus::failed));
 }
 
+/// The same words and rows as at the end of sweep_table().
 std::string best_text(const Sweep& sweep, std::size_t width) {
   const std::vector<SweepRow> best = best_per_schedule(sweep);
   if (best.empty()) return "\nno point ran and fits in memory\n";

@@ -39,8 +39,9 @@ namespace penstock {
 namespace {
 
 const std::vector<std::string_view> kTuneFiles = {".json", ".csv", ".html", ".txt", ".yaml"};
+const std::vector<std::string_view> kSpaceFiles = {".json", ".txt"};
 
-/// The best configuration's scenario.
+/// The best configuration's scenario: the one that was given, with --set and what was chosen put into it.
 tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, const TuneAnswer& answer) {
   const InputFlags input = base_input(flags);
   auto overrides = scenario_overrides(input);
@@ -60,6 +61,7 @@ tl::expected<std::string, Failure> launch_text(const TuneFlags& flags, const Tun
   return fmt::format("{}\n{}", flags.emit, *arguments);
 }
 
+/// --list: what would be searched, without a time.
 Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   const auto space = tuning_space(request);
   if (!space) return bad_input(space.error());
@@ -71,6 +73,8 @@ Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   return ExitCode::ok;
 }
 
+/// Searches, then finds out what the answer is worth; after an interrupt what is left out is noted, and the
+/// best of what was settled is the answer. Error: nothing was settled.
 tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest request,
                                             const InterruptNoted& interrupt) {
   ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
@@ -90,6 +94,7 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
   const auto note_interrupt = [&answer](std::string_view before) {
     answer.report.notes.push_back(fmt::format("interrupted: before {}", before));
   };
+  // Copies, not references: work that nobody waits for any more goes on while this function returns.
   answer.told = done_unless(options.stopped, [report = answer.report] { return told_apart(report); });
   if (!answer.told) note_interrupt("it was known which candidates are as good as the best");
   if (flags.sensitivity) {
@@ -108,7 +113,7 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
 }
 
 Outcome run_tune(const TuneFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kTuneFiles); !known)
+  if (auto known = check_output_files(flags.output.files, flags.list ? kSpaceFiles : kTuneFiles); !known)
     return tl::unexpected(known.error());
   auto request = request_of(flags);
   if (!request) return tl::unexpected(request.error());
@@ -131,7 +136,7 @@ Outcome run_tune(const TuneFlags& flags) {
   const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
-  interrupt.end_if_it_came();
+  interrupt.end_if_it_came();  // everything is written by now
   if (!launch) return tl::unexpected(launch.error());
   return ExitCode::ok;
 }

@@ -37,6 +37,7 @@
 namespace penstock {
 namespace {
 
+/// The words between commas; none of an empty text, an empty one between two commas.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
@@ -47,7 +48,7 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
-/// The values that comma-separated words name.
+/// The values that comma-separated words name; none, which is any, of an empty text.
 template <typename Value, std::size_t kCount>
 tl::expected<std::vector<Value>, Failure> words_of(
     std::string_view flag, const std::string& text,
@@ -67,6 +68,7 @@ tl::expected<std::vector<Value>, Failure> words_of(
   return values;
 }
 
+// What may be chosen, in the words of scenarios. Sharding has two for 0.
 constexpr std::array kExchanges = {std::pair{std::string_view("ring"), ContextExchange::ring},
                                    std::pair{std::string_view("all-to-all"), ContextExchange::all_to_all}};
 constexpr std::array kRecomputes = {std::pair{std::string_view("none"), LayerRecompute::none},
@@ -76,6 +78,7 @@ constexpr std::array kShardings = {std::pair{std::string_view("none"), 0},
                                    std::pair{std::string_view("0"), 0}, std::pair{std::string_view("1"), 1},
                                    std::pair{std::string_view("2"), 2}, std::pair{std::string_view("3"), 3}};
 
+/// Lists of numbers and words as choices. Error: the flag, and what is wrong with its text.
 tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
   TuneChoices choices;
   const std::array<std::pair<std::string_view, std::pair<const std::string*, std::vector<std::int32_t>*>>, 7>
@@ -103,6 +106,8 @@ tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
   return choices;
 }
 
+/// The scenario whose choices are open. The limit is read here first, so that a message names the flag and
+/// not the key that it becomes. Error: also a model that is not priced on named devices.
 tl::expected<Scenario, Failure> base_of(const TuneFlags& flags) {
   if (const std::string& limit = flags.choices.memory_limit; !limit.empty()) {
     const auto bytes = parse_bytes(limit);
@@ -153,7 +158,7 @@ std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
 
 InputFlags base_input(const TuneFlags& flags) {
   InputFlags input = flags.input;
-  input.global_batch_size.reset();
+  input.global_batch_size.reset();  // it is the request's: there is no M yet that it could disagree with
   if (!flags.choices.memory_limit.empty())
     input.settings.push_back(fmt::format("cluster.memory={}", flags.choices.memory_limit));
   if (flags.price) input.settings.push_back(fmt::format("cluster.price={}", *flags.price));

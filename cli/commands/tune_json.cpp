@@ -27,6 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// What was chosen; degrees under the names of a scenario's `parallel`.
 Json configuration_json(const TuneRequest& request, const Configuration& of) {
   return {{"nodes", of.nodes},
           {"tensor", of.tensor},
@@ -103,6 +104,7 @@ std::string tune_json(const TuneAnswer& answer) {
   return dumped(document);
 }
 
+// Every candidate has the same fields, so that those of the first are the heading.
 std::string tune_csv(const TuneAnswer& answer) {
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& fields) {

@@ -30,7 +30,7 @@ const LayerSplit& split_of(const TuneRequest& request, const Configuration& of) 
   return request.layer_splits[of.layer_split];
 }
 
-/// A list of layers as Megatron's layout.
+/// A list of layers as Megatron's layout: [3, 4, 3] is "Et*3|t*4|t*3L", with embedding and loss at the ends.
 std::string layout_of(const std::vector<std::int64_t>& counts) {
   std::vector<std::string> stages;
   stages.reserve(counts.size());
@@ -40,10 +40,12 @@ std::string layout_of(const std::vector<std::int64_t>& counts) {
   return fmt::format("{}", fmt::join(stages, "|"));
 }
 
+/// An argument a line, as a shell takes them.
 std::string joined(const std::vector<std::string>& arguments) {
   return fmt::format("  {}\n", fmt::join(arguments, " \\\n  "));
 }
 
+/// What of the configuration Megatron-LM cannot do; empty: nothing.
 std::string rest_of_megatron(const Configuration& of) {
   if (of.schedule != "1f1b" && of.schedule != "interleaved")
     return fmt::format("it has no schedule {}; take --schedule 1f1b,interleaved", of.schedule);
@@ -58,6 +60,7 @@ std::string rest_of_megatron(const Configuration& of) {
   return "";
 }
 
+/// A layout says how many stages there are in all, so that it stands in place of the number of virtual ones.
 void add_megatron_pipeline(std::vector<std::string>& arguments, const TuneRequest& request,
                            const Configuration& of) {
   arguments.push_back(fmt::format("--pipeline-model-parallel-size {}", of.stages));
@@ -92,6 +95,7 @@ void add_megatron_memory(std::vector<std::string>& arguments, const TuneRequest&
   if (of.sharding > 0) arguments.emplace_back("--overlap-param-gather");
 }
 
+/// Of PyTorch's schedule classes; empty: torchtitan runs it from a file of its actions.
 std::string_view name_in_torchtitan(std::string_view schedule) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kNames = {
       {{"1f1b", "1F1B"},
@@ -121,6 +125,7 @@ void add_torchtitan_pipeline(std::vector<std::string>& arguments, const TuneRequ
     add("schedule", name);
   }
   add("microbatch_size", of.micro_batch_size);
+  // torchtitan counts an end that has one layer less as if it had them all.
   const std::int64_t ends = split_of(request, of).rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
   const auto layers = static_cast<std::int64_t>(model_of(request).work.model.layers.size());
   add("layers_per_stage", (layers + 2 * ends) / (std::int64_t{of.stages} * of.virtual_stages));
@@ -128,6 +133,7 @@ void add_torchtitan_pipeline(std::vector<std::string>& arguments, const TuneRequ
   add("last_stage_less_layers", ends);
 }
 
+/// What of the configuration torchtitan cannot do; empty: nothing.
 std::string rest_of_torchtitan(const TuneRequest& request, const Configuration& of) {
   if (split_of(request, of).rule == LayerSplit::Rule::listed && of.stages > 1)
     return "it has no list of layers a stage; take --layer-split even or ends-one-less";
@@ -187,6 +193,8 @@ tl::expected<std::string, std::string> torchtitan_arguments(const TuneRequest& r
         fmt::format("--parallelism.fsdp_reshard_after_forward {}", of.sharding == 3 ? "always" : "never"));
   }
   add_torchtitan_pipeline(arguments, request, of);
+  // In a pipeline the local batch is what one copy trains in a step, cut into microbatches there; without one
+  // it is the microbatch, and gradients are accumulated up to the global batch.
   const std::int64_t local = of.stages == 1 ? of.micro_batch_size : request.global_batch_size / of.data;
   arguments.push_back(
       fmt::format("--training.local_batch_size {} --training.global_batch_size {} --training.seq_len {}",

@@ -33,6 +33,7 @@
 namespace penstock {
 namespace {
 
+/// "llama of 8.03 B parameters on 8 x h100-sxm, sequence 8192, global batch 128, bf16"
 std::string question_text(const TuneAnswer& answer) {
   const TuneRequest& request = answer.request;
   const Workload& work = model_of(request).work;
@@ -42,6 +43,7 @@ std::string question_text(const TuneAnswer& answer) {
                      work.sequence, request.global_batch_size, to_text(work.precision));
 }
 
+/// How many configurations there are, and what became of those that were not timed.
 std::string effort_text(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   return fmt::format("{} configurations: {} timed, {} too large, {} too slow by their bounds; {:.2f} s",
@@ -58,6 +60,7 @@ std::string best_text(const TuneAnswer& answer) {
                      gib(best.peak_bytes));
 }
 
+/// How many candidates are as good as the best, as far as predictions can tell; empty after an interrupt.
 std::string told_text(const TuneAnswer& answer) {
   if (!answer.told) return {};
   const auto as_good = std::ranges::count(answer.told->groups, std::size_t{0});
@@ -68,6 +71,7 @@ std::string told_text(const TuneAnswer& answer) {
       as_good - 1, answer.report.candidates.size() - 1, 100 * spread.deviation, spread.rows, spread.groups);
 }
 
+/// A dot a candidate, speed over memory, with a line through those that none beats in both.
 Chart front_chart(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   const auto point = [&](const TunedConfiguration& tuned) {

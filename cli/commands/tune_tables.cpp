@@ -31,6 +31,7 @@ namespace {
 
 constexpr double kSecondsPerDay = 86'400;
 
+/// Empty without context parallelism, where nothing is exchanged.
 std::string exchange_text(const Configuration& of) {
   return of.context == 1 ? "" : std::string(to_text(of.context_exchange));
 }
@@ -40,19 +41,21 @@ std::string gain_text(double part) { return fmt::format("{:+.1f} %", 100 * part)
 Cell count(std::int64_t number) { return {fmt::to_string(number), static_cast<double>(number)}; }
 Cell words(std::string text) { return {std::move(text), std::nullopt}; }
 
-/// "8.1 % slower", "the best".
+/// Against the best one: "8.1 % slower", "as fast as the best", and "2.0 % faster" of one that does not fit.
 std::string cost_text(const TuneReport& report, std::size_t number) {
   const double gain = gain_against(report.candidates[number], report.candidates.front());
   if (gain == 0) return "as fast as the best";
   return gain < 0 ? fmt::format("{:.1f} % slower", -100 * gain) : fmt::format("{:.1f} % faster", 100 * gain);
 }
 
+/// "does not fit by 3.20 GiB", of the fullest device.
 std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tuned) {
   const Bytes memory = model_of(answer.request).work.device.memory_bytes;
   return fmt::format("does not fit by {} GiB", gib(tuned.peak_bytes - memory));
 }
 
-/// Selective recomputation recomputes what fused attention never keeps.
+/// Whether two rows differ in nothing but how they recompute, and in no figure: selective recomputation
+/// recomputes what fused attention never keeps.
 bool is_twin(const TunedConfiguration& a, const TunedConfiguration& b) {
   Configuration plain = b.configuration;
   plain.recompute = a.configuration.recompute;
@@ -165,6 +168,7 @@ std::string configuration_text(const TuneRequest& request, const Configuration& 
 
 Table sensitivity_table(const TuneAnswer& answer) {
   Table table;
+  // Losses are at most 0: no configuration of this machine beats the best of the other one there.
   table.columns = {"figure", "times", "the best there", "tokens/s/device", "the one above there"};
   for (const SensitivityRow& row : answer.sensitivity) {
     const TunedConfiguration& best = row.best;

@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
 #include "report/timeline/arrivals.hpp"
@@ -31,12 +32,13 @@
 namespace penstock {
 namespace {
 
+// A RECV has the span of its SEND, and RESHARD takes no time: neither would say anything new.
 constexpr std::array kComparedKinds = {
     ActionKind::forward,   ActionKind::backward,   ActionKind::backward_input, ActionKind::backward_weight,
     ActionKind::recompute, ActionKind::step,       ActionKind::send_forward,   ActionKind::send_backward,
     ActionKind::unshard,   ActionKind::reduce_grad};
 
-/// "blocking, capacity 2, eager below 4096 B"
+/// "blocking, capacity 2, eager below 4096 B", "not blocking, unlimited capacity, none eager"
 std::string text_of(const TransferReport& transfers) {
   const std::string capacity =
       transfers.capacity == 0 ? "unlimited capacity" : fmt::format("capacity {}", transfers.capacity);
@@ -45,6 +47,7 @@ std::string text_of(const TransferReport& transfers) {
       transfers.eager_bytes == 0 ? "none eager" : fmt::format("eager below {} B", transfers.eager_bytes));
 }
 
+/// Infinite where something was predicted and nothing measured: beyond any tolerance.
 double relative(double predicted, double measured) {
   // Also where both are 0.
   if (predicted == measured) return 0;
@@ -62,6 +65,7 @@ ComparedFigure in_proportion(std::string name, double predicted, double measured
 
 double fullest_rank(const Result& result) { return static_cast<double>(highest_peak_bytes(result)); }
 
+/// The figures of the whole run; those of actions come from the timelines.
 std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& measured,
                                        const CompareTolerances& tolerances) {
   std::vector<ComparedFigure> figures;
@@ -104,6 +108,7 @@ ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vect
   return parts;
 }
 
+/// Predicted minus measured, part by part.
 ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
   ErrorParts parts{.makespan_ns = predicted.makespan_ns - measured.makespan_ns,
                    .compute_ns = predicted.compute_ns - measured.compute_ns,
@@ -155,6 +160,7 @@ ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) 
 
 // --- actions --------------------------------------------------------------------------------------
 
+/// In the same order, too: then the i-th span of one is the i-th of the other.
 bool have_same_actions(const Timeline& a, const Timeline& b) {
   return a.spans.size() == b.spans.size() &&
          std::ranges::equal(a.spans, b.spans, [](const Span& x, const Span& y) {
@@ -162,6 +168,7 @@ bool have_same_actions(const Timeline& a, const Timeline& b) {
          });
 }
 
+/// Of one kind, over all ranks. Means are whole nanoseconds.
 ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timeline& measured) {
   // Less than any: the first action is named even where all start on time.
   ActionErrors errors{.kind = kind, .worst_start_ns = -1, .worst_action = {}};
@@ -185,7 +192,8 @@ ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timelin
   return errors;
 }
 
-/// Means over all compute actions but STEP, which usually takes no time.
+/// Means over all compute actions but STEP, which usually takes no time. The error of durations is that of
+/// all actions together over what they take together, so that short ones count no more than their time.
 void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& predicted,
                         const Timeline& measured, const CompareTolerances& tolerances) {
   double start_error = 0;
@@ -209,6 +217,18 @@ void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& pr
   add("action_duration", duration > 0 ? duration_error / duration : 0, tolerances.duration);
 }
 
+/// Why a timeline cannot be read beside the figures of its result's ranks; nothing where it can, or is empty.
+/// What is read from a file may have lost some of them.
+std::optional<CompareError> fault_of_timeline(const Result& result) {
+  const auto ranks = std::ssize(result.ranks);
+  if (result.timeline.spans.empty() || result.timeline.rank_count == ranks) return std::nullopt;
+  return CompareError{fmt::format("the {} result has a timeline of {} and figures of {}: write it anew",
+                                  to_text(result.kind), format_count(result.timeline.rank_count, "rank"),
+                                  ranks)};
+}
+
+/// From the mistakes of a user (files in the wrong place) to those of the experiment (other programs, other
+/// rules), so that the message is about the first thing to set right.
 std::optional<CompareError> why_not_comparable(const Result& predicted, const Result& measured) {
   const bool measured_first = predicted.kind == ResultKind::measured;
   const bool predicted_second = measured.kind == ResultKind::predicted;
@@ -255,6 +275,9 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
     return CompareError{fmt::format("the results have {} and {} ranks, although the digest is the same",
                                     predicted.ranks.size(), measured.ranks.size())};
   }
+  for (const Result* result : {&predicted, &measured}) {
+    if (auto fault = fault_of_timeline(*result)) return fault;
+  }
   return std::nullopt;
 }
 
@@ -271,10 +294,12 @@ std::vector<std::string> notes_of(const Result& measured) {
   return notes;
 }
 
+/// "1f1b, K = 4, M = 8"
 std::string name_of(const ProgramReport& program) {
   return fmt::format("{}, K = {}, M = {}", program.schedule, pipeline_size(program), program.microbatches);
 }
 
+/// Of a result without samples the makespan: one sample.
 double ns_per_sample(const Result& result) {
   const double samples = result.throughput.samples;
   return static_cast<double>(result.makespan_ns) / (samples > 0 ? samples : 1);

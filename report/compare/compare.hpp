@@ -98,9 +98,9 @@ struct CompareError {
   bool wrong_kind = false;  ///< a measurement in the prediction's place, or the other way round
 };
 
-/// Compares two results. Errors, because the figures would say nothing: another program (digest), another
-/// channel model, other iterations, or results that are not a prediction and a measurement. Timelines must
-/// be complete or empty.
+/// Compares two results. Errors, because the figures would say nothing: another program (whose digest counts
+/// iterations, too), another channel model or other rules of transfers, shared links against unshared ones,
+/// results that are not a prediction and a measurement, or a timeline that is neither whole nor empty.
 tl::expected<Comparison, CompareError> compare_results(const Result& predicted, const Result& measured,
                                                        const CompareTolerances& tolerances);
 

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "report/compare/compare.hpp"
+#include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
@@ -23,13 +24,15 @@
 namespace penstock {
 namespace {
 
+/// By the figure's name: time, bytes, a rate, or a part of one.
 std::string value_text(const std::string& name, double value, MemoryUnit unit) {
-  if (name == "makespan_ns") return format_duration(static_cast<Ns>(value));
+  if (name == "makespan_ns") return period_cell(value).text;
   if (name == "peak_bytes") return format_memory(static_cast<Bytes>(value), unit);
   if (name == "samples_per_second") return format_rate(value);
   return format_percent(value);
 }
 
+/// What people read for the key of JSON.
 std::string label(const std::string& name) {
   if (name == "makespan_ns") return "iteration time";
   if (name == "idle_over_total") return "bubble (idle / total)";
@@ -43,6 +46,7 @@ Cell signed_cell(Ns duration_ns) {
   return {duration_ns == 0 ? "0" : signed_duration(duration_ns), static_cast<double>(duration_ns)};
 }
 
+/// Null where the comparison has none; makespan and bubble are always there.
 const ComparedFigure* find_figure(const Comparison& comparison, std::string_view name) {
   const auto found = std::ranges::find(comparison.figures, name, &ComparedFigure::name);
   return found == comparison.figures.end() ? nullptr : &*found;
@@ -138,8 +142,8 @@ Table comparison_overview(const std::vector<Comparison>& comparisons) {
     const ComparedFigure* bubble = find_figure(comparison, "idle_over_total");
     const auto& parts = comparison.parts;
     table.rows.push_back({{comparison.name, {}},
-                          {format_duration(static_cast<Ns>(time->predicted)), time->predicted},
-                          {format_duration(static_cast<Ns>(time->measured)), time->measured},
+                          period_cell(time->predicted),
+                          period_cell(time->measured),
                           {format_percent(time->error), time->error},
                           {format_percent(bubble->error), bubble->error},
                           signed_cell(parts.compute_ns),

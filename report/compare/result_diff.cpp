@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
@@ -40,14 +41,17 @@ class FigureRows {
   Table& table_;
 };
 
-std::string time_text(double ns) { return format_duration(static_cast<Ns>(ns)); }
+/// As a period: the longest time of 64 bits is no whole number of a double, and its cast back would wrap.
+std::string time_text(double ns) { return period_cell(ns).text; }
 
+/// Ranks that only one of them has are left out: K is another program.
 void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
   for (std::size_t rank = 0; rank < std::min(before.ranks.size(), after.ranks.size()); ++rank) {
     const RankReport& one = before.ranks[rank];
     const RankReport& other = after.ranks[rank];
     const auto name = [&](const char* figure) { return fmt::format("rank {} {}", rank, figure); };
     rows.add(name("idle"), static_cast<double>(one.idle_ns), static_cast<double>(other.idle_ns), time_text);
+    // Activations against bytes are no comparison, but the numbers still differ.
     const MemoryUnit unit = one.memory.unit == other.memory.unit ? one.memory.unit : MemoryUnit::bytes;
     rows.add(name("peak memory"), static_cast<double>(one.memory.peak_bytes),
              static_cast<double>(other.memory.peak_bytes),
@@ -68,6 +72,7 @@ std::map<Key, std::vector<const Span*>> computed(const Timeline& timeline) {
   return actions;
 }
 
+/// Compute actions alone: messages move with them.
 void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after) {
   const auto first = computed(before);
   const auto second = computed(after);

@@ -1,4 +1,7 @@
 // The picture is one timeline with two rows a rank: row 2r is rank r as predicted, row 2r + 1 as measured.
+//
+//   rank 0 predicted  |F0|F1|    |B0|       both on one axis, so that a shift is seen as a shift;
+//          measured   | F0 |F1|     |B0|    a box says what the other row has of the same action
 
 #include "report/pages/compare_html.hpp"
 
@@ -28,6 +31,7 @@
 namespace penstock {
 namespace {
 
+/// Both in one, ranks renumbered; as long as the longer one.
 Timeline twin_timeline(const Timeline& predicted, const Timeline& measured) {
   Timeline twin{.rank_count = 2 * predicted.rank_count,
                 .makespan_ns = std::max(predicted.makespan_ns, measured.makespan_ns),
@@ -69,6 +73,7 @@ class ActionErrorsByPlace {
   }
 
  private:
+  /// Rank and what names an action over all iterations (microbatches run on; STEPs differ by their version).
   using Key = std::tuple<std::int32_t, ActionKind, std::int32_t, std::int32_t, std::int32_t>;
 
   static Key key_of(std::int32_t rank, const Action& action) {
@@ -78,6 +83,7 @@ class ActionErrorsByPlace {
   std::map<Key, std::pair<Span, Span>> places_;
 };
 
+/// `id` is different for each picture of a page: patterns and edges have names.
 std::string timelines_html(const ResultPair& pair, std::string id) {
   const Timeline& predicted = pair.predicted.timeline;
   const Timeline& measured = pair.measured.timeline;

@@ -32,6 +32,7 @@ namespace {
 
 constexpr std::size_t kSlots = 300;  // about the pixels of a plot's width
 
+/// 0 to slots; the end itself has a slot of its own.
 std::size_t slot_of(Ns time_ns, Ns end_ns, std::size_t slots) {
   if (end_ns <= 0) return 0;
   const double share = static_cast<double>(time_ns) / static_cast<double>(end_ns);
@@ -44,10 +45,11 @@ std::string category_label(MemoryCategory category) {
   return label;
 }
 
+/// A band a category, each on top of those before it.
 std::vector<ChartBand> bands_of(const std::vector<MemorySample>& samples,
                                 const std::vector<MemoryCategory>& used, Ns end_ns) {
   std::vector<ChartBand> bands;
-  std::vector<double> floor(samples.size(), 0);
+  std::vector<double> floor(samples.size(), 0);  // by sample: how high the stack is so far
   for (const MemoryCategory category : used) {
     ChartBand band = {category_label(category), colour_of(category), {}, static_cast<double>(end_ns)};
     for (std::size_t i = 0; i < samples.size(); ++i) {

@@ -47,6 +47,7 @@ struct CurveKey {
   friend auto operator<=>(const CurveKey&, const CurveKey&) = default;
 };
 
+/// The rows of one schedule by curve, each by M.
 std::map<CurveKey, Rows> curves_of(const Rows& rows) {
   std::set<std::pair<CurveKey, std::int32_t>> seen;
   bool unique = true;
@@ -61,6 +62,7 @@ std::map<CurveKey, Rows> curves_of(const Rows& rows) {
   return curves;
 }
 
+/// "K = 4, v = 2, b = 8", as far as that tells curves apart.
 std::string label_of(const CurveKey& key) {
   std::string label = fmt::format("K = {}", key.stages);
   if (key.virtual_stages > 1) label += fmt::format(", v = {}", key.virtual_stages);
@@ -105,6 +107,7 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
   return chart;
 }
 
+/// A curve a key, and dashed beside it what the schedule's formula says, where it has one.
 Chart bubble_chart(const std::map<CurveKey, Rows>& curves) {
   Chart chart = chart_against_m("Bubble", "idle over total; dashed: closed form", AxisUnit::percent);
   std::size_t index = 0;
@@ -131,6 +134,7 @@ std::string map_cell(const SweepRow& row, double best) {
   switch (row.status) {
     case SweepStatus::ok: {
       const double rate = ranking_rate(row);
+      // 15 % of white for the best, all white where nothing gets through.
       const Colour colour = lightened({0x3b, 0x6f, 0xb6}, best > 0 ? 1 - 0.85 * rate / best : 1);
       return fmt::format("<td style=\"background:{};color:{}\"{}>{}</td>", to_hex(colour),
                          to_hex(text_colour_on(colour)), rate == best ? " class=\"best\"" : "",
@@ -147,6 +151,7 @@ std::string map_cell(const SweepRow& row, double best) {
   return "";
 }
 
+/// A row a curve, a column an M: where a schedule fits, and how fast it is there.
 std::string map_html(const std::map<CurveKey, Rows>& curves) {
   std::set<std::int32_t> microbatches;
   double best = 0;
@@ -170,6 +175,7 @@ std::string map_html(const std::map<CurveKey, Rows>& curves) {
   return html + "</tbody>\n</table>\n</div>\n";
 }
 
+/// Both charts are left out where nothing of the schedule ran; the map still says why.
 std::string schedule_section(const Sweep& sweep, const std::string& schedule) {
   const auto curves = curves_of(rows_of(sweep, schedule));
   std::string html = fmt::format("<h2>{}</h2>\n", xml_escaped(schedule));

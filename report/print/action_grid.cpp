@@ -25,6 +25,7 @@
 namespace penstock {
 namespace {
 
+/// The entries of one list; a last leaf whose partner is missing stands alone.
 std::vector<std::string> entries(const std::vector<Action>& actions) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < actions.size(); ++i) {

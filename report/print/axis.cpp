@@ -13,6 +13,8 @@
 namespace penstock {
 namespace {
 
+/// 0, step, 2 step, ... up to the first that is at or above `highest`. Each is a product, so that errors do
+/// not add up.
 std::vector<double> ticks_until(double highest, double step) {
   std::vector<double> ticks = {0};
   while (ticks.back() < highest * (1 - 1e-9)) ticks.push_back(step * static_cast<double>(ticks.size()));
@@ -23,6 +25,7 @@ std::vector<double> ticks_until(double highest, double step) {
 
 double nice_step(double span, int most) {
   const double least = span / most * (1 - 1e-9);
+  // From the power of ten at or below it: 1.7 starts at 1, 17 at 10.
   double step = std::pow(10.0, std::floor(std::log10(least)));
   // 1, 2, 5, 10: each from the one before.
   for (const double factor : {2.0, 2.5, 2.0}) {
@@ -48,7 +51,7 @@ std::vector<double> value_ticks(double highest, int most) {
 
 std::vector<double> byte_ticks(double highest, int most) {
   if (!(highest > 0) || !std::isfinite(highest)) return {0, 1};
-  double unit = 1;
+  double unit = 1;  // bytes of the B, KiB, MiB, ... in which format_bytes() shows `highest`
   while (highest / unit >= 1024) unit *= 1024;
   // There is no tick at half a byte.
   const double step = std::max(unit == 1 ? 1.0 : 0.0, nice_step(highest / unit, most));

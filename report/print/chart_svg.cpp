@@ -23,6 +23,8 @@
 namespace penstock {
 namespace {
 
+// Around the plot, in pixels: title and name of the y axis above it, numbers to its left, the legend to its
+// right.
 constexpr double kTop = 38;
 constexpr double kTickHeight = 24;
 constexpr double kXLabelHeight = 22;
@@ -54,6 +56,7 @@ struct Frame {
 
 bool is_drawable(const ChartPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
+/// `last` is the last tick of the axis: all of them are read in its unit of time.
 std::string tick_text(double value, AxisUnit unit, double last) {
   switch (unit) {
     case AxisUnit::plain:
@@ -68,6 +71,7 @@ std::string tick_text(double value, AxisUnit unit, double last) {
   return {};
 }
 
+/// From 0 until `highest` is reached.
 std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
   switch (unit) {
     case AxisUnit::bytes:
@@ -80,6 +84,7 @@ std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
   return {};
 }
 
+/// Those inside the frame; at least one where the axis counts powers of two.
 std::vector<double> x_ticks_of(const Frame& frame) {
   std::vector<double> ticks;
   if (frame.x_scale == AxisScale::log2) {
@@ -99,6 +104,7 @@ std::vector<double> x_ticks_of(const Frame& frame) {
   return ticks;
 }
 
+/// The highest y that is drawn; 0 of an empty chart, whose axis then goes to 1 (value_ticks()).
 double highest_value(const Chart& chart) {
   double highest = chart.least_top;
   for (const ChartCurve& curve : chart.curves) {
@@ -112,6 +118,7 @@ double highest_value(const Chart& chart) {
   return highest;
 }
 
+/// From the first x that is drawn to the last, in powers of two where the axis has a log2.
 void fit_x(Frame& frame, const Chart& chart) {
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
@@ -139,6 +146,7 @@ bool has_legend(const Chart& chart) {
   return std::ranges::any_of(chart.curves, labelled) || std::ranges::any_of(chart.bands, labelled);
 }
 
+/// What is left of the picture for the plot, and what its edges mean.
 Frame frame_of(const Chart& chart) {
   Frame frame;
   frame.left = kLeft;
@@ -152,6 +160,7 @@ Frame frame_of(const Chart& chart) {
   return frame;
 }
 
+/// A line across and a number for each tick of y, a mark and a number for each of x, and the name of x.
 std::string axes_svg(const Chart& chart, const Frame& frame) {
   std::string svg;
   const std::vector<double> y_ticks = y_ticks_of(highest_value(chart), chart.y_unit);
@@ -178,7 +187,12 @@ std::string axes_svg(const Chart& chart, const Frame& frame) {
   return svg;
 }
 
-/// The outline of a band: along the tops of its steps and back along their feet.
+/// The outline of a band: along the tops of its steps and back along their feet. The way back is put together
+/// from its end; a band has at most two steps a slot (memory_chart.cpp), so that no long text is moved often.
+///
+///     there  .--.       .---.
+///            |  `-------'   |
+///     back   `--------------'
 std::string band_svg(const ChartBand& band, const Frame& frame) {
   if (band.steps.empty()) return "";
   std::string there;
@@ -195,6 +209,7 @@ std::string band_svg(const ChartBand& band, const Frame& frame) {
                      to_hex(band.colour), there, back, xml_escaped(band.label));
 }
 
+/// A line through the points; dots over it, each saying its values where a pointer rests on it.
 std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& frame) {
   std::string points;
   std::string dots;
@@ -215,6 +230,7 @@ std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& 
                      curve.dashed ? " stroke-dasharray=\"5 4\"" : "", points, dots);
 }
 
+/// To the right of the plot: bands from the top of the stack down, then curves.
 std::string legend_svg(const Chart& chart, const Frame& frame) {
   std::string svg;
   const double x = frame.left + frame.width + 14;

@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
+/// A character of UTF-8, or one byte that begins none.
 struct Character {
   std::size_t size = 1;
   std::uint32_t code = 0;
@@ -36,12 +37,14 @@ Character first_of(std::string_view text) {
   };
   const std::uint32_t lead = byte(0);
   if (lead < 0x80) return {.size = 1, .code = lead};
+  // By size: the least code that needs so many bytes. A smaller one is written longer than it may be, which
+  // is how filters of bytes are passed.
   const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
   constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
   // Below C2 are bytes that continue a character, and leads (C0, C1) of what fits one byte; above F4 is
   // nothing that Unicode has.
   if (lead < 0xc2 || lead > 0xf4 || text.size() < size) return {.is_valid = false};
-  std::uint32_t code = lead & (0x7fU >> size);
+  std::uint32_t code = lead & (0x7fU >> size);  // what is left of the lead behind its 1..10
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0U) != 0x80) return {.is_valid = false};
     code = (code << 6U) | (byte(i) & 0x3fU);
@@ -110,6 +113,7 @@ bool is_forbidden_in_xml(std::uint32_t code) {
   return code < 0x20 && code != '\t' && code != '\n' && code != '\r';
 }
 
+/// With an entity where the character is markup, in text or in an attribute.
 void append_xml(std::string& out, char c) {
   switch (c) {
     case '&':
@@ -197,6 +201,7 @@ std::string markdown_escaped(std::string_view text) {
   std::string out;
   for (const char c : shown_name(text)) {
     const std::string_view entity = markdown_entity(c);
+    // "](" is a link or an image; brackets alone are text.
     if (c == '(' && out.ends_with(']')) {
       out += "&#40;";
     } else if (entity.empty()) {
@@ -213,6 +218,7 @@ std::string xml_text(std::string_view text) {
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const Character next = first_of(text.substr(at));
+    // XML 1.0, section 2.2: neither of the two is a character of it.
     if (!next.is_valid || next.code == 0xfffe || next.code == 0xffff) {
       out += kReplacement;
     } else if (is_forbidden_in_xml(next.code)) {

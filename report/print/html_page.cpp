@@ -17,6 +17,7 @@
 namespace penstock {
 namespace {
 
+// Classes that the pages use: alarm, note, scroll, charts, headlines; figures (tables that sort), fit (maps).
 constexpr std::string_view kStyle = R"css(
 :root { color-scheme: light; }
 body { margin: 24px auto; max-width: 1240px; padding: 0 16px; background: #fff; color: #222;
@@ -46,6 +47,9 @@ td.skipped, td.absent { background: #f3f3f3; color: #767676; }
 td.failed { background: #5b1a1a; color: #fff; }
 )css";
 
+/// data-* of the <svg> say where the plot is and what it spans; data-n of a box is its number. Redrawn once a
+/// frame of the browser, however many events come. Ticks follow the rule of axis.cpp, text on a box that of
+/// palette.cpp.
 constexpr std::string_view kZoomScript = R"js(
 for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
   const data = svg.dataset, left = +data.left, plot = +data.plot, makespan = +data.makespan;
@@ -114,6 +118,7 @@ for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
 }
 )js";
 
+/// By data-value where a cell has one, else by its text with the numbers in it; empty cells last either way.
 constexpr std::string_view kSortScript = R"js(
 for (const table of document.querySelectorAll('table.figures')) {
   const body = table.tBodies[0];

@@ -33,6 +33,7 @@ double width_of(const LegendEntry& entry) {
   return kSquare + 5 + kCharacterWidth * static_cast<double>(entry.text.size());
 }
 
+/// Where each entry begins; the one function that height and drawing share.
 std::vector<Position> positions_of(const std::vector<LegendEntry>& entries, const LegendPlace& place) {
   std::vector<Position> positions;
   Position next = {place.left, place.top};
@@ -46,6 +47,7 @@ std::vector<Position> positions_of(const std::vector<LegendEntry>& entries, cons
   return positions;
 }
 
+/// Filled with a colour, or with a pattern ("url(#name)").
 std::string square(const Position& at, std::string_view fill) {
   return fmt::format("<rect x=\"{0:.2f}\" y=\"{1:.2f}\" width=\"{2}\" height=\"{2}\" fill=\"{3}\"/>", at.x,
                      at.y, kSquare, fill);

@@ -48,6 +48,7 @@ constexpr std::array<Colour, 6> kRamp = {{{0x5b, 0x2a, 0x86},
                                           {0xe0, 0x8a, 0x1e},
                                           {0xb8, 0x2a, 0x2a}}};
 
+/// From one part of a colour to another; share 0 is the first.
 std::uint8_t between(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
 }
@@ -63,6 +64,7 @@ int cube_level(std::uint8_t part) {
   return part < 115 ? 1 : (part - 35) / 40;
 }
 
+/// The number by which a 256-colour terminal knows the colour of its cube that is nearest.
 int cube_index(Colour colour) {
   constexpr int kFirst = 16;  // the basic colours come before the cube
   return kFirst + 36 * cube_level(colour.red) + 6 * cube_level(colour.green) + cube_level(colour.blue);
@@ -134,6 +136,7 @@ Colour lightened(Colour colour, double share) {
 }
 
 Colour text_colour_on(Colour background) {
+  // 140 of 255, above the middle: white stays easy to read on colours of medium lightness.
   const double luminance = 0.299 * background.red + 0.587 * background.green + 0.114 * background.blue;
   return luminance < 140 ? Colour{0xff, 0xff, 0xff} : Colour{0x1a, 0x1a, 0x1a};
 }
@@ -174,6 +177,7 @@ Colour colour_of(MemoryCategory category) { return kCategoryColours[static_cast<
 
 Colour curve_colour(std::size_t index, std::size_t count) {
   if (count <= kCurveColours.size()) return kCurveColours[index];
+  // Where on the ramp: 0 is its first colour, 1 the second, ...
   const double at = static_cast<double>(index * (kRamp.size() - 1)) / static_cast<double>(count - 1);
   // The last curve has the end of the last piece, behind which no other begins.
   const std::size_t step = std::min(static_cast<std::size_t>(at), kRamp.size() - 2);

@@ -33,6 +33,7 @@ Table in_lines(Table table) {
   return table;
 }
 
+/// In bytes: of a name that is not ASCII the column is a little wider than it had to be.
 std::size_t width_of(const Table& table, std::size_t column) {
   std::size_t width = table.columns[column].size();
   for (const auto& row : table.rows) width = std::max(width, row[column].text.size());
@@ -51,6 +52,9 @@ using Columns = std::vector<std::size_t>;
 /// Which columns stand side by side.
 /// Each block begins with the first column, which names the rows. It has another one even where that is
 /// too wide, since nothing would be shown otherwise. Width 0: no limit.
+///
+///     rank  busy  idle        width 16: {0, 1, 2}, {0, 3}
+///     rank  peak
 std::vector<Columns> blocks_of(const std::vector<ColumnLayout>& layout, std::size_t width) {
   std::vector<Columns> blocks = {{0}};
   std::size_t used = layout.front().width;
@@ -67,6 +71,7 @@ std::vector<Columns> blocks_of(const std::vector<ColumnLayout>& layout, std::siz
   return blocks;
 }
 
+/// The cells of the columns that are shown, in their places.
 std::string text_line(const std::vector<std::string_view>& cells, const std::vector<ColumnLayout>& layout,
                       const Columns& shown) {
   std::string line;

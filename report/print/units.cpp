@@ -32,6 +32,7 @@ std::uint64_t magnitude(std::int64_t value) {
   return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
 }
 
+/// "2.500 ms" as "2.5 ms", "5.000 ms" as "5 ms", "0.00 B" as "0".
 std::string without_trailing_zeros(const std::string& text) {
   const std::size_t blank = text.find(' ');
   std::string number = text.substr(0, blank);
@@ -51,7 +52,7 @@ std::string format_duration(Ns duration_ns) {
   const std::uint64_t ns = magnitude(duration_ns);
   if (ns < 1'000) return fmt::format("{}{} ns", sign, ns);
   for (const TimeUnit& unit : kTimeUnits) {
-    const std::uint64_t thousandth = unit.unit_ns / 1'000;
+    const std::uint64_t thousandth = unit.unit_ns / 1'000;  // of the unit, in ns; rounded to the nearest
     const std::uint64_t thousandths = (ns + thousandth / 2) / thousandth;
     // After rounding, which may lead up to the next unit.
     if (thousandths < 1'000'000 || unit.name == kTimeUnits.back().name) {
@@ -109,13 +110,14 @@ std::string format_percent(double ratio) {
 std::string format_rate(double rate) {
   if (!std::isfinite(rate)) return "n/a";
   constexpr int kDigits = 6;
+  // Digits before the point, below 1 minus the zeros behind it: 242.4 has 3, 0.05 has -1.
   const int before_point = rate == 0 ? 1 : static_cast<int>(std::floor(std::log10(std::abs(rate)))) + 1;
   if (before_point < -2) return fmt::format("{:.6g}", rate);
   return fmt::format("{:.{}f}", rate, std::clamp(kDigits - before_point, 0, kDigits));
 }
 
 std::string format_quantity(double quantity) {
-  constexpr double kExactIntegers = 1e15;
+  constexpr double kExactIntegers = 1e15;  // below it a double holds every whole number
   if (!std::isfinite(quantity)) return "n/a";
   const bool whole = quantity == std::floor(quantity) && std::abs(quantity) < kExactIntegers;
   return whole ? fmt::format("{:.0f}", quantity) : fmt::format("{:.6g}", quantity);

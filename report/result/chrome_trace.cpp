@@ -50,17 +50,20 @@ class TraceText {
   /// False: nobody reads on.
   bool is_wanted() const { return is_wanted_; }
 
+  /// What is before it is whole lines now, so that they may leave; the event's own line ends with the next.
   void add(std::string_view event) {
     lines_.text() += std::exchange(separator_, ",\n");
     is_wanted_ = lines_.end_line();
     lines_.text() += event;
   }
 
+  /// Names a process ("process_name") or one of its threads ("thread_name").
   void add_name(std::string_view what, std::int32_t pid, std::size_t tid, std::string_view name) {
     add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":{}}}}})", what, pid, tid,
                     json_quoted(name)));
   }
 
+  /// Where it stands among the others in the viewer.
   void add_order(std::string_view what, std::int32_t pid, std::size_t tid, std::size_t order) {
     add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", what, pid,
                     tid, order));
@@ -77,6 +80,7 @@ class TraceText {
   bool is_wanted_ = true;
 };
 
+/// What the viewer shows of a span that was clicked on.
 std::string span_arguments(const Action& action) {
   std::string arguments = fmt::format(R"("stage":{})", action.stage);
   if (has_microbatch(action.kind)) arguments += fmt::format(R"(,"microbatch":{})", action.microbatch);
@@ -92,6 +96,7 @@ void add_span(TraceText& trace, const Span& span, std::size_t tid) {
       microseconds(span.end_ns - span.start_ns), span_arguments(span.action)));
 }
 
+/// One row of a rank, in as many threads as it has lanes; each is named when its first span comes.
 void add_row(TraceText& trace, std::size_t row, Spans spans) {
   const std::vector<std::int32_t> lanes = lanes_of(spans);
   std::set<std::int32_t> named;
@@ -113,6 +118,7 @@ void add_rows(TraceText& trace, Spans of_rank) {
   for (std::size_t row = 0; row < rows.size(); ++row) add_row(trace, row, rows[row]);
 }
 
+/// A counter that keeps its value until the next sample.
 void add_memory(TraceText& trace, const RankReport& rank) {
   for (const MemorySample& sample : rank.memory.samples) {
     if (!trace.is_wanted()) return;

@@ -44,6 +44,7 @@ void add_activity(RankFigures& figures, Spans spans) {
   bool any = false;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     if (!opens_compute(spans, i)) continue;
+    // An overlapped pair is one action: its leaves have the same times, and the second opens nothing.
     figures.report.busy_ns += spans[i].end_ns - spans[i].start_ns;
     figures.first_ns = any ? std::min(figures.first_ns, spans[i].start_ns) : spans[i].start_ns;
     figures.last_ns = std::max(figures.last_ns, spans[i].end_ns);
@@ -68,6 +69,7 @@ Ns exposed_communication(Spans spans, RecomputeTiming recompute) {
   return exposed;
 }
 
+/// A rank's list has fewer than 2^31 actions.
 std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
 
 /// Activations alive: from the start of F to the end of B, or of W where the backward is split.
@@ -109,6 +111,7 @@ std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
   return peak_amount(alive);
 }
 
+/// The most versions of one stage that the rank holds at once; 1 at least, the weights themselves.
 std::int32_t peak_weight_versions(Spans spans) {
   std::map<std::int32_t, VersionLives> stages;
   auto newest = stages.end();  // neighbours in a list are mostly of one stage
@@ -124,6 +127,7 @@ std::int32_t peak_weight_versions(Spans spans) {
   return static_cast<std::int32_t>(most);
 }
 
+/// Bytes of its messages, and its part of each collective as a ring moves it.
 void add_traffic(RankReport& report, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
   TransferSizes sizes(facts.costs, edges);
   for (const Span& span : spans) {
@@ -138,6 +142,7 @@ void add_traffic(RankReport& report, Spans spans, const RunFacts& facts, const E
   }
 }
 
+/// In doubles: a sum over many ranks may pass 64 bits. All 0 where nothing takes time.
 BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
   double idle = 0;
   double busy = 0;
@@ -172,6 +177,7 @@ double samples_per_update(const Program& program, double samples_per_microbatch)
   return program.microbatches * samples_per_microbatch / static_cast<double>(steps);
 }
 
+/// Per second of the whole run, filling and draining included; the steady rate is the caller's.
 ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   const Program& program = facts.program;
   ThroughputReport throughput;

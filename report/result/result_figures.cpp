@@ -59,6 +59,7 @@ std::string throughput_text(const ThroughputReport& throughput) {
   return text;
 }
 
+/// What all ranks send, and of that a sample's part.
 std::string traffic_text(const Result& result) {
   Bytes sent = 0;
   for (const RankReport& rank : result.ranks) sent += rank.sent_bytes;
@@ -78,6 +79,8 @@ Cell peak_cell(const RankMemory& memory) {
   return cell;
 }
 
+/// "predicted by event, channel model directed, blocking transfers": rules of transfers where they are not
+/// the usual ones.
 std::string origin_text(const Result& result) {
   std::string text(to_text(result.kind));
   if (!result.engine.empty()) text += fmt::format(" by {}", result.engine);

@@ -22,7 +22,7 @@ struct Range {
   double most = 0;
 };
 
-/// The first that does not hold.
+/// The first that does not hold: what comes after it is often its consequence.
 class Invariants {
  public:
   void not_negative(std::string_view what, std::int64_t amount) {
@@ -45,7 +45,8 @@ class Invariants {
 void check_rank(Invariants& all, const RankReport& rank, const Result& result) {
   // A measurement's times may come from several clocks, which agree up to an error.
   const auto slack = result.kind == ResultKind::measured ? result.makespan_ns / 1000 + 1 : 0;
-  if (rank.busy_ns < 0 || rank.busy_ns > result.makespan_ns + slack) {
+  // Taken off on this side, since the sum might pass 64 bits.
+  if (rank.busy_ns < 0 || rank.busy_ns - slack > result.makespan_ns) {
     all.set(fmt::format("rank {} is busy for {} ns of a makespan of {} ns", rank.rank, rank.busy_ns,
                         result.makespan_ns));
   }

@@ -35,6 +35,7 @@ void append_categories(Json& object, const MemoryByCategory& memory) {
   }
 }
 
+/// Every category, also those of 0 bytes: keys of a contract.
 Json categories_json(const MemoryByCategory& memory) {
   Json object = Json::object();
   append_categories(object, memory);
@@ -47,6 +48,7 @@ Json sample_json(const MemorySample& sample) {
   return object;
 }
 
+/// "unit" stands there only where amounts are no bytes; files from before it mean bytes.
 Json memory_json(const RankMemory& memory, const ResultJsonOptions& options) {
   Json object = {{"peak_time_ns", memory.peak_time_ns},
                  {"peak_action", memory.peak_action},
@@ -91,6 +93,7 @@ Json bubble_json(const BubbleReport& bubble) {
           {"longest_span_rate", bubble.longest_span_rate}};
 }
 
+/// Rates of a model and costs only where they are known; the steady rate is null where there is none.
 Json throughput_json(const ThroughputReport& throughput) {
   const auto& steady = throughput.steady_samples_per_second;
   Json object = {{"samples_per_second", throughput.samples_per_second},

@@ -176,6 +176,7 @@ MemoryByCategory read_categories(const ObjectReader& object) {
   return memory;
 }
 
+/// But for its peak, which read_rank() reads.
 RankMemory read_memory(const ObjectReader& object) {
   RankMemory memory;
   memory.peak_time_ns = object.count("peak_time_ns");
@@ -244,6 +245,7 @@ ThroughputReport read_throughput(const ObjectReader& object) {
   return throughput;
 }
 
+/// Stage and microbatch stand beside the action's text for scripts; here they must say the same.
 Span read_span(const ObjectReader& object, std::int32_t ranks) {
   Span span;
   const std::string text = object.text("action");
@@ -303,6 +305,7 @@ Result read_result(const ObjectReader& document) {
   if (document.integer("schema_version") != kSchemaVersion) {
     document.expected("schema_version", fmt::format("{}, which this penstock reads", kSchemaVersion));
   }
+  // Keys that came after the first files of version 1 may be missing: "..._if_any", "..._or_null".
   result.kind = read_kind(document);
   result.scenario = document.text_if_any("scenario");
   result.engine = document.text_if_any("engine");

@@ -58,6 +58,7 @@ tl::expected<std::map<std::size_t, SweepPoint>, std::string> read_sweep_progress
     } else if (is_whole) {
       auto point = sweep_point_of_json(line);
       if (!point) return tl::unexpected(fmt::format("{}:{}: {}", file, number, point.error()));
+      // Of a point that stands there twice the last line counts.
       known.insert_or_assign(point->first, std::move(point->second));
     }
   }

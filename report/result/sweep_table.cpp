@@ -83,6 +83,7 @@ std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   return fields;
 }
 
+/// Nothing for null; strings as csv_field() makes them safe.
 std::string csv_value(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return csv_field(value.get<std::string>());
@@ -90,6 +91,7 @@ std::string csv_value(const Json& value) {
   return value.dump();
 }
 
+/// The fields, or their names, in one line; `text` says which.
 template <typename Text>
 std::string csv_line(const std::vector<Field>& fields, Text text) {
   std::string line;
@@ -100,6 +102,7 @@ std::string csv_line(const std::vector<Field>& fields, Text text) {
   return line + '\n';
 }
 
+/// A row of its own has the model's rates only where it has a model, whatever the others of the sweep have.
 Json row_json(const SweepRow& row) {
   Json object = Json::object();
   for (const auto& [key, value] : fields_of(row, has_model(row))) object[std::string(key)] = value;
@@ -161,6 +164,7 @@ SweepRow row_of(const Json& object) {
   return row;
 }
 
+/// In the order of the sweep.
 Json rows_json(const std::vector<SweepRow>& rows) {
   Json list = Json::array();
   for (const SweepRow& row : rows) list.push_back(row_json(row));
@@ -173,6 +177,7 @@ Cell samples_per_update_cell(const SweepRow& row) {
 }
 
 /// Empty cells for what a row that was not simulated does not have.
+/// Makespan, bubble, closed form, both rates, peak.
 std::vector<Cell> figure_cells(const SweepRow& row) {
   if (!was_simulated(row)) return std::vector<Cell>(6);
   const auto& steady = row.steady_samples_per_second;

@@ -1,4 +1,16 @@
-// One rank's spans hold all that is needed: messages are among them, from their start to their arrival.
+// One rank's spans hold all that is needed: messages are among them, from their start to their arrival. Idle
+// time before an action, with two messages that it waits for:
+//
+//   rank      |--- F2 ---|                         |-- launch --|--- B0 ---|
+//   UNSHARD              |--|
+//   RECV_B0                      |-- on its way ---|
+//             idle since ^                         ^ ready      ^ start
+//             transfer   |--|    |-----------------|              covered by something that it waits for
+//             waiting       |----|                                nothing is on its way yet
+//
+// RECVs are found by a table of stage and unit, in which each remembers the one before it, since branches
+// give a stage several inputs of one microbatch. The last collective of a kind and stage stands for all
+// before it.
 
 #include "report/timeline/arrivals.hpp"
 
@@ -59,6 +71,7 @@ Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to) {
 void Arrivals::add(const Span& span) {
   const Action& action = span.action;
   if (is_recv(action.kind)) {
+    // In front of those of other edges into the same stage.
     auto& newest = newest_.at(action.stage, action.microbatch)[index_of(flow_of(action.kind))];
     received_.push_back({.span = &span, .before = newest});
     newest = static_cast<std::int32_t>(received_.size()) - 1;
@@ -66,6 +79,7 @@ void Arrivals::add(const Span& span) {
   if (is_collective(action.kind)) collectives_[{action.kind, action.stage}] = &span;
 }
 
+/// Adds what this leaf waits for: its collective, where its kind needs one, and all RECVs of its input.
 void Arrivals::gather(const Action& leaf) {
   if (const auto collective = collective_before(leaf.kind); collective && !collectives_.empty()) {
     const auto group = collectives_.find({*collective, leaf.stage});

@@ -26,8 +26,9 @@ namespace {
 
 constexpr double kLeastOutlinedWidth = 4;  // a white outline would wash out narrower boxes
 constexpr std::string_view kNoOutline = " stroke=\"none\"";
+// Under digits that stand on a hatching, so that its lines do not cross them.
 constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
-constexpr double kDigitWidth = 6.6;
+constexpr double kDigitWidth = 6.6;  // of a font of 11 pixels; the page's script has the same
 constexpr double kMarkWidth = 2;
 constexpr double kMarkShare = 0.25;  // of the room that marks may cover
 
@@ -95,6 +96,7 @@ void BoxText::add_bar(Colour fill, const Rectangle& at, std::string_view tooltip
 
 void BoxText::add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip) {
   const double width = kMarkShare * room;
+  // The script makes a narrow mark wider again as a zoom makes room.
   const std::string narrow = width < kMarkWidth ? fmt::format(" data-width=\"{:.3f}\"", width) : "";
   fmt::format_to(
       std::back_inserter(boxes_),
@@ -108,6 +110,7 @@ void BoxText::add_rectangle(Colour fill, const Rectangle& at, std::string_view a
                             std::string_view tooltip) {
   fmt::format_to(std::back_inserter(boxes_), "<rect {} fill=\"{}\"{}", place_text(at), to_hex(fill),
                  attributes);
+  // The group around all boxes has a white outline.
   if (at.width < kLeastOutlinedWidth && attributes != kNoOutline) boxes_ += kNoOutline;
   if (tooltip.empty()) {
     boxes_ += "/>";

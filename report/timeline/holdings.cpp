@@ -33,10 +33,13 @@ struct Keyed {
   friend auto operator<=>(const Keyed&, const Keyed&) = default;
 };
 
+// The order at one position: 0 releases what was charged before, 1 charges, 2 releases what is its own.
 constexpr std::uint64_t kCharge = 1;
 
-/// Releases of what was charged at an earlier instant come first; then positions, at each of which what was
-/// charged before it is released, what is its own charged, and released.
+/// Where a change stands among those of one time, as a number to sort by: phase (bit 40), position + 1, order
+/// (2 bits). Releases of what was charged at an earlier instant come first (phase 0); then positions, at each
+/// of which what was charged before it is released, what is its own charged, and released. So what begins and
+/// ends at one instant is charged before it is released.
 std::uint64_t place_of(bool is_late_release, std::int32_t position, std::uint64_t order) {
   const std::uint64_t phase = is_late_release ? 0 : 1;
   return phase << 40U | static_cast<std::uint64_t>(std::int64_t{position} + 1) << 2U | order;
@@ -64,7 +67,7 @@ std::vector<Keyed> changes_by_kind(std::span<const Holding> holdings) {
     counter(held, 1) += held.until_ns == kHeldForEver ? 0 : 1;
   }
   std::size_t total = 0;
-  for (std::size_t& count : next) total += std::exchange(count, total);
+  for (std::size_t& count : next) total += std::exchange(count, total);  // counts become first places
   std::vector<Keyed> keys(total);
   for (std::uint32_t number = 0; number < holdings.size(); ++number) {
     const Holding& held = holdings[number];
@@ -84,6 +87,7 @@ std::vector<std::size_t> runs_of_keys(const std::vector<Keyed>& keys) {
   return begins;
 }
 
+/// Merges neighbours, two and two, until one run is left; a last one without a neighbour is copied.
 void sort_by_runs(std::vector<Keyed>& keys) {
   std::vector<std::size_t> begins = runs_of_keys(keys);
   std::vector<Keyed> merged(begins.size() > 2 ? keys.size() : 0);

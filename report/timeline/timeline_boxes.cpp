@@ -21,8 +21,10 @@
 namespace penstock {
 namespace {
 
+/// One box that stands for itself; shares are counted only once it is merged.
 DrawnBox drawn(const ComputeBox& box) { return {box, box, 1, {}, box.start_ns, box.end_ns}; }
 
+/// Keeps the shares in the order of the enum, each kind once.
 void add_share(std::vector<KindShare>& shares, ActionKind kind, Ns time_ns) {
   auto place = std::ranges::find_if(shares, [&](const KindShare& share) { return share.kind >= kind; });
   if (place == shares.end() || place->kind != kind) place = shares.insert(place, {kind, 0});
@@ -36,6 +38,7 @@ void add_shares(DrawnBox& group, const ComputeBox& box) {
   if (box.partner) add_share(group.shares, box.partner->kind, second_ns);
 }
 
+/// Makes `box` part of the rectangle before it.
 void join(DrawnBox& group, const ComputeBox& box) {
   if (!group.merged()) add_shares(group, group.shown);
   add_shares(group, box);
@@ -71,11 +74,13 @@ SplitRow split(const std::vector<ComputeBox>& boxes, Ns step_ns) {
   SplitRow row;
   for (const ComputeBox& box : boxes) {
     if (box.duration_ns() > 0) row.boxes.push_back(box);
+    // Over the box: an update must be seen however short it is.
     if (box.action.kind == ActionKind::step && box.duration_ns() < step_ns) row.steps.push_back(box);
   }
   return row;
 }
 
+/// "12.000 ms to 13.000 ms (1.000 ms)", "at 12.000 ms".
 std::string times_text(Ns start_ns, Ns end_ns) {
   if (start_ns == end_ns) return "at " + format_duration(start_ns);
   return fmt::format("{} to {} ({})", format_duration(start_ns), format_duration(end_ns),
@@ -121,6 +126,7 @@ std::vector<DrawnRow> drawn_rows(const std::vector<std::vector<ComputeBox>>& ran
       rows.push_back({merge_narrow(row.boxes, least), merge_narrow(row.steps, least)});
       elements += elements_of(rows.back(), budget.wide_ns);
     }
+    // Then doubling can merge no more, or no longer be counted.
     const bool one_a_row = least > latest || least > std::numeric_limits<Ns>::max() / 2;
     if (elements <= budget.most_elements || one_a_row) return rows;
   }

@@ -20,6 +20,7 @@
 namespace penstock {
 namespace {
 
+/// "F3", with its stage "2F3"; a STEP is "S", since a column has one letter.
 std::string leaf_label(const Action& action, bool with_stage) {
   std::string label = with_stage ? std::to_string(action.stage) : "";
   label += action.kind == ActionKind::step ? "S" : letters(action.kind);
@@ -31,7 +32,10 @@ std::int32_t owner_of(ActionKind collective) {
   return collective == ActionKind::reduce_grad ? kReduceColumn : kGatherColumn;
 }
 
-/// Who has how much of each column.
+/// Who has how much of each column. Of equal shares the first one added keeps it.
+///
+///     column   0         1         2
+///              |--- F0 ----|-- F1 --|           owners F0, F1, F1; sums 1, 1, 0.1
 struct Shares {
   std::vector<std::int32_t> owner;
   std::vector<double> largest;
@@ -85,6 +89,7 @@ double TextScale::column_of(Ns time_ns) const {
 
 TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespan_ns,
                    const TextLabels& labels, std::int64_t available) {
+  // The greatest time of which all starts and ends are multiples; transfers are not drawn and do not count.
   Ns unit = makespan_ns;
   for (const auto& boxes : ranks) {
     for (const ComputeBox& box : boxes) unit = std::gcd(unit, std::gcd(box.start_ns, box.end_ns));
@@ -92,6 +97,7 @@ TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespa
   if (makespan_ns / unit > available) return {makespan_ns, 0, 0, available};
   const Ns units = makespan_ns / unit;
   const Ns shortest_units = std::max<Ns>(1, labels.shortest_ns / unit);
+  // Columns a unit so that the shortest box has its longest label; more would only be longer.
   const Ns wanted =
       (static_cast<Ns>(labels.longest) + shortest_units) / shortest_units;  // label and one more
   const std::int64_t columns_per_unit =
@@ -131,6 +137,7 @@ bool shows_every_box(const std::vector<ComputeBox>& boxes, const std::vector<Col
   const auto shown = std::ranges::count_if(runs, [](const ColumnRun& run) { return run.owner >= 0; });
   const auto timed =
       std::ranges::count_if(boxes, [](const ComputeBox& box) { return box.duration_ns() > 0; });
+  // A box owns one run at most, since it is one interval.
   return shown >= timed;
 }
 

@@ -24,7 +24,7 @@ namespace penstock {
 
 std::vector<std::vector<ComputeBox>> compute_boxes(const Timeline& timeline) {
   std::vector<std::vector<ComputeBox>> ranks(static_cast<std::size_t>(timeline.rank_count));
-  const Span* first_leaf = nullptr;
+  const Span* first_leaf = nullptr;  // of a pair whose second leaf has not come
   for (const Span& span : timeline.spans) {
     if (!is_compute(span.action.kind)) continue;
     auto& boxes = ranks[static_cast<std::size_t>(span.rank)];

@@ -85,6 +85,7 @@ std::vector<TimelineRow> bars_of(const Timeline& timeline, const TimelineSvgOpti
   return {rows.begin(), rows.end()};
 }
 
+/// For the legend: what has a box, and what has a bar.
 std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
   std::set<ActionKind> kinds;
   for (const Span& span : timeline.spans) {
@@ -149,7 +150,7 @@ SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options
   return layout;
 }
 
-/// And from top to bottom.
+/// And from top to bottom, which depends on how many lines the legend takes and how many bars a row has.
 SvgLayout layout_of(SvgLayout layout, const Timeline& timeline, const TimelineSvgOptions& options,
                     std::size_t bars, const std::vector<LegendEntry>& legend) {
   layout.legend = {layout.left, options.title.empty() ? 8 : kTitleHeight, layout.width - 8};
@@ -168,6 +169,7 @@ Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
 }
 
+/// Of a merged box only the first action is known by name: it has no remark.
 std::string tooltip_with_remark(const DrawnBox& box, std::size_t row, const TimelineSvgOptions& options) {
   const std::string remark = options.remark && !box.merged() ? options.remark(row, box.shown) : "";
   return remark.empty() ? tooltip_of(box) : fmt::format("{}\n{}", tooltip_of(box), remark);
@@ -195,7 +197,7 @@ void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::
   }
   for (std::size_t i = 0; i < row.steps.size(); ++i) {
     const double x = layout.x(row.steps[i].start_ns);
-    double room = layout.plot_width;
+    double room = layout.plot_width;  // to the nearer neighbour
     if (i > 0) room = std::min(room, x - layout.x(row.steps[i - 1].start_ns));
     if (i + 1 < row.steps.size()) room = std::min(room, layout.x(row.steps[i + 1].start_ns) - x);
     text.add_mark(colour_of(ActionKind::step), {x, top, 0, kRowHeight}, room,
@@ -218,7 +220,7 @@ std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<Timeline
 /// end is nearer to those before it in its row is left out.
 void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<TimelineRow>& bars,
               const SvgLayout& layout, std::optional<double> least_distance) {
-  std::map<std::pair<std::int32_t, TimelineRow>, double> covered_until;
+  std::map<std::pair<std::int32_t, TimelineRow>, double> covered_until;  // by rank and row, in pixels
   for (const Span& span : spans) {
     const TimelineRow row = row_of(span.action.kind);
     const double x = layout.x(span.start_ns);
@@ -233,6 +235,7 @@ void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<T
   }
 }
 
+/// Ticks about 90 pixels apart; the page's script makes them anew when it zooms.
 std::string axis_svg(const SvgLayout& layout) {
   std::string svg = "<g class=\"axis\">\n";
   const int most = std::max(2, static_cast<int>(layout.plot_width / 90));
@@ -248,6 +251,7 @@ std::string axis_svg(const SvgLayout& layout) {
   return svg + "</g>\n";
 }
 
+/// From <svg> to the title: what the script reads, patterns, and the edge that cuts a zoomed plot off.
 std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"penstock-timeline\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
@@ -268,6 +272,7 @@ std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options)
   return svg;
 }
 
+/// Names, and under each row the grey that is seen where nothing runs.
 std::string row_labels_svg(const SvgLayout& layout, std::size_t rows, const TimelineSvgOptions& options) {
   std::string svg;
   for (std::size_t row = 0; row < rows; ++row) {
@@ -281,6 +286,7 @@ std::string row_labels_svg(const SvgLayout& layout, std::size_t rows, const Time
   return svg;
 }
 
+/// Rounded up: what is shorter is narrower. 0 of an empty picture.
 Ns time_of_pixels(const SvgLayout& layout, double pixels) {
   return std::llround(std::ceil(pixels * static_cast<double>(layout.makespan_ns) / layout.plot_width));
 }

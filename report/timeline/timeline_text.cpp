@@ -1,13 +1,13 @@
 // 1F1B on 3 ranks with 4 microbatches, F 1 ms and B 2 ms, three columns a millisecond:
 //
-//   rank 0  F0-F1-F2-......B0====F3-B1====...B2====B3====
-//   rank 1  ...F0-F1-...B0====F2-B1====F3-B2====B3====...      ('.' idle)
-//   rank 2  ......F0-B0====F1-B1====F2-B2====F3-B3====......
+//   rank 0  F0-F1-F2-............B0====F3-B1====...B2====...B3====
+//   rank 1  ...F0-F1-......B0====F2-B1====F3-B2====...B3====......      ('.' idle)
+//   rank 2  ......F0-B0====F1-B1====F2-B2====F3-B3====............
 //
 // With one column a millisecond letters and microbatches stand one above the other:
 //
-//   rank 0  FFF..BBFBB.BBBB
-//           012..003112233
+//   rank 0  FFF....B=FB=.B=.B=
+//           012    0 31  2  3
 //
 // All three styles share one step: which box owns each column.
 
@@ -47,6 +47,7 @@ std::string head_of(std::size_t rank, std::size_t ranks) {
   return fmt::format("rank {:<{}}  ", rank, std::to_string(ranks - 1).size());
 }
 
+/// What a box has behind its letters, so that kinds can be told apart where letters are few.
 char fill_mark(const ComputeBox& box) {
   if (box.partner) return '#';
   switch (box.action.kind) {
@@ -73,6 +74,7 @@ char fill_mark(const ComputeBox& box) {
   return ' ';
 }
 
+/// One letter: F, B, I, W, R, S.
 char kind_mark(const Action& action) { return letters(action.kind).front(); }
 
 /// The letters of a box in `columns` columns: "F3-", "F-", "F".
@@ -91,6 +93,8 @@ char digit_of(std::int32_t number) {
 /// What one line of a rank shows in a run of columns.
 enum class LineContent : std::uint8_t { labels, letters, stages, microbatches };
 
+/// Writes the lines of the ranks from their runs of columns. Escapes of colour go around whole runs and count
+/// for no column.
 class Painter {
  public:
   Painter(const TextLabels& labels, const TimelineTextOptions& options)
@@ -108,11 +112,12 @@ class Painter {
       const ComputeBox& box = boxes[static_cast<std::size_t>(run.owner)];
       text += coloured(run_text(box, run.columns, content), box.action.kind);
     }
-    text.erase(text.find_last_not_of(' ') + 1);
+    text.erase(text.find_last_not_of(' ') + 1);  // no blanks at the end of a line
     return text;
   }
 
  private:
+  /// Lines of numbers stay empty where nothing computes.
   static char waiting_mark(std::int32_t owner, LineContent content) {
     if (content == LineContent::stages || content == LineContent::microbatches) return ' ';
     if (owner == kReduceColumn) return kReduceMark;
@@ -144,11 +149,13 @@ class Painter {
     return {};
   }
 
+  /// "F-", of a pair "FB": the line above the numbers.
   static std::string letters_text(const ComputeBox& box, std::size_t columns) {
     if (box.partner) return box_text(box, {kind_mark(box.action), kind_mark(*box.partner)}, columns);
     return box_text(box, {kind_mark(box.action)}, columns);
   }
 
+  /// A digit a leaf, cut to the box; no microbatch of what belongs to a whole stage (STEP).
   static std::string number_text(const ComputeBox& box, std::size_t columns, std::int32_t Action::* number) {
     std::string text;
     for (const Action& action : leaves(box)) {
@@ -168,6 +175,7 @@ class Painter {
   TimelineTextOptions options_;
 };
 
+/// Otherwise letters and numbers go on lines of their own, if a column is a unit.
 bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs,
                       const TextLabels& labels) {
   return std::ranges::all_of(runs, [&](const ColumnRun& run) {
@@ -175,6 +183,7 @@ bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<Co
   });
 }
 
+/// Ticks where format_tick() has room for their text; one that would touch the one before it is left out.
 std::string axis_lines(const TextScale& scale, const std::string& indent) {
   const auto columns = static_cast<std::size_t>(scale.columns);
   constexpr std::int64_t kColumnsPerTick = 10;
@@ -208,6 +217,7 @@ std::string waits_text(const std::vector<std::vector<ColumnRun>>& ranks) {
   return text;
 }
 
+/// The kinds in view, then the marks of waiting.
 std::string legend_line(const Ranks& ranks, const std::vector<std::vector<ColumnRun>>& runs) {
   std::set<ActionKind> kinds;
   bool pairs = false;
@@ -298,6 +308,7 @@ std::string rows_text(const Ranks& ranks, const TextLayout& layout, const Timeli
   return text;
 }
 
+/// Otherwise there is no scale: every column would be at 0.
 bool takes_time(const Timeline& timeline, const Ranks& ranks) {
   return timeline.makespan_ns > 0 && labels_of(ranks).shortest_ns > 0;
 }

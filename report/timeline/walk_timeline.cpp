@@ -20,7 +20,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::int32_t kUnknown = -2;
+constexpr std::int32_t kUnknown = -2;  // not asked for yet; -1 is an answer: the rank holds no replica
 
 }  // namespace
 
@@ -40,6 +40,7 @@ std::span<const Span> RankSpans::of(std::int32_t rank) {
   for (std::size_t p = index(flat_.rank_begin[index(rank)]); p < end; ++p) {
     if (flat_.ops[p] == FlatOp::barrier) continue;
     const Action& action = flat_.actions[p];
+    // A SEND, RECV or collective: it has its message's times.
     const bool moves = flat_.message[p] != kNone;
     const std::size_t at = moves ? index(flat_.message[p]) : p;
     spans_.push_back({.rank = rank,

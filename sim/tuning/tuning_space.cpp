@@ -166,12 +166,18 @@ class Space {
     }
   }
 
-  /// A pipeline of one stage is the same under any schedule and layout: microbatch after microbatch.
+  /// A pipeline of one stage is the same under any schedule and layout, microbatch after microbatch: the
+  /// first layout that has one stage stands for all. A list of several stages has none.
   void add_single_stage() {
     now_.schedule = "1f1b";
     now_.virtual_stages = 1;
-    now_.layer_split = 0;
-    if (allows(choices_.virtual_stages, 1)) found_.push_back(now_);
+    if (!allows(choices_.virtual_stages, 1)) return;
+    for (std::size_t i = 0; i < request_.layer_splits.size(); ++i) {
+      if (!is_cut(i, 1)) continue;
+      now_.layer_split = i;
+      found_.push_back(now_);
+      return;
+    }
   }
 
   /// v = 1 of a schedule that takes others is another schedule by its own name.

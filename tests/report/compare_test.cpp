@@ -241,6 +241,20 @@ TEST(Compare, WithoutTimelinesOnlyTheFiguresAreCompared) {
   EXPECT_NE(comparison_to_table(*comparison).find("--timeline"), std::string::npos);
 }
 
+TEST(Compare, ATimelineWithoutSomeRanksIsRefused) {
+  Result predicted = kTwoRanksPredicted;
+  Result measured = kTwoRanksMeasured;
+  for (Result* result : {&predicted, &measured}) {
+    result->program.ranks = result->timeline.rank_count = 1;
+    std::erase_if(result->timeline.spans, [](const Span& span) { return span.rank > 0; });
+  }
+  const auto comparison = compare_results(predicted, measured, {});
+  ASSERT_FALSE(comparison);
+  EXPECT_EQ(comparison.error().message,
+            "the predicted result has a timeline of 1 rank and figures of 2: write it anew");
+  EXPECT_FALSE(comparison.error().wrong_kind);
+}
+
 TEST(Compare, TheTableSaysWhichFigureIsBeyondAndJsonHasTheSameVerdict) {
   const auto comparison = compare_results(kPredicted, kMeasured, {.makespan = 0.24, .bubble = 0.06});
   ASSERT_TRUE(comparison);

@@ -2,6 +2,7 @@
 
 #include "report/compare/result_diff.hpp"
 
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -65,6 +66,14 @@ TEST(ResultDiff, WithoutTimelinesComparesFiguresOnly) {
   const ResultDiff diff = diff_results(before, result_of("gpipe", 1));
   EXPECT_FALSE(diff.figures.rows.empty());
   EXPECT_TRUE(diff.moved.empty());
+}
+
+TEST(ResultDiff, TheLongestTimeIsNotNegative) {
+  Result before;
+  before.makespan_ns = std::numeric_limits<Ns>::max();
+  const ResultDiff diff = diff_results(before, Result{});
+  ASSERT_EQ(diff.figures.rows.size(), 1U);
+  EXPECT_EQ(diff.figures.rows[0][1].text, "9000000000.000 s");
 }
 
 }  // namespace

@@ -51,6 +51,14 @@ TEST(ResultInvariants, NobodyIsBusyForLongerThanTheMakespanNorForLessThanNothing
             "rank 0 is busy for -1 ns of a makespan of 100 ns");
 }
 
+TEST(ResultInvariants, TheSlackOfAMeasurementPassesNoLimitOfNumbers) {
+  EXPECT_EQ(fault_after([](Result& r) {
+              r.kind = ResultKind::measured;
+              r.makespan_ns = std::numeric_limits<Ns>::max();
+            }),
+            "none");
+}
+
 TEST(ResultInvariants, BubblesAreParts) {
   EXPECT_THAT(fault_after([](Result& r) { r.bubble.idle_over_total = 2.11; }),
               HasSubstr("idle over total is 2.11, not in ["));
