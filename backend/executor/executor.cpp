@@ -125,8 +125,7 @@ class Run {
 
   /// Returns when all workers have ended, also after a failure.
   void supervise() {
-    // A tenth of the deadline: a fault is found at most a tenth late. Up to 100 ms, after which a run that
-    // has failed should not let anybody wait.
+    // A tenth of the deadline, and 100 ms at most: so late a fault may be found beyond its deadline.
     const nanoseconds pause = std::clamp<nanoseconds>(execution_.deadline / 10, std::chrono::milliseconds(1),
                                                       std::chrono::milliseconds(100));
     std::unique_lock lock(mutex_);
