@@ -1,3 +1,12 @@
+// Workers are threads here, as in the runs that are predicted. Each sample is taken on worker 0 while the
+// threads of the others repeat the same work without a pause:
+//
+//   worker 0   5 warm-ups | 30 samples, one after the other | done
+//   worker 1   work work work work work work work work work work, until done
+//
+// Alone, worker 0 finds the GPU's memory, power and clocks all its own; busy, it shares them, as it does in a
+// pipeline. Programs are predicted from the busy times.
+
 #include "bench/gpu/gpu_calibration.hpp"
 
 #include <algorithm>
@@ -23,10 +32,11 @@
 namespace penstock {
 namespace {
 
-constexpr int kUnmeasured = 5;
+constexpr int kUnmeasured = 5;  // warm-ups
 constexpr int kSamples = 30;
 constexpr std::chrono::seconds kArrivalDeadline(30);
 
+/// Wall time of one call.
 Ns time_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
@@ -71,6 +81,8 @@ std::map<Ns, WorkTimes> measure_work(const std::vector<std::unique_ptr<WorkClock
   return times;
 }
 
+// A line through the medians of all sizes: time = latency + bytes / bandwidth. The smallest copy is of 4
+// bytes, not of 0, which would ask for nothing.
 CopyTimes measure_copies(const CudaWorkers& workers) {
   const CudaStream stream = workers.link_stream(0);
   CudaEvent arrived(stream.view().device);
