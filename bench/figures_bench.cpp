@@ -35,7 +35,6 @@ namespace {
 
 const SimulateOptions kFigures{.memory = {.samples = false}, .timeline = TimelineKept::none};
 
-/// The starts and ends of each pass, in the order of the lists.
 /// The starts and ends of each pass, in the order of the lists. Two passes over two ranks of one action each:
 ///
 ///   spans   rank 0: [0, 1] [3, 4]   rank 1: [1, 2] [4, 5]
