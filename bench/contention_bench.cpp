@@ -24,8 +24,8 @@
 namespace penstock {
 namespace {
 
-constexpr Bytes kLight = 512 * 1024;
-constexpr Bytes kDense = 2048 * 1024;
+constexpr Bytes kLight = 512 * 1024;   // messages that meet now and then
+constexpr Bytes kDense = 2048 * 1024;  // messages that fill the links
 
 /// Ends of compute actions, starts and ends of flows.
 double events_of(const FlatProgram& flat) {
@@ -98,6 +98,8 @@ std::vector<PlainFlow> flows_of(const Experiment& experiment) {
   return flows;
 }
 
+/// When each flow ends, by sim/network. `flows` in the order of their starts. Where one ends as another
+/// starts, the end is first.
 std::vector<Ns> flow_ends(const Cluster& cluster, const std::vector<PlainFlow>& flows) {
   std::vector<Ns> ends(flows.size(), 0);
   FlowNetwork network(cluster);

@@ -35,7 +35,10 @@ namespace {
 
 const SimulateOptions kFigures{.memory = {.samples = false}, .timeline = TimelineKept::none};
 
-/// The starts and ends of each pass, in the order of the lists.
+/// The starts and ends of each pass, in the order of the lists. Two passes over two ranks of one action each:
+///
+///   spans   rank 0: [0, 1] [3, 4]   rank 1: [1, 2] [4, 5]
+///   rows    pass 0: 0 1 1 2         pass 1: 3 4 4 5
 std::vector<std::vector<Ns>> rows_of_passes(const Timeline& timeline, const Program& program) {
   std::vector<std::vector<Ns>> rows(static_cast<std::size_t>(program.iterations));
   auto span = timeline.spans.begin();
@@ -63,6 +66,7 @@ std::optional<Ns> period_of_passes(Experiment experiment) {
   return std::nullopt;
 }
 
+/// The stated baseline.
 Result figures_of_timelines(const Experiment& experiment) {
   Timeline timeline = *critical_path(experiment);
   std::vector<RankMemory> memories = memory_of(timeline, experiment, {.samples = false});
@@ -75,6 +79,7 @@ Result figures_of_timelines(const Experiment& experiment) {
                                          .memories = std::move(memories)});
 }
 
+/// But for the names of devices, which the baseline does not know.
 bool equal_figures(const Result& a, const Result& b) {
   const auto equal_rank = [](RankReport x, RankReport y) {
     x.device = y.device = "";

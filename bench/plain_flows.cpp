@@ -21,15 +21,17 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
+/// One link while rates are looked for.
 struct LinkLoad {
-  double free = kInfinite;
-  std::int32_t unfixed = 0;
+  double free = kInfinite;   // bytes a second that no fixed flow has
+  std::int32_t unfixed = 0;  // flows over it that have no rate yet
 };
 
+/// The rate at which the link would be full if its unfixed flows all had the same.
 double fair_rate(const LinkLoad& load) { return load.unfixed == 0 ? kInfinite : load.free / load.unfixed; }
 
 struct MovingFlow {
-  std::size_t number = 0;
+  std::size_t number = 0;  // in the list of all flows
   std::vector<std::int32_t> links;
   double left_bytes = 0;
   double bytes_per_second = 0;
@@ -70,6 +72,7 @@ class PlainNetwork {
                        .left_bytes = static_cast<double>(flow.bytes)});
   }
 
+  /// Every moving flow sends at its rate up to now.
   void advance(Ns now) {
     const double seconds = static_cast<double>(now - now_) * 1e-9;
     now_ = now;
@@ -78,6 +81,7 @@ class PlainNetwork {
       flow.left_bytes = std::max(0.0, flow.left_bytes - seconds * flow.bytes_per_second);
   }
 
+  /// New rates for all moving flows, and when each would end if these stayed.
   void share() {
     std::vector<std::vector<std::int32_t>> routes;
     routes.reserve(moving_.size());
@@ -86,6 +90,7 @@ class PlainNetwork {
     for (std::size_t i = 0; i < moving_.size(); ++i) {
       MovingFlow& flow = moving_[i];
       flow.bytes_per_second = rates[i];
+      // Up to the next whole ns; a thousandth of one is an error of the division, not a part of the flow.
       flow.end_ns = now_ + static_cast<Ns>(std::ceil(flow.left_bytes / rates[i] * 1e9 - 1e-3));
     }
   }
@@ -109,6 +114,10 @@ std::vector<double> plain_max_min_share(std::span<const double> capacities,
   }
   std::vector<double> rates(routes.size(), kInfinite);
   std::vector<bool> fixed(routes.size(), false);
+  // Two links, capacity 10 and 6; flows a over the first, b over both, c over the second:
+  //
+  //   round 1   fair rates 10/2 = 5 and 6/2 = 3: the second is full first, so b = c = 3
+  //   round 2   the first has 10 - 3 = 7 left for a alone, so a = 7
   for (;;) {
     const auto fullest = std::ranges::min_element(loads, {}, fair_rate);
     if (fullest == loads.end() || !std::isfinite(fair_rate(*fullest))) return rates;

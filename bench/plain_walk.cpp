@@ -51,6 +51,7 @@ class PlainWalk {
   }
 
  private:
+  /// Kind, stage and microbatch: with one iteration and one rank a stage there is one such action.
   using Name = std::tuple<ActionKind, std::int32_t, std::int32_t>;
 
   /// False where the rank's next action waits for what another has not done yet.
@@ -94,6 +95,8 @@ class PlainWalk {
     throw std::runtime_error("a plain walk has F, B, STEP and their transfers, got " + to_text(action));
   }
 
+  /// Of an action that waits for its rank and, where it `receives`, for the RECV of that kind. Nothing while
+  /// that is not done.
   std::optional<Times> computed(std::size_t rank, const Action& action, bool receives,
                                 ActionKind input) const {
     Ns start = free_[rank];
@@ -106,6 +109,7 @@ class PlainWalk {
     return Times{start, start + duration_ns(cost, action.kind)};
   }
 
+  /// Leaves when what made its bytes ends: links are always free here.
   std::optional<Times> sent(std::size_t rank, const Action& action, ActionKind producer) const {
     const auto made = found({producer, action.stage, action.microbatch});
     if (!made) return std::nullopt;

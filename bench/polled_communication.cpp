@@ -72,6 +72,7 @@ class Placer {
  private:
   std::size_t stages() const { return source_.placement.stages.size(); }
   std::size_t ranks() const { return source_.ranks.size(); }
+  /// The place in there_ of one flow over one edge for one unit.
   std::size_t at(Flow flow, std::size_t edge, std::int32_t unit) const {
     return (2 * edge + static_cast<std::size_t>(flow)) * units_ + index(unit);
   }
@@ -85,6 +86,7 @@ class Placer {
     return true;
   }
 
+  /// Rounds over all ranks until one brings nothing new.
   void place_in_one_order() {
     bool progress = true;
     while (progress) {
@@ -104,6 +106,7 @@ class Placer {
     return false;
   }
 
+  /// The replica's rank has its collective behind it.
   void join(std::size_t rank, std::size_t replica) {
     ++joined(head(rank))[replica];
     lowered_.ranks[rank].push_back(head(rank));
@@ -127,6 +130,8 @@ class Placer {
     return std::ranges::min(counts) >= counts[replica_on(action.stage, rank)];
   }
 
+  /// Places the action or group at the rank's head with all that it sends; false where something is not there
+  /// yet.
   bool take_turn(std::size_t rank) {
     if (finished(rank)) return false;
     if (is_collective(head(rank).kind)) return place_collective(rank, head(rank));
@@ -142,6 +147,14 @@ class Placer {
     return true;
   }
 
+  /// Places the collective on all members that have not joined it early, when each of them has it at its
+  /// head. Replicas count their joins, which tells an early one from one that is still to come:
+  ///
+  ///   replica    0  1  2
+  ///   joined     2  3  2
+  ///
+  /// Replica 0's rank asks: 1 has joined this one already, so 0 and 2 join it now if the rank of 2 has it at
+  /// its head, and nobody does otherwise.
   bool place_collective(std::size_t rank, const Action action) {
     const std::vector<std::int32_t>& members = source_.placement.stages[index(action.stage)].ranks;
     const std::vector<std::int32_t>& counts = joined(action);
@@ -175,6 +188,7 @@ class Placer {
     return std::nullopt;
   }
 
+  /// Says that what the action makes is there, and sends it to the stages that take it.
   void deliver(std::size_t rank, const Action& action) {
     const auto flow = output_of(action.kind);
     if (!flow) return;
@@ -184,6 +198,7 @@ class Placer {
     }
   }
 
+  /// Nothing to send within a rank.
   void send(std::size_t rank, const StageMessage& message) {
     const std::size_t to_rank = index(source_.placement.rank_of(message.to, message.microbatch));
     if (to_rank == rank) return;
@@ -201,6 +216,7 @@ class Placer {
     return message;
   }
 
+  /// "2F1", "3B0", or in words where the others of a collective are missing.
   std::string missing_input(std::size_t rank) const {
     const std::size_t end = group_end(source_.ranks[rank], next_[rank]);
     for (std::size_t i = next_[rank]; i < end; ++i) {

@@ -19,6 +19,7 @@
 namespace penstock {
 namespace {
 
+/// One 1F1B program, repeated with other numbers of stages and ranks.
 Program side_by_side(const SharedPipelines& shape) {
   const Program one = generate("1f1b", {.stages = shape.stages, .microbatches = shape.microbatches}).value();
   Program all = one;
@@ -36,6 +37,8 @@ Program side_by_side(const SharedPipelines& shape) {
   return lower(all).value();
 }
 
+/// Forward takes 0.95 ms and up to 0.1 ms more, by a fixed formula of pipeline and stage, so that neighbours
+/// on a server seldom send at the same moment.
 CostTable uneven_costs(const SharedPipelines& shape) {
   CostTable costs;
   for (std::int32_t pipeline = 0; pipeline < shape.pipelines; ++pipeline) {
@@ -48,6 +51,7 @@ CostTable uneven_costs(const SharedPipelines& shape) {
   return costs;
 }
 
+/// Device p of server k is that of pipeline p: rank p*K + k lies on device k*P + p.
 Cluster servers(const SharedPipelines& shape) {
   std::vector<std::int32_t> places;
   for (std::int32_t pipeline = 0; pipeline < shape.pipelines; ++pipeline) {

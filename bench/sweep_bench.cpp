@@ -34,6 +34,7 @@ SweepGrid small_points(std::vector<std::string> schedules) {
   return grid;
 }
 
+/// Sweeps the grid once an iteration.
 void count_points(benchmark::State& state, const SweepGrid& grid) {
   std::size_t points = 0;
   loop_begins();

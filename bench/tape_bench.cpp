@@ -92,6 +92,7 @@ Compiled on_slow_links(const benchmark::State& state, ChannelModel model) {
 
 using MakeCompiled = Compiled (*)(const benchmark::State&);
 
+/// compiled/NAME, and lanes/NAME for the plain ones.
 struct CompiledCase {
   const char* name;
   MakeCompiled make;
@@ -111,6 +112,7 @@ const CompiledCase kOtherRules[] = {
      }},
 };
 
+/// One table of costs an iteration.
 void one_table(benchmark::State& state, MakeCompiled make) {
   const Compiled made = make(state);
   ActionClock clock(state);
@@ -119,6 +121,7 @@ void one_table(benchmark::State& state, MakeCompiled make) {
   state.counters["instructions"] = static_cast<double>(made.tape.size());
 }
 
+/// As many tables as there are lanes an iteration; ns/action is of all of them together.
 void eight_tables(benchmark::State& state, MakeCompiled make) {
   const Compiled made = make(state);
   const std::vector<TapeCosts> tables(kLanes, made.costs);

@@ -46,6 +46,7 @@ Candidates candidates() {
   return made;
 }
 
+/// What every candidate of a search costs, whether it is timed or not.
 Ns price_and_bound(ConfigurationPrices& prices, ProgramLibrary& programs, const Configuration& of) {
   const ScheduleOutline& outline = **programs.outline(of);
   return lower_bounds(prices.of(of, outline.rank_of_stage), outline, of.microbatches).step_ns;
@@ -62,6 +63,7 @@ void bounded(benchmark::State& state) {
 }
 BENCHMARK(bounded)->Name("tune/priced_and_bounded")->Unit(benchmark::kMicrosecond);
 
+/// All candidates of the program an iteration, eight at once.
 void timed(benchmark::State& state) {
   const Candidates of = candidates();
   ConfigurationPrices prices(of.request);

@@ -36,10 +36,11 @@
 namespace penstock {
 namespace {
 
-constexpr int kUnmeasured = 5;
+constexpr int kUnmeasured = 5;  // warm-ups
 constexpr int kSamples = 30;
 constexpr std::chrono::seconds kArrivalDeadline(30);
 
+/// Wall time of one call.
 Ns time_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
@@ -84,6 +85,8 @@ std::map<Ns, WorkTimes> measure_work(const std::vector<std::unique_ptr<WorkClock
   return times;
 }
 
+// A line through the medians of all sizes: time = latency + bytes / bandwidth. The smallest copy is of 4
+// bytes, not of 0, which would ask for nothing.
 CopyTimes measure_copies(const CudaWorkers& workers) {
   const CudaStream stream = workers.link_stream(0);
   CudaEvent arrived(stream.view().device);

@@ -15,6 +15,7 @@
 namespace penstock {
 namespace {
 
+/// Of a rank: its virtual stages share it.
 Ns forward_of(GpuWorkload workload) {
   return workload == GpuWorkload::gemm || workload == GpuWorkload::imbalanced ? 5'000'000 : 2'000'000;
 }

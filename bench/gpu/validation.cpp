@@ -50,6 +50,7 @@ constexpr Ns kPacedLatency = 200'000;
 
 // --- experiments ------------------------------------------------------------------------------------------
 
+/// The table with every stated duration replaced by what such work was measured to take on busy workers.
 CostTable measured_costs(CostTable costs, const std::map<Ns, WorkTimes>& times) {
   for (StageCost& stage : costs.stages) {
     for (Ns* duration : {&stage.forward_ns, &stage.backward_ns, &stage.backward_input_ns,
@@ -103,6 +104,7 @@ Experiment experiment_of(const Program& program, const CostTable& costs, const C
           .notes = {}};
 }
 
+/// What holds the messages of a run back: the same times that the engines give them.
 LinkPace pace_of(const Experiment& experiment, const FlatProgram& flat) {
   WalkDurations durations = walk_durations(experiment, flat);
   return {.hold = std::move(durations.hold), .latency = std::move(durations.latency)};
@@ -117,6 +119,15 @@ std::optional<Program> program_of(const GpuConfiguration& of) {
   return *program;
 }
 
+/// One row. The workers are asked for the nominal costs; the prediction is made from what these were measured
+/// to take:
+///
+///   nominal costs    -> run on the GPU                                    -> measured_ns
+///        |
+///        v
+///   measured costs   -> critical path of the same program                 -> predicted_ns
+///
+/// Paced links are held back by the stated figures in the run, and have the same figures in the prediction.
 tl::expected<GpuRow, std::string> row_of(const GpuConfiguration& of, const Program& program,
                                          const Bench& bench, const Calibrated& work) {
   const CostTable nominal = nominal_costs(program, of.workload);
@@ -142,6 +153,7 @@ tl::expected<GpuRow, std::string> row_of(const GpuConfiguration& of, const Progr
 
 // --- the matrix -------------------------------------------------------------------------------------------
 
+/// All configurations of one workload on so many workers, in the order of the table.
 std::vector<GpuConfiguration> matrix(GpuWorkload workload, std::int32_t workers, bool quick) {
   std::vector<GpuConfiguration> all;
   for (const GpuLinks link : {GpuLinks::fast, GpuLinks::paced}) {
@@ -177,12 +189,14 @@ tl::expected<Calibrated, std::string> calibrated(GpuWorkload workload, std::int3
   return Calibrated{.unit_ns = unit_ns, .times = measure_work(clocks, durations_of(workload))};
 }
 
+/// Copies need no workload, so that one measurement serves all of them.
 tl::expected<Bench, std::string> bench_of(std::int32_t count) {
   const auto workers = CudaWorkers::create(count);
   if (!workers) return tl::unexpected(workers.error());
   return Bench{.workers = count, .copies = measure_copies(*workers)};
 }
 
+/// "calibrated: gemm on 4 workers: 5.000 ms takes 5.021 alone, 5.103 busy (+-0.4 %); ..."
 std::string times_line(GpuWorkload workload, std::int32_t workers, const Calibrated& work) {
   std::string line = fmt::format("calibrated: {} on {} workers:", to_text(workload), workers);
   for (const auto& [duration, taken] : work.times) {

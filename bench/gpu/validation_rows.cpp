@@ -19,6 +19,8 @@
 namespace penstock {
 namespace {
 
+/// Whether the target speaks of the row: all workers share the memory, and what that costs depends on who
+/// else is busy, which no table of costs says.
 bool counts(const GpuRow& row) { return row.of.workload != GpuWorkload::bandwidth; }
 
 /// Rows that differ in their schedule alone.
@@ -32,6 +34,7 @@ struct Ranking {
   std::int32_t right = 0;
 };
 
+/// Each pair of comparable rows once.
 Ranking ranking_of(const std::vector<GpuRow>& rows) {
   Ranking ranking;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -48,6 +51,7 @@ Ranking ranking_of(const std::vector<GpuRow>& rows) {
   return ranking;
 }
 
+/// 0 where no row is chosen.
 double mean_error_where(const std::vector<GpuRow>& rows, const std::function<bool(const GpuRow&)>& chosen) {
   double sum = 0;
   double count = 0;
@@ -66,6 +70,7 @@ bool differ_in_links(const GpuRow& fast, const GpuRow& paced) {
          fast.of.workers == paced.of.workers && fast.of.microbatches == paced.of.microbatches;
 }
 
+/// "control failed: gemm, 1f1b K=4 M=8 is measured to take ...": `how` says whether predicted or measured.
 std::string as_slow_as(const GpuConfiguration& of, std::string_view how, Ns fast_ns, Ns paced_ns) {
   return fmt::format(
       "control failed: {}, {} K={} M={} is {} to take {:.3f} ms on fast links and {:.3f} ms on paced ones, "

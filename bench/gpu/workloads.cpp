@@ -36,8 +36,8 @@ namespace {
 
 constexpr int kWidth = 1024;  // of the matrices: 2.1 GFLOP a product
 constexpr std::size_t kMatrixBytes = sizeof(float) * kWidth * kWidth;
-constexpr std::size_t kCopyBytes = std::size_t{32} << 20;
-constexpr std::int32_t kBlocksPerSm = 8;
+constexpr std::size_t kCopyBytes = std::size_t{32} << 20;  // of one copy
+constexpr std::int32_t kBlocksPerSm = 8;                   // of a copy
 constexpr std::chrono::seconds kWorkDeadline(60);
 
 void check_blas(cublasStatus_t status, const char* call) {
@@ -63,6 +63,8 @@ bool multiplies(GpuWorkload workload) {
 
 }  // namespace
 
+/// The matrix library on one worker's stream. Where a worker is a part of the device, the library is told how
+/// many SMs (multiprocessors) it has, as it chooses its kernels by them.
 struct WorkClock::Blas {
   cublasHandle_t handle = nullptr;
   explicit Blas(const CudaPlace& place) {
@@ -127,6 +129,7 @@ void WorkClock::hold_for(Ns duration_ns, const std::stop_token&) const {
   launch_units(units_of(duration_ns));
 }
 
+// Every action of a stage holds the clock of the rank that it is on, whatever clock the run has.
 StageModules WorkFamily::modules(std::optional<std::int32_t>, const Clock&) const {
   const Program& program = nominal_.program;
   StageModules modules(static_cast<std::size_t>(program.rank_count()));

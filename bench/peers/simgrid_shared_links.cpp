@@ -35,8 +35,8 @@ struct Shape {
 struct Channel {
   s4u::SemaphorePtr produced = s4u::Semaphore::create(0);
   s4u::SemaphorePtr sent = s4u::Semaphore::create(0);
-  std::vector<double> arrivals;
-  int received = 0;
+  std::vector<double> arrivals;  // in seconds, by message
+  int received = 0;              // messages that the receiver has taken
 
   void carry(s4u::Host* from, s4u::Host* to, const Shape& shape) {
     for (int m = 0; m < shape.microbatches; ++m) {
@@ -53,6 +53,7 @@ struct Channel {
   }
 };
 
+/// One stage of one pipeline. Without a neighbour on a side, its two channels are null.
 struct Rank {
   int stage = 0;
   double forward = 0;
@@ -61,12 +62,16 @@ struct Rank {
   Channel* gradients_in = nullptr;
   Channel* gradients_out = nullptr;
 
+  /// Waits for the input, computes, and lets the channel behind send the output.
   void compute(double seconds, Channel* in, Channel* out) const {
     if (in != nullptr) in->receive();
     s4u::this_actor::sleep_for(seconds);
     if (out != nullptr) out->produced->release();
   }
 
+  /// 1F1B: `warmup` forwards ahead of the backwards, then one of each in turns. Stage 0 of 3, M = 4:
+  ///
+  ///   F F F B F B B B      f - b never exceeds warmup + 1 = 3
   void run(const Shape& shape) const {
     const int warmup = std::min(shape.stages - 1 - stage, shape.microbatches);
     for (int f = 0, b = 0; b < shape.microbatches;) {

@@ -48,11 +48,11 @@
 namespace penstock {
 namespace {
 
-constexpr Ns kShortest = 2'500'000;
-constexpr double kDisturbed = 0.04;
-constexpr Ns kLate = 300'000;  // of a wake-up; usual is a fifth of that
-constexpr double kRanked = 0.03;
-constexpr double kJitter = 0.2;
+constexpr Ns kShortest = 2'500'000;  // F of a stage: below it, wake-ups of threads would be what is compared
+constexpr double kDisturbed = 0.04;  // above it, a Spread::relative() of repeats has them made again
+constexpr Ns kLate = 300'000;        // of a wake-up; usual is a fifth of that
+constexpr double kRanked = 0.03;     // by how much one has to be slower for a wrong order to count
+constexpr double kJitter = 0.2;      // of an action's time, up and down
 
 template <typename Value>
 using OrError = tl::expected<Value, std::string>;
@@ -67,7 +67,7 @@ std::string schedule_text(const TimingConfiguration& configuration) {
                      configuration.virtual_stages());
 }
 
-/// One a stage, in ns.
+/// One a stage. Imbalanced, with a forward of 4 us: "[4000 ns, 6000 ns, 8000 ns, 4000 ns]".
 std::string durations_text(const TimingConfiguration& configuration) {
   std::vector<std::string> durations;
   const std::int32_t stages = configuration.ranks * configuration.virtual_stages();
@@ -78,6 +78,8 @@ std::string durations_text(const TimingConfiguration& configuration) {
   return fmt::format("[{}]", fmt::join(durations, ", "));
 }
 
+/// The stated scenario as its author would write it. On slow links a message holds the link for F / 5 and
+/// arrives F / 2 after that; on free ones it carries nothing and takes no time.
 std::string stated_text(const TimingConfiguration& configuration) {
   const std::string durations = durations_text(configuration);
   const Ns forward = configuration.stage_forward_ns();
@@ -109,7 +111,8 @@ tl::expected<Result, RunError> run_in_threads(const Experiment& experiment, cons
   return run_on_threads(experiment, pace, options, OccupyFamily(experiment, jitter));
 }
 
-/// The makespan of `calibrated`, whose actions vary as those of `stated` do.
+/// The makespan of `calibrated`, whose actions vary as those of `stated` do: each takes its calibrated time,
+/// and what the run's draw for it (held_ns) adds to, or takes from, its stated one.
 Ns makespan_ns(const Experiment& calibrated, const Experiment& stated, const Jitter& jitter) {
   const FlatProgram flat =
       flatten(calibrated.program, calibrated.costs,
@@ -154,6 +157,7 @@ void wait_for_quiet() {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
 }
 
+/// b was measured to be clearly slower, but not predicted to be slower at all.
 bool is_ranked_wrong(const TimingOutcome& a, const TimingOutcome& b) {
   if (!a.configuration.same_model() || !b.configuration.same_model()) return false;
   return static_cast<double>(a.measured) * (1 + kRanked) < static_cast<double>(b.measured) &&
@@ -186,6 +190,8 @@ OrError<Scenario> stated_scenario(const TimingConfiguration& configuration) {
 }
 
 OrError<Scenario> TimingPredictions::calibrated_scenario(const TimingConfiguration& configuration) {
+  // What the calibration does not depend on is set to one value, so that configurations share it. Jitter is
+  // added to the prediction afterwards (makespan_ns).
   TimingConfiguration key = configuration;
   key.schedule = configuration.virtual_stages() > 1 ? "interleaved" : "1f1b";
   key.microbatches = configuration.ranks;
@@ -253,6 +259,7 @@ OrError<std::vector<TimingOutcome>> outcomes_of(const std::vector<std::string>& 
     if (!measured) return tl::unexpected(measured.error());
     outcomes.push_back({configuration, *predicted, *measured});
   }
+  // What looks ranked wrong may be one disturbed measurement. Predictions stay as they are.
   for (TimingOutcome& a : outcomes) {
     for (TimingOutcome& b : outcomes) {
       for (int attempt = 0; attempt < 2 && is_ranked_wrong(a, b); ++attempt) {
