@@ -71,6 +71,7 @@ TEST_F(ExitCodes, TheReadmeListsThemAllAndNoOther) {
 TEST_F(ExitCodes, ZeroIsOk) { expect(ExitCode::ok, kRun); }
 
 TEST_F(ExitCodes, OneIsACheckThatFailed) {
+  // Rank 0 sends F0 first, rank 1 waits for F1 first: with one queue a rank neither goes on.
   folder_.write("hangs.psched",
                 "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
                 "rank 0: 0F0 0F1 0SEND_F0 0SEND_F1\nrank 1: 1RECV_F1 1RECV_F0 1F1 1F0\n");
@@ -143,6 +144,7 @@ TEST_F(ExitCodes, ANumberInJsonThatNoDoubleHoldsIsBadInput) {
 
 TEST_F(ExitCodes, ThreeIsAFaultOfPenstock) {
   const pid_t child = fork();
+  // In a process of its own, whose end is the status of a program.
   if (child == 0) {
     Extensions faulty;
     faulty.backends["cpu-thread"] = [](const auto&) -> tl::expected<std::optional<Result>, RunError> {
@@ -165,12 +167,14 @@ TEST_F(ExitCodes, FourIsADeadlineThatPassed) {
 }
 
 TEST_F(ExitCodes, FourIsAPeerThatWasKilled) {
+  // The shell kills the first of the two processes that `penstock` has started.
   expect(ExitCode::run_failed,
          kRun + "--time-scale 2000 --backend cpu-process & run=$!; sleep 0.5; " +
              "read first rest < /proc/$run/task/$run/children; kill -9 $first; wait $run");
 }
 
 TEST_F(ExitCodes, FourIsAPortThatIsBusyOrAPeerThatNeverComes) {
+  // A port that something else listens on, found by letting the system choose one.
   const int held = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -182,6 +186,7 @@ TEST_F(ExitCodes, FourIsAPortThatIsBusyOrAPeerThatNeverComes) {
   const std::string launched = "RANK=0 WORLD_SIZE=2 MASTER_PORT=" + std::to_string(ntohs(address.sin_port)) +
                                " " + kRun + "--backend cpu-process";
   expect(ExitCode::run_failed, launched);
+  // Now the port is free, and rank 0 waits for a rank 1 that nobody starts.
   close(held);
   expect(ExitCode::run_failed, launched);
 }

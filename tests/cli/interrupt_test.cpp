@@ -40,6 +40,7 @@ void let_it_work(std::chrono::milliseconds usual) {
   std::this_thread::sleep_for(kSlowdown * usual);
 }
 
+/// Asks every 10 ms until the condition holds; false after kLongest.
 template <class Condition>
 bool comes_true(const Condition& condition) {
   for (const auto begin = SteadyClock::now(); SteadyClock::now() - begin < kLongest;) {
@@ -59,6 +60,8 @@ class Interrupted : public testing::Test {
     }
   }
 
+  /// Does not wait. The child goes into the folder and becomes penstock there; its answer is in the files out
+  /// and err.
   void start(const std::vector<std::string>& arguments) {
     process_ = fork();
     ASSERT_GE(process_, 0);
@@ -91,6 +94,7 @@ class Interrupted : public testing::Test {
   }
 
   std::string text(const std::string& file) const { return test::text_of(folder_.path() / file); }
+  /// Names in the folder, sorted.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder_.path())) names.push_back(entry.path().filename());

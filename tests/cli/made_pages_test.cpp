@@ -21,6 +21,7 @@ namespace penstock {
 namespace {
 
 const std::filesystem::path kRoot = source_path();
+// Of the figures in the README and of the pictures in the gallery.
 const Shape kShape = {.stages = 4, .microbatches = 8, .virtual_stages = 2, .slices = 2};
 
 std::string read(const std::filesystem::path& file) {

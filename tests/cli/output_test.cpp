@@ -133,6 +133,7 @@ TEST(Output, APlaceThatIsFullEndsTheMakingOfTheText) {
   const auto written = write_file("/dev/full", endless);
   ASSERT_FALSE(written);
   EXPECT_THAT(written.error().message, HasSubstr("/dev/full: cannot be written: No space left"));
+  // The first piece is refused, so that no second one is made.
   EXPECT_EQ(pieces, 0);
 }
 

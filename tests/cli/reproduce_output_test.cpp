@@ -19,6 +19,7 @@ using testing::HasSubstr;
 
 const Reproduction kExperiment{.name = "table-9", .source = "a paper", .setting = "free links"};
 
+/// One experiment with one figure.
 std::vector<Reproduced> with(const ReproducedFigure& figure) { return {{kExperiment, {figure}}}; }
 
 TEST(ReproduceOutput, SaysTheErrorInPercentOfThePublishedFigure) {

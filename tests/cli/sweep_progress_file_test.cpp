@@ -18,6 +18,7 @@
 namespace penstock {
 namespace {
 
+/// A point that its number of stages tells from others.
 SweepPoint point_of(std::int32_t stages) {
   SweepPoint point{.row = {}, .notes = {"a note"}};
   point.row.schedule = "1f1b";
@@ -38,6 +39,7 @@ class ProgressFile : public testing::Test {
   void write(const std::string& text, std::ios::openmode mode = std::ios::trunc) const {
     std::ofstream(name_, std::ios::out | mode) << text;
   }
+  /// Why the file is not taken as the progress of a sweep of so many points.
   std::string refusal(std::size_t points) const {
     const auto opened = SweepProgressFile::open(name_, points);
     return opened ? "no error" : opened.error();

@@ -1,3 +1,7 @@
+// The environment of a command is emptied, but for a path with `penstock` first, UTF-8, and a scratch folder
+// as TMPDIR that is gone afterwards: an outcome depends neither on who runs the test nor on where. The
+// folder's name is written back as $TMPDIR.
+
 #include "tests/cli/transcript.hpp"
 
 #include <sys/wait.h>
@@ -34,6 +38,7 @@ std::string marked(const std::string& text, std::string_view mark) {
   return result;
 }
 
+/// Every `from` by `to`.
 std::string replaced(std::string text, const std::string& from, std::string_view to) {
   for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
@@ -41,7 +46,7 @@ std::string replaced(std::string text, const std::string& from, std::string_view
   return text;
 }
 
-/// Runs a shell command and returns its exit status.
+/// Runs a shell command and returns its exit status, 128 + S where signal S ended it, as shells do.
 int run(const std::string& script) {
   const int status = std::system(script.c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -78,6 +83,7 @@ std::string outcome_of(const std::string& command, const fs::path& directory) {
   const fs::path& scratch = folder.path();
   const fs::path script = folder.write("command.sh", command + '\n');
   const fs::path bin = fs::path(PENSTOCK_EXECUTABLE).parent_path();
+  // The command goes into a file, so that its quotes need no quoting here.
   const std::string line = "cd '" + directory.string() + "' && env -i PATH='" + bin.string() +
                            "':/usr/bin:/bin LC_ALL=C.UTF-8 TZ=UTC TMPDIR='" + scratch.string() + "' sh '" +
                            script.string() + "' </dev/null >'" + (scratch / "out").string() + "' 2>'" +

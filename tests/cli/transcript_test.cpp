@@ -30,6 +30,7 @@ std::vector<fs::path> transcripts() {
   return files;
 }
 
+/// The file's name with what a test's name cannot hold as _.
 std::string test_name(const testing::TestParamInfo<fs::path>& info) {
   std::string name = info.param.stem().string();
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');

@@ -48,6 +48,7 @@ class WholeWay : public testing::Test {
     expect_good("plan scenario.yaml " + plan_flags + " -o plan.yaml");
     expect_good("simulate plan.yaml --timeline -o predicted.json --quiet");
     expect_good("run plan.yaml --timeline --warmup 1 --repeats 1 -o measured.json --quiet");
+    // Bounds that nothing exceeds: what counts is that the two can be compared.
     expect_good("compare predicted.json measured.json --tolerance 1000 --bubble-tolerance 1");
     const json predicted = read("predicted.json");
     const json measured = read("measured.json");

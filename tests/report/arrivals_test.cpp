@@ -13,6 +13,7 @@
 namespace penstock {
 namespace {
 
+/// On rank 1; messages are of the stage before.
 Span span(ActionKind kind, std::int32_t stage, std::int32_t microbatch, Ns start_ns, Ns end_ns) {
   return {.rank = 1,
           .action = {.kind = kind, .stage = stage, .microbatch = microbatch, .peer = stage - 1},
@@ -21,6 +22,8 @@ Span span(ActionKind kind, std::int32_t stage, std::int32_t microbatch, Ns start
 }
 
 TEST(IdleBeforeActions, IsWaitingUntilTheMessageIsOnItsWayThenTransferThenLaunch) {
+  //   0         30           70  75          100
+  //   | waiting | transfer   | launch | F    |
   const std::vector<Span> spans = {span(ActionKind::recv_forward, 1, 0, 30, 70),
                                    span(ActionKind::forward, 1, 0, 75, 100)};
   EXPECT_EQ(idle_before_actions(spans),

@@ -44,6 +44,10 @@ Result result_of(ResultKind kind, Ns forward_ns, Ns pause_ns, Ns backward_ns) {
   return result;
 }
 
+// 10 ns a character:
+//
+//   predicted   FFFFFFFFFFBBBBBBBBBBBBBBBBBBBB
+//   measured    FFFFFFFFFFF..BBBBBBBBBBBBBBBBBBBBBBBBBBB
 const Result kPredicted = result_of(ResultKind::predicted, 100, 0, 200);
 const Result kMeasured = result_of(ResultKind::measured, 110, 20, 270);
 

@@ -17,6 +17,7 @@
 namespace penstock {
 namespace {
 
+/// The pipeline that is drawn in sample_result.cpp, unless the test takes another shape.
 Result figures_sample(const sample::Shape& shape = {.ranks = 2, .microbatches = 2}) {
   return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
 }

@@ -1,3 +1,10 @@
+// One walk over the text with a stack of the elements that are open. The first fault ends it:
+//
+//   <a><b></a>     open: a b; </a> finds b on top     "</a> closes nothing at `...`"
+//
+// Names of elements and attributes are kept as they are, so that an unclosed <br> of HTML is a fault: the
+// pages are written as XML.
+
 #include "tests/report/markup.hpp"
 
 #include <cctype>
@@ -31,11 +38,13 @@ class Scanner {
   }
 
  private:
+  /// Keeps the first fault, with 40 characters before it and 40 behind.
   void fail(const std::string& what) {
     if (fault_.empty())
       fault_ = what + " at `" + std::string(text_.substr(at_ < 40 ? 0 : at_ - 40, 80)) + "`";
   }
 
+  /// Goes behind `end` where `begin` stands here; what is between is not looked at.
   bool skip_if(std::string_view begin, std::string_view end) {
     if (!text_.substr(at_).starts_with(begin)) return false;
     const std::size_t stop = text_.find(end, at_ + begin.size());
@@ -54,6 +63,7 @@ class Scanner {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
   }
 
+  /// One character of text or of a value. An & has to begin an entity, whose ; is at most 8 characters on.
   void scan_character() {
     if (text_[at_] == '&') {
       const std::size_t end = text_.find(';', at_);
@@ -62,6 +72,7 @@ class Scanner {
     ++at_;
   }
 
+  /// From a < to behind its >, or behind the comment.
   void scan_markup() {
     if (skip_if("<!--", "-->") || skip_if("<![CDATA[", "]]>") || skip_if("<!DOCTYPE", ">")) return;
     ++at_;
@@ -83,6 +94,7 @@ class Scanner {
     ++at_;
   }
 
+  /// From behind the name of an opened element to behind its > or />.
   void scan_attributes(const std::string& element) {
     std::set<std::string> seen;
     for (skip_blanks(); fault_.empty() && at_ < text_.size() && is_name(text_[at_]); skip_blanks()) {

@@ -29,6 +29,7 @@ Result summarized(const Experiment& experiment, double samples_per_microbatch = 
 }
 
 TEST(Metrics, TheThreeBubbleFiguresOf1F1B) {
+  // F of 1 and B of 2: (M + K - 1) * 3 = 33, of which a rank is idle for 9. 9/33 of all, 9/24 of the work.
   const Result result = summarized(uniform_experiment("1f1b", {.stages = 4, .microbatches = 8}, {}));
   EXPECT_EQ(result.makespan_ns, 33);
   EXPECT_DOUBLE_EQ(result.bubble.idle_over_total, 3.0 / 11);
@@ -37,7 +38,8 @@ TEST(Metrics, TheThreeBubbleFiguresOf1F1B) {
 }
 
 TEST(Metrics, TheLongestSpanLeavesALateStartOut) {
-  // ZB-H1 with F = I = W: the last rank starts late and ends with the others.
+  // ZB-H1 with F = I = W = 1: each rank works for 12. Rank 1 starts at 1 and works without a pause to 13;
+  // rank 0 is at work from 0 to 13 with a pause of 1. Idle are 2 of 26, and of the longest span 1 of 13.
   const Result result = summarized(
       uniform_experiment("zb-h1", {.stages = 2, .microbatches = 4}, {.forward_ns = 1, .backward_ns = 2}));
   EXPECT_EQ(result.makespan_ns, 13);
@@ -64,6 +66,7 @@ TEST(Metrics, ExposedCommunicationIsIdleTimeWhileAnAwaitedMessageIsUnderWay) {
 }
 
 TEST(Metrics, AReductionThatTheStepWaitsForIsExposed) {
+  // One microbatch a replica: F to 10, B to 30, then 2 * 1/2 of 100 bytes at 1 byte/ns to 130.
   const Program program = *generate("data-parallel", {.stages = 1, .microbatches = 2, .replicas = {2}});
   const Experiment experiment = experiment_of(
       program, {.stages = {{.forward_ns = 10, .backward_ns = 20, .gradients = 100}}, .edges = {}},
@@ -145,7 +148,9 @@ TEST(Holdings, WhatComesAndGoesAtOneInstantIsCountedInProgramOrder) {
   EXPECT_EQ(peak_amount(nested), 2);
 }
 
-/// Every change in the order that holdings.hpp states, sorted as it stands.
+/// Every change in the order that holdings.hpp states, sorted as it stands: (time, whether it is a charge).
+/// Of one time, releases of what was held before come first (phase 0); what begins there, or ends as it
+/// begins, follows by its place in the program (phase 1).
 std::vector<std::pair<Ns, bool>> sorted_changes(const std::vector<Holding>& holdings) {
   using Key = std::tuple<Ns, int, std::int32_t, int, std::size_t>;  // time, phase, position, order, holding
   std::vector<Key> keys;

@@ -1,3 +1,13 @@
+// Times come from the rules of a pipeline, so that pictures of them look right. What a result says beside
+// them (memory, traffic, rates) is made up: round numbers that a test can expect, different from every
+// default.
+//
+// With 2 ranks and 2 microbatches, F of 1 ms, B of 2 ms and free links, 1F1B is
+//
+//   ms       0  1  2  3  4  5  6  7  8  9
+//   rank 0   F0 F1 .  .  B0--- .  B1---
+//   rank 1   .  F0 B0--- F1 B1--- .  .
+
 #include "tests/report/sample_result.hpp"
 
 #include <algorithm>
@@ -38,6 +48,8 @@ std::optional<Ns> input_ready(const Action& action, const std::map<Action, Ns>& 
   return found->second + (last ? 0 : shape.transfer_ns);
 }
 
+/// Behind a compute action, its SEND on this rank and the RECV on the neighbour, both under way at once. None
+/// where transfers take no time, or at the ends of the pipeline.
 void append_transfer(Timeline& timeline, const Span& span, const Shape& shape) {
   const bool is_forward = span.action.kind == ActionKind::forward;
   const std::int32_t peer = span.action.stage + (is_forward ? 1 : -1);
@@ -53,7 +65,8 @@ void append_transfer(Timeline& timeline, const Span& span, const Shape& shape) {
   timeline.spans.push_back(span_of(peer, receive, span.end_ns, span.end_ns + shape.transfer_ns));
 }
 
-/// Weights from the start; one activation from the start of F to the end of B.
+/// Weights and twice as much optimizer state from the start; one activation from the start of F to the end of
+/// B: 9 GiB and 640 MiB for each microbatch that is held, of 11 GiB.
 RankMemory memory_of(const Timeline& timeline, std::int32_t rank) {
   constexpr Bytes kWeights = Bytes{3} << 30;
   constexpr Bytes kActivation = Bytes{640} << 20;
@@ -87,6 +100,7 @@ RankMemory memory_of(const Timeline& timeline, std::int32_t rank) {
   return memory;
 }
 
+/// Busy and idle as the timeline has them; the rest is made up.
 RankReport report_of(const Timeline& timeline, std::int32_t rank) {
   RankReport report;
   report.rank = rank;
@@ -114,6 +128,7 @@ std::vector<std::vector<Action>> one_f_one_b(const Shape& shape) {
   std::vector<std::vector<Action>> lists(static_cast<std::size_t>(shape.ranks));
   for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
     auto& list = lists[static_cast<std::size_t>(rank)];
+    // Forward m and backward m - warmup in turns: 4 ranks, rank 2: F0 F1 B0 F2 B1 ...
     const std::int32_t warmup = std::min(shape.ranks - 1 - rank, shape.microbatches);
     for (std::int32_t m = 0; m < shape.microbatches + warmup; ++m) {
       if (m < shape.microbatches) list.push_back(forward(rank, m));
@@ -140,6 +155,7 @@ Timeline timeline_of(const std::vector<std::vector<Action>>& lists, const Shape&
   std::vector<std::size_t> next(lists.size(), 0);
   std::vector<Ns> free_at(lists.size(), 0);
   bool moved = true;
+  // Every rank goes as far as its inputs allow, until a round moves none.
   while (moved) {
     moved = false;
     for (std::size_t rank = 0; rank < lists.size(); ++rank) {

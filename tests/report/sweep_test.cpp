@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// Line `number` of the text, from 0.
 std::string line_of(const std::string& text, int number) {
   std::istringstream lines(text);
   std::string line;

@@ -26,10 +26,12 @@ using sample::markup_fault;
 using sample::occurrences;
 using sample::pipeline;
 
+/// Of stage 0, no pair.
 ComputeBox box(std::int32_t microbatch, Ns start_ns, Ns end_ns, ActionKind kind = ActionKind::forward) {
   return {{.kind = kind, .stage = 0, .microbatch = microbatch}, {}, start_ns, end_ns};
 }
 
+/// How many elements are opened.
 std::size_t elements(const std::string& svg) { return occurrences(svg, "<") - occurrences(svg, "</"); }
 
 TEST(MarkupCheck, FindsFaults) {

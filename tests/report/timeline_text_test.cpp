@@ -25,6 +25,7 @@ Action action(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
   return {.kind = kind, .stage = stage, .microbatch = microbatch};
 }
 
+/// Without the legend, which is not cut.
 std::size_t longest_line(const std::string& text) {
   std::istringstream lines(text);
   std::size_t longest = 0;
@@ -125,6 +126,8 @@ TEST(TimelineText, SaysHowManyColumnsShowEveryAction) {
   const Timeline timeline = pipeline({.ranks = 8, .microbatches = 64, .forward_ns = 1'300'001});
   const auto needed = columns_for_every_action(timeline, 100);
   ASSERT_TRUE(needed);
+  // The names of ranks take 8 columns, the axis ends one behind the rows, and a column is as long as the
+  // shortest action.
   EXPECT_EQ(*needed, 8 + 1 + timeline.makespan_ns / 1'300'001 + 1);
   const auto columns = static_cast<std::int32_t>(*needed);
   EXPECT_FALSE(columns_for_every_action(timeline, columns));
