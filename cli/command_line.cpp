@@ -254,12 +254,11 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
                                          fit_command(root),
                                          schedules_command(root)};
   wrap_descriptions(root);
+  // Before parsing, as are the next two: CLI11 has no words for them.
   const auto typed = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
   const std::vector<std::string> translated = in_our_names(root, typed);
   std::vector<const char*> arguments;
   for (const std::string& argument : translated) arguments.push_back(argument.c_str());
-  // Before parsing, as is the next: CLI11 has no words for either.
-  const auto arguments = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
   const auto flag = flag_without_value(arguments);
   if (!flag.empty()) {
     write_stderr(fmt::format("penstock: {}: expected a value behind \"=\", got nothing", shown_name(flag)));
