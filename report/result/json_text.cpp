@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -40,7 +43,48 @@ std::string_view reason_in(std::string_view message) {
   return at == std::string_view::npos ? message : message.substr(at);
 }
 
+/// Reads on while no key of an object comes again. It keeps no values, so it is as fast as reading them.
+class KeysOnce : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override {
+    open_.emplace_back();
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (open_.back().insert(name).second) return true;
+    twice = name;
+    return false;
+  }
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+  std::optional<std::string> twice;
+
+ private:
+  std::vector<std::set<std::string>> open_;  // the keys of each object that has not ended
+};
+
 }  // namespace
+
+std::optional<std::string> key_given_twice(std::string_view text) {
+  KeysOnce keys;
+  nlohmann::json::sax_parse(text, &keys);
+  return keys.twice;
+}
 
 template <typename Json>
 tl::expected<Json, std::string> json_of(std::string_view text) {

@@ -1,6 +1,7 @@
 #pragma once
 // JSON that somebody else has written.
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,9 @@ tl::expected<Json, std::string> json_of(std::string_view text);
 
 extern template tl::expected<nlohmann::json, std::string> json_of(std::string_view text);
 extern template tl::expected<nlohmann::ordered_json, std::string> json_of(std::string_view text);
+
+/// A key that stands twice in one object of `text`, which is JSON; of two values readers keep one in silence.
+std::optional<std::string> key_given_twice(std::string_view text);
 
 /// A value as a message shows it: on one line, cut where it is long.
 template <typename Json>

@@ -86,6 +86,8 @@ bool is_flag(const Json& value) { return value.is_boolean(); }
 bool is_text(const Json& value) { return value.is_string(); }
 bool is_name(const Json& value) { return value.is_string() && !value.get_ref<const std::string&>().empty(); }
 bool is_ratio(const Json& value) { return value.is_number() && value.get<double>() >= 0; }
+/// A part of a whole; what no run can give would pass for ever, as all that comes is better.
+bool is_part(const Json& value) { return is_ratio(value) && value.get<double>() <= 1; }
 bool is_count(const Json& value) {
   // From 2^63 on get() of 64 signed bits would wrap round.
   return value.is_number_integer() && value.get<std::int64_t>() >= 0;
@@ -133,6 +135,11 @@ std::map<ChannelModel, bool> read_hangs(BaselineReader& reader, const Json& entr
     }
     hangs[*model] = value.get<bool>();
   }
+  // Of a model that is not there a new hang would be no finding.
+  for (const ChannelModel model : kChannelModels) {
+    if (!hangs.contains(model))
+      reader.note(fmt::format("{}hangs.{}", path, to_text(model)), "true or false", nullptr);
+  }
   return hangs;
 }
 
@@ -150,7 +157,7 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
   if (!entry.contains("makespan_ns")) return figures;
   figures.run = RunFigures{.makespan_ns = count("makespan_ns"),
                            .idle_over_total = reader.member<double>(entry, path, "idle_over_total",
-                                                                    "a number of at least 0", is_ratio),
+                                                                    "a number from 0 to 1", is_part),
                            .peak_bytes = count("peak_bytes"),
                            .rates = {}};
   // Of a model on named devices alone, and not in older files.
@@ -278,6 +285,11 @@ tl::expected<Baseline, std::string> parse_baseline(const std::string& text, cons
   if (!document) return tl::unexpected(fmt::format("{}: is no JSON: {}", name, document.error()));
   if (!document->is_object())
     return tl::unexpected(fmt::format("{}: expected a baseline, a JSON object", name));
+  if (const auto key = key_given_twice(text)) {
+    return tl::unexpected(
+        fmt::format("{}: the key {} stands twice in one object, as after a merge: keep one of them", name,
+                    shown_json(Json(*key))));
+  }
   BaselineReader reader(name);
   Baseline baseline = read_document(reader, *document);
   if (!reader.problem().empty()) return tl::unexpected(reader.problem());

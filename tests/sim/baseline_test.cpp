@@ -284,6 +284,13 @@ struct WrongFile {
   std::string message;
 };
 
+/// A baseline of one program that runs, with these figures of the run.
+std::string run_of(const std::string& figures) {
+  return R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {"rank": false,
+          "pair": false, "direction": false, "directed": false, "boundary": false}, "digest": "", "forwards": 4, )" +
+         figures + "}]}";
+}
+
 class WrongBaseline : public testing::TestWithParam<WrongFile> {};
 
 TEST_P(WrongBaseline, IsRefusedWithItsPlace) {
@@ -308,8 +315,15 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {"pairs": true}}]})",
             "base.json: entries[0].hangs.pairs: expected a channel model with true or false, got true"},
         WrongFile{
-            R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {}, "digest": "", "forwards": 4, "makespan_ns": 1.5}]})",
-            "base.json: entries[0].makespan_ns: expected a whole number of at least 0, got 1.5"}));
+            R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {"rank": true}}]})",
+            "base.json: entries[0].hangs.pair: expected true or false, got nothing"},
+        WrongFile{run_of(R"("makespan_ns": 1.5)"),
+                  "base.json: entries[0].makespan_ns: expected a whole number of at least 0, got 1.5"},
+        WrongFile{run_of(R"("makespan_ns": 1, "idle_over_total": 2.11, "peak_bytes": 0)"),
+                  "base.json: entries[0].idle_over_total: expected a number from 0 to 1, got 2.11"},
+        WrongFile{R"({"schema_version": 1, "entries": [], "entries": [{"scenario": "a"}]})",
+                  "base.json: the key \"entries\" stands twice in one object, as after a merge: keep one of "
+                  "them"}));
 
 TEST(BaselineFile, SaysWhereItIsNoJson) {
   const auto baseline = parse_baseline("{\n  \"schema_version\": 1,\n}\n", "base.json");
@@ -324,10 +338,7 @@ TEST(BaselineFile, RefusesAMillionBrackets) {
 }
 
 TEST(BaselineFile, RefusesATimeOfMoreThan63Bits) {
-  const auto baseline = parse_baseline(
-      R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {}, "digest": "",
-          "forwards": 4, "makespan_ns": 18446744073709551615}]})",
-      "base.json");
+  const auto baseline = parse_baseline(run_of(R"("makespan_ns": 18446744073709551615)"), "base.json");
   ASSERT_FALSE(baseline);
   EXPECT_EQ(
       baseline.error(),
