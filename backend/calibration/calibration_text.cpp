@@ -197,7 +197,7 @@ std::string calibration_to_json(const Calibration& calibration) {
       {"links", std::move(links)},
       {"peak_bytes", calibration.peak_bytes},
       {"notes", calibration.notes}};
-  return document.dump(2) + "\n";
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace penstock

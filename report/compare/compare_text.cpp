@@ -114,7 +114,7 @@ std::string comparison_to_table(const Comparison& comparison, std::size_t width)
 }
 
 std::string comparison_to_json(const Comparison& comparison) {
-  return comparison_json(comparison).dump(2) + "\n";
+  return comparison_json(comparison).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string comparisons_to_table(const std::vector<Comparison>& comparisons, const Ranking& ranking,
@@ -132,7 +132,7 @@ std::string comparisons_to_json(const std::vector<Comparison>& comparisons, cons
                          {"passed", passed},
                          {"comparisons", list_json(comparisons, comparison_json)},
                          {"ranking", ranking_json(ranking)}};
-  return document.dump(2) + "\n";
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace penstock
