@@ -38,9 +38,9 @@ TEST(ReproduceOutput, GivesBoundsASignedErrorToo) {
 // Columns that have no room beside each other stand below each other, with the name of the row in front.
 TEST(ReproduceOutput, KeepsToTheWidthOfATerminal) {
   const auto all = with(within(0.2, "speed", 4, 4.5));
-  EXPECT_THAT(reproductions_to_text(all), HasSubstr("figure  published  predicted    error  verdict\n"));
+  EXPECT_THAT(reproductions_to_text(all), HasSubstr("figure  published  predicted     error  verdict\n"));
   EXPECT_THAT(reproductions_to_text(all, 30), HasSubstr("figure  published  predicted\n"));
-  EXPECT_THAT(reproductions_to_text(all, 30), HasSubstr("figure    error  verdict\n"));
+  EXPECT_THAT(reproductions_to_text(all, 30), HasSubstr("figure     error  verdict\n"));
 }
 
 TEST(ReproduceOutput, LeavesTheSignOutWhereItWouldSayNothing) {
