@@ -46,7 +46,8 @@ struct Range {
 class MappingReader {
  public:
   /// Notes a problem when `node` is no mapping or has a key that is not among `keys`; the message offers the
-  /// nearest key and lists them all. `node`, `keys` and `problem` must outlive the reader.
+  /// nearest key and lists them all. Of several keys that are all unknown only the first is shown: it is
+  /// another kind of file then. `node`, `keys` and `problem` must outlive the reader.
   MappingReader(const Node& node, std::string path, std::span<const std::string_view> keys, Problem& problem);
 
   const Node& node() const { return *node_; }
