@@ -87,7 +87,7 @@ void Problem::note(const Node& node, std::string_view path, std::string_view tex
 }
 
 void Problem::note(std::string message) {
-  if (std::ranges::find(messages_, message) == messages_.end()) messages_.push_back(std::move(message));
+  if (noted_.insert(message).second) messages_.push_back(std::move(message));
 }
 
 void Problem::note(const Problem& part) {
