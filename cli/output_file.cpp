@@ -57,12 +57,24 @@ class Descriptor {
   int number_;
 };
 
-/// The file that a link names, so that the link stays.
+/// The file that a link names, so that the link stays; it need not be there yet. A circle is left as it is.
 std::filesystem::path target_of(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::is_symlink(file, error)) return file;
-  const std::filesystem::path target = std::filesystem::weakly_canonical(file, error);
-  return error ? file : target;
+  // What a link of /proc opens need not be what it says: it is followed as the kernel does, or not at all.
+  if (std::filesystem::exists(file, error)) {
+    const std::filesystem::path target = std::filesystem::canonical(file, error);
+    return error ? file : target;
+  }
+  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  std::filesystem::path target = file;
+  for (int links = 0; links < kMostLinks; ++links) {
+    if (!std::filesystem::is_symlink(target, error)) return target;
+    // Relative to the link's own folder.
+    target = target.parent_path() / std::filesystem::read_symlink(target, error);
+    if (error) return file;
+  }
+  return file;
 }
 
 /// A device, a pipe or a socket: it is written in place, since renaming would put a file there.
@@ -172,6 +184,8 @@ std::string unwritable(const std::filesystem::path& file) {
     if (is_read_only) return "it is read-only; make it writable or name another";
     if (::access(target.c_str(), W_OK) != 0) return std::strerror(errno);
     if (!S_ISREG(status.st_mode)) return {};
+  } else if (errno == ELOOP) {
+    return std::strerror(errno);  // it would be a file in place of a link
   }
   const std::filesystem::path directory = target.parent_path();
   // Made and taken away again: rights alone do not say that a name is too long, or that nobody makes a file

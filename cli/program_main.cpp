@@ -56,6 +56,8 @@ int program_main(int argc, const char* const* argv, AddressSpace addresses, Exte
   keep_freed_memory();
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write() then
+  // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is a file beyond `ulimit -f`
   try {
     return static_cast<int>(run_command_line(argc, argv, std::move(extensions)));
   } catch (const std::bad_alloc&) {

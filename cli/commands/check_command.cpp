@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -23,6 +24,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
+#include "sim/runs/memory_need.hpp"
 
 namespace penstock {
 namespace {
@@ -85,6 +87,7 @@ Outcome check_one(const CheckFlags& flags) {
   if (!scenario) return tl::unexpected(scenario.error());
   // What reading a program file has assumed; notes of a scenario are about times, which are not asked here.
   if (scenario->program) write_notes(scenario->notes, flags.output);
+  if (auto refusal = check_refusal(*scenario)) return bad_input(*std::move(refusal));
   auto verdict = verdict_of(*scenario);
   if (!verdict) return tl::unexpected(verdict.error());
   if (flags.shown.smallest && !verdict->passed()) verdict->smallest = smallest_failure(*scenario);

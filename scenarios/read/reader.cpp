@@ -63,6 +63,12 @@ tl::expected<bool, std::string> parse_flag(std::string_view text) {
   return tl::unexpected(fmt::format("expected true (on) or false (off), got \"{}\"", text));
 }
 
+/// As far as a message shows it.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kMost = 40;
+  return text.size() <= kMost ? text : fmt::format("{}...", text.substr(0, kMost));
+}
+
 bool is_list(const Node& node) { return node.kind == Node::Kind::list; }
 
 /// To the nearest; 0 of none.
@@ -81,7 +87,7 @@ void Problem::note(const Node& node, std::string_view path, std::string_view tex
 }
 
 void Problem::note(std::string message) {
-  if (std::ranges::find(messages_, message) == messages_.end()) messages_.push_back(std::move(message));
+  if (noted_.insert(message).second) messages_.push_back(std::move(message));
 }
 
 void Problem::note(const Problem& part) {
@@ -102,9 +108,20 @@ MappingReader::MappingReader(const Node& node, std::string path, std::span<const
     problem.note(node, path_,
                  fmt::format("expected a mapping with the keys {}, got {}", listed(keys), describe(node)));
   }
+  const auto is_known = [keys](const Node::Entry& entry) {
+    return std::ranges::find(keys, entry.key.text) != keys.end();
+  };
+  // Lines of a file that was named by mistake are nobody's to see, and none of them is a typing error.
+  if (node.entries.size() > 1 && std::ranges::none_of(node.entries, is_known)) {
+    const Node& first = node.entries.front().key;
+    problem.note(
+        first, path_of(shortened(first.text)),
+        fmt::format("unknown key, as are all {} here; expected {}", node.entries.size(), listed(keys)));
+    return;
+  }
   // What is no mapping has no entries, and all reads of it give nothing: one problem, not one a key.
   for (const Node::Entry& entry : node.entries) {
-    if (std::ranges::find(keys, entry.key.text) != keys.end()) continue;
+    if (is_known(entry)) continue;
     problem.note(entry.key, path_of(entry.key.text), unknown_word("key", entry.key.text, keys));
   }
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -23,8 +24,8 @@ namespace penstock {
 /// list and not as a ladder of checks, and that all keys which are missing are said at once.
 class Problem {
  public:
-  bool found() const { return !messages_.empty(); }
-  std::size_t count() const { return messages_.size(); }
+  bool found() const { return !noted_.empty(); }
+  std::size_t count() const { return noted_.size(); }
   /// A line each, the first few of them.
   std::string message() const;
   /// Notes `PLACE: PATH: TEXT`; once where it is noted twice.
@@ -33,7 +34,8 @@ class Problem {
   void note(const Problem& part);
 
  private:
-  std::vector<std::string> messages_;
+  std::vector<std::string> messages_;      ///< in the order of noting
+  std::unordered_set<std::string> noted_;  ///< the same, to be found: a wrong file may have one a line
 };
 
 /// Smallest and largest integer that a key takes.
@@ -46,7 +48,8 @@ struct Range {
 class MappingReader {
  public:
   /// Notes a problem when `node` is no mapping or has a key that is not among `keys`; the message offers the
-  /// nearest key and lists them all. `node`, `keys` and `problem` must outlive the reader.
+  /// nearest key and lists them all. Of several keys that are all unknown only the first is shown: it is
+  /// another kind of file then. `node`, `keys` and `problem` must outlive the reader.
   MappingReader(const Node& node, std::string path, std::span<const std::string_view> keys, Problem& problem);
 
   const Node& node() const { return *node_; }

@@ -32,5 +32,7 @@ std::optional<std::string> memory_refusal(const Scenario& scenario, const Simula
 std::optional<std::string> turns_refusal(const Scenario& scenario);
 /// The same of its program's lists alone.
 std::optional<std::string> lists_refusal(const Scenario& scenario);
+/// The same of a check, which keeps no times.
+std::optional<std::string> check_refusal(const Scenario& scenario);
 
 }  // namespace penstock

@@ -96,6 +96,16 @@ TEST_F(ExitCodes, AShapeThatMemoryCannotHoldIsBadInputBeforeItIsStored) {
                                     "memory, and .* within reach: take fewer .*"));
 }
 
+TEST_F(ExitCodes, ACheckThatMemoryCannotHoldIsBadInputBeforeItBegins) {
+  if (!kAddressesCanBeBounded) GTEST_SKIP() << "no bound on addresses under a sanitizer";
+  const std::string command =
+      "ulimit -v 1500000; penstock check --schedule 1f1b --pp-size 1000 --num-microbatches 100000";
+  expect(ExitCode::bad_input, command);
+  EXPECT_THAT(outcome(command),
+              testing::MatchesRegex("! penstock: 2e\\+08 compute actions take at least 27.93 GiB of memory, "
+                                    "and .* within reach: take fewer .*"));
+}
+
 TEST_F(ExitCodes, AGridThatMemoryCannotHoldIsBadInput) {
   if (!kAddressesCanBeBounded) GTEST_SKIP() << "no bound on addresses under a sanitizer";
   const std::string command =

@@ -125,6 +125,32 @@ TEST(Output, ASecondNameOfAFileShowsTheNewContentToo) {
   EXPECT_EQ(test::text_of(second), "1\n2\n");
 }
 
+TEST(Output, ALinkToAFileThatIsNotThereYetStaysALink) {
+  const ScratchFolder folder;
+  std::filesystem::create_directory(folder.path() / "results");
+  const std::filesystem::path file = folder.path() / "results" / "new.json";
+  const std::filesystem::path second = folder.path() / "results" / "second.json";
+  const std::filesystem::path first = folder.path() / "first.json";
+  std::filesystem::create_symlink("new.json", second);
+  std::filesystem::create_symlink("results/second.json", first);
+  ASSERT_TRUE(write_file(first, "1\n"));
+  EXPECT_TRUE(std::filesystem::is_symlink(first));
+  EXPECT_TRUE(std::filesystem::is_symlink(second));
+  EXPECT_EQ(test::text_of(file), "1\n");
+}
+
+TEST(Output, LinksInACircleStayAndAreAnError) {
+  const ScratchFolder folder;
+  const std::filesystem::path one = folder.path() / "one.json";
+  const std::filesystem::path other = folder.path() / "other.json";
+  std::filesystem::create_symlink("one.json", other);
+  std::filesystem::create_symlink("other.json", one);
+  const auto written = write_file(one, "1\n");
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().message, HasSubstr("Too many levels of symbolic links"));
+  EXPECT_TRUE(std::filesystem::is_symlink(one));
+}
+
 TEST(Output, APlaceThatIsFullEndsTheMakingOfTheText) {
   std::size_t pieces = 0;
   const TextInPieces endless = [&](const TextSink& sink) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <ctime>
 #include <map>
 #include <optional>
 #include <string>
@@ -434,6 +435,22 @@ TEST(LoadOverride, NamesTheFlagAsThePlace) {
             "parallel, schedule, partition, training");
   EXPECT_EQ(refusal("cluster: uniform", {{"training.iterations", "none"}}),
             "--set training.iterations: expected a whole number from 1 to 2147483647, got \"none\"");
+}
+
+/// Processor time of refusing a scenario with so many unknown keys beside a known one.
+std::clock_t time_of_refusing(int unknown_keys) {
+  std::string text = "cluster: uniform\n";
+  for (int i = 0; i < unknown_keys; ++i) text += "key" + std::to_string(i) + ": 1\n";
+  const std::clock_t begin = std::clock();
+  const std::string message = refusal(text);
+  const std::clock_t taken = std::clock() - begin;
+  EXPECT_TRUE(message.ends_with("\nand " + std::to_string(unknown_keys - 8) + " more")) << message;
+  return taken;
+}
+
+TEST(LoadScenario, TakesTimeInProportionToTheKeysThatItRefuses) {
+  // Ten times as long in proportion; in proportion to the square it is near a hundred times.
+  EXPECT_LT(time_of_refusing(40'000), 30 * time_of_refusing(4'000));
 }
 
 // --- files of several parts -----------------------------------------------------------------------------
