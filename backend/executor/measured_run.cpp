@@ -54,11 +54,17 @@ Ns longest_action_ns(const std::vector<StageCost>& stages) {
   return longest;
 }
 
-/// Host time, so that the time scale counts. At least 10 s, since costs of 0 hold nothing and the machine may
-/// be busy; at most a year, which no nanoseconds overflow.
+/// Whoever watches a run sleeps for a millisecond or more between two looks, and a look after a pause that
+/// was longer than the deadline judges nobody; between processes, messages take time that is not in the
+/// costs.
+constexpr std::chrono::milliseconds kShortestDeadline(10);
+
+/// Host time, so that the time scale counts. Of itself at least 10 s, since costs of 0 hold nothing and the
+/// machine may be busy; at most a year, which no nanoseconds overflow.
 std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pace,
                                      const RunOptions& options) {
-  if (options.deadline.count() > 0) return options.deadline;
+  if (options.deadline.count() > 0)
+    return std::max<std::chrono::nanoseconds>(options.deadline, kShortestDeadline);
   Ns longest = longest_action_ns(costs.stages);
   for (const MicrobatchCost& microbatch : costs.microbatches)
     longest = std::max(longest, longest_action_ns(microbatch.stages));

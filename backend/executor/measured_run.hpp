@@ -30,7 +30,8 @@ struct RunOptions {
   std::int32_t warmup = 1;   ///< >= 0: runs of the whole program before those that count
   std::int32_t repeats = 5;  ///< >= 1
   double time_scale = 1;     ///< > 0: everything is held so many times as long, and times are divided by it
-  /// Of one action, host time; 0: ten times the longest action or message, at least 10 s.
+  /// Of one action, host time; one below 10 ms counts as 10 ms. 0: ten times the longest action or message,
+  /// at least 10 s.
   std::chrono::nanoseconds deadline{0};
   /// That the processes of a run may take together, of this machine; nothing: nobody looks.
   std::optional<Bytes> memory{};

@@ -5,7 +5,6 @@
 
 #include "backend/nccl/nccl_run.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstddef>
@@ -55,7 +54,6 @@ namespace {
 constexpr std::string_view kTransport = "nccl";
 constexpr std::chrono::seconds kPatience(90);  // NCCL opens a communicator in seconds, and there are many
 constexpr std::chrono::seconds kStepOfStart(30);
-constexpr std::chrono::milliseconds kShortestDeadline(10);
 
 tl::unexpected<RunError> unavailable(std::string_view why) {
   return tl::unexpected(RunError{.message = fmt::format("nccl: {}", why), .fault = RunFault::unavailable});
@@ -131,7 +129,7 @@ class NcclRun {
                               const Clock& clock) { return hardware(rank).family().modules(rank, clock); },
             .time_scale = run_.options.time_scale,
             .runs = run_.runs(),
-            .deadline = std::max<std::chrono::nanoseconds>(run_.deadline, kShortestDeadline),
+            .deadline = run_.deadline,
             .patience = kPatience,
             .finished =
                 [this](std::int32_t rank, const StageModules& modules) {

@@ -2,17 +2,21 @@
 //
 // The file is written beside its place and renamed, so that no rank reads half of it. Before anything is
 // read the folder and the file must be this user's own and closed to others: in a folder where everybody may
-// write, somebody else may have been first.
+// write, somebody else may have been first. A signal that ends rank 0 while it waits removes both names.
 
 #include "backend/process/job_secret.hpp"
 
 #include <fcntl.h>
+#include <linux/limits.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction() is POSIX's
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -70,6 +74,64 @@ tl::expected<void, std::string> make_own_folder(const std::filesystem::path& fol
   return {};
 }
 
+/// What the secret is written to first.
+std::string name_beside(const std::filesystem::path& path) {
+  return fmt::format("{}.{}", path.string(), getpid());
+}
+
+// --- what a signal that ends the process removes ----------------------------------------------------------
+
+constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
+
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): handlers may touch nothing but globals
+using Name = std::array<char, PATH_MAX>;
+Name left_name{};
+Name left_name_beside{};
+volatile std::sig_atomic_t names_are_left = 0;
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
+
+void remove_and_end(int signal) {
+  if (names_are_left != 0) {
+    unlink(left_name_beside.data());
+    unlink(left_name.data());
+  }
+  // The handler was taken off when it was called: the signal now ends the process as it would have.
+  static_cast<void>(raise(signal));
+}
+
+bool is_handled_by(int signal, void (*handler)(int)) {
+  struct sigaction now{};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == handler;
+}
+
+void copy(const std::string& name, Name& to) {
+  std::ranges::copy(name, to.begin());
+  to[name.size()] = '\0';
+}
+
+void remove_when_ended(const std::filesystem::path& path) {
+  const std::string beside = name_beside(path);
+  if (beside.size() >= left_name.size()) return;  // too long for open() as well
+  names_are_left = 0;
+  copy(path.string(), left_name);
+  copy(beside, left_name_beside);
+  names_are_left = 1;
+  for (const int signal : kEndingSignals) {
+    if (!is_handled_by(signal, SIG_DFL)) continue;  // somebody notes it, or has it ignored (nohup)
+    struct sigaction removing{};
+    removing.sa_handler = remove_and_end;
+    removing.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+    sigaction(signal, &removing, nullptr);
+  }
+}
+
+void leave_when_ended() {
+  names_are_left = 0;
+  for (const int signal : kEndingSignals) {
+    if (is_handled_by(signal, remove_and_end)) ::signal(signal, SIG_DFL);
+  }
+}
+
 }  // namespace
 
 std::string new_secret() { return fmt::format("{:02x}", fmt::join(new_nonce(), "")); }
@@ -83,7 +145,15 @@ std::filesystem::path secret_path(std::uint16_t port) {
 tl::expected<SecretFile, std::string> SecretFile::leave(std::uint16_t port, const std::string& secret) {
   const std::filesystem::path path = secret_path(port);
   if (auto made = make_own_folder(path.parent_path()); !made) return tl::unexpected(made.error());
-  const std::filesystem::path beside = fmt::format("{}.{}", path.string(), getpid());
+  SecretFile file(path);
+  if (auto written = file.write(secret); !written) return tl::unexpected(written.error());
+  return file;
+}
+
+SecretFile::SecretFile(std::filesystem::path path) : path_(std::move(path)) { remove_when_ended(path_); }
+
+tl::expected<void, std::string> SecretFile::write(const std::string& secret) const {
+  const std::string beside = name_beside(path_);
   // What an earlier process of the same number may have left; O_EXCL below makes the file anew or not at
   // all.
   unlink(beside.c_str());
@@ -93,9 +163,9 @@ tl::expected<SecretFile, std::string> SecretFile::leave(std::uint16_t port, cons
                                                 static_cast<ssize_t>(secret.size());
     if (!written) return tl::unexpected(failure("write the job's secret to", beside));
   }
-  if (rename(beside.c_str(), path.c_str()) != 0)
-    return tl::unexpected(failure("write the job's secret to", path));
-  return SecretFile(path);
+  if (rename(beside.c_str(), path_.c_str()) != 0)
+    return tl::unexpected(failure("write the job's secret to", path_));
+  return {};
 }
 
 SecretFile::SecretFile(SecretFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
@@ -106,7 +176,10 @@ SecretFile& SecretFile::operator=(SecretFile&& other) noexcept {
 }
 
 SecretFile::~SecretFile() {
-  if (!path_.empty()) unlink(path_.c_str());
+  if (path_.empty()) return;
+  unlink(name_beside(path_).c_str());  // there where it could not be written, or not be renamed
+  unlink(path_.c_str());
+  leave_when_ended();
 }
 
 tl::expected<std::string, std::string> left_secret(std::uint16_t port) {

@@ -15,7 +15,8 @@ std::string new_secret();
 /// Where the secret of the job lies whose rank 0 listens on that port.
 std::filesystem::path secret_path(std::uint16_t port);
 
-/// The file, for as long as this lives.
+/// The file, for as long as this lives, or until SIGINT, SIGTERM or SIGHUP ends the process, unless somebody
+/// handles or ignores that signal. One at a time: of several a signal removes the one that came last.
 class SecretFile {
  public:
   /// Replaces what an earlier job has left. Error: the file cannot be made, or its folder is somebody else's.
@@ -25,7 +26,9 @@ class SecretFile {
   ~SecretFile();
 
  private:
-  explicit SecretFile(std::filesystem::path path) : path_(std::move(path)) {}
+  /// Makes nothing yet.
+  explicit SecretFile(std::filesystem::path path);
+  tl::expected<void, std::string> write(const std::string& secret) const;
 
   std::filesystem::path path_;  // empty: moved from
 };

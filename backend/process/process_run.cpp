@@ -1,11 +1,8 @@
 // The `cpu-process` backend as one more way to execute what measured_run.hpp measures: it declares the
-// channel model of sockets, and fills the form that the execution wants. The deadline has a floor, since
-// messages between processes take time that is not in the costs.
+// channel model of sockets, and fills the form that the execution wants.
 
 #include "backend/process/process_run.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,7 +26,6 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kSocketTransport = "sockets";
-constexpr std::chrono::milliseconds kShortestDeadline(10);
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_with(
     const PreparedRun& run, const std::optional<ProcessPlace>& place) {
@@ -43,7 +39,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_with(
       .most_payload_bytes = run.family.most_payload_bytes(),
       .time_scale = run.options.time_scale,
       .runs = run.runs(),
-      .deadline = std::max<std::chrono::nanoseconds>(run.deadline, kShortestDeadline),
+      .deadline = run.deadline,
       .finished = [&](std::int32_t rank,
                       const StageModules& modules) { return run.family.account(rank, modules); }};
   return place ? execute_as_rank(execution, *place) : execute_in_processes(execution);

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -312,6 +313,56 @@ TEST(JobSecret, LiesInAFileOfThisUserAloneForAsLongAsItIsNeeded) {
   }
   EXPECT_FALSE(std::filesystem::exists(secret_path(7)));
   EXPECT_THAT(left_secret(7).error(), HasSubstr("No such file or directory"));
+}
+
+/// Forks a process that leaves a secret and then has the signal; what it ends with, as waitpid() says it.
+int end_with_secret(std::uint16_t port, int signal, void (*handler)(int)) {
+  const pid_t process = fork();
+  if (process == 0) {
+    std::signal(signal, handler);
+    const auto left = SecretFile::leave(port, new_secret());
+    if (!left || !std::filesystem::exists(secret_path(port))) _exit(99);
+    raise(signal);
+    _exit(std::filesystem::exists(secret_path(port)) ? 0 : 98);
+  }
+  int status = 0;
+  waitpid(process, &status, 0);
+  return status;
+}
+
+TEST(JobSecret, ASignalThatEndsTheProcessRemovesTheFile) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const int status = end_with_secret(9, signal, SIG_DFL);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+    EXPECT_FALSE(std::filesystem::exists(secret_path(9))) << signal;
+    std::filesystem::remove(secret_path(9));
+  }
+}
+
+TEST(JobSecret, ASignalThatIsIgnoredLeavesTheFile) {
+  EXPECT_EQ(end_with_secret(10, SIGHUP, SIG_IGN), 0);
+  std::filesystem::remove(secret_path(10));
+}
+
+TEST(JobSecret, RankZeroThatIsEndedWhileItWaitsLeavesNoFile) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const std::uint16_t port = HeldPort().port();
+  const pid_t zero = fork();
+  if (zero == 0) {
+    ProcessExecution execution = run.execution(seconds(20));
+    execution.patience = seconds(20);
+    static_cast<void>(execute_as_rank(execution, place_of(0, port)));
+    _exit(0);
+  }
+  {
+    const Stranger waits_until_it_listens(port);
+  }
+  EXPECT_TRUE(std::filesystem::exists(secret_path(port)));
+  kill(zero, SIGTERM);
+  int status = 0;
+  waitpid(zero, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  EXPECT_FALSE(std::filesystem::exists(secret_path(port)));
 }
 
 TEST(JobSecret, AFileThatOthersCouldHaveWrittenIsNotBelieved) {

@@ -63,6 +63,18 @@ TEST(ThreadRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {
   EXPECT_NE(result.notes.back().find("held 2 times as long"), std::string::npos);
 }
 
+TEST(ThreadRun, ADeadlineShorterThanThePauseBetweenTwoLooksIsEnforcedToo) {
+  const Experiment experiment = uniform_experiment("gpipe", {.stages = 2, .microbatches = 1},
+                                                   {.forward_ns = 3'000'000'000, .backward_ns = 1'000'000});
+  const auto result = run_on_threads(experiment, free_links,
+                                     {.warmup = 0, .repeats = 1, .deadline = std::chrono::milliseconds(1)},
+                                     OccupyFamily(experiment, {}));
+  ASSERT_FALSE(result) << "an action of 3 s ended well";
+  EXPECT_EQ(result.error().fault, RunFault::failed);
+  EXPECT_TRUE(result.error().message.starts_with("rank 0: 0F0: still running after 0.01 s"))
+      << result.error().message;
+}
+
 TEST(ThreadRun, ThreadsWithoutRoomForTheirStacksAreRefused) {
   const ThreadRoom room{.stack = Bytes{8} << 20, .left = Bytes{1} << 30};
   EXPECT_FALSE(threads_refusal(96, room)) << "three quarters of a gibibyte";
