@@ -7,7 +7,7 @@
 //   event engine's states                 120        590
 //   spans of a timeline                    60
 //   all of a run by turns, with spans      70         95
-//   all of a check                         90         90
+//   all of a check                         70         70
 //
 // Of K ranks' compute actions K-1 in K have a neighbour to tell, weights' gradients (one in three) nobody. A
 // run that is begun although it does not fit ends in the middle, after minutes; one that is refused says how
@@ -46,7 +46,7 @@ constexpr ActionBytes kStoredBytes = {.compute = 160, .transfer = 120};
 constexpr ActionBytes kEventBytes = {.compute = 120, .transfer = 590};
 constexpr ActionBytes kTimelineBytes = {.compute = 60, .transfer = 0};
 constexpr ActionBytes kTurnBytes = {.compute = 70, .transfer = 95};
-constexpr ActionBytes kCheckedBytes = {.compute = 90, .transfer = 90};
+constexpr ActionBytes kCheckedBytes = {.compute = 70, .transfer = 70};
 // 64 MiB: less is not worth a look at the machine.
 constexpr double kAnyMachinesBytes = 1 << 26;
 
