@@ -32,6 +32,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/runs/streamed_run.hpp"
@@ -180,6 +181,9 @@ std::optional<Bytes> memory_within_reach() {
 ActionCounts action_counts(const Scenario& scenario) {
   const double compute = compute_actions(scenario);
   const double ranks = scenario.shape.stages;
+  // Each of its ranks has all stages, and gradients go in a bucket a stage.
+  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  if (schedule != nullptr && schedule->name == "data-parallel") return {.compute = compute, .transfers = 0};
   return {.compute = compute, .transfers = compute * (ranks - 1) / ranks * 2 / 3};
 }
 

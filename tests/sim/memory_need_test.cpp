@@ -60,6 +60,13 @@ TEST(MemoryNeed, OneRankTellsNobody) {
   EXPECT_EQ(counts("4").transfers, 256);
 }
 
+TEST(MemoryNeed, RanksThatHaveAllStagesTellNobody) {
+  const auto scenario =
+      parse_scenario("schedule: {name: ddp, stages: 4, microbatches: 64}", "test.yaml", ".");
+  EXPECT_EQ(action_counts(*scenario).compute, 512);
+  EXPECT_EQ(action_counts(*scenario).transfers, 0);
+}
+
 TEST(MemoryNeed, TheNearestBoundOfAControlGroupHolds) {
   const ScratchFolder folder;
   std::filesystem::create_directories(folder.path() / "job" / "step");
