@@ -102,7 +102,7 @@ TEST_F(ExitCodes, ACheckThatMemoryCannotHoldIsBadInputBeforeItBegins) {
       "ulimit -v 1500000; penstock check --schedule 1f1b --pp-size 1000 --num-microbatches 100000";
   expect(ExitCode::bad_input, command);
   EXPECT_THAT(outcome(command),
-              testing::MatchesRegex("! penstock: 2e\\+08 compute actions take at least 27.93 GiB of memory, "
+              testing::MatchesRegex("! penstock: 2e\\+08 compute actions take at least 21.72 GiB of memory, "
                                     "and .* within reach: take fewer .*"));
 }
 
