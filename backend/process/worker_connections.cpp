@@ -78,7 +78,7 @@ void WorkerConnections::adopt(RankEnds ends) {
 }
 
 tl::expected<Endpoint, ExecutionError> WorkerConnections::reach(const ProcessPlace& place) {
-  auto coordinator = loop_.connect(place.coordinator, steady_clock::now() + execution_.patience);
+  auto coordinator = loop_.connect(place.coordinator, steady_clock::now() + launched_patience(execution_));
   if (!coordinator) return tl::unexpected(unreachable(coordinator.error()));
   coordinator_ = *coordinator;
   // Not before somebody listens there, who has left the secret by then.
@@ -118,7 +118,8 @@ ExecutionError WorkerConnections::error_at_start(const std::string& what) const 
 
 ExecutionError WorkerConnections::unreachable(const std::string& why) const {
   return error_at_start(fmt::format("waited {:g} s for the coordinator: {}",
-                                    std::chrono::duration<double>(execution_.patience).count(), why));
+                                    std::chrono::duration<double>(launched_patience(execution_)).count(),
+                                    why));
 }
 
 ExecutionError WorkerConnections::without_secret(const Endpoint& coordinator, const std::string& why) const {
