@@ -365,6 +365,26 @@ TEST(JobSecret, RankZeroThatIsEndedWhileItWaitsLeavesNoFile) {
   EXPECT_FALSE(std::filesystem::exists(secret_path(port)));
 }
 
+TEST(JobSecret, ATmpdirThatIsNoFolderIsNamed) {
+  const auto words_with = [](const char* folder, const std::function<std::string()>& work) {
+    return RankProcess([&] {
+             setenv("TMPDIR", folder, 1);
+             return work();
+           })
+        .words();
+  };
+  const auto leave = [] {
+    const auto left = SecretFile::leave(11, new_secret());
+    return left ? "left" : left.error();
+  };
+  const auto read = [] { return left_secret(11).error(); };
+  const std::string why = "TMPDIR (/no/such) is no folder for the job's secret: No such file or directory";
+  EXPECT_EQ(words_with("/no/such", leave), why);
+  EXPECT_EQ(words_with("/no/such", read), why);
+  EXPECT_EQ(words_with("/etc/hostname", leave),
+            "TMPDIR (/etc/hostname) is no folder for the job's secret: Not a directory");
+}
+
 TEST(JobSecret, AFileThatOthersCouldHaveWrittenIsNotBelieved) {
   const auto left = SecretFile::leave(8, new_secret());
   ASSERT_TRUE(left) << left.error();
