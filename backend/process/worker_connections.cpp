@@ -284,6 +284,9 @@ void WorkerConnections::closed(ConnectionId connection, Closing why) {
   if (connection != coordinator_) return;
   if (why == Closing::by_peer && has_heard_) {
     stop(watchdog_.failure_of(rank_, "the coordinator has gone"));
+  } else if (why == Closing::unopened) {
+    // Who turns somebody away has opened the connection before, and heard what proves nothing.
+    stop(error_at_start("the coordinator's process ended or closed the connection"));
   } else {
     stop(error_at_start(
         "the coordinator turned this process away, or is no coordinator: do all ranks have the same user and "

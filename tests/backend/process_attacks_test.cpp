@@ -216,6 +216,16 @@ TEST(ProcessAttacks, ARankWithAnotherSecretIsToldSoAndTheJobGoesOn) {
   });
 }
 
+TEST(ProcessAttacks, ACoordinatorThatEndsBeforeItSaysAnythingIsNotSaidToTurnARankAway) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const HeldPort coordinator;
+  ProcessPlace place = place_of(1, coordinator.port());
+  place.secret = "known to both ranks here";
+  RankProcess one(run, place, seconds(20));
+  coordinator.end_next();
+  EXPECT_EQ(one.words(), "rank 1: the coordinator's process ended or closed the connection");
+}
+
 TEST(ProcessAttacks, RanksThatNeverProveThemselvesAreCountedInTheMessage) {
   const FaultyRun run(one_f_one_b_of(2));
   const std::uint16_t port = HeldPort().port();
