@@ -20,7 +20,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -30,6 +32,7 @@
 #include <tl/expected.hpp>
 
 #include "backend/process/message_proof.hpp"
+#include "report/print/escaping.hpp"
 
 namespace penstock {
 namespace {
@@ -63,6 +66,17 @@ std::string not_own(const std::filesystem::path& path) {
   return fmt::format(
       "{} is not this user's alone: expected its owner to be this user and no rights of others",
       path.string());
+}
+
+/// Nothing where there is a folder for temporary files: without one the secret would lie where the process
+/// was started, and ranks that were started elsewhere would not find it.
+std::optional<std::string> fault_of_temporary_folder() {
+  std::error_code error;
+  static_cast<void>(std::filesystem::temp_directory_path(error));
+  if (!error) return std::nullopt;
+  const char* named = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody sets any
+  return fmt::format("TMPDIR{} is no folder for the job's secret: {}",
+                     named == nullptr ? "" : fmt::format(" ({})", shown_name(named)), error.message());
 }
 
 tl::expected<void, std::string> make_own_folder(const std::filesystem::path& folder) {
@@ -143,6 +157,7 @@ std::filesystem::path secret_path(std::uint16_t port) {
 }
 
 tl::expected<SecretFile, std::string> SecretFile::leave(std::uint16_t port, const std::string& secret) {
+  if (auto fault = fault_of_temporary_folder()) return tl::unexpected(*std::move(fault));
   const std::filesystem::path path = secret_path(port);
   if (auto made = make_own_folder(path.parent_path()); !made) return tl::unexpected(made.error());
   SecretFile file(path);
@@ -183,6 +198,7 @@ SecretFile::~SecretFile() {
 }
 
 tl::expected<std::string, std::string> left_secret(std::uint16_t port) {
+  if (auto fault = fault_of_temporary_folder()) return tl::unexpected(*std::move(fault));
   const std::filesystem::path path = secret_path(port);
   const OpenFile file(path, O_RDONLY);
   if (file.get() < 0) return tl::unexpected(failure("read the job's secret from", path));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -65,6 +66,8 @@ struct ProcessExecution {
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
   /// For all processes to come together, and to make ready for each run.
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
+  /// For launched processes to come together; nothing: patience.
+  std::optional<std::chrono::nanoseconds> patience_to_join{};
   /// May be empty. Called in each rank's process after each run; what it throws is the run's failure, what
   /// it returns is the rank's account.
   std::function<RankAccount(std::int32_t rank, const StageModules& modules)> finished{};
@@ -74,6 +77,11 @@ struct ProcessExecution {
   /// May be empty. Called by who forks the ranks, when all have been: what it holds for them can be closed.
   std::function<void()> forked{};
 };
+
+/// How long processes that somebody else has started wait for each other.
+inline std::chrono::nanoseconds launched_patience(const ProcessExecution& execution) {
+  return execution.patience_to_join.value_or(execution.patience);
+}
 
 /// Forks a process for each rank and runs the program in them. When a process fails, ends
 /// or falls silent, all others end. No child is left when it returns. The calling process must have no other

@@ -3,6 +3,8 @@
 
 #include "backend/process/process_run.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +28,13 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kSocketTransport = "sockets";
+constexpr std::chrono::seconds kShortestToJoin(1);  // a launcher starts processes one after the other
+
+/// Who says how long an action may take says it of a rank that does not come, too.
+std::optional<std::chrono::nanoseconds> patience_to_join(const RunOptions& options) {
+  if (options.deadline.count() <= 0) return std::nullopt;
+  return std::max<std::chrono::nanoseconds>(options.deadline, kShortestToJoin);
+}
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_with(
     const PreparedRun& run, const std::optional<ProcessPlace>& place) {
@@ -40,6 +49,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_with(
       .time_scale = run.options.time_scale,
       .runs = run.runs(),
       .deadline = run.deadline,
+      .patience_to_join = patience_to_join(run.options),
       .finished = [&](std::int32_t rank,
                       const StageModules& modules) { return run.family.account(rank, modules); }};
   return place ? execute_as_rank(execution, *place) : execute_in_processes(execution);

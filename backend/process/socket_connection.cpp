@@ -68,7 +68,7 @@ std::function<void(const SocketConnection::Error&, std::size_t)> SocketConnectio
 void SocketConnection::open() {
   own_.nonce = new_nonce();
   asio::async_write(socket_, asio::buffer(&own_, sizeof(Opening)), unless_closed([this](const Error& error) {
-                      error ? owner_.lost(id_, Closing::by_peer) : read_opening();
+                      error ? owner_.lost(id_, Closing::unopened) : read_opening();
                     }));
 }
 
@@ -81,7 +81,7 @@ void SocketConnection::read_opening() {
   asio::async_read(socket_, asio::buffer(&others_, sizeof(Opening)), left,
                    unless_closed([this](const Error& error) {
                      if (error || others_.magic != Opening::kMagic) {
-                       owner_.lost(id_, error ? Closing::by_peer : Closing::no_proof);
+                       owner_.lost(id_, error ? Closing::unopened : Closing::no_proof);
                        return;
                      }
                      agree();

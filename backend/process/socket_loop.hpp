@@ -34,6 +34,7 @@ using ConnectionId = std::int32_t;
 /// Why a connection has closed.
 enum class Closing : std::uint8_t {
   by_peer,      // or by the network
+  unopened,     // the same, before the other side of a TCP connection had said anything
   no_proof,     // what came was no proof of the secret
   not_a_frame,  // longer than it may be, or no chunk at all
 };

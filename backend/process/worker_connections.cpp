@@ -78,7 +78,7 @@ void WorkerConnections::adopt(RankEnds ends) {
 }
 
 tl::expected<Endpoint, ExecutionError> WorkerConnections::reach(const ProcessPlace& place) {
-  auto coordinator = loop_.connect(place.coordinator, steady_clock::now() + execution_.patience);
+  auto coordinator = loop_.connect(place.coordinator, steady_clock::now() + launched_patience(execution_));
   if (!coordinator) return tl::unexpected(unreachable(coordinator.error()));
   coordinator_ = *coordinator;
   // Not before somebody listens there, who has left the secret by then.
@@ -118,7 +118,8 @@ ExecutionError WorkerConnections::error_at_start(const std::string& what) const 
 
 ExecutionError WorkerConnections::unreachable(const std::string& why) const {
   return error_at_start(fmt::format("waited {:g} s for the coordinator: {}",
-                                    std::chrono::duration<double>(execution_.patience).count(), why));
+                                    std::chrono::duration<double>(launched_patience(execution_)).count(),
+                                    why));
 }
 
 ExecutionError WorkerConnections::without_secret(const Endpoint& coordinator, const std::string& why) const {
@@ -283,6 +284,9 @@ void WorkerConnections::closed(ConnectionId connection, Closing why) {
   if (connection != coordinator_) return;
   if (why == Closing::by_peer && has_heard_) {
     stop(watchdog_.failure_of(rank_, "the coordinator has gone"));
+  } else if (why == Closing::unopened) {
+    // Who turns somebody away has opened the connection before, and heard what proves nothing.
+    stop(error_at_start("the coordinator's process ended or closed the connection"));
   } else {
     stop(error_at_start(
         "the coordinator turned this process away, or is no coordinator: do all ranks have the same user and "

@@ -50,6 +50,12 @@ TEST_F(FaultJudgeTest, WhoHasNotMadeReadyInTimeIsNamed) {
             "rank 1: the start: waited 1 s for rank 1 to make ready for run 0; rank 0 waits for it there");
 }
 
+TEST_F(FaultJudgeTest, LaunchedRanksMayHaveLongerToComeThanToMakeReady) {
+  execution_.patience_to_join = std::chrono::seconds(30);
+  EXPECT_EQ(judge_.patience_of(Phase::joining), std::chrono::seconds(30));
+  EXPECT_EQ(judge_.patience_of(Phase::preparing), std::chrono::seconds(1));
+}
+
 TEST_F(FaultJudgeTest, WhereTheLastOneHasComeLateNobodyIsNamed) {
   attendance_.arrive(0);
   attendance_.arrive(1);

@@ -216,6 +216,16 @@ TEST(ProcessAttacks, ARankWithAnotherSecretIsToldSoAndTheJobGoesOn) {
   });
 }
 
+TEST(ProcessAttacks, ACoordinatorThatEndsBeforeItSaysAnythingIsNotSaidToTurnARankAway) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const HeldPort coordinator;
+  ProcessPlace place = place_of(1, coordinator.port());
+  place.secret = "known to both ranks here";
+  RankProcess one(run, place, seconds(20));
+  coordinator.end_next();
+  EXPECT_EQ(one.words(), "rank 1: the coordinator's process ended or closed the connection");
+}
+
 TEST(ProcessAttacks, RanksThatNeverProveThemselvesAreCountedInTheMessage) {
   const FaultyRun run(one_f_one_b_of(2));
   const std::uint16_t port = HeldPort().port();
@@ -363,6 +373,26 @@ TEST(JobSecret, RankZeroThatIsEndedWhileItWaitsLeavesNoFile) {
   waitpid(zero, &status, 0);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
   EXPECT_FALSE(std::filesystem::exists(secret_path(port)));
+}
+
+TEST(JobSecret, ATmpdirThatIsNoFolderIsNamed) {
+  const auto words_with = [](const char* folder, const std::function<std::string()>& work) {
+    return RankProcess([&] {
+             setenv("TMPDIR", folder, 1);
+             return work();
+           })
+        .words();
+  };
+  const auto leave = [] {
+    const auto left = SecretFile::leave(11, new_secret());
+    return left ? "left" : left.error();
+  };
+  const auto read = [] { return left_secret(11).error(); };
+  const std::string why = "TMPDIR (/no/such) is no folder for the job's secret: No such file or directory";
+  EXPECT_EQ(words_with("/no/such", leave), why);
+  EXPECT_EQ(words_with("/no/such", read), why);
+  EXPECT_EQ(words_with("/etc/hostname", leave),
+            "TMPDIR (/etc/hostname) is no folder for the job's secret: Not a directory");
 }
 
 TEST(JobSecret, AFileThatOthersCouldHaveWrittenIsNotBelieved) {

@@ -175,6 +175,8 @@ class HeldPort {
   ~HeldPort() { close(socket_); }
 
   std::uint16_t port() const { return port_; }
+  /// Waits until somebody connects, and ends that connection without a word.
+  void end_next() const { close(accept(socket_, nullptr, nullptr)); }
 
  private:
   int socket_;

@@ -1,6 +1,7 @@
 // `cpu-process`: results of experiments, and the variables by which launchers place a process.
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "schedules/ir/transports.hpp"
 #include "sim/runs/simulate.hpp"
 #include "tests/backend/execution.hpp"
+#include "tests/backend/process_fixture.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {
@@ -51,6 +53,26 @@ TEST(ProcessRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_GE((*result)->makespan_ns, 20'000'000);
   EXPECT_LE(std::chrono::nanoseconds(3 * (*result)->makespan_ns), spent) << "in the time of the scenario";
+}
+
+/// What one rank of two ends with, whose other one never comes.
+std::string words_alone(std::int32_t rank, std::chrono::milliseconds deadline) {
+  const std::uint16_t port = HeldPort().port();
+  return RankProcess([&] {
+           const Experiment experiment = small_experiment();
+           const auto result =
+               run_on_processes(experiment, free_links, {.warmup = 0, .repeats = 1, .deadline = deadline},
+                                OccupyFamily(experiment, {}), place_of(rank, port));
+           return result ? "ended well" : result.error().message;
+         })
+      .words();
+}
+
+TEST(ProcessRun, TheDeadlineThatIsAskedForRulesBeforeLaunchedRanksHaveJoined) {
+  EXPECT_EQ(words_alone(0, std::chrono::milliseconds(1500)), "waited 1.5 s for rank 1");
+  EXPECT_TRUE(words_alone(1, std::chrono::milliseconds(1500))
+                  .starts_with("rank 1: waited 1.5 s for the coordinator: cannot connect to"));
+  EXPECT_EQ(words_alone(0, std::chrono::milliseconds(50)), "waited 1 s for rank 1");
 }
 
 TEST(ProcessRun, WhatSocketsCannotDoIsRefused) {
