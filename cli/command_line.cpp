@@ -258,6 +258,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
   const auto typed = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
   const std::vector<std::string> translated = in_our_names(root, typed);
   std::vector<const char*> arguments;
+  arguments.reserve(translated.size());
   for (const std::string& argument : translated) arguments.push_back(argument.c_str());
   const auto flag = flag_without_value(arguments);
   if (!flag.empty()) {
