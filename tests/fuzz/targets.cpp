@@ -3,8 +3,13 @@
 
 #include "tests/fuzz/targets.hpp"
 
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "backend/executor/clock.hpp"
@@ -31,6 +37,8 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/load_architecture.hpp"
+#include "scenarios/read/load_fitted.hpp"
+#include "scenarios/read/microbatch_file.hpp"
 #include "scenarios/read/override.hpp"
 #include "scenarios/read/pipedream_profile.hpp"
 #include "scenarios/read/quantities.hpp"
@@ -41,6 +49,7 @@
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
 #include "sim/baseline/baseline.hpp"
+#include "sim/measured/measured_iterations.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "tests/backend/execution.hpp"
 
@@ -168,6 +177,53 @@ void read_runs(FuzzBytes bytes) {
   }));
 }
 
+/// What readers that take a file's name read the bytes from; it is gone with the object.
+class FileOfBytes {
+ public:
+  explicit FileOfBytes(FuzzBytes bytes) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
+    require(descriptor_ >= 0, "a file in memory can be made");
+    for (std::size_t at = 0; at < bytes.size();) {
+      const ssize_t written = write(descriptor_, bytes.data() + at, bytes.size() - at);
+      require(written > 0, "a file in memory takes some bytes");
+      at += static_cast<std::size_t>(written);
+    }
+  }
+  FileOfBytes(const FileOfBytes&) = delete;
+  FileOfBytes& operator=(const FileOfBytes&) = delete;
+  ~FileOfBytes() { close(descriptor_); }
+
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+void read_iterations_of_a_machine(FuzzBytes bytes) {
+  static_cast<void>(read_iterations(FileOfBytes(bytes).path()));
+}
+
+/// What is read survives being written and read again.
+void read_fitted_costs(FuzzBytes bytes) {
+  const FileOfBytes file(bytes);
+  const auto costs = load_iteration_costs(file.path(), "fuzz");
+  if (!costs) return;
+  const std::string written = iteration_costs_to_json(*costs);
+  const std::span<const char> again(written);
+  const FileOfBytes second({reinterpret_cast<const std::uint8_t*>(again.data()), again.size()});
+  const auto read = load_iteration_costs(second.path(), "fuzz");
+  require(read.has_value(), "fitted costs that were written are read");
+  require(iteration_costs_to_json(*read) == written, "fitted costs are the same behind a file");
+}
+
+void read_microbatches(FuzzBytes bytes) {
+  const FileOfBytes file(bytes);
+  const std::string text = fmt::format("model: {{stages: {{forward: {{file: {}, unit: ms}}}}}}", file.path());
+  const auto document = parse_document(
+      text, std::make_shared<Source>(Source{.name = "fuzz", .directory = {}, .override_key = {}}));
+  require(document.has_value(), "a document that names a file is read");
+  static_cast<void>(with_microbatch_files(*document));
+}
+
 void read_profile(FuzzBytes bytes) { static_cast<void>(parse_pipedream_profile(text_of(bytes), "fuzz")); }
 
 void read_words(FuzzBytes bytes) {
@@ -215,6 +271,9 @@ const std::vector<FuzzTarget>& fuzz_targets() {
       {"result", read_result, {}, ""},
       {"baseline", read_baseline_file, {"scenarios/library/baseline.json"}, ".json"},
       {"runs", read_runs, {"scenarios/library/runs"}, ".csv"},
+      {"iterations", read_iterations_of_a_machine, {"scenarios/library/runs/vtrain_iterations.csv"}, ".csv"},
+      {"fitted", read_fitted_costs, {"scenarios/library/runs/vtrain_costs.json"}, ".json"},
+      {"microbatches", read_microbatches, {}, ""},
       {"profile", read_profile, {"tests/scenarios/must_fail/parts"}, ".txt"},
       {"words", read_words, {}, ""},
       {"text", write_words, {}, ""},
