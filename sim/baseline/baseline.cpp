@@ -24,6 +24,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/program_scenario.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"

@@ -246,7 +246,7 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   if (!minibatches) return trial;
   auto planned = scenario_of(choice);
   if (!planned) return trial;
-  planned->scenario.batch.microbatches = *minibatches;
+  planned->scenario.batch.microbatches = minibatches;
   Layout* layout = layout_of(choice, planned->scenario);
   if (layout == nullptr) return trial;
   auto& [experiment, run, shares_links] = *layout;

@@ -151,8 +151,8 @@ double megabytes(const LibraryModel& model, std::int32_t samples, std::size_t be
                  std::int32_t first_replicas) {
   PlannedStage first;
   PlannedStage second;
+  // Without a cut all layers are the first stage's.
   for (std::size_t layer = 0; layer < model.graph.layers.size(); ++layer)
-    // Without a cut all layers are the first stage's.
     (layer < before || before == 0 ? first : second).weights += model.graph.layers[layer].weights;
   for (std::int32_t device = 0; device < 4; ++device)
     (device < first_replicas ? first : second).devices.push_back(device);

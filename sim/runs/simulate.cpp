@@ -170,8 +170,8 @@ tl::expected<Prediction, SimulateError> stored_prediction(const Scenario& scenar
                                                           const SimulateOptions& options) {
   std::optional<EndlessStream> stream;
   auto result = simulate_at_rate(experiment, options, [&](Engine engine, const EngineRun& run) {
+    // The run's own microbatches may be too few to fill the pipeline.
     if (experiment.program.update == UpdateRule::microbatch)
-      // The run's own microbatches may be too few to fill the pipeline.
       stream = options.stream_of({}, scenario, experiment, options.engine);
     const bool is_known = stream && stream->samples_per_second;
     return is_known ? stream->samples_per_second : steady_rate(experiment, engine, run);
