@@ -248,6 +248,18 @@ tl::expected<PreparedSweep, Failure> prepared_sweep(const SweepFlags& flags, Ans
   return prepared;
 }
 
+/// Of a sweep that came to its end: not ok where it has no figures at all. A hang is a check that failed, as
+/// in `simulate`; a shape that cannot be is bad input.
+Outcome outcome_of(const Sweep& swept) {
+  if (std::ranges::any_of(swept.rows, was_simulated)) return ExitCode::ok;
+  const bool all_failed =
+      std::ranges::all_of(swept.rows, [](const SweepRow& row) { return row.status == SweepStatus::failed; });
+  std::string reasons = refusals_text(swept);
+  if (reasons.ends_with('\n')) reasons.pop_back();
+  return tl::unexpected(Failure{.code = all_failed ? ExitCode::check_failed : ExitCode::bad_input,
+                                .message = "sweep: no point could be simulated:\n" + reasons});
+}
+
 /// Writes what there is, also of an interrupted sweep, which then ends by the signal and does not return.
 Outcome finish(const SweepFlags& flags, const Sweep& swept, const SweepProgressFile* kept,
                InterruptNoted& interrupt) {
@@ -261,7 +273,7 @@ Outcome finish(const SweepFlags& flags, const Sweep& swept, const SweepProgressF
   if (kept != nullptr) {
     if (auto state = kept->state(); !state) return bad_input(state.error());
   }
-  return ExitCode::ok;
+  return outcome_of(swept);
 }
 
 Outcome run_sweep(const SweepFlags& flags) {
