@@ -47,8 +47,8 @@ struct ProcessGroup {
   /// with that of rank 0, and that one with all.
   std::function<void(int rank, const std::string& text)> tell{};
   /// The next that comes from another process within that time. Over MPI that is only what others tell: of a
-  /// process that ends, mpirun and srun hear, and end all others by SIGTERM; one that is suspended is waited
-  /// for.
+  /// process that ends, mpirun and srun hear, and end all others by SIGTERM and soon by SIGKILL; one that is
+  /// suspended is waited for.
   std::function<std::optional<Heard>(std::chrono::milliseconds)> hear{};
   /// Ends all of them: the others may wait for this one. Does not return.
   std::function<void(ExitCode)> abandon{};

@@ -183,10 +183,11 @@ class Helper {
 
 /// What another process has sent.
 struct Share {
-  std::size_t missing = 0;   ///< points
-  std::string begun_line{};  ///< what has come of a line
-  bool is_done = false;      ///< all is told that will be
-  bool has_gone = false;     ///< or has said good-bye
+  std::size_t missing = 0;      ///< points
+  std::string begun_line{};     ///< what has come of a line
+  bool is_done = false;         ///< all is told that will be
+  bool is_interrupted = false;  ///< it says no more
+  bool has_gone = false;        ///< or has said good-bye
 };
 
 /// The process that gathers.
@@ -237,7 +238,8 @@ class Gatherer {
     return std::all_of(shares_.begin() + 1, shares_.end(), [](const Share& one) { return one.is_done; });
   }
   bool all_gone() const {
-    return std::all_of(shares_.begin() + 1, shares_.end(), [](const Share& one) { return one.has_gone; });
+    return std::all_of(shares_.begin() + 1, shares_.end(),
+                       [](const Share& one) { return one.has_gone || one.is_interrupted; });
   }
 
   void lose(int rank, std::string why) {
@@ -278,6 +280,7 @@ class Gatherer {
         share(rank).is_done = true;
         return;
       case Word::interrupted:
+        share(rank).is_interrupted = true;
         // Where all were interrupted, nobody is lost.
         if (!interrupt_.came()) lose(rank, "was interrupted");
         return;

@@ -85,6 +85,15 @@ TEST_F(ExitCodes, TwoIsBadInput) {
   expect(ExitCode::bad_input, kRun + "-o missing/folder.json");
 }
 
+TEST_F(ExitCodes, ASweepWithoutFiguresIsNoSuccess) {
+  const std::string sweep = "penstock sweep --schedule dualpipe --pp-size 4 --num-microbatches ";
+  expect(ExitCode::bad_input, sweep + "2");
+  expect(ExitCode::ok, sweep + "2,8");
+  folder_.write("stuck.yaml",
+                "schedule: {name: 1f1b-rr, stages: 2, replicas: [1, 4], microbatches: 8, warmup: [0, 1]}\n");
+  expect(ExitCode::check_failed, "penstock sweep stuck.yaml");
+}
+
 TEST_F(ExitCodes, AShapeThatMemoryCannotHoldIsBadInputBeforeItIsStored) {
   if (!kAddressesCanBeBounded) GTEST_SKIP() << "no bound on addresses under a sanitizer";
   const std::string command =
