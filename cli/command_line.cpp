@@ -171,6 +171,22 @@ std::string_view flag_without_value(std::span<const char* const> arguments) {
   return {};
 }
 
+/// What is wrong with the first argument that is empty, with the flag that it belongs to; empty: none is. The
+/// checks of numbers and words have refused theirs while parsing; a text without one would count as not
+/// given.
+std::string empty_value(const CLI::App& root) {
+  const CLI::App& app = app_in_use(root);
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (!value.empty()) continue;
+      const std::string type = option->get_type_name();
+      return fmt::format("penstock {0}: {1}: expected {2}, got nothing (`penstock {0} --help` lists all)",
+                         app.get_name(), option->get_name(), type.empty() ? "a value" : type);
+    }
+  }
+  return {};
+}
+
 /// `penstock help COMMAND` as `penstock COMMAND --help`, and `penstock help` as `penstock --help`.
 std::vector<const char*> with_help_as_a_flag(std::span<const char* const> arguments) {
   std::vector<const char*> rewritten(arguments.begin(), arguments.end());
@@ -277,6 +293,10 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
     return print(version.what());
   } catch (const CLI::ParseError& error) {
     write_stderr(with_names_shown(message_of(root, error), typed));
+    return ExitCode::bad_input;
+  }
+  if (const std::string fault = empty_value(root); !fault.empty()) {
+    write_stderr(with_names_shown(fault, typed));
     return ExitCode::bad_input;
   }
   // There is exactly one: require_subcommand(1).
