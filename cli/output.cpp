@@ -56,6 +56,20 @@ bool has_suffix(std::string_view file, std::string_view suffix) {
          std::ranges::equal(name.substr(name.size() - suffix.size()), suffix, same);
 }
 
+tl::expected<void, Failure> check_output_place(std::string_view flag, const std::string& file) {
+  const std::string name = fmt::format("{} {}", flag, file);
+  const std::filesystem::path directory = std::filesystem::path(file).parent_path();
+  std::error_code error;
+  if (!directory.empty() && !std::filesystem::is_directory(directory, error)) {
+    return bad_input(
+        fmt::format("{}: the directory {} does not exist", shown_name(name), shown_name(directory.string())));
+  }
+  if (std::filesystem::is_directory(file, error))
+    return bad_input(fmt::format("{}: is a directory", shown_name(name)));
+  if (const std::string why = unwritable(file); !why.empty()) return cannot_write(name, why);
+  return {};
+}
+
 tl::expected<void, Failure> check_output_files(const std::vector<std::string>& files,
                                                const std::vector<std::string_view>& suffixes) {
   for (const std::string& file : files) {
@@ -65,15 +79,7 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
       return bad_input(fmt::format("-o {}: the suffix says the form: expected a name that ends in {}",
                                    shown_name(file), fmt::join(suffixes, ", ")));
     }
-    const std::filesystem::path directory = std::filesystem::path(file).parent_path();
-    std::error_code error;
-    if (!directory.empty() && !std::filesystem::is_directory(directory, error)) {
-      return bad_input(fmt::format("-o {}: the directory {} does not exist", shown_name(file),
-                                   shown_name(directory.string())));
-    }
-    if (std::filesystem::is_directory(file, error))
-      return bad_input(fmt::format("-o {}: is a directory", shown_name(file)));
-    if (const std::string why = unwritable(file); !why.empty()) return cannot_write("-o " + file, why);
+    if (auto place = check_output_place("-o", file); !place) return place;
   }
   return {};
 }

@@ -283,6 +283,7 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
     }
     entry.figures = std::move(measurement->figures);
     entry.held = std::move(measurement->run);
+    entry.notes = std::move(measurement->notes);
   }
   return now;
 }
@@ -292,10 +293,11 @@ std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline&
   for (const BaselineEntry& entry : after.entries) {
     const auto then = std::ranges::find(before.entries, entry.scenario, &BaselineEntry::scenario);
     if (then == before.entries.end() || !then->figures) {
-      verdicts.push_back({.scenario = entry.scenario, .findings = {}, .error = "is new"});
+      verdicts.push_back(
+          {.scenario = entry.scenario, .findings = {}, .error = "is new", .notes = entry.notes});
       continue;
     }
-    BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
+    BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}, .notes = entry.notes};
     verdict.findings =
         // Without any tolerance: every difference is shown that the update accepts.
         findings_of(*then->figures, {.figures = *entry.figures, .problem = {}}, BaselineTolerance{});

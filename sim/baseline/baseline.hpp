@@ -69,6 +69,8 @@ struct BaselineEntry {
   std::string scenario;                    ///< a path relative to the baseline file
   std::optional<BaselineFigures> figures;  ///< absent: listed, not measured yet
   std::optional<HeldRun> held{};           ///< where Baseline::holds_programs, and the program is valid
+  std::vector<std::string>
+      notes{};  ///< what updated() repaired or assumed where it read a program; in no file
 
   friend bool operator==(const BaselineEntry&, const BaselineEntry&) = default;
 };
