@@ -51,7 +51,7 @@ std::optional<std::string> threads_refusal(std::size_t threads, const ThreadRoom
   if (room.left && count > *room.left / 4 * 3 / std::max<Bytes>(1, room.stack)) {
     return fmt::format(
         "{} ranks take a thread each, and stacks of {} leave room for {} in the {} of addresses within "
-        "reach (ulimit -v): take fewer ranks, smaller stacks (ulimit -s 512), or allow more addresses",
+        "reach (ulimit -v): take fewer ranks, or smaller stacks (ulimit -s 512), or allow more addresses",
         threads, format_bytes(room.stack), *room.left / 4 * 3 / std::max<Bytes>(1, room.stack),
         format_bytes(*room.left));
   }

@@ -100,8 +100,9 @@ void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWo
       .group(kGroup)
       .type_name("N");
   app.add_option("--deadline", flags.deadline_seconds,
-                 "seconds after which an action that does not end fails the run (default: ten times the "
-                 "longest, at least 10)")
+                 "seconds after which the run fails: of an action that does not end (at least 0.01; default: "
+                 "ten times the longest, at least 10), of a process that does not come (at least 1; default: "
+                 "10, nccl 90)")
       .range(1e-3, 1e7)
       .group(kGroup)
       .type_name("SECONDS");
