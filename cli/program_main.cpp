@@ -1,7 +1,8 @@
 // The last resort. Errors of users are values and have been printed long before; what arrives here as an
 // exception is a fault of the program (exit 3) or a shape that no memory holds (exit 2). For the second to
-// arrive as std::bad_alloc, the address space is bounded to three quarters of the free memory: without a
-// bound the kernel would promise the memory and later end some process to keep its promise.
+// arrive as std::bad_alloc, the address space is bounded to what is mapped at the start and three quarters of
+// the memory that the machine and its control groups leave: without a bound the kernel would promise the
+// memory and later end some process to keep its promise.
 
 #include "cli/program_main.hpp"
 
@@ -20,7 +21,7 @@
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
-#include "sim/runs/memory_need.hpp"
+#include "scenarios/host/memory_room.hpp"
 
 namespace penstock {
 namespace {
@@ -28,11 +29,11 @@ namespace {
 /// Sanitizers reserve more addresses than there is memory and keep their own bounds.
 void bound_memory_by_the_machine() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  const auto available = available_memory();
+  const auto memory = memory_to_take();
+  const auto mapped = addresses_in_use();
   rlimit bound{};
-  if (!available || getrlimit(RLIMIT_AS, &bound) != 0) return;
-  // A quarter stays for everybody else.
-  bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*available / 4 * 3));
+  if (!memory || !mapped || getrlimit(RLIMIT_AS, &bound) != 0) return;
+  bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*mapped + *memory));
   static_cast<void>(setrlimit(RLIMIT_AS, &bound));  // without it a huge shape only fails less politely
 #endif
 }

@@ -64,7 +64,7 @@ void FaultJudge::lose(std::int32_t rank) {
 /// Processes that were forked here need no time to be started.
 nanoseconds FaultJudge::patience_of(Phase phase) const {
   if (phase != Phase::joining) return execution_.patience;
-  if (!processes_.how_ended) return launched_patience(execution_);
+  if (!processes_.how_ended || execution_.patience_to_join) return launched_patience(execution_);
   return std::min<nanoseconds>(execution_.patience,
                                std::max<nanoseconds>(execution_.deadline, kShortestPatience));
 }

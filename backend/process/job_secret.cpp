@@ -7,16 +7,12 @@
 #include "backend/process/job_secret.hpp"
 
 #include <fcntl.h>
-#include <linux/limits.h>
-#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction() is POSIX's
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -33,6 +29,7 @@
 
 #include "backend/process/message_proof.hpp"
 #include "report/print/escaping.hpp"
+#include "scenarios/host/left_names.hpp"
 
 namespace penstock {
 namespace {
@@ -93,59 +90,6 @@ std::string name_beside(const std::filesystem::path& path) {
   return fmt::format("{}.{}", path.string(), getpid());
 }
 
-// --- what a signal that ends the process removes ----------------------------------------------------------
-
-constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
-
-// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): handlers may touch nothing but globals
-using Name = std::array<char, PATH_MAX>;
-Name left_name{};
-Name left_name_beside{};
-volatile std::sig_atomic_t names_are_left = 0;
-// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
-
-void remove_and_end(int signal) {
-  if (names_are_left != 0) {
-    unlink(left_name_beside.data());
-    unlink(left_name.data());
-  }
-  // The handler was taken off when it was called: the signal now ends the process as it would have.
-  static_cast<void>(raise(signal));
-}
-
-bool is_handled_by(int signal, void (*handler)(int)) {
-  struct sigaction now{};
-  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == handler;
-}
-
-void copy(const std::string& name, Name& to) {
-  std::ranges::copy(name, to.begin());
-  to[name.size()] = '\0';
-}
-
-void remove_when_ended(const std::filesystem::path& path) {
-  const std::string beside = name_beside(path);
-  if (beside.size() >= left_name.size()) return;  // too long for open() as well
-  names_are_left = 0;
-  copy(path.string(), left_name);
-  copy(beside, left_name_beside);
-  names_are_left = 1;
-  for (const int signal : kEndingSignals) {
-    if (!is_handled_by(signal, SIG_DFL)) continue;  // somebody notes it, or has it ignored (nohup)
-    struct sigaction removing{};
-    removing.sa_handler = remove_and_end;
-    removing.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
-    sigaction(signal, &removing, nullptr);
-  }
-}
-
-void leave_when_ended() {
-  names_are_left = 0;
-  for (const int signal : kEndingSignals) {
-    if (is_handled_by(signal, remove_and_end)) ::signal(signal, SIG_DFL);
-  }
-}
-
 }  // namespace
 
 std::string new_secret() { return fmt::format("{:02x}", fmt::join(new_nonce(), "")); }
@@ -165,7 +109,11 @@ tl::expected<SecretFile, std::string> SecretFile::leave(std::uint16_t port, cons
   return file;
 }
 
-SecretFile::SecretFile(std::filesystem::path path) : path_(std::move(path)) { remove_when_ended(path_); }
+SecretFile::SecretFile(std::filesystem::path path)
+    : path_(std::move(path)), left_(path_.string()), left_beside_(name_beside(path_)) {
+  left_.is_there();
+  left_beside_.is_there();
+}
 
 tl::expected<void, std::string> SecretFile::write(const std::string& secret) const {
   const std::string beside = name_beside(path_);
@@ -183,10 +131,15 @@ tl::expected<void, std::string> SecretFile::write(const std::string& secret) con
   return {};
 }
 
-SecretFile::SecretFile(SecretFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+SecretFile::SecretFile(SecretFile&& other) noexcept
+    : path_(std::exchange(other.path_, {})),
+      left_(std::move(other.left_)),
+      left_beside_(std::move(other.left_beside_)) {}
 
 SecretFile& SecretFile::operator=(SecretFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(left_, other.left_);
+  std::swap(left_beside_, other.left_beside_);
   return *this;
 }
 
@@ -194,7 +147,6 @@ SecretFile::~SecretFile() {
   if (path_.empty()) return;
   unlink(name_beside(path_).c_str());  // there where it could not be written, or not be renamed
   unlink(path_.c_str());
-  leave_when_ended();
 }
 
 tl::expected<std::string, std::string> left_secret(std::uint16_t port) {

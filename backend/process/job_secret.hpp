@@ -7,6 +7,8 @@
 #include <string>
 #include <tl/expected.hpp>
 
+#include "scenarios/host/left_names.hpp"
+
 namespace penstock {
 
 /// 256 random bits as 64 hexadecimal digits.
@@ -16,7 +18,7 @@ std::string new_secret();
 std::filesystem::path secret_path(std::uint16_t port);
 
 /// The file, for as long as this lives, or until SIGINT, SIGTERM or SIGHUP ends the process, unless somebody
-/// handles or ignores that signal. One at a time: of several a signal removes the one that came last.
+/// handles or ignores that signal.
 class SecretFile {
  public:
   /// Replaces what an earlier job has left. Error: the file cannot be made, or its folder is somebody else's.
@@ -31,6 +33,8 @@ class SecretFile {
   tl::expected<void, std::string> write(const std::string& secret) const;
 
   std::filesystem::path path_;  // empty: moved from
+  LeftName left_;
+  LeftName left_beside_;
 };
 
 /// What rank 0 has left. Error: there is no such file, or others than this user could have written it.

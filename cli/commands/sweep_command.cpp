@@ -44,11 +44,11 @@
 #include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "report/result/sweep_table.hpp"
+#include "scenarios/host/memory_room.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/runs/memory_need.hpp"
 #include "sim/runs/sweep.hpp"
 
 namespace penstock {

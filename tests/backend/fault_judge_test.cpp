@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -54,6 +55,14 @@ TEST_F(FaultJudgeTest, LaunchedRanksMayHaveLongerToComeThanToMakeReady) {
   execution_.patience_to_join = std::chrono::seconds(30);
   EXPECT_EQ(judge_.patience_of(Phase::joining), std::chrono::seconds(30));
   EXPECT_EQ(judge_.patience_of(Phase::preparing), std::chrono::seconds(1));
+}
+
+TEST_F(FaultJudgeTest, ForkedRanksWaitForEachOtherAsLongAsIsAskedForToo) {
+  const auto runs = [](std::int32_t) { return std::optional<std::string>(); };
+  const FaultJudge judge(execution_, {.how_ended = runs}, progress_, attendance_);
+  EXPECT_EQ(judge.patience_of(Phase::joining), std::chrono::seconds(1)) << "no longer than for anything else";
+  execution_.patience_to_join = std::chrono::seconds(30);
+  EXPECT_EQ(judge.patience_of(Phase::joining), std::chrono::seconds(30));
 }
 
 TEST_F(FaultJudgeTest, WhereTheLastOneHasComeLateNobodyIsNamed) {

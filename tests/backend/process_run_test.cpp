@@ -152,6 +152,19 @@ TEST(LaunchEnvironment, TorchrunsVariablesPlaceTheProcessBesideItsStore) {
             "rank 1 of 4 at 127.0.0.1:5000");
 }
 
+TEST(LaunchEnvironment, AnAgentsStoreIsOnTheMastersPortWhereItSaysSo) {
+  const auto port_in = [](const std::map<std::string, std::string>& variables) {
+    return agent_store_port([&](const char* name) {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  EXPECT_EQ(port_in({{"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}), 29500);
+  EXPECT_EQ(port_in({{"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "False"}}), std::nullopt);
+  EXPECT_EQ(port_in({{"MASTER_PORT", "29500"}}), std::nullopt);
+  EXPECT_EQ(port_in({{"TORCHELASTIC_USE_AGENT_STORE", "True"}}), std::nullopt);
+}
+
 TEST(LaunchEnvironment, BehindTheLastPortThereIsNone) {
   EXPECT_EQ(port_after({.port = 65534}), 65535);
   EXPECT_EQ(
