@@ -151,7 +151,8 @@ Result result_of(ExecutedRun run, const Experiment& experiment, const Runner& ru
                                           .price_per_device_hour = experiment.price_per_device_hour,
                                           .devices = rank_devices(experiment),
                                           .memories = memories_of(run.accounts),
-                                          .notes = std::move(notes)});
+                                          .notes = std::move(notes),
+                                          .pipeline_size = experiment.pipeline_size});
   result.clock_error_ns = clock_error_ns;
   return result;
 }

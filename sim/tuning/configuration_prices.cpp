@@ -77,14 +77,14 @@ std::string sum_fault(const PricedConfiguration& priced, const Configuration& co
 ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
     : request_(request), work_(model_of(request).work) {}
 
-// Requires that work_ has the configuration's choices. Whether a group is on one NVLink depends on all
-// degrees and the stages, and is all that a layer's price knows of most of them.
+// Requires that work_ has the configuration's choices. On how many NVLink domains a group is depends on
+// all degrees and the stages, and is all that a layer's price knows of most of them.
 const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
-  const bool near = is_on_nvlink(work_.parallel, work_.ranks, DeviceGroup::expert, work_.device);
+  const double domains = expert_domains(work_.parallel, work_.ranks, work_.device);
   const bool shares = configuration.sharding > 1;
   const bool near_copies = is_on_nvlink(work_.parallel, work_.ranks, DeviceGroup::data, work_.device);
   const LayerKey key(configuration.tensor, configuration.context, configuration.context_exchange,
-                     configuration.expert, near, configuration.micro_batch_size, configuration.recompute,
+                     configuration.expert, domains, configuration.micro_batch_size, configuration.recompute,
                      shares ? configuration.sharding : 0, shares ? configuration.data : 0,
                      shares && near_copies);
   auto& known = layers_[key];

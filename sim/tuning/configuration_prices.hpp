@@ -40,7 +40,7 @@ class ConfigurationPrices {
   PricedConfiguration of(const Configuration& configuration, std::span<const std::int32_t> rank_of_stage);
 
  private:
-  using LayerKey = std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, bool, std::int32_t,
+  using LayerKey = std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, double, std::int32_t,
                               LayerRecompute, std::int32_t, std::int32_t, bool>;
 
   const LayerPrices& layers_of(const Configuration& configuration);
