@@ -8,6 +8,7 @@
 
 #include "backend/process/socket_loop.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -122,6 +123,7 @@ struct SocketLoop::Parts {
 
   void lose(ConnectionId id, Closing why) {
     const auto connection = find(id);
+    if (!connection->is_proven() && why != Closing::by_peer) connection->refuse();
     drop(id);
     // Who never proved anything was nobody to the owner, and is only counted.
     connection->is_proven() ? events.closed(id, why) : static_cast<void>(++turned_away);
@@ -151,7 +153,12 @@ struct SocketLoop::Parts {
   std::atomic<std::int64_t> turned_away = 0;
   std::map<ConnectionId, std::shared_ptr<SocketConnection>> connections;  // of the thread that runs the loop
   std::mutex mutex;                                                       // guards what follows
-  std::map<ConnectionId, std::string> local_addresses;
+  /// This end of a connection that was asked for.
+  struct OwnEnd {
+    std::string address;
+    int descriptor = -1;
+  };
+  std::map<ConnectionId, OwnEnd> own_ends;
 };
 
 namespace {
@@ -237,12 +244,13 @@ tl::expected<ConnectionId, std::string> SocketLoop::connect(const Endpoint& to,
   }
   if (error) return tl::unexpected(fmt::format("cannot connect to {}: {}", to_text(to), error.message()));
   // Asked here, on the caller's thread, where the socket is not yet the loop's.
-  const std::string address = socket.local_endpoint(error).address().to_string();
+  const Parts::OwnEnd own_end = {.address = socket.local_endpoint(error).address().to_string(),
+                                 .descriptor = socket.native_handle()};
   const auto connection = parts_->made(SocketConnection::Socket(std::move(socket)), Side::caller);
   const ConnectionId id = connection->id();
   {
     const std::scoped_lock lock(parts_->mutex);
-    parts_->local_addresses[id] = address;
+    parts_->own_ends[id] = own_end;
   }
   asio::post(parts_->io, [parts = parts_.get(), connection] { parts->begin(connection); });
   return id;
@@ -258,7 +266,14 @@ ConnectionId SocketLoop::adopt(int descriptor) {
 
 std::string SocketLoop::local_address(ConnectionId connection) const {
   const std::scoped_lock lock(parts_->mutex);
-  return parts_->local_addresses.at(connection);
+  return parts_->own_ends.at(connection).address;
+}
+
+bool SocketLoop::ends_within(ConnectionId connection, std::chrono::milliseconds time) const {
+  const std::scoped_lock lock(parts_->mutex);
+  // Bytes may have come before the end: these are not asked for.
+  pollfd end = {.fd = parts_->own_ends.at(connection).descriptor, .events = POLLRDHUP, .revents = 0};
+  return poll(&end, 1, static_cast<int>(time.count())) > 0;
 }
 
 void SocketLoop::send(ConnectionId connection, Frame frame) {

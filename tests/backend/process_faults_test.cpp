@@ -184,24 +184,26 @@ TEST(ProcessFaults, PeersThatNeverComeAreNamed) {
   const std::uint16_t port = HeldPort().port();
   RankProcess zero(run, place_of(0, port), seconds(20));
   RankProcess one(run, place_of(1, port), seconds(20));
-  EXPECT_EQ(zero.words(), "waited 1 s for ranks 2, 3");
-  EXPECT_EQ(one.words(), "waited 1 s for ranks 2, 3");
+  const std::string words = "rank 2: the start: waited 1 s for ranks 2, 3 to join; rank 0 waits for it there";
+  EXPECT_EQ(zero.words(), words);
+  EXPECT_EQ(one.words(), words);
 }
 
 TEST(ProcessFaults, ACoordinatorThatNeverComesIsNamed) {
   const FaultyRun run(one_f_one_b_of(2));
   const std::string port = std::to_string(HeldPort().port());
   RankProcess one(run, place_of(1, static_cast<std::uint16_t>(std::stoi(port))), seconds(20));
-  EXPECT_EQ(one.words(), "rank 1: waited 1 s for the coordinator: cannot connect to 127.0.0.1:" + port +
-                             ": Connection refused");
+  EXPECT_EQ(one.words(), "rank 1: the start: waited 1 s for rank 0 to join it: cannot connect to 127.0.0.1:" +
+                             port + ": Connection refused");
 }
 
 TEST(ProcessFaults, APortOfSomebodyElseIsNoCoordinator) {
   const FaultyRun run(one_f_one_b_of(2));
   const HeldPort held;
   RankProcess one(run, place_of(1, held.port()), milliseconds(300));
-  EXPECT_THAT(one.words(), StartsWith("rank 1: who listens on 127.0.0.1:" + std::to_string(held.port()) +
-                                      " has left no secret for this job's ranks: "));
+  EXPECT_THAT(one.words(),
+              StartsWith("rank 1: the start: who listens on 127.0.0.1:" + std::to_string(held.port()) +
+                         " for rank 0 has left no secret for this job's ranks: "));
   ProcessPlace given = place_of(1, held.port());
   given.secret = "known to all ranks of the job";
   RankProcess with_secret(run, given, milliseconds(300));
