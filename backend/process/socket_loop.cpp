@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -179,14 +180,26 @@ std::string cannot_listen(const Endpoint& where, const error_code& error) {
   return fmt::format("cannot listen on {}: {}", to_text(where), error.message());
 }
 
+/// Where nobody listens on a port of those that the kernel gives out, it may give that one to a socket that
+/// tries to connect to it, and TCP then connects the two ends of one socket. Whoever wants to listen there
+/// finds the port in use.
+bool is_connected_to_itself(const tcp::socket& socket) {
+  error_code error;
+  const tcp::endpoint here = socket.local_endpoint(error);
+  return !error && here == socket.remote_endpoint(error);
+}
+
 /// One try; the socket belongs to `io` when it comes to a connection.
-error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_clock::time_point until) {
+error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_clock::time_point until,
+                          const std::function<bool()>& stopped) {
   asio::io_context waiting;
   tcp::socket trying(waiting);
   error_code result = asio::error::timed_out;
   trying.async_connect(to, [&](const error_code& error) { result = error; });
   // On a context of its own: the loop's may be running on another thread, or not at all.
-  waiting.run_until(until);
+  do {
+    waiting.run_until(std::min(until, steady_clock::now() + kPauseBetweenTries));
+  } while (!waiting.stopped() && steady_clock::now() < until && !stopped());
   if (result == asio::error::timed_out) {
     error_code ignored;
     tolerate(trying.close(ignored));
@@ -194,8 +207,9 @@ error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_c
     waiting.run();
     return asio::error::timed_out;
   }
-  if (!result) return socket.assign(to.protocol(), trying.release(result), result);
-  return result;
+  if (result) return result;
+  if (is_connected_to_itself(trying)) return asio::error::connection_refused;
+  return socket.assign(to.protocol(), trying.release(result), result);
 }
 
 }  // namespace
@@ -232,14 +246,16 @@ tl::expected<void, std::string> SocketLoop::listen() {
 }
 
 tl::expected<ConnectionId, std::string> SocketLoop::connect(const Endpoint& to,
-                                                            steady_clock::time_point until) {
+                                                            steady_clock::time_point until,
+                                                            const std::function<bool()>& stopped) {
+  const auto is_stopped = [&] { return stopped && stopped(); };
   const auto endpoint = resolved(to);
   if (!endpoint) return tl::unexpected(endpoint.error());
   tcp::socket socket(parts_->io);
-  error_code error = try_to_connect(socket, *endpoint, until);
-  while (error && steady_clock::now() + kPauseBetweenTries < until) {
+  error_code error = try_to_connect(socket, *endpoint, until, is_stopped);
+  while (error && steady_clock::now() + kPauseBetweenTries < until && !is_stopped()) {
     std::this_thread::sleep_for(kPauseBetweenTries);
-    const error_code next = try_to_connect(socket, *endpoint, until);
+    const error_code next = try_to_connect(socket, *endpoint, until, is_stopped);
     if (next != asio::error::timed_out) error = next;  // a try that is cut short says nothing new
   }
   if (error) return tl::unexpected(fmt::format("cannot connect to {}: {}", to_text(to), error.message()));

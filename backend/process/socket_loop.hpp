@@ -66,9 +66,11 @@ class SocketLoop {
   tl::expected<Endpoint, std::string> bind(const Endpoint& where);
   /// Accepts connections from now on. After bind().
   tl::expected<void, std::string> listen();
-  /// Tries until `until` while nobody listens there.
+  /// Tries until `until` while nobody listens there, or until `stopped`, which is asked again and again and
+  /// may be empty.
   tl::expected<ConnectionId, std::string> connect(const Endpoint& to,
-                                                  std::chrono::steady_clock::time_point until);
+                                                  std::chrono::steady_clock::time_point until,
+                                                  const std::function<bool()>& stopped = {});
   /// One end of a socket pair, which is the loop's from now on.
   ConnectionId adopt(int descriptor);
   /// This host's address on a connection that connect() made.

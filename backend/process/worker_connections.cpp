@@ -110,7 +110,9 @@ void WorkerConnections::meet_peers(const Welcome& welcome) {
   for (const std::int32_t peer : peers_) {
     // Of each pair the higher rank connects, so that there is one connection and not two.
     if (peer > rank_ || has_met(peer)) continue;  // higher ones may be greeting meanwhile
-    const auto link = loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience);
+    const auto link = loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience,
+                                    [this] { return stop_.stop_requested(); });
+    if (stop_.stop_requested()) throw Stopped{};
     if (!link) throw std::runtime_error(fmt::format("no connection to rank {}: {}", peer, link.error()));
     loop_.send(*link, encoded(Greeting{rank_}));
     const std::scoped_lock lock(mutex_);
