@@ -135,8 +135,10 @@ class Temporary {
   /// The new file; below 0 with errno where it cannot be made. O_EXCL: what stands there already, a link of
   /// somebody else's in a folder that all may write to, is not followed.
   int open() const {
+    // Before it is there: a signal that comes while it is made is handled before open() returns.
+    temporary_exists = 1;
     const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0) temporary_exists = 1;
+    if (descriptor < 0) temporary_exists = 0;
     return descriptor;
   }
   /// Error: empty, or why it could not take the target's place.
