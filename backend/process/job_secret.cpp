@@ -38,7 +38,6 @@
 #include <tl/expected.hpp>
 
 #include "backend/process/message_proof.hpp"
-#include "backend/process/rank_sockets.hpp"
 #include "report/print/escaping.hpp"
 
 namespace penstock {
@@ -217,12 +216,11 @@ tl::expected<void, std::string> SecretFile::write(const std::string& secret) {
   // What an earlier process of the same number may have left; O_EXCL below makes the file anew or not at
   // all.
   unlink(beside.c_str());
-  const int file =
-      open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
-  lock_ = Descriptor(file);
-  // Before it has its name, by which others find it. A file system that has no locks does without.
-  if (file >= 0) flock(file, LOCK_EX | LOCK_NB);
-  if (file < 0 || ::write(file, secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+  constexpr int kAnew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  lock_ = open(beside.c_str(), kAnew, S_IRUSR | S_IWUSR);
+  // Before it has the name by which others find it. Where a file system has no locks it does without.
+  if (lock_ >= 0) flock(lock_, LOCK_EX | LOCK_NB);
+  if (lock_ < 0 || ::write(lock_, secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
     return tl::unexpected(failure("write the job's secret to", beside));
   if (rename(beside.c_str(), path_.c_str()) != 0)
     return tl::unexpected(failure("write the job's secret to", path_));
@@ -230,7 +228,7 @@ tl::expected<void, std::string> SecretFile::write(const std::string& secret) {
 }
 
 SecretFile::SecretFile(SecretFile&& other) noexcept
-    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
+    : path_(std::exchange(other.path_, {})), lock_(std::exchange(other.lock_, -1)) {}
 
 SecretFile& SecretFile::operator=(SecretFile&& other) noexcept {
   std::swap(path_, other.path_);
@@ -242,6 +240,7 @@ SecretFile::~SecretFile() {
   if (path_.empty()) return;
   unlink(name_beside(path_).c_str());  // there where it could not be written, or not be renamed
   unlink(path_.c_str());
+  if (lock_ >= 0) close(lock_);
   leave_when_ended();
 }
 

@@ -7,8 +7,6 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "backend/process/rank_sockets.hpp"
-
 namespace penstock {
 
 /// 256 random bits as 64 hexadecimal digits.
@@ -35,7 +33,7 @@ class SecretFile {
   tl::expected<void, std::string> write(const std::string& secret);
 
   std::filesystem::path path_;  // empty: moved from
-  Descriptor lock_;             // the file, locked: the kernel unlocks it when this process has ended
+  int lock_ = -1;               // the file, locked: the kernel unlocks it when this process has ended
 };
 
 /// What rank 0 has left. Error: there is no such file, or others than this user could have written it.
