@@ -102,9 +102,13 @@ class Temporary {
   /// The new file; below 0 with errno where it cannot be made. O_EXCL: what stands there already, a link of
   /// somebody else's in a folder that all may write to, is not followed.
   int open() {
-    const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor < 0) return descriptor;
+    // Before it is there: a signal that comes while it is made is handled before open() returns.
     left_.is_there();
+    const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) {
+      left_.is_gone();
+      return descriptor;
+    }
     exists_ = true;
     return descriptor;
   }

@@ -69,10 +69,12 @@ std::string words_alone(std::int32_t rank, std::chrono::milliseconds deadline) {
 }
 
 TEST(ProcessRun, TheDeadlineThatIsAskedForRulesBeforeLaunchedRanksHaveJoined) {
-  EXPECT_EQ(words_alone(0, std::chrono::milliseconds(1500)), "waited 1.5 s for rank 1");
+  EXPECT_EQ(words_alone(0, std::chrono::milliseconds(1500)),
+            "rank 1: the start: waited 1.5 s for rank 1 to join; rank 0 waits for it there");
   EXPECT_TRUE(words_alone(1, std::chrono::milliseconds(1500))
-                  .starts_with("rank 1: waited 1.5 s for the coordinator: cannot connect to"));
-  EXPECT_EQ(words_alone(0, std::chrono::milliseconds(50)), "waited 1 s for rank 1");
+                  .starts_with("rank 1: the start: waited 1.5 s for rank 0 to join it: cannot connect to"));
+  EXPECT_EQ(words_alone(0, std::chrono::milliseconds(50)),
+            "rank 1: the start: waited 1 s for rank 1 to join; rank 0 waits for it there");
 }
 
 TEST(ProcessRun, WhatSocketsCannotDoIsRefused) {
