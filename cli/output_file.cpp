@@ -103,11 +103,7 @@ class Temporary {
  public:
   /// Makes nothing yet. From here on the signals of kSignals remove what open() makes, unless somebody has a
   /// handler of his own, or has them ignored (nohup).
-  explicit Temporary(const std::filesystem::path& target)
-      : name_(fmt::format("{}.{}.tmp", target.string(), ::getpid())) {
-    if (name_.size() >= temporary_name.size()) return;  // too long for open() as well
-    std::ranges::copy(name_, temporary_name.begin());
-    temporary_name[name_.size()] = '\0';
+  explicit Temporary(const std::filesystem::path& target) : target_(target.string()) {
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
       struct sigaction now{};
       ::sigaction(kSignals[i], nullptr, &now);
@@ -133,11 +129,17 @@ class Temporary {
 
   const std::string& name() const { return name_; }
   /// The new file; below 0 with errno where it cannot be made. O_EXCL: what stands there already, a link of
-  /// somebody else's in a folder that all may write to, is not followed.
-  int open() const {
-    const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0) temporary_exists = 1;
-    return descriptor;
+  /// somebody else's in a folder that all may write to, is not followed. A run that was killed has left its
+  /// name behind, and in a container the next one may have the same number: then another name is taken.
+  int open() {
+    constexpr int kMostNames = 100;
+    for (int i = 0; i < kMostNames; ++i) {
+      const std::string more = i == 0 ? std::string() : fmt::format(".{}", i);
+      name_ = fmt::format("{}.{}{}.tmp", target_, ::getpid(), more);
+      const int descriptor = open_name();
+      if (descriptor >= 0 || errno != EEXIST) return descriptor;
+    }
+    return -1;
   }
   /// Error: empty, or why it could not take the target's place.
   std::string replace(const std::filesystem::path& target) const {
@@ -147,7 +149,19 @@ class Temporary {
   }
 
  private:
+  int open_name() const {
+    if (name_.size() < temporary_name.size()) {
+      std::ranges::copy(name_, temporary_name.begin());
+      temporary_name[name_.size()] = '\0';
+      temporary_exists = 1;  // before it does: a signal may come as soon as it is there
+    }
+    const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) temporary_exists = 0;
+    return descriptor;
+  }
+
   static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::string target_;
   std::string name_;
   std::array<bool, kSignals.size()> handled_{};
 };
@@ -190,7 +204,7 @@ std::string unwritable(const std::filesystem::path& file) {
   const std::filesystem::path directory = target.parent_path();
   // Made and taken away again: rights alone do not say that a name is too long, or that nobody makes a file
   // there.
-  const Temporary probe(target);
+  Temporary probe(target);
   const Descriptor opened(probe.open());
   if (opened.number() < 0)
     return fmt::format("{} in {}", std::strerror(errno), directory.empty() ? "." : directory.string());
@@ -223,7 +237,7 @@ int error_of_copying(int from, int to) {
 
 /// Writes it beside the target, which it then replaces. Empty, or why not.
 std::string write_whole(const std::filesystem::path& target, const TextInPieces& content) {
-  const Temporary temporary(target);
+  Temporary temporary(target);
   Descriptor file(temporary.open());
   if (file.number() < 0) return std::strerror(errno);
   if (const int error = error_of_writing(file.number(), content)) return std::strerror(error);
