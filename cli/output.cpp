@@ -99,12 +99,27 @@ namespace {
 // A text of every action may need more memory than the result itself did.
 constexpr std::string_view kTooLittleMemory = "this machine has too little memory for a text of this size";
 
+/// Whether a runner takes everything between the line's begin and `at` for blanks. Those of other alphabets
+/// are many: all that is no ASCII counts as one.
+bool begins_a_line(std::string_view text, std::size_t at) {
+  const auto is_blank = [](char c) {
+    return c == ' ' || c == '\t' || c == '\r' || static_cast<unsigned char>(c) >= 0x80;
+  };
+  while (at > 0 && is_blank(text[at - 1])) --at;
+  return at == 0 || text[at - 1] == '\n';
+}
+
 /// GitHub's runner obeys lines of a job's log that begin with two colons, wherever they come from: "::error"
-/// of somebody's file name becomes "\x3a:error", also behind blanks, which the runner takes off.
+/// of somebody's file name becomes "\x3a:error", also behind blanks, which the runner takes off. It obeys
+/// "##[error]" and that of Azure "##vso[...]" anywhere in a line, which may be a string of JSON: what they
+/// become is the same text there.
 std::string without_commands(std::string text) {
   for (std::size_t at = text.find("::"); at != std::string::npos; at = text.find("::", at + 2)) {
-    const std::size_t before = at == 0 ? std::string::npos : text.find_last_not_of(" \t\r", at - 1);
-    if (before == std::string::npos || text[before] == '\n') text.replace(at, 1, "\\x3a");
+    if (begins_a_line(text, at)) text.replace(at, 1, "\\x3a");
+  }
+  for (const std::string_view command : {"##[", "##vso["}) {
+    for (std::size_t at = text.find(command); at != std::string::npos; at = text.find(command, at))
+      text.replace(at, 1, "\\u0023");
   }
   return text;
 }

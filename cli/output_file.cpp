@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -88,8 +89,7 @@ bool is_special(const std::filesystem::path& file) {
 class Temporary {
  public:
   /// Makes nothing yet.
-  explicit Temporary(const std::filesystem::path& target)
-      : name_(fmt::format("{}.{}.tmp", target.string(), ::getpid())), left_(name_) {}
+  explicit Temporary(const std::filesystem::path& target) : target_(target.string()) {}
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
   Temporary(Temporary&&) = delete;
@@ -100,29 +100,41 @@ class Temporary {
 
   const std::string& name() const { return name_; }
   /// The new file; below 0 with errno where it cannot be made. O_EXCL: what stands there already, a link of
-  /// somebody else's in a folder that all may write to, is not followed.
+  /// somebody else's in a folder that all may write to, is not followed. A run that was killed has left its
+  /// name behind, and in a container the next one may have the same number: then another name is taken.
   int open() {
-    // Before it is there: a signal that comes while it is made is handled before open() returns.
-    left_.is_there();
-    const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor < 0) {
-      left_.is_gone();
-      return descriptor;
+    constexpr int kMostNames = 100;
+    for (int i = 0; i < kMostNames; ++i) {
+      const std::string more = i == 0 ? std::string() : fmt::format(".{}", i);
+      name_ = fmt::format("{}.{}{}.tmp", target_, ::getpid(), more);
+      const int descriptor = open_name();
+      if (descriptor >= 0 || errno != EEXIST) return descriptor;
     }
-    exists_ = true;
-    return descriptor;
+    return -1;
   }
   /// Error: empty, or why it could not take the target's place.
   std::string replace(const std::filesystem::path& target) {
     if (std::rename(name_.c_str(), target.c_str()) != 0) return std::strerror(errno);
-    left_.is_gone();
+    left_->is_gone();
     exists_ = false;
     return {};
   }
 
  private:
+  int open_name() {
+    left_.reset();
+    left_.emplace(name_);
+    // Before it is there: a signal that comes while it is made is handled before open() returns.
+    left_->is_there();
+    const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) left_->is_gone();
+    exists_ = descriptor >= 0;
+    return descriptor;
+  }
+
+  std::string target_;
   std::string name_;
-  LeftName left_;
+  std::optional<LeftName> left_;
   bool exists_ = false;
 };
 

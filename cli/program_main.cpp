@@ -6,8 +6,10 @@
 
 #include "cli/program_main.hpp"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -50,11 +52,23 @@ void keep_freed_memory() {
 #endif
 }
 
+/// A stream that the caller has closed (`>&-`) stays without effect: its number would else go to the next
+/// file that is opened, such as a sweep's points, and what is printed into that file. Opened the other way
+/// round, so that who writes there is still told that it cannot be.
+void keep_numbers_of_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // The lowest free number is this one, as those below it are taken.
+    static_cast<void>(open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+  }
+}
+
 }  // namespace
 
 int program_main(int argc, const char* const* argv, AddressSpace addresses, Extensions extensions) {
   if (addresses == AddressSpace::bounded_by_memory) bound_memory_by_the_machine();
   keep_freed_memory();
+  keep_numbers_of_closed_streams();
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write() then
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it

@@ -166,6 +166,16 @@ TEST_F(ExitCodes, ANumberInJsonThatNoDoubleHoldsIsBadInput) {
   expect(ExitCode::bad_input, "penstock simulate scenario.json");
 }
 
+// The number of a closed stream goes to the next file that is opened.
+TEST_F(ExitCodes, WhatIsPrintedOnAClosedStreamGoesIntoNoFile) {
+  const std::string command =
+      "penstock sweep --schedule 1f1b,gpipe --pp-size 4 --num-microbatches 8 --resume points";
+  expect(ExitCode::bad_input, command + " >&-");
+  expect(ExitCode::ok, command + " 2>&-");
+  expect(ExitCode::bad_input, command + " >&- 2>&- <&-");
+  expect(ExitCode::ok, command);
+}
+
 TEST_F(ExitCodes, ThreeIsAFaultOfPenstock) {
   const pid_t child = fork();
   // In a process of its own, whose end is the status of a program.
