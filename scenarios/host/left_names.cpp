@@ -32,10 +32,10 @@ struct Slot {
 
 // A file's name and the one beside it, of what a run writes and of its secret.
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): handlers may touch nothing but globals
-std::array<Slot, 4> slots{};
+std::array<Slot, 4> left_slots{};
 
 void remove_and_end(int signal) {
-  for (const Slot& slot : slots) {
+  for (const Slot& slot : left_slots) {
     if (slot.is_there != 0) ::unlink(slot.name.data());
   }
   // The handler was taken off when it was called: the signal now ends the process as it would have.
@@ -66,12 +66,12 @@ void take_handlers_off() {
 }  // namespace
 
 LeftName::LeftName(const std::string& name) {
-  Slot* const free = std::ranges::find(slots, false, &Slot::is_taken);
-  if (free == slots.end() || name.size() >= free->name.size()) return;
+  Slot* const free = std::ranges::find(left_slots, false, &Slot::is_taken);
+  if (free == left_slots.end() || name.size() >= free->name.size()) return;
   std::ranges::copy(name, free->name.begin());
   free->name[name.size()] = '\0';
   free->is_taken = true;
-  slot_ = static_cast<std::size_t>(free - slots.begin());
+  slot_ = static_cast<std::size_t>(free - left_slots.begin());
   put_handlers_on();
 }
 
@@ -84,17 +84,17 @@ LeftName& LeftName::operator=(LeftName&& other) noexcept {
 
 LeftName::~LeftName() {
   if (!slot_) return;
-  slots[*slot_].is_there = 0;
-  slots[*slot_].is_taken = false;
-  if (std::ranges::none_of(slots, &Slot::is_taken)) take_handlers_off();
+  left_slots[*slot_].is_there = 0;
+  left_slots[*slot_].is_taken = false;
+  if (std::ranges::none_of(left_slots, &Slot::is_taken)) take_handlers_off();
 }
 
 void LeftName::is_there() const {
-  if (slot_) slots[*slot_].is_there = 1;
+  if (slot_) left_slots[*slot_].is_there = 1;
 }
 
 void LeftName::is_gone() const {
-  if (slot_) slots[*slot_].is_there = 0;
+  if (slot_) left_slots[*slot_].is_there = 0;
 }
 
 }  // namespace penstock

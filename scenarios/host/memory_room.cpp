@@ -69,7 +69,7 @@ std::optional<Bytes> memory_left(const ControlGroup& group) {
 }
 
 /// The less of those that are known.
-std::optional<Bytes> least(std::optional<Bytes> one, std::optional<Bytes> other) {
+std::optional<Bytes> less_of(std::optional<Bytes> one, std::optional<Bytes> other) {
   if (!one || !other) return one ? one : other;
   return std::min(*one, *other);
 }
@@ -88,12 +88,12 @@ std::optional<Bytes> available_memory() {
 
 std::optional<Bytes> memory_of_control_groups(const ControlGroupFiles& files) {
   std::optional<Bytes> left;
-  for (const ControlGroup& group : control_groups("memory", files)) left = least(left, memory_left(group));
+  for (const ControlGroup& group : control_groups("memory", files)) left = less_of(left, memory_left(group));
   return left;
 }
 
 std::optional<Bytes> memory_to_take(const ControlGroupFiles& files) {
-  const auto left = least(available_memory(), memory_of_control_groups(files));
+  const auto left = less_of(available_memory(), memory_of_control_groups(files));
   return left ? std::optional(*left / 4 * 3) : std::nullopt;
 }
 
@@ -121,6 +121,6 @@ Bytes stack_of_a_thread() {
   return is_known ? static_cast<Bytes>(bytes) : 0;
 }
 
-std::optional<Bytes> memory_within_reach() { return least(memory_to_take(), addresses_left()); }
+std::optional<Bytes> memory_within_reach() { return less_of(memory_to_take(), addresses_left()); }
 
 }  // namespace penstock
