@@ -5,6 +5,7 @@
 #include "cli/output.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstddef>
@@ -124,14 +125,30 @@ std::string without_commands(std::string text) {
   return text;
 }
 
+/// The text of a file that people read, or that JSON is: with its control characters shown, which a terminal
+/// or an editor would obey. Programs and YAML are left as they are: they have quotes of their own.
+bool is_for_readers(const std::string& file) {
+  constexpr std::array<std::string_view, 3> kSuffixes = {".json", ".md", ".txt"};
+  return std::ranges::any_of(kSuffixes, [&](std::string_view suffix) { return has_suffix(file, suffix); });
+}
+
+/// The same pieces, each with its control characters shown.
+TextInPieces shown_pieces(const TextInPieces& content) {
+  return [&content](const TextSink& sink) {
+    content([&sink](std::string_view lines) { return sink(is_plain(lines) ? lines : shown_message(lines)); });
+  };
+}
+
 /// One file, in the form of its suffix.
 tl::expected<void, Failure> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
   try {
     const auto& content = form_of(file, forms)->content;
-    if (const auto* pieces = std::get_if<TextInPieces>(&content)) return write_file(file, *pieces);
+    const bool is_shown = is_for_readers(file);
+    if (const auto* pieces = std::get_if<TextInPieces>(&content))
+      return write_file(file, is_shown ? shown_pieces(*pieces) : *pieces);
     const auto whole = std::get<WholeText>(content)();
     if (!whole) return bad_input(fmt::format("-o {}: {}", shown_name(file), whole.error()));
-    return write_file(file, *whole);
+    return write_file(file, is_shown && !is_plain(*whole) ? shown_message(*whole) : *whole);
   } catch (const std::bad_alloc&) {
     return bad_input(fmt::format("-o {}: {}", shown_name(file), kTooLittleMemory));
   }
