@@ -42,11 +42,11 @@
 #include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "report/result/sweep_table.hpp"
+#include "scenarios/host/memory_room.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/runs/memory_need.hpp"
 #include "sim/runs/sweep.hpp"
 
 namespace penstock {
@@ -352,9 +352,7 @@ Command sweep_command(CLI::App& root, const Invocation& invocation) {
   const auto flags = std::make_shared<SweepFlags>();
   add_input_file(app, flags->input.file);
   const std::string group = "Grid (lists: 4 | 1,2,3 | 1..16 | 1,2,4..128; default: the scenario's own value)";
-  app.add_option("--schedule", flags->schedules, "names of schedules, with commas between them")
-      .delimiter(',')
-      .one_value_each()
+  app.add_words("--schedule", flags->schedules, "names of schedules, with commas between them")
       .group(group)
       .type_name("NAMES");
   app.add_option("--pp-size", flags->pp_sizes, "K, ranks of the pipeline").group(group).type_name("NUMBERS");

@@ -164,8 +164,9 @@ bool is_plain(std::string_view text) {
   unsigned char special = 0;
   for (const char c : text) special |= static_cast<unsigned char>(is_special_character(c));
   for (std::size_t i = 1; i < text.size(); ++i) {
-    const int both = static_cast<int>(text[i - 1] == ':') & static_cast<int>(text[i] == ':');
-    special |= static_cast<unsigned char>(both);
+    const int both = static_cast<int>(text[i - 1] == text[i]);
+    const int begins = static_cast<int>(text[i] == ':') | static_cast<int>(text[i] == '#');
+    special |= static_cast<unsigned char>(both & begins);
   }
   return special == 0;
 }

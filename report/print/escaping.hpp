@@ -7,7 +7,8 @@
 namespace penstock {
 
 /// Whether shown_text() would leave the text as it is, and a runner of jobs, which obeys lines that begin
-/// with "::", too: printable ASCII and line ends, no two colons. Quick, for long texts.
+/// with "::" and hold "##[", too: printable ASCII and line ends, no two colons nor "##". Quick, for long
+/// texts.
 bool is_plain(std::string_view text);
 /// For terminals and logs: control characters, and marks that turn the direction of writing, are shown as
 /// "\x1b" or "\u202e" instead of sent; bytes that are not UTF-8 become U+FFFD. Line ends, tabs and colours

@@ -192,8 +192,10 @@ ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   return throughput;
 }
 
-/// K: ranks that hold some stage's first replica.
+/// K of a program that nobody was asked for: ranks that hold some stage's first replica. Data parallelism has
+/// all stages on all ranks; its K are its stages, which are not told from buckets of fewer.
 std::int32_t pipeline_size_of(const Program& program) {
+  if (program.schedule == "data-parallel") return program.stage_count();
   std::vector<bool> holds(program.ranks.size(), false);
   for (const StagePlacement& stage : program.placement.stages) {
     if (!stage.ranks.empty()) holds[index(stage.ranks.front())] = true;
@@ -206,7 +208,7 @@ ProgramReport program_report(const RunFacts& facts) {
   return {.schedule = program.schedule,
           .ranks = program.rank_count(),
           .stages = program.stage_count(),
-          .pipeline_size = pipeline_size_of(program),
+          .pipeline_size = facts.pipeline_size > 0 ? facts.pipeline_size : pipeline_size_of(program),
           .microbatches = program.microbatches,
           .iterations = program.iterations,
           .digest = facts.has_digest ? digest(program) : std::string()};

@@ -3,6 +3,7 @@
 // activations, weight versions, traffic and throughput. All results are filled here, predictions and
 // measurements.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct RunFacts {
   std::vector<LinkTraffic> links{};
   std::vector<std::string> notes{};
   bool has_digest = true;
+  std::int32_t pipeline_size = 0;  ///< K that was asked for; 0: what the program's placement shows
 };
 
 /// What the spans of one rank show.

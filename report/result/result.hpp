@@ -110,7 +110,8 @@ struct ProgramReport {
   std::string schedule;
   std::int32_t ranks = 0;
   std::int32_t stages = 0;
-  /// K: ranks that hold some stage's first replica, so that copies and replicas do not count. 0: not known.
+  /// K that the schedule was asked for; of a program file the ranks that hold some stage's first replica, so
+  /// that copies and replicas do not count, and all stages of data parallelism. 0: not known.
   std::int32_t pipeline_size = 0;
   std::int32_t microbatches = 0;
   std::int32_t iterations = 1;

@@ -36,6 +36,7 @@ struct Experiment {
   std::vector<std::string> notes;
   std::optional<double> price_per_device_hour{};
   bool counts_activations = false;         ///< no model is given: an activation is one "byte" of its costs
+  std::int32_t pipeline_size = 0;          ///< K that the schedule was asked for; 0: a program file's
   std::optional<TrainedModel> trained{};   ///< where a model is priced on named devices
   std::optional<StagedNetwork> network{};  ///< absent: the model is times and bytes alone
 };

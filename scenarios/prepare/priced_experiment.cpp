@@ -72,6 +72,7 @@ tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& s
                     .notes = std::move(notes),
                     .price_per_device_hour = scenario.cluster.price_per_device_hour,
                     .counts_activations = std::holds_alternative<UnitCosts>(scenario.model),
+                    .pipeline_size = scenario.program ? 0 : scenario.shape.stages,
                     .trained = settled.trained,
                     .network = std::move(network)};
 }

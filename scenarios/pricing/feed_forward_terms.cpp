@@ -66,9 +66,8 @@ double exchange_seconds(const TermWriter& terms, double rows) {
     return group_seconds(work, terms.kernels(), DeviceGroup::expert, GroupOperation::all_to_all,
                          2 * rows * hidden);
   }
-  // A token goes once to each other node that holds one of its experts. The group counts as if its devices
-  // lay side by side, also where stages lie between copies and spread it over more nodes.
-  const double nodes = std::max(2.0, as_double(work.parallel.expert) / work.device.nvlink_devices);
+  // A token goes once to each other node that holds one of its experts.
+  const double nodes = expert_domains(work.parallel, work.ranks, work.device);
   // The number of nodes that experts drawn at random are expected to be on.
   const double reached = nodes * (1 - std::pow(1 - 1 / nodes, as_double(experts.per_token)));
   // A router that chooses groups of experts first reaches no more nodes than groups, counting a group as

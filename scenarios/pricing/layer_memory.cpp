@@ -2,7 +2,9 @@
 // inner width, t tensor; values of 2 bytes):
 //
 //   two norms' inputs and outputs           8 h                    over t where the sequence is shared
+//   a norm behind a part: its input         2 h                    the same
 //   queries, keys, values and their sum     4 a d + 4 g d          over t
+//   their norms' inputs, where there are    2 a d + 2 g d          over t
 //   attention's log-sum-exp                 4 a                    over t
 //   feed-forward                            6 f (not gated: 4 f)   over t: fc1's output and fc2's input
 //
@@ -89,11 +91,12 @@ double kept_of_attention(const Workload& work) {
     return narrow + (4 * heads * key_dim + 4 * heads * as_double(latent.value_dim) + 4 * heads) / t;
   }
   const double dim = as_double(model.head_dim);
+  const double normed = model.query_key_norm ? 2 * (heads + as_double(model.kv_heads)) * dim : 0;
   const double exchanged =
       work.parallel.context > 1 && work.parallel.context_exchange == ContextExchange::all_to_all
           ? 2 * heads * dim
           : 0;
-  return (4 * heads * dim + 4 * as_double(model.kv_heads) * dim + 4 * heads + exchanged) / t;
+  return (4 * heads * dim + 4 * as_double(model.kv_heads) * dim + 4 * heads + normed + exchanged) / t;
 }
 
 /// Of a token, the output of fc1: gate and value side by side where it is gated.
@@ -168,14 +171,21 @@ double weight_bytes(const Workload& work) {
 
 // --- activations ----------------------------------------------------------------------------------------
 
+LayerNorms norms_around(const Architecture& model) {
+  const std::int64_t before = std::min<std::int64_t>(model.norms_per_layer, 2);
+  return {.before = before, .behind = model.norms_per_layer - before};
+}
+
 double kept_bytes(const Workload& work, const LayerKind& kind) {
   const Architecture& model = work.model;
   const double hidden = as_double(model.hidden);
   const double ways = sequence_ways(work.parallel);
   const double tokens = work.tokens();
   if (work.recompute == LayerRecompute::full) return tokens * kValueBytes * hidden / ways;
-  const double outputs_of_norms = work.recompute == LayerRecompute::norm ? 4 * hidden / ways : 0;
-  const double around = 8 * hidden / ways - outputs_of_norms;
+  const LayerNorms norms = norms_around(model);
+  // A norm's input and its output, which is a product's input. What a norm behind a part gives is only added.
+  const double before = as_double(norms.before) * (work.recompute == LayerRecompute::norm ? 2 : 4);
+  const double around = (before + 2 * as_double(norms.behind)) * hidden / ways;
   if (kind.has_experts) return tokens * (around + kept_of_attention(work)) + kept_of_experts(work);
   const double inner = as_double(model.feed_forward) / work.parallel.tensor;
   if (model.layer_norm && !model.gated && !model.latent) {
@@ -183,8 +193,8 @@ double kept_bytes(const Workload& work, const LayerKind& kind) {
     // masks. Inside lie 8 h of attention and 4 f, which make the paper's 34 h where f = 4 h and each head has
     // keys.
     const double inside = 4 * as_double((model.heads + model.kv_heads) * model.head_dim);
-    return tokens * (10 * hidden / ways - outputs_of_norms + inside / work.parallel.tensor +
-                     kept_of_feed_forward(work, inner));
+    return tokens *
+           (around + 2 * hidden / ways + inside / work.parallel.tensor + kept_of_feed_forward(work, inner));
   }
   return tokens * (around + kept_of_attention(work) + kept_of_feed_forward(work, inner));
 }

@@ -28,6 +28,13 @@ DeviceParameters embedding_device_parameters(const Workload& work);
 DeviceParameters head_device_parameters(const Workload& work, bool beside_embedding);
 DeviceParameters multi_token_device_parameters(const Workload& work);
 
+/// A layer's norms of all of its hidden width.
+struct LayerNorms {
+  std::int64_t before = 2;  ///< in front of a part, or of both at once
+  std::int64_t behind = 0;  ///< of what a part gives, before it is added
+};
+LayerNorms norms_around(const Architecture& model);
+
 /// Bytes held of a layer from F to B for one microbatch.
 double kept_bytes(const Workload& work, const LayerKind& kind);
 

@@ -22,7 +22,8 @@ PassTimes times_of(const std::vector<Term>& terms) {
   const Term sum = total_of(terms);
   return {.forward_s = sum.forward,
           .backward_input_s = sum.backward_input,
-          .backward_weight_s = sum.backward_weight};
+          .backward_weight_s = sum.backward_weight,
+          .shown = shown_collectives(terms)};
 }
 
 LayerPrice price_of(const Workload& work, const KernelTables& kernels, const LayerKind& kind) {

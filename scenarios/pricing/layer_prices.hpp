@@ -8,6 +8,7 @@
 
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/weight_copies.hpp"
 #include "scenarios/pricing/workload.hpp"
 
 namespace penstock {
@@ -17,6 +18,7 @@ struct PassTimes {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
+  ShownCollectives shown{};  ///< a part of these
 };
 
 /// One layer.
@@ -43,9 +45,9 @@ struct HeadPrice {
   std::vector<LayerPrice> multi_token{};  ///< one a layer of multi-token prediction
 };
 
-/// All layers of one workload. Of the numbers of stages and of copies of the pipeline they know only where a
-/// group of experts that reaches beyond one copy lies; where copies share out gradients (Parallel::sharding 2
-/// and 3), how many there are and where.
+/// All layers of one workload. Of the numbers of stages and of copies of the pipeline they know only over
+/// how many NVLink domains a group of experts that reaches beyond one copy is spread; where copies share out
+/// gradients (Parallel::sharding 2 and 3), how many there are and where.
 class LayerPrices {
  public:
   /// Kinds of layers that are told apart.

@@ -2,6 +2,7 @@
 //
 //   norm -> qkv product -> rotary -> attention -> projection -> add -> norm -> feed-forward -> add
 //
+// Some models have one norm for both parts, one more behind each, or norms of queries, keys and latents.
 // Products by their kernels' table; causal attention by the rate of a fused kernel, backward 2.5 times the
 // operations at 0.85 of the rate (Dao, 2023: recomputed scores and four products); norms, adds and
 // activations by the bytes they move. Tensor parallelism with sequence parallelism gathers and scatters the
@@ -96,14 +97,23 @@ void add_attention_products(TermWriter& terms) {
   terms.gemm("projection", {.m = tokens, .n = hidden, .k = heads * dim / t});
 }
 
+/// Values of a head's query and key, and of its value and output.
+struct HeadWidths {
+  double key;
+  double value;
+};
+HeadWidths head_widths(const Architecture& model) {
+  if (!model.latent) return {.key = as_double(model.head_dim), .value = as_double(model.head_dim)};
+  return {.key = as_double(model.latent->content_dim + model.latent->rotary_dim),
+          .value = as_double(model.latent->value_dim)};
+}
+
 /// Forward and backward seconds of scores, softmax and the sum over values.
 std::pair<double, double> attention_seconds(const TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
   const DeviceHeads heads = device_heads(work);
-  const double key_dim =
-      as_double(model.latent ? model.latent->content_dim + model.latent->rotary_dim : model.head_dim);
-  const double value_dim = as_double(model.latent ? model.latent->value_dim : model.head_dim);
+  const auto [key_dim, value_dim] = head_widths(model);
   // A multiplication and an addition for each value of a query's score, and of the sum over values.
   const double operations = 2 * (key_dim + value_dim) * heads.heads * as_double(work.micro_batch_size) *
                             attention_scores(kind, work.sequence) * heads.share;
@@ -117,18 +127,22 @@ std::pair<double, double> attention_seconds(const TermWriter& terms, const Layer
   return {operations / rate, kBackwardAttentionOperations * operations / (kBackwardAttentionRate * rate)};
 }
 
-/// What the sequence's parts tell each other, as far as attention does not hide it.
+/// What the sequence's parts tell each other, as far as attention does not hide it. Latent attention's keys
+/// and values go whole, of every head, each in its own width, as in Transformer Engine
+/// (AttnFuncWithCPAndKVP2P): to send the narrow ones, which each part would have to widen again, is a
+/// proposal there (pull request 2064).
 void add_context_exchange(TermWriter& terms, double forward_s, double backward_s) {
   const Workload& work = terms.work();
   const Parallel& parallel = work.parallel;
   if (parallel.context <= 1) return;
   const double t = parallel.tensor;
-  const double dim = as_double(work.model.head_dim);
+  const auto [key_dim, value_dim] = head_widths(work.model);
+  const double each_token = key_dim + value_dim;
   if (parallel.context_exchange == ContextExchange::all_to_all) {
     // Queries, keys and values go to the devices of their heads, and what attention makes of them comes
     // back, in 2 bytes a value.
     const double bytes =
-        2 * work.tokens() * as_double(2 * work.model.heads + 2 * work.model.kv_heads) * dim / t;
+        2 * work.tokens() * as_double(work.model.heads + work.model.kv_heads) * each_token / t;
     const double seconds =
         work.device.collectives *
         group_seconds(work, terms.kernels(), DeviceGroup::context, GroupOperation::all_to_all, bytes);
@@ -137,7 +151,7 @@ void add_context_exchange(TermWriter& terms, double forward_s, double backward_s
   }
   // Keys and values of 2 bytes, passed on to all other parts of the sequence.
   const double bytes =
-      2 * 2 * work.tokens() * as_double(work.model.kv_heads) * dim / t * (parallel.context - 1);
+      2 * work.tokens() * as_double(work.model.kv_heads) * each_token / t * (parallel.context - 1);
   const double ring_s = bytes / work.device.link_bytes_per_second(is_on_nvlink(
                                     work.parallel, work.ranks, DeviceGroup::context, work.device));
   const double latency_s = as_double(work.device.link_latency_ns) * kSecondsPerNanosecond;
@@ -166,13 +180,35 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
 
 // --- what is around both parts ----------------------------------------------------------------------------
 
+/// `count` norms of so many values in all. Forward a norm reads and writes 2 bytes a value.
+void add_norms_of(TermWriter& terms, std::string_view name, double values, std::int64_t count) {
+  if (count > 0) terms.memory(name, values * 4, values * 8, static_cast<int>(count));
+}
+
+/// Those inside attention: of latents, which every device has whole, or of each head's query and key.
+void add_attention_norms(TermWriter& terms) {
+  const Workload& work = terms.work();
+  const Architecture& model = work.model;
+  if (model.latent) {
+    const double narrow = as_double(model.latent->query_rank + model.latent->kv_rank);
+    add_norms_of(terms, "norms of latents", work.tokens() * narrow, model.latent->query_rank > 0 ? 2 : 1);
+  } else if (model.query_key_norm) {
+    const double t = work.parallel.tensor;
+    const double heads = as_double(model.heads) + std::max(as_double(model.kv_heads), t);
+    add_norms_of(terms, "norms of queries and keys", work.tokens() * heads * as_double(model.head_dim) / t,
+                 2);
+  }
+}
+
 void add_norms(TermWriter& terms) {
   const Workload& work = terms.work();
   const double ways = work.parallel.sequence_parallel ? work.parallel.tensor : 1;
   const double values = work.tokens() * as_double(work.model.hidden) / ways;
-  // Two of each a layer. Forward a norm reads and writes 2 bytes a value, an add reads two values and
-  // writes one.
-  terms.memory("norms", 2 * values * 4, 2 * values * 8, 2);
+  const LayerNorms norms = norms_around(work.model);
+  add_norms_of(terms, "norms", as_double(norms.before) * values, norms.before);
+  add_norms_of(terms, "norms behind", as_double(norms.behind) * values, norms.behind);
+  add_attention_norms(terms);
+  // Two a layer, as well where both parts take the same input. An add reads two values and writes one.
   terms.memory("residual adds", 2 * values * 6, 2 * values * 4, 2);
 }
 

@@ -4,7 +4,10 @@
 //
 // so that tensor groups are neighbours, an edge of the pipeline goes T C devices on, and the members of a
 // data-parallel group are T C P apart. A group of e devices for experts takes neighbours in (t, c) first and
-// goes on over copies.
+// goes on over copies. With T C = 2, P = 4 and 8 devices on an NVLink domain, a group of 8 has two of each:
+//
+//   domain   0          1          2          3
+//            ee......   ee......   ee......   ee......
 
 #include "scenarios/pricing/parallel.hpp"
 
@@ -67,6 +70,20 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
 
 bool is_on_nvlink(const Parallel& parallel, std::int32_t ranks, DeviceGroup group, const DeviceType& device) {
   return group_span(parallel, ranks, group) <= device.nvlink_devices;
+}
+
+double expert_domains(const Parallel& parallel, std::int32_t ranks, const DeviceType& device) {
+  if (is_on_nvlink(parallel, ranks, DeviceGroup::expert, device)) return 1;
+  const double domain = device.nvlink_devices;
+  const double rank = parallel.devices_per_rank();
+  // What a rank's own devices, or all of the next ranks', fill without a gap.
+  double together = domain;
+  const bool goes_over_copies = parallel.expert > rank;
+  if (goes_over_copies && parallel.order == PlacementOrder::tp_cp_ep_pp_dp) {
+    // On a domain are the parts of as many copies as begin on it: of one at least.
+    together = std::min(domain, rank * std::max(1.0, domain / (rank * ranks)));
+  }
+  return std::max(2.0, parallel.expert / together);
 }
 
 std::int64_t device_count(const Parallel& parallel, std::int32_t ranks) {

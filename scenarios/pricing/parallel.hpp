@@ -59,6 +59,10 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
 /// Whether all groups of the kind stay on one NVLink domain.
 bool is_on_nvlink(const Parallel& parallel, std::int32_t ranks, DeviceGroup group, const DeviceType& device);
 
+/// NVLink domains among which a group of experts is spread, whose devices need not be neighbours; 1 where it
+/// stays on one, and at least 2 where it does not.
+double expert_domains(const Parallel& parallel, std::int32_t ranks, const DeviceType& device);
+
 /// Devices that a pipeline of `ranks` ranks occupies with all its copies.
 std::int64_t device_count(const Parallel& parallel, std::int32_t ranks);
 

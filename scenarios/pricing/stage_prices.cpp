@@ -31,6 +31,7 @@ void add_times(StagePrice& stage, const PassTimes& times) {
   stage.forward_s += times.forward_s;
   stage.backward_input_s += times.backward_input_s;
   stage.backward_weight_s += times.backward_weight_s;
+  stage.shown += times.shown;
 }
 
 void add_layer(StagePrice& stage, const LayerPrice& layer) {

@@ -8,6 +8,7 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_prices.hpp"
+#include "scenarios/pricing/weight_copies.hpp"
 #include "scenarios/pricing/workload.hpp"
 
 namespace penstock {
@@ -17,6 +18,7 @@ struct StagePrice {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
+  ShownCollectives shown;  ///< a part of these
   double kept_bytes = 0;
   double transient_bytes = 0;
   double edge_bytes = 0;  ///< sent forward over the edge out of it, and back as gradient

@@ -1,9 +1,14 @@
 // Once a step the copies of a rank reduce their gradients and gather the weights that each has updated its
 // part of. Of both, 1/v stays exposed when they run beside the other passes (v chunks: the first chunk's
 // gradients are complete last), and over the network a part of the whole reduction besides. That was measured
-// under sharding 1 and holds for 2 and 3 as well, though these scatter gradients in every microbatch too
-// (weight_copies.cpp): no plan is promised to be faster for sharing out more. The optimizer reads and writes
-// its share once: weights in 4 bytes and two moments, gradients, new weights.
+// under sharding 1. Under 2 and 3 the last microbatch's scatter is that reduction, and under 3 the first
+// one's gather is the weights' way back (weight_copies.cpp); there is no further one. The measured part holds
+// for them as well, so that no whole backward pass is promised to be faster for sharing out more, and what a
+// microbatch shows of it in its own passes is not counted again:
+//
+//   M (shown of a microbatch)  +  max(0, exposed once a step - shown of a microbatch)
+//
+// The optimizer reads and writes its share once: weights in 4 bytes and two moments, gradients, new weights.
 
 #include "scenarios/pricing/step_prices.hpp"
 
@@ -38,6 +43,7 @@ std::int32_t stages_on(std::span<const std::int32_t> rank_of_stage, std::int32_t
 struct RankParameters {
   DeviceParameters held;
   double updated = 0;
+  ShownCollectives shown;
 };
 
 /// What the optimizer reads and writes, at the rate of the device's memory: for the part that it updates, and
@@ -52,7 +58,8 @@ double optimizer_seconds(const Workload& work, const RankParameters& parameters)
 }  // namespace
 
 double reduction_seconds(const Workload& work, const KernelTables& kernels,
-                         const DeviceParameters& parameters, std::int32_t chunks) {
+                         const DeviceParameters& parameters, std::int32_t chunks,
+                         const ShownCollectives& shown) {
   const Parallel& parallel = work.parallel;
   const auto seconds = [&](GroupOperation operation, double bytes) {
     return copies_seconds(work, kernels, operation, parameters, bytes);
@@ -63,9 +70,11 @@ double reduction_seconds(const Workload& work, const KernelTables& kernels,
   const double reduce_s =
       seconds(scatters ? GroupOperation::reduce_scatter : GroupOperation::all_reduce, work.gradient_bytes);
   const double gather_s = scatters ? seconds(GroupOperation::all_gather, gathered_bytes(work)) : 0;
-  if (!parallel.data_overlap) return reduce_s + gather_s;
   const bool over_network = !is_on_nvlink(parallel, work.ranks, DeviceGroup::data, work.device);
-  return (reduce_s + gather_s) / chunks + (over_network ? work.device.step_fraction * reduce_s : 0);
+  const double part = parallel.data_overlap ? 1.0 / chunks : 1;
+  const double of_network = parallel.data_overlap && over_network ? work.device.step_fraction : 0;
+  return std::max(0.0, (part + of_network) * reduce_s - shown.scattered_s) +
+         std::max(0.0, part * gather_s - shown.gathered_s);
 }
 
 RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,
@@ -75,14 +84,15 @@ RankStep longest_step(const Workload& work, const KernelTables& kernels, std::sp
     RankParameters& rank = ranks[rank_of_stage[i]];
     rank.held += stages[i].parameters;
     rank.updated += stages[i].updated_parameters;
+    rank.shown += stages[i].shown;
   }
   // All ranks wait for it: an update needs the norm of all gradients.
   RankStep longest;
   for (const auto& [rank, parameters] : ranks) {
     const double optimizer_s = optimizer_seconds(work, parameters);
-    const RankStep step{
-        .reduction_s = reduction_seconds(work, kernels, parameters.held, stages_on(rank_of_stage, rank)),
-        .optimizer_s = optimizer_s};
+    const RankStep step{.reduction_s = reduction_seconds(work, kernels, parameters.held,
+                                                         stages_on(rank_of_stage, rank), parameters.shown),
+                        .optimizer_s = optimizer_s};
     if (step.total_s() > longest.total_s()) longest = step;
   }
   return longest;

@@ -7,6 +7,7 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/weight_copies.hpp"
 #include "scenarios/pricing/workload.hpp"
 
 namespace penstock {
@@ -19,9 +20,11 @@ struct RankStep {
 };
 
 /// What of the gradients' reduction, and of the weights' way back, nothing hides on a rank that holds these
-/// parameters in `chunks` model stages.
+/// parameters in `chunks` model stages. `shown` is what each of its microbatches shows of them already, under
+/// sharding 2 and 3.
 double reduction_seconds(const Workload& work, const KernelTables& kernels,
-                         const DeviceParameters& parameters, std::int32_t chunks);
+                         const DeviceParameters& parameters, std::int32_t chunks,
+                         const ShownCollectives& shown);
 
 /// Over the ranks: the longest step, which all wait for.
 RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,

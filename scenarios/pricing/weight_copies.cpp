@@ -5,12 +5,14 @@
 //                                    optimizer state   as well                as well
 //   a microbatch                                       scatters gradients     gathers weights twice,
 //                                                                             scatters gradients
-//   a step              all-reduces  scatters gradients, gathers weights
-//                       gradients
+//   a step              all-reduces  scatters          gathers weights        nothing
+//                       gradients    gradients,
+//                                    gathers weights
 //
-// Gradients that are held in parts cannot wait, whole, for the last microbatch: they are scattered in each. A
-// layer's weights are gathered beside the layer before it, its gradients scattered beside the next one of the
-// backward pass: what is left is exposed. Of equal layers, each hides the other's.
+// Gradients that are held in parts cannot wait, whole, for the last microbatch: they are scattered in each,
+// and not once more in the step (PyTorch's FSDP where every backward pass synchronizes gradients, DeepSpeed's
+// stage 2). A layer's weights are gathered beside the layer before it, its gradients scattered beside the
+// next one of the backward pass: what is left is exposed. Of equal layers, each hides the other's.
 //
 //   forward    max(0, gather - F)
 //   backward   max(0, gather - I)  +  max(0, scatter - what is left of I and W)
@@ -19,6 +21,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "scenarios/pricing/collectives.hpp"
@@ -30,6 +34,9 @@
 
 namespace penstock {
 namespace {
+
+constexpr std::string_view kWeightsGathered = "weights gathered";
+constexpr std::string_view kGradientsScattered = "gradients scattered";
 
 /// Those that have copies.
 DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParameters& held) {
@@ -59,7 +66,7 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
   double gather_s = 0;
   if (parallel.sharding == 3) {
     gather_s = copies_seconds(work, kernels, GroupOperation::all_gather, parameters, gathered_bytes(work));
-    terms.push_back({.name = "weights gathered",
+    terms.push_back({.name = std::string(kWeightsGathered),
                      .kind = TermKind::collective,
                      .forward = exposed(gather_s, beside.forward),
                      .backward_input = exposed(gather_s, beside.backward_input)});
@@ -68,9 +75,18 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
       copies_seconds(work, kernels, GroupOperation::reduce_scatter, parameters, work.gradient_bytes);
   // The gather has taken its part of I already: one link, one thing at a time.
   const double left_s = beside.backward_weight + std::max(0.0, beside.backward_input - gather_s);
-  terms.push_back({.name = "gradients scattered",
+  terms.push_back({.name = std::string(kGradientsScattered),
                    .kind = TermKind::collective,
                    .backward_weight = exposed(scatter_s, left_s)});
+}
+
+ShownCollectives shown_collectives(const std::vector<Term>& terms) {
+  ShownCollectives shown;
+  for (const Term& term : terms) {
+    if (term.name == kWeightsGathered) shown.gathered_s += term.forward;
+    if (term.name == kGradientsScattered) shown.scattered_s += term.backward_weight;
+  }
+  return shown;
 }
 
 double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters) {

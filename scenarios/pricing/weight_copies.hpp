@@ -17,6 +17,19 @@ double gathered_bytes(const Workload& work);
 /// Those of `held` that a device holds of what is shared out from `sharding` on.
 DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, const DeviceParameters& held);
 
+/// What a microbatch shows already of what copies tell each other, in seconds: a part of its passes' times.
+struct ShownCollectives {
+  double gathered_s = 0;   ///< weights, in the forward pass
+  double scattered_s = 0;  ///< gradients
+  ShownCollectives& operator+=(const ShownCollectives& other) {
+    gathered_s += other.gathered_s;
+    scattered_s += other.scattered_s;
+    return *this;
+  }
+};
+/// Of a layer's terms: those that add_copies_terms() added.
+ShownCollectives shown_collectives(const std::vector<Term>& terms);
+
 /// What each microbatch waits for beside the `terms` of a layer with these parameters, as far as they do not
 /// hide it: under sharding 2 and 3 its gradients, scattered; under 3 its weights, gathered both ways.
 void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,

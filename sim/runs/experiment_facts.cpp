@@ -20,7 +20,8 @@ RunFacts facts_of_experiment(const Experiment& experiment) {
           .scenario = experiment.name,
           .channels = experiment.channels,
           .price_per_device_hour = experiment.price_per_device_hour,
-          .notes = experiment.notes};
+          .notes = experiment.notes,
+          .pipeline_size = experiment.pipeline_size};
 }
 
 std::int32_t copies_of(const Experiment& experiment) {

@@ -196,6 +196,8 @@ TEST(Metrics, KCountsTheRanksOfOnePipelineWhateverCopiesAndChunksThereAre) {
   EXPECT_EQ(size("1f1b", {.stages = 4, .microbatches = 8, .data_parallel = 4, .buckets = {8}}), 4);
   EXPECT_EQ(size("interleaved", {.stages = 4, .microbatches = 8, .virtual_stages = 2}), 4);
   EXPECT_EQ(size("1f1b-rr", {.stages = 2, .microbatches = 8, .replicas = {2, 1}}), 2);
+  EXPECT_EQ(size("data-parallel", {.stages = 4, .microbatches = 8}), 4) << "all stages are on all ranks";
+  EXPECT_EQ(size("data-parallel", {.stages = 4, .microbatches = 8, .replicas = {2}}), 4);
   EXPECT_EQ(size("dualpipe", {.stages = 4, .microbatches = 8}), 4) << "stages 0 and 3 share ranks";
 }
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -107,6 +109,24 @@ TEST(LayerMemory, SharesOfAllDevicesHoldEveryExpertOnce) {
   EXPECT_EQ(layer_device_parameters(work, kind).expert, whole / 8);
 }
 
+// A norm behind each part keeps what it reads, 2 h; norms of queries and keys 2 (a + g) d; where both parts
+// have one norm, its input and output are kept once.
+TEST(LayerMemory, KeepsWhatTheConfigurationsNormsRead) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 4096);
+  const double two = kept_bytes(work, {});
+  const double hidden_bytes = 4096.0 * 8192 * 2;
+  work.model.norms_per_layer = 4;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), two + 2 * hidden_bytes);
+  work.recompute = LayerRecompute::norm;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), two) << "what the two in front of the parts give";
+  work.recompute = LayerRecompute::none;
+  work.model.norms_per_layer = 1;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), two - 2 * hidden_bytes);
+  work.model.norms_per_layer = 2;
+  work.model.query_key_norm = true;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), two + 4096.0 * 2 * (64 + 8) * 128);
+}
+
 // --- how figures move -------------------------------------------------------------------------------------
 
 TEST(LayerTerms, TimeFallsWithTensorParallelism) {
@@ -189,6 +209,64 @@ TEST(LayerTerms, WhatIsNotComputedAgainIsKept) {
   EXPECT_DOUBLE_EQ(bytes_of_dense - kept_bytes(dense, {}), 2.0 * 2 * 14336 * 4096);
 }
 
+const Term* term_of(const std::vector<Term>& terms, std::string_view name) {
+  const auto found = std::ranges::find(terms, name, &Term::name);
+  return found == terms.end() ? nullptr : &*found;
+}
+
+// 4 bytes a value forward and a launch of 2 us each, 8 backward. Gemma 2 and 3 have one more behind each
+// part, Qwen3, Gemma 3 and OLMo 2 those of queries and keys, Falcon and Cohere one for both parts.
+TEST(LayerTerms, NormsAreThoseOfTheConfiguration) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 4096);
+  const double bytes_a_second = work.device.memory_efficiency * work.device.memory_bytes_per_second;
+  const double hidden = 4096.0 * 8192;
+  const auto terms_of = [&] { return layer_terms(work, kernels_of(work), {}); };
+  const std::vector<Term> two = terms_of();
+  EXPECT_DOUBLE_EQ(term_of(two, "norms")->forward, 2 * hidden * 4 / bytes_a_second + 4e-6);
+  EXPECT_EQ(term_of(two, "norms behind"), nullptr);
+  EXPECT_EQ(term_of(two, "norms of queries and keys"), nullptr);
+  work.model.norms_per_layer = 1;
+  EXPECT_DOUBLE_EQ(term_of(terms_of(), "norms")->forward, hidden * 4 / bytes_a_second + 2e-6);
+  work.model.norms_per_layer = 4;
+  EXPECT_DOUBLE_EQ(term_of(terms_of(), "norms")->forward, term_of(two, "norms")->forward);
+  EXPECT_DOUBLE_EQ(term_of(terms_of(), "norms behind")->backward(), 2 * hidden * 8 / bytes_a_second + 4e-6);
+  work.model.query_key_norm = true;
+  EXPECT_DOUBLE_EQ(term_of(terms_of(), "norms of queries and keys")->forward,
+                   4096.0 * (64 + 8) * 128 * 4 / bytes_a_second + 4e-6);
+}
+
+TEST(LayerTerms, LatentsHaveNormsOnEveryDevice) {
+  Workload work = workload_on("h100", "deepseek-v2", 4096);
+  const auto norms_s = [&] {
+    return term_of(layer_terms(work, kernels_of(work), work.model.layers.back()), "norms of latents")
+        ->forward;
+  };
+  const double alone = norms_s();
+  const double bytes_a_second = work.device.memory_efficiency * work.device.memory_bytes_per_second;
+  EXPECT_DOUBLE_EQ(alone, 4096.0 * (1536 + 512) * 4 / bytes_a_second + 4e-6);
+  work.parallel.tensor = 4;
+  EXPECT_DOUBLE_EQ(norms_s(), alone);
+}
+
+// DeepSeek-V2: 128 heads with keys of 192 and values of 128. What goes round is what attention reads, neither
+// the latents nor values as wide as keys; by heads go queries and outputs as well.
+TEST(LayerTerms, LatentAttentionsKeysAndValuesGoRoundInTheirOwnWidths) {
+  Workload work = workload_on("h100", "deepseek-v2", 256);
+  work.parallel.context = 16;
+  const auto exchanged_s = [&](std::string_view name) {
+    return term_of(layer_terms(work, kernels_of(work), work.model.layers.back()), name)->forward;
+  };
+  const double latency_s = static_cast<double>(work.device.link_latency_ns) * 1e-9;
+  const double attention_s = exchanged_s("attention");
+  const double bytes = 2 * 16.0 * 128 * (192 + 128) * 15;
+  const double network = work.device.link_bytes_per_second(false);
+  EXPECT_NEAR(exchanged_s("keys round the ring"), bytes / network - attention_s + latency_s, 1e-12);
+  work.parallel.context_exchange = ContextExchange::all_to_all;
+  EXPECT_NEAR(exchanged_s("heads for tokens"),
+              work.device.collectives * (2 * 16.0 * 2 * 128 * (192 + 128) * 15 / 16 / network + latency_s),
+              1e-12);
+}
+
 TEST(LayerTerms, TheHostIsNeverFasterThanItsFloor) {
   Workload work = workload_on("a100", "llama-3.1-8b", 256);
   work.host_layer_seconds = 3.6e-3;
@@ -225,6 +303,44 @@ TEST(Placement, ExpertsShareTheDevicesOfCopies) {
   EXPECT_EQ(group_span(parallel, 4, DeviceGroup::expert), 32);  // with the stages between copies
 }
 
+// Eight devices an NVLink domain. Neighbours fill domains; with stages between copies a domain has a rank's
+// devices alone, or those of as many copies as begin on it.
+TEST(Placement, CountsTheDomainsAmongWhichExpertsAreSpread) {
+  const DeviceType& h100 = *find_device_type("h100");
+  const Parallel one{.expert = 8, .data = 8};
+  EXPECT_EQ(expert_domains(one, 1, h100), 1);
+  EXPECT_EQ(expert_domains(one, 2, h100), 2);
+  EXPECT_EQ(expert_domains(one, 4, h100), 4);
+  EXPECT_EQ(expert_domains(one, 16, h100), 8);
+  const Parallel pairs{.tensor = 2, .expert = 8, .data = 4};
+  EXPECT_EQ(expert_domains(pairs, 4, h100), 4);
+  Parallel wide{.tensor = 8, .expert = 32, .data = 8};
+  EXPECT_EQ(expert_domains(wide, 4, h100), 4) << "each copy's part fills a domain";
+  Parallel nearer{.expert = 32, .data = 32, .order = PlacementOrder::tp_cp_ep_dp_pp};
+  EXPECT_EQ(expert_domains(nearer, 16, h100), 4);
+}
+
+/// Seconds of the exchange of a layer of Mixtral's experts, each of eight copies with one of them.
+double exchange_s(std::int32_t ranks, PlacementOrder order) {
+  Workload work = workload_on("h100", "mixtral-8x7b", 4096);
+  work.parallel.expert = 8;
+  work.parallel.data = 8;
+  work.parallel.order = order;
+  work.ranks = ranks;
+  for (const Term& term : layer_terms(work, kernels_of(work), work.model.layers.front()))
+    if (term.name == "exchange") return term.forward;
+  return 0;
+}
+
+// A token's two experts are on 8 (1 - (7/8)^2) of eight nodes and on 2 (1 - (1/2)^2) of two; (n-1)/n of that
+// leaves its own.
+TEST(Placement, OfExpertsOverMoreNodesThanTheyNeedSendsMore) {
+  const double on_two = exchange_s(2, PlacementOrder::tp_cp_ep_pp_dp);
+  const double on_eight = exchange_s(8, PlacementOrder::tp_cp_ep_pp_dp);
+  EXPECT_NEAR(on_eight / on_two, 8 * (1 - 49.0 / 64) * 7 / 8 / (2 * (1 - 0.25) / 2), 0.01);
+  EXPECT_LT(exchange_s(8, PlacementOrder::tp_cp_ep_dp_pp), on_two) << "neighbours on one NVLink";
+}
+
 // A configuration of experts alone may leave the width of dense layers out, which is 1 then.
 TEST(WorkloadFaults, AWidthThatNoLayerHasDividesNothing) {
   Workload work = workload_on("h100", "mixtral-8x7b", 4096);
@@ -242,16 +358,16 @@ TEST(Step, ChunksHideAllButTheFirst) {
   Workload work = workload_on("h100", "llama-3.1-70b", 8192);
   work.parallel.data = 8;
   const DeviceParameters parameters{.dense = 1e9};
-  const double alone = reduction_seconds(work, kernels_of(work), parameters, 1);
-  EXPECT_NEAR(reduction_seconds(work, kernels_of(work), parameters, 4), alone / 4,
+  const double alone = reduction_seconds(work, kernels_of(work), parameters, 1, {});
+  EXPECT_NEAR(reduction_seconds(work, kernels_of(work), parameters, 4, {}), alone / 4,
               1e-12);  // on one NVLink
   work.parallel.data_overlap = false;
-  EXPECT_NEAR(reduction_seconds(work, kernels_of(work), parameters, 4), alone, 1e-12);
+  EXPECT_NEAR(reduction_seconds(work, kernels_of(work), parameters, 4, {}), alone, 1e-12);
 }
 
 TEST(Step, OneCopyReducesNothing) {
   const Workload work = workload_on("h100", "llama-3.1-70b", 8192);
-  EXPECT_EQ(reduction_seconds(work, kernels_of(work), {.dense = 1e9}, 1), 0);
+  EXPECT_EQ(reduction_seconds(work, kernels_of(work), {.dense = 1e9}, 1, {}), 0);
 }
 
 // --- layouts ----------------------------------------------------------------------------------------------

@@ -107,20 +107,47 @@ TEST(WeightCopies, ShortMicrobatchesHideLessOverTheNetwork) {
   EXPECT_DOUBLE_EQ(term_named(terms, "weights gathered")->forward, gather_s - forward_s);
 }
 
-TEST(WeightCopies, LeaveAsMuchOfAStepExposedHoweverMuchTheyShareOut) {
-  const auto step_s = [](std::int32_t sharding) {
+/// Once a step, behind the last microbatch, of all 32 layers on one rank.
+double reduced_s(const Workload& work) {
+  return longest_step(work, kernels_of(work), std::vector<StagePrice>{whole_model(work)},
+                      std::vector<std::int32_t>{0})
+      .reduction_s;
+}
+
+/// The same of a model whose state alone is shared out, which has all of it in the step.
+double of_shared_state_s(GroupOperation operation, double bytes) {
+  const Workload work = eight_copies(1);
+  return copies_seconds(work, kernels_of(work), operation, whole_model(work).parameters, bytes);
+}
+
+TEST(WeightCopies, ScatterGradientsOnceAMicrobatchAndNotOnceMoreInTheStep) {
+  const auto alone_s = [](std::int32_t sharding) {
     Workload work = eight_copies(sharding);
     work.parallel.data_overlap = false;
-    return reduction_seconds(work, kernels_of(work), {.dense = 1e9}, 1);
+    return reduced_s(work);
   };
-  const Workload work = eight_copies(1);
-  const auto all = [&](GroupOperation operation, double bytes) {
-    return copies_seconds(work, kernels_of(work), operation, {.dense = 1e9}, bytes);
-  };
-  EXPECT_DOUBLE_EQ(step_s(0), all(GroupOperation::all_reduce, 4));
-  EXPECT_DOUBLE_EQ(step_s(1), all(GroupOperation::reduce_scatter, 4) + all(GroupOperation::all_gather, 2));
-  EXPECT_EQ(step_s(2), step_s(1));
-  EXPECT_EQ(step_s(3), step_s(1));
+  const double gather_s = of_shared_state_s(GroupOperation::all_gather, 2);
+  EXPECT_DOUBLE_EQ(alone_s(0), of_shared_state_s(GroupOperation::all_reduce, 4));
+  EXPECT_DOUBLE_EQ(alone_s(1), of_shared_state_s(GroupOperation::reduce_scatter, 4) + gather_s);
+  EXPECT_DOUBLE_EQ(alone_s(2), gather_s) << "the weights that others have updated";
+  EXPECT_NEAR(alone_s(3), 0, 1e-12) << "the next microbatch gathers them";
+}
+
+// What the layers hide is exposed in the step as far as it was measured to be, with what little a microbatch
+// shows taken off: one microbatch takes as long as under sharding 1.
+TEST(WeightCopies, ShareOutMoreInNoLessTime) {
+  for (const std::int32_t data : {8, 64}) {
+    Workload work = eight_copies(1);
+    work.parallel.data = data;
+    const double usual_s = reduced_s(work);
+    for (const std::int32_t sharding : {2, 3}) {
+      work.parallel.sharding = sharding;
+      const StagePrice price = whole_model(work);
+      ASSERT_GT(price.shown.scattered_s, 0) << "the embedding, which takes no time to hide it";
+      const double shown_s = price.shown.scattered_s + price.shown.gathered_s;
+      EXPECT_NEAR(shown_s + reduced_s(work), usual_s, 1e-12) << data << " copies, sharding " << sharding;
+    }
+  }
 }
 
 // Four devices of a tensor group that each hold all experts, as no group of experts parts them.
