@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <string>
@@ -171,6 +172,22 @@ std::string_view flag_without_value(std::span<const char* const> arguments) {
   return {};
 }
 
+/// What is wrong with the first argument that is empty, with the flag that it belongs to; empty: none is. The
+/// checks of numbers and words have refused theirs while parsing; a text without one would count as not
+/// given.
+std::string empty_value(const CLI::App& root) {
+  const CLI::App& app = app_in_use(root);
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (!value.empty()) continue;
+      const std::string type = option->get_type_name();
+      return fmt::format("penstock {0}: {1}: expected {2}, got nothing (`penstock {0} --help` lists all)",
+                         app.get_name(), option->get_name(), type.empty() ? "a value" : type);
+    }
+  }
+  return {};
+}
+
 /// `penstock help COMMAND` as `penstock COMMAND --help`, and `penstock help` as `penstock --help`.
 std::vector<const char*> with_help_as_a_flag(std::span<const char* const> arguments) {
   std::vector<const char*> rewritten(arguments.begin(), arguments.end());
@@ -224,61 +241,79 @@ ExitCode print(std::string_view text) {
   return written ? ExitCode::ok : report(written.error(), {});
 }
 
-}  // namespace
-
-ExitCode run_command_line(int argc, const char* const* argv, Extensions extensions) {
-  const Invocation invocation{.arguments = {argv, argv + argc}, .extensions = std::move(extensions)};
-  CLI::App root("Predicts the time, memory and traffic of pipeline-parallel training schedules.", "penstock");
+/// What holds for the program and all of its commands.
+void set_up(CLI::App& root) {
   root.set_version_flag("--version", version_text(), "print the version, the commit and the parts built in");
   root.set_help_flag("-h,--help", "print this help");
   root.get_formatter()->column_width(32);
   root.require_subcommand(1);
   root.footer(std::string(kFooter));
-  const std::vector<Command> commands = {simulate_command(root),
-                                         sweep_command(root, invocation),
-                                         show_command(root),
-                                         check_command(root),
-                                         convert_command(root),
-                                         plan_command(root),
-                                         tune_command(root),
-                                         model_command(root),
-                                         run_command(root, invocation),
-                                         calibrate_command(root, invocation),
-                                         selftest_command(root, invocation),
-                                         profile_command(root, invocation),
-                                         compare_command(root),
-                                         diff_command(root),
-                                         risk_command(root),
-                                         reproduce_command(root),
-                                         runs_command(root),
-                                         fit_command(root),
-                                         schedules_command(root)};
-  wrap_descriptions(root);
-  // Before parsing, as are the next two: CLI11 has no words for them.
-  const auto typed = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
+}
+
+/// In the order of `penstock --help`.
+std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) {
+  return {simulate_command(root),
+          sweep_command(root, invocation),
+          show_command(root),
+          check_command(root),
+          convert_command(root),
+          plan_command(root),
+          tune_command(root),
+          model_command(root),
+          run_command(root, invocation),
+          calibrate_command(root, invocation),
+          selftest_command(root, invocation),
+          profile_command(root, invocation),
+          compare_command(root),
+          diff_command(root),
+          risk_command(root),
+          reproduce_command(root),
+          runs_command(root),
+          fit_command(root),
+          schedules_command(root)};
+}
+
+ExitCode refuse(const std::string& message, Arguments typed) {
+  write_stderr(with_names_shown(message, typed));
+  return ExitCode::bad_input;
+}
+
+/// Nothing where a command has been chosen, which is to run; otherwise the answer has been given: help, the
+/// version, or what is wrong.
+std::optional<ExitCode> parse(CLI::App& root, Arguments typed) {
+  // Before parsing, as is the next: CLI11 has no words for them.
   const std::vector<std::string> translated = in_our_names(root, typed);
   std::vector<const char*> arguments;
   arguments.reserve(translated.size());
   for (const std::string& argument : translated) arguments.push_back(argument.c_str());
-  const auto flag = flag_without_value(arguments);
-  if (!flag.empty()) {
+  if (const auto flag = flag_without_value(arguments); !flag.empty()) {
     write_stderr(fmt::format("penstock: {}: expected a value behind \"=\", got nothing", shown_name(flag)));
     return ExitCode::bad_input;
   }
   try {
     root.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::CallForHelp&) {
-    if (const std::string unknown = unknown_command_in_help(root, typed); !unknown.empty()) {
-      write_stderr(with_names_shown(unknown, typed));
-      return ExitCode::bad_input;
-    }
-    return print(root.help());
+    const std::string unknown = unknown_command_in_help(root, typed);
+    return unknown.empty() ? print(root.help()) : refuse(unknown, typed);
   } catch (const CLI::CallForVersion& version) {
     return print(version.what());
   } catch (const CLI::ParseError& error) {
-    write_stderr(with_names_shown(message_of(root, error), typed));
-    return ExitCode::bad_input;
+    return refuse(message_of(root, error), typed);
   }
+  if (const std::string fault = empty_value(root); !fault.empty()) return refuse(fault, typed);
+  return std::nullopt;
+}
+
+}  // namespace
+
+ExitCode run_command_line(int argc, const char* const* argv, Extensions extensions) {
+  const Invocation invocation{.arguments = {argv, argv + argc}, .extensions = std::move(extensions)};
+  CLI::App root("Predicts the time, memory and traffic of pipeline-parallel training schedules.", "penstock");
+  set_up(root);
+  const std::vector<Command> commands = add_commands(root, invocation);
+  wrap_descriptions(root);
+  const auto typed = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
+  if (const auto answered = parse(root, typed)) return *answered;
   // There is exactly one: require_subcommand(1).
   const auto chosen =
       std::ranges::find_if(commands, [](const Command& command) { return command.app.parsed(); });

@@ -1,16 +1,14 @@
 // Groups of flags are functions, since a flag that two subcommands have must be called, checked and explained
-// the same in both. Numbers are checked here, in words of our own, before anything narrows them to 32 bits.
+// the same in both. The ranges of numbers stand here, and hold before anything narrows them to 32 bits.
 // What a flag means for a scenario is input.cpp's business.
 
 #include "cli/flags.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -29,19 +27,13 @@
 namespace penstock {
 namespace {
 
-/// What is wrong with a whole number of at least 1, in our own words; empty: nothing. It must fit into the 32
-/// bits to which input.cpp narrows it.
-std::string fault_of_number(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool fits = value >= 1 && value <= std::numeric_limits<std::int32_t>::max();
-  if (error == std::errc() && end == text.data() + text.size() && fits) return {};
-  return fmt::format("expected a whole number from 1 to 2147483647, got \"{}\"", text);
-}
-
+/// At least 1, and such that it fits into the 32 bits to which input.cpp narrows it.
 void add_number(Subcommand app, const std::string& name, std::optional<std::int64_t>& value,
                 const std::string& group, const std::string& help) {
-  app.add_option(name, value, help).check(fault_of_number).group(group).type_name("N");
+  app.add_option(name, value, help)
+      .range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()})
+      .group(group)
+      .type_name("N");
 }
 
 }  // namespace
@@ -49,6 +41,7 @@ void add_number(Subcommand app, const std::string& name, std::optional<std::int6
 void add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice) {
   const auto fault = [words = choice.words](const std::string& text) -> std::string {
     if (std::ranges::find(words, text) != words.end()) return {};
+    if (text.empty()) return fmt::format("expected {}, got nothing", fmt::join(words, ", "));
     return fmt::format("expected {}, got \"{}\"; did you mean {}?", fmt::join(words, ", "), text,
                        nearest_name(text, words));
   };
@@ -71,7 +64,7 @@ void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
              "parts of each stage whose gradients are reduced while the backward pass goes on (default 1)");
   app.add_option("--sharding", flags.sharding,
                  "ZeRO stage 1, 2 or 3 over the ranks that hold a stage together (default 0: none)")
-      .range(0, 3)
+      .range(std::int64_t{0}, std::int64_t{3})
       .group(group)
       .type_name("N");
   add_number(app, "--group-size", flags.group_size, group,

@@ -12,7 +12,8 @@ namespace penstock {
 enum class ExitCode : std::uint8_t {
   ok = 0,
   check_failed = 1,    // parsed but invalid, hanging, over a tolerance, out of memory with --fail-on-oom
-  bad_input = 2,       // unreadable, unparseable, impossible shape, wrong flag; output that cannot be written
+  bad_input = 2,       // unreadable, unparseable, impossible shape (of a sweep: of all points), wrong flag;
+                       // output that cannot be written
   internal_error = 3,  // a fault of penstock itself
   run_failed = 4,      // for want of a process, peer, device or port: killed, busy, silent past the deadline
   not_available = 77,  // a part that is not there

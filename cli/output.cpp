@@ -5,6 +5,7 @@
 #include "cli/output.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstddef>
@@ -56,6 +57,20 @@ bool has_suffix(std::string_view file, std::string_view suffix) {
          std::ranges::equal(name.substr(name.size() - suffix.size()), suffix, same);
 }
 
+tl::expected<void, Failure> check_output_place(std::string_view flag, const std::string& file) {
+  const std::string name = fmt::format("{} {}", flag, file);
+  const std::filesystem::path directory = std::filesystem::path(file).parent_path();
+  std::error_code error;
+  if (!directory.empty() && !std::filesystem::is_directory(directory, error)) {
+    return bad_input(
+        fmt::format("{}: the directory {} does not exist", shown_name(name), shown_name(directory.string())));
+  }
+  if (std::filesystem::is_directory(file, error))
+    return bad_input(fmt::format("{}: is a directory", shown_name(name)));
+  if (const std::string why = unwritable(file); !why.empty()) return cannot_write(name, why);
+  return {};
+}
+
 tl::expected<void, Failure> check_output_files(const std::vector<std::string>& files,
                                                const std::vector<std::string_view>& suffixes) {
   for (const std::string& file : files) {
@@ -65,15 +80,7 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
       return bad_input(fmt::format("-o {}: the suffix says the form: expected a name that ends in {}",
                                    shown_name(file), fmt::join(suffixes, ", ")));
     }
-    const std::filesystem::path directory = std::filesystem::path(file).parent_path();
-    std::error_code error;
-    if (!directory.empty() && !std::filesystem::is_directory(directory, error)) {
-      return bad_input(fmt::format("-o {}: the directory {} does not exist", shown_name(file),
-                                   shown_name(directory.string())));
-    }
-    if (std::filesystem::is_directory(file, error))
-      return bad_input(fmt::format("-o {}: is a directory", shown_name(file)));
-    if (const std::string why = unwritable(file); !why.empty()) return cannot_write("-o " + file, why);
+    if (auto place = check_output_place("-o", file); !place) return place;
   }
   return {};
 }
@@ -93,24 +100,55 @@ namespace {
 // A text of every action may need more memory than the result itself did.
 constexpr std::string_view kTooLittleMemory = "this machine has too little memory for a text of this size";
 
+/// Whether a runner takes everything between the line's begin and `at` for blanks. Those of other alphabets
+/// are many: all that is no ASCII counts as one.
+bool begins_a_line(std::string_view text, std::size_t at) {
+  const auto is_blank = [](char c) {
+    return c == ' ' || c == '\t' || c == '\r' || static_cast<unsigned char>(c) >= 0x80;
+  };
+  while (at > 0 && is_blank(text[at - 1])) --at;
+  return at == 0 || text[at - 1] == '\n';
+}
+
 /// GitHub's runner obeys lines of a job's log that begin with two colons, wherever they come from: "::error"
-/// of somebody's file name becomes "\x3a:error", also behind blanks, which the runner takes off.
+/// of somebody's file name becomes "\x3a:error", also behind blanks, which the runner takes off. It obeys
+/// "##[error]" and that of Azure "##vso[...]" anywhere in a line, which may be a string of JSON: what they
+/// become is the same text there.
 std::string without_commands(std::string text) {
   for (std::size_t at = text.find("::"); at != std::string::npos; at = text.find("::", at + 2)) {
-    const std::size_t before = at == 0 ? std::string::npos : text.find_last_not_of(" \t\r", at - 1);
-    if (before == std::string::npos || text[before] == '\n') text.replace(at, 1, "\\x3a");
+    if (begins_a_line(text, at)) text.replace(at, 1, "\\x3a");
+  }
+  for (const std::string_view command : {"##[", "##vso["}) {
+    for (std::size_t at = text.find(command); at != std::string::npos; at = text.find(command, at))
+      text.replace(at, 1, "\\u0023");
   }
   return text;
+}
+
+/// The text of a file that people read, or that JSON is: with its control characters shown, which a terminal
+/// or an editor would obey. Programs and YAML are left as they are: they have quotes of their own.
+bool is_for_readers(const std::string& file) {
+  constexpr std::array<std::string_view, 3> kSuffixes = {".json", ".md", ".txt"};
+  return std::ranges::any_of(kSuffixes, [&](std::string_view suffix) { return has_suffix(file, suffix); });
+}
+
+/// The same pieces, each with its control characters shown.
+TextInPieces shown_pieces(const TextInPieces& content) {
+  return [&content](const TextSink& sink) {
+    content([&sink](std::string_view lines) { return sink(is_plain(lines) ? lines : shown_message(lines)); });
+  };
 }
 
 /// One file, in the form of its suffix.
 tl::expected<void, Failure> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
   try {
     const auto& content = form_of(file, forms)->content;
-    if (const auto* pieces = std::get_if<TextInPieces>(&content)) return write_file(file, *pieces);
+    const bool is_shown = is_for_readers(file);
+    if (const auto* pieces = std::get_if<TextInPieces>(&content))
+      return write_file(file, is_shown ? shown_pieces(*pieces) : *pieces);
     const auto whole = std::get<WholeText>(content)();
     if (!whole) return bad_input(fmt::format("-o {}: {}", shown_name(file), whole.error()));
-    return write_file(file, *whole);
+    return write_file(file, is_shown && !is_plain(*whole) ? shown_message(*whole) : *whole);
   } catch (const std::bad_alloc&) {
     return bad_input(fmt::format("-o {}: {}", shown_name(file), kTooLittleMemory));
   }

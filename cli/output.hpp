@@ -32,6 +32,9 @@ bool has_suffix(std::string_view file, std::string_view suffix);
 tl::expected<void, Failure> check_output_files(const std::vector<std::string>& files,
                                                const std::vector<std::string_view>& suffixes);
 
+/// The same of one file that `flag` names, whatever its suffix.
+tl::expected<void, Failure> check_output_place(std::string_view flag, const std::string& file);
+
 /// Writes `content` to a temporary name beside `file` and renames it; mode, owner and links stay. A signal
 /// that ends the run meanwhile leaves no temporary name. Error: "FILE: cannot be written: ...".
 tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content);

@@ -5,16 +5,13 @@
 
 #include "cli/output_file.hpp"
 
-#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction() is POSIX's
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -22,7 +19,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <linux/limits.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -30,6 +26,7 @@
 #include <fmt/format.h>
 
 #include "report/print/text_sink.hpp"
+#include "scenarios/host/left_names.hpp"
 
 namespace penstock {
 namespace {
@@ -87,69 +84,58 @@ bool is_special(const std::filesystem::path& file) {
 
 // --- a name beside the file -------------------------------------------------------------------------------
 
-// What a signal that ends the run removes; empty: nothing. Handlers may touch nothing but such globals.
-std::array<char, PATH_MAX> temporary_name{};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-volatile std::sig_atomic_t temporary_exists =
-    0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-
-void remove_and_end(int signal) {
-  if (temporary_exists != 0) ::unlink(temporary_name.data());
-  // The handler was taken off when it was called: the signal now ends the run as it would have.
-  static_cast<void>(::raise(signal));
-}
-
-/// A file of its own name beside `target`, removed unless it took its place. One at a time.
+/// A file of its own name beside `target`, removed unless it took its place; also by a signal that ends the
+/// run.
 class Temporary {
  public:
-  /// Makes nothing yet. From here on the signals of kSignals remove what open() makes, unless somebody has a
-  /// handler of his own, or has them ignored (nohup).
-  explicit Temporary(const std::filesystem::path& target)
-      : name_(fmt::format("{}.{}.tmp", target.string(), ::getpid())) {
-    if (name_.size() >= temporary_name.size()) return;  // too long for open() as well
-    std::ranges::copy(name_, temporary_name.begin());
-    temporary_name[name_.size()] = '\0';
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      struct sigaction now{};
-      ::sigaction(kSignals[i], nullptr, &now);
-      handled_[i] = now.sa_handler == SIG_DFL;
-      if (!handled_[i]) continue;  // somebody notes it, and the run goes on
-      struct sigaction removing{};
-      removing.sa_handler = remove_and_end;
-      removing.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
-      ::sigaction(kSignals[i], &removing, nullptr);
-    }
-  }
+  /// Makes nothing yet.
+  explicit Temporary(const std::filesystem::path& target) : target_(target.string()) {}
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
   Temporary(Temporary&&) = delete;
   Temporary& operator=(Temporary&&) = delete;
   ~Temporary() {
-    if (temporary_exists != 0) ::unlink(name_.c_str());
-    temporary_exists = 0;
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      if (handled_[i]) ::signal(kSignals[i], SIG_DFL);
-    }
+    if (exists_) ::unlink(name_.c_str());
   }
 
   const std::string& name() const { return name_; }
   /// The new file; below 0 with errno where it cannot be made. O_EXCL: what stands there already, a link of
-  /// somebody else's in a folder that all may write to, is not followed.
-  int open() const {
-    const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0) temporary_exists = 1;
-    return descriptor;
+  /// somebody else's in a folder that all may write to, is not followed. A run that was killed has left its
+  /// name behind, and in a container the next one may have the same number: then another name is taken.
+  int open() {
+    constexpr int kMostNames = 100;
+    for (int i = 0; i < kMostNames; ++i) {
+      const std::string more = i == 0 ? std::string() : fmt::format(".{}", i);
+      name_ = fmt::format("{}.{}{}.tmp", target_, ::getpid(), more);
+      const int descriptor = open_name();
+      if (descriptor >= 0 || errno != EEXIST) return descriptor;
+    }
+    return -1;
   }
   /// Error: empty, or why it could not take the target's place.
-  std::string replace(const std::filesystem::path& target) const {
+  std::string replace(const std::filesystem::path& target) {
     if (std::rename(name_.c_str(), target.c_str()) != 0) return std::strerror(errno);
-    temporary_exists = 0;
+    left_->is_gone();
+    exists_ = false;
     return {};
   }
 
  private:
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+  int open_name() {
+    left_.reset();
+    left_.emplace(name_);
+    // Before it is there: a signal that comes while it is made is handled before open() returns.
+    left_->is_there();
+    const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) left_->is_gone();
+    exists_ = descriptor >= 0;
+    return descriptor;
+  }
+
+  std::string target_;
   std::string name_;
-  std::array<bool, kSignals.size()> handled_{};
+  std::optional<LeftName> left_;
+  bool exists_ = false;
 };
 
 }  // namespace
@@ -190,7 +176,7 @@ std::string unwritable(const std::filesystem::path& file) {
   const std::filesystem::path directory = target.parent_path();
   // Made and taken away again: rights alone do not say that a name is too long, or that nobody makes a file
   // there.
-  const Temporary probe(target);
+  Temporary probe(target);
   const Descriptor opened(probe.open());
   if (opened.number() < 0)
     return fmt::format("{} in {}", std::strerror(errno), directory.empty() ? "." : directory.string());
@@ -223,7 +209,7 @@ int error_of_copying(int from, int to) {
 
 /// Writes it beside the target, which it then replaces. Empty, or why not.
 std::string write_whole(const std::filesystem::path& target, const TextInPieces& content) {
-  const Temporary temporary(target);
+  Temporary temporary(target);
   Descriptor file(temporary.open());
   if (file.number() < 0) return std::strerror(errno);
   if (const int error = error_of_writing(file.number(), content)) return std::strerror(error);

@@ -1,12 +1,15 @@
 // The last resort. Errors of users are values and have been printed long before; what arrives here as an
 // exception is a fault of the program (exit 3) or a shape that no memory holds (exit 2). For the second to
-// arrive as std::bad_alloc, the address space is bounded to three quarters of the free memory: without a
-// bound the kernel would promise the memory and later end some process to keep its promise.
+// arrive as std::bad_alloc, the address space is bounded to what is mapped at the start and three quarters of
+// the memory that the machine and its control groups leave: without a bound the kernel would promise the
+// memory and later end some process to keep its promise.
 
 #include "cli/program_main.hpp"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -20,7 +23,7 @@
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
-#include "sim/runs/memory_need.hpp"
+#include "scenarios/host/memory_room.hpp"
 
 namespace penstock {
 namespace {
@@ -28,11 +31,11 @@ namespace {
 /// Sanitizers reserve more addresses than there is memory and keep their own bounds.
 void bound_memory_by_the_machine() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  const auto available = available_memory();
+  const auto memory = memory_to_take();
+  const auto mapped = addresses_in_use();
   rlimit bound{};
-  if (!available || getrlimit(RLIMIT_AS, &bound) != 0) return;
-  // A quarter stays for everybody else.
-  bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*available / 4 * 3));
+  if (!memory || !mapped || getrlimit(RLIMIT_AS, &bound) != 0) return;
+  bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*mapped + *memory));
   static_cast<void>(setrlimit(RLIMIT_AS, &bound));  // without it a huge shape only fails less politely
 #endif
 }
@@ -49,11 +52,23 @@ void keep_freed_memory() {
 #endif
 }
 
+/// A stream that the caller has closed (`>&-`) stays without effect: its number would else go to the next
+/// file that is opened, such as a sweep's points, and what is printed into that file. Opened the other way
+/// round, so that who writes there is still told that it cannot be.
+void keep_numbers_of_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // The lowest free number is this one, as those below it are taken.
+    static_cast<void>(open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+  }
+}
+
 }  // namespace
 
 int program_main(int argc, const char* const* argv, AddressSpace addresses, Extensions extensions) {
   if (addresses == AddressSpace::bounded_by_memory) bound_memory_by_the_machine();
   keep_freed_memory();
+  keep_numbers_of_closed_streams();
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write() then
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it

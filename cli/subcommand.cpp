@@ -1,17 +1,19 @@
 // A handle a flag, a handle a subcommand, each one pointer wide: every function is one call of CLI11. The
-// list of types at the end is what flags may be bound to. Where CLI11 reads a number otherwise than people
-// write it (010 is 8, nan is in every range), it is set right here, for all flags.
+// list of types at the end is what flags may be bound to. Numbers are not left to CLI11, which takes 0x2,
+// reads 010 as 8 and an empty text as none at all, and lets nan through any range: one function reads them
+// all, in decimal, and one wording refuses them.
 
 #include "cli/subcommand.hpp"
 
+#include <algorithm>
 #include <charconv>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -21,19 +23,39 @@ namespace penstock {
 namespace {
 
 template <typename Value>
-constexpr bool kIsWhole = std::is_integral_v<Value>;
+struct NumberOf {
+  using Type = Value;
+};
 template <typename Value>
-constexpr bool kIsWhole<std::optional<Value>> = std::is_integral_v<Value>;
+struct NumberOf<std::optional<Value>> {
+  using Type = Value;
+};
 
-/// "010" as "10" and "-010" as "-10", since CLI11 takes a leading zero for octal as strtoll(text, end, 0)
-/// does. What is no decimal number stays as it is, for the checks to refuse.
-std::string without_leading_zeros(const std::string& text) {
-  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
-  const std::size_t first = text.find_first_not_of('0', sign);
-  const bool is_decimal =
-      text.size() > sign && text.find_first_not_of("0123456789", sign) == std::string::npos;
-  if (!is_decimal) return text;
-  return text.substr(0, sign) + (first == std::string::npos ? "0" : text.substr(first));
+/// The number that all of `text` spells in decimal: no blanks, no plus, no 0x; 010 is ten.
+template <typename Number>
+std::optional<Number> decimal(const std::string& text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+template <typename Number>
+constexpr const char* kNoun = std::is_integral_v<Number> ? "a whole number" : "a number";
+
+/// A message shows what was typed, or that nothing was.
+std::string typed(const std::string& text) { return text.empty() ? "nothing" : fmt::format("\"{}\"", text); }
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    if (c == ',') {
+      words.emplace_back();
+    } else {
+      words.back().push_back(c);
+    }
+  }
+  return words;
 }
 
 }  // namespace
@@ -59,11 +81,6 @@ Flag& Flag::one_value_each() {
   return *this;
 }
 
-Flag& Flag::delimiter(char separator) {
-  option_->delimiter(separator);
-  return *this;
-}
-
 Flag& Flag::excludes(const Flag& other) {
   option_->excludes(other.option_);
   return *this;
@@ -76,18 +93,12 @@ Flag& Flag::check(const std::function<std::string(const std::string&)>& fault) {
 
 template <typename Number>
 Flag& Flag::range(Number least, Number most) {
-  if constexpr (std::is_floating_point_v<Number>) {
-    // CLI11 lets nan through any range.
-    return check([least, most](const std::string& text) {
-      double value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      const bool is_number = error == std::errc() && end == text.data() + text.size();
-      if (is_number && value >= least && value <= most) return std::string();
-      return fmt::format("expected a number from {} to {}, got \"{}\"", least, most, text);
-    });
-  }
-  option_->check(CLI::Range(least, most).description(""));  // the help names the type alone
-  return *this;
+  // nan is in no range: it compares false.
+  return check([least, most](const std::string& text) {
+    const auto value = decimal<Number>(text);
+    if (value && *value >= least && *value <= most) return std::string();
+    return fmt::format("expected {} from {} to {}, got {}", kNoun<Number>, least, most, typed(text));
+  });
 }
 
 Subcommand::Subcommand(CLI::App& root, const std::string& name, const std::string& description)
@@ -95,9 +106,40 @@ Subcommand::Subcommand(CLI::App& root, const std::string& name, const std::strin
 
 template <typename Value>
 Flag Subcommand::add_option(const std::string& names, Value& value, const std::string& help) {
-  CLI::Option& option = *app_->add_option(names, value, help);
-  if constexpr (kIsWhole<Value>) option.transform(without_leading_zeros);  // before all checks
-  return Flag(option);
+  using Number = typename NumberOf<Value>::Type;
+  if constexpr (std::is_arithmetic_v<Number>) {
+    // Checks, such as that of a range, come before it.
+    const auto take = [&value, names](const CLI::results_t& texts) {
+      const auto number = decimal<Number>(texts.front());
+      if (!number)
+        throw CLI::ValidationError(names,
+                                   fmt::format("expected {}, got {}", kNoun<Number>, typed(texts.front())));
+      value = *number;
+      return true;
+    };
+    return Flag(*app_->add_option(names, take, help));
+  } else {
+    return Flag(*app_->add_option(names, value, help));
+  }
+}
+
+Flag Subcommand::add_words(const std::string& names, std::vector<std::string>& words,
+                           const std::string& help) {
+  const auto take = [&words](const CLI::results_t& texts) {
+    words.clear();
+    for (const std::string& text : texts) {
+      for (std::string& word : split_at_commas(text)) words.push_back(std::move(word));
+    }
+    return true;
+  };
+  CLI::Option& option = *app_->add_option(names, take, help);
+  option.expected(CLI::detail::expected_max_vector_size);
+  return Flag(option).one_value_each().check([](const std::string& text) {
+    const std::vector<std::string> parts = split_at_commas(text);
+    const bool complete = std::ranges::none_of(parts, &std::string::empty);
+    return complete ? std::string()
+                    : fmt::format("expected words with a comma between each two, got {}", typed(text));
+  });
 }
 
 Flag Subcommand::add_flag(const std::string& names, bool& value, const std::string& help) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
@@ -25,13 +26,12 @@ class Flag {
   Flag& required();
   /// Named several times, each with one value of its own.
   Flag& one_value_each();
-  /// Several values behind one name, with `separator` between them.
-  Flag& delimiter(char separator);
   /// Not beside this one.
   Flag& excludes(const Flag& other);
   /// Refuses a value of which `fault` says something.
   Flag& check(const std::function<std::string(const std::string&)>& fault);
-  /// Refuses numbers outside [least, most]. Of int, std::int64_t and double.
+  /// Refuses what is no decimal number in [least, most]. Of int, std::int64_t and double, as the flag is
+  /// bound.
   template <typename Number>
   Flag& range(Number least, Number most);
 
@@ -46,9 +46,12 @@ class Subcommand {
 
   /// Binds "--name,-n,--other-name", or a positional NAME, to `value`, which must live while arguments are
   /// parsed and is left alone where the flag is not given. Of strings, numbers, optional numbers, and vectors
-  /// of strings.
+  /// of strings. Numbers are read in decimal, all of the text. An empty value is refused after parsing
+  /// (command_line.cpp), so that an empty string means that the flag was not given.
   template <typename Value>
   Flag add_option(const std::string& names, Value& value, const std::string& help = {});
+  /// Words with commas between them, in one value or several; none of them is empty.
+  Flag add_words(const std::string& names, std::vector<std::string>& words, const std::string& help);
   Flag add_flag(const std::string& names, bool& value, const std::string& help);
   /// The end of the help.
   void footer(const std::string& text);

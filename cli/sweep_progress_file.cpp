@@ -1,18 +1,26 @@
 // A line a point (report/result/sweep_progress.cpp), so that a crash costs one.
 //
-// The whole file is read and written anew without what a crash left behind its last whole line; from then on
-// it only grows.
+// The file is locked (flock) before it is read and until this process ends, however it ends: two sweeps that
+// open it at the same instant do not both have it, and no lock outlives its owner. It is never replaced,
+// since a lock is that of the file and not of its name; what a crash left behind the last whole line is cut
+// off.
 
 #include "cli/sweep_progress_file.hpp"
 
-#include <stdio.h>  // fileno, which <cstdio> need not have
+#include <fcntl.h>
+#include <stdio.h>  // fileno and fdopen, which <cstdio> need not have
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <ios>
+#include <istream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,7 +31,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/output.hpp"
 #include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 
@@ -32,41 +39,106 @@ namespace {
 
 constexpr std::string_view kHeld = "another sweep adds to it: wait for its end, or name another file";
 
-/// Whether another process has the file open to add to it (flock). Who opens the file writes it anew, under a
-/// new name that is renamed over it: what the other one adds from then on would be nowhere.
-bool is_held(const std::string& name) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "r"), &std::fclose);
-  return file && ::flock(::fileno(file.get()), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+std::string reason_of(int error) { return std::generic_category().message(error); }
+
+std::string cannot_write(const std::string& name, int error) {
+  return fmt::format("{}: cannot be written: {}", name, reason_of(error));
 }
 
-std::string reason_of(int error) { return std::generic_category().message(error); }
+/// Whether the name still stands for the open file: nobody has removed it or put another one there.
+bool is_still(int descriptor, const std::string& name) {
+  struct stat open_file{};
+  struct stat named{};
+  return ::fstat(descriptor, &open_file) == 0 && ::stat(name.c_str(), &named) == 0 &&
+         open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
+
+/// By its mode, whatever this user may do.
+bool is_read_only(int descriptor) {
+  struct stat file{};
+  return ::fstat(descriptor, &file) == 0 && (file.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
+}
+
+/// The file, which is made where there is none, open to read and to add to it, and locked. Error: another one
+/// holds it, or it is none that can be written.
+tl::expected<std::FILE*, std::string> locked_file(const std::string& name) {
+  constexpr mode_t kMode = 0666;
+  while (true) {
+    const int descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode);
+    if (descriptor < 0) return tl::unexpected(cannot_write(name, errno));
+    if (is_read_only(descriptor)) {
+      ::close(descriptor);
+      return tl::unexpected(name + ": cannot be written: it is read-only; make it writable or name another");
+    }
+    // A file system that knows no locks is taken as it is.
+    const bool is_held = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!is_held && is_still(descriptor, name)) return ::fdopen(descriptor, "a");
+    ::close(descriptor);
+    if (is_held) return tl::unexpected(fmt::format("{}: {}", name, kHeld));
+  }
+}
+
+/// How long the file is up to the end of its last whole line: it is looked for from the file's end.
+std::size_t whole_lines(int descriptor) {
+  struct stat file{};
+  std::size_t end = ::fstat(descriptor, &file) == 0 ? static_cast<std::size_t>(file.st_size) : 0;
+  std::string block;
+  while (end > 0) {
+    constexpr std::size_t kBlock = 65'536;
+    const std::size_t begin = end > kBlock ? end - kBlock : 0;
+    block.resize(end - begin);
+    const auto got = ::pread(descriptor, block.data(), block.size(), static_cast<off_t>(begin));
+    block.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    const std::size_t last = block.rfind('\n');
+    if (last != std::string::npos) return begin + last + 1;
+    end = begin;
+  }
+  return 0;
+}
+
+/// Whether a crash came before the first line was whole, so that nothing is known.
+bool is_not_begun(std::istream& file, const std::string& head) {
+  std::string beginning(head.size(), '\0');
+  file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  beginning.resize(static_cast<std::size_t>(file.gcount()));
+  return beginning != head && head.starts_with(beginning);
+}
 
 }  // namespace
 
 tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile::open(const std::string& name,
                                                                                       std::size_t points) {
-  std::unique_ptr<SweepProgressFile> progress(new SweepProgressFile(name));
   std::error_code ignored;
-  if (std::filesystem::exists(name, ignored)) {
-    // A device or a pipe may have no end.
-    if (!std::filesystem::is_regular_file(name, ignored))
-      return tl::unexpected(fmt::format("{}: cannot be read: expected a file", name));
-    if (is_held(name)) return tl::unexpected(fmt::format("{}: {}", name, kHeld));
-    std::ifstream stream(name);
-    if (!stream) return tl::unexpected(fmt::format("{}: cannot be read", name));
-    auto known = read_sweep_progress(stream, name, points);
-    if (!known) return tl::unexpected(known.error());
-    progress->known_ = *std::move(known);
+  // A device or a pipe may have no end.
+  if (std::filesystem::exists(name, ignored) && !std::filesystem::is_regular_file(name, ignored))
+    return tl::unexpected(fmt::format("{}: cannot be read: expected a file", name));
+  const auto file = locked_file(name);
+  if (!file) return tl::unexpected(file.error());
+  std::unique_ptr<SweepProgressFile> progress(new SweepProgressFile(name));
+  progress->file_.reset(*file);
+  std::ifstream stream(name);
+  if (!stream) return tl::unexpected(fmt::format("{}: cannot be read", name));
+  const std::string head = sweep_progress_head(points);
+  if (is_not_begun(stream, head)) {
+    if (auto begun = progress->begin_with(head); !begun) return tl::unexpected(begun.error());
+    return progress;
   }
-  std::string whole = sweep_progress_head(points);
-  for (const auto& [number, point] : progress->known_) whole += sweep_point_json(number, point);
-  if (auto written = write_file(name, whole); !written) return tl::unexpected(written.error().message);
-  progress->file_.reset(std::fopen(name.c_str(), "a"));  // the new file; its lock goes with this process
-  if (!progress->file_)
-    return tl::unexpected(fmt::format("{}: cannot be written: {}", name, reason_of(errno)));
-  if (::flock(::fileno(progress->file_.get()), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return tl::unexpected(fmt::format("{}: {}", name, kHeld));
+  stream.clear();
+  stream.seekg(0);
+  auto known = read_sweep_progress(stream, name, points);
+  if (!known) return tl::unexpected(known.error());
+  progress->known_ = *std::move(known);
+  if (::ftruncate(::fileno(*file), static_cast<off_t>(whole_lines(::fileno(*file)))) != 0)
+    return tl::unexpected(cannot_write(name, errno));
   return progress;
+}
+
+tl::expected<void, std::string> SweepProgressFile::begin_with(const std::string& head) {
+  const bool is_written = ::ftruncate(::fileno(file_.get()), 0) == 0 &&
+                          std::fwrite(head.data(), 1, head.size(), file_.get()) == head.size() &&
+                          std::fflush(file_.get()) == 0;
+  if (!is_written) return tl::unexpected(cannot_write(name_, errno));
+  return {};
 }
 
 void SweepProgressFile::add(std::size_t number, const SweepPoint& point) {
@@ -80,7 +152,7 @@ void SweepProgressFile::add(std::size_t number, const SweepPoint& point) {
 
 tl::expected<void, std::string> SweepProgressFile::state() const {
   if (error_ == 0) return {};
-  return tl::unexpected(fmt::format("{}: cannot be written: {}", name_, reason_of(error_)));
+  return tl::unexpected(cannot_write(name_, error_));
 }
 
 }  // namespace penstock

@@ -19,8 +19,9 @@ namespace penstock {
 /// in any order. A line that a crash left unfinished is dropped when the file is opened again.
 class SweepProgressFile {
  public:
-  /// Opens the file, or makes it. Errors, which start with its name: it cannot be read or written, is of
-  /// another number of points, or is no such file.
+  /// Opens the file, or makes it, and holds it until it is destroyed or the process ends. Errors, which start
+  /// with its name: it cannot be read or written, is of another number of points, is no such file, or another
+  /// sweep holds it.
   static tl::expected<std::unique_ptr<SweepProgressFile>, std::string> open(const std::string& name,
                                                                             std::size_t points);
 
@@ -37,6 +38,9 @@ class SweepProgressFile {
   };
 
   explicit SweepProgressFile(std::string name) : name_(std::move(name)) {}
+
+  /// Of a new file. Error: it cannot be written.
+  tl::expected<void, std::string> begin_with(const std::string& head);
 
   std::string name_;
   std::map<std::size_t, SweepPoint> known_;

@@ -59,6 +59,9 @@ Ns longest_action_ns(const std::vector<StageCost>& stages) {
 /// costs.
 constexpr std::chrono::milliseconds kShortestDeadline(10);
 
+/// A launcher starts processes one after the other.
+constexpr std::chrono::seconds kShortestToJoin(1);
+
 /// Host time, so that the time scale counts. Of itself at least 10 s, since costs of 0 hold nothing and the
 /// machine may be busy; at most a year, which no nanoseconds overflow.
 std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pace,
@@ -155,6 +158,12 @@ Result result_of(ExecutedRun run, const Experiment& experiment, const Runner& ru
 }
 
 }  // namespace
+
+// Who says how long an action may take says it of a rank that does not come, too.
+std::optional<std::chrono::nanoseconds> patience_to_join(const RunOptions& options) {
+  if (options.deadline.count() <= 0) return std::nullopt;
+  return std::max<std::chrono::nanoseconds>(options.deadline, kShortestToJoin);
+}
 
 tl::expected<std::optional<Result>, RunError> measure(const Experiment& experiment, const PaceOfLinks& pace,
                                                       const RunOptions& options, const ModuleFamily& family,

@@ -31,7 +31,7 @@ struct RunOptions {
   std::int32_t repeats = 5;  ///< >= 1
   double time_scale = 1;     ///< > 0: everything is held so many times as long, and times are divided by it
   /// Of one action, host time; one below 10 ms counts as 10 ms. 0: ten times the longest action or message,
-  /// at least 10 s. Launched processes (cpu-process) wait as long for each other, at least 1 s; 0: 10 s.
+  /// at least 10 s. Processes of a run wait as long for each other to come: patience_to_join().
   std::chrono::nanoseconds deadline{0};
   /// That the processes of a run may take together, of this machine; nothing: nobody looks.
   std::optional<Bytes> memory{};
@@ -65,6 +65,10 @@ struct PreparedRun {
 
   std::int32_t runs() const { return options.warmup + options.repeats; }
 };
+
+/// How long the processes of a run wait until all have come, whichever backend has them: as long as the
+/// deadline that is asked for, and at least 1 s. Nothing where none is: it is the backend's own.
+std::optional<std::chrono::nanoseconds> patience_to_join(const RunOptions& options);
 
 /// One way to execute.
 struct Runner {

@@ -17,22 +17,16 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
+
+#include "scenarios/host/control_groups.hpp"
 
 namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The number that a file of one line begins with; nothing of "max".
-std::optional<std::int64_t> number_in(const fs::path& file) {
-  std::ifstream stream(file);
-  std::int64_t number = 0;
-  return stream >> number ? std::optional(number) : std::nullopt;
-}
 
 /// Keeps the nearer of two bounds. One that is exceeded already leaves 0.
 void narrow(std::optional<TaskRoom>& room, std::int64_t left, std::string_view bound) {
@@ -67,30 +61,11 @@ void narrow_by_user(std::optional<TaskRoom>& room) {
   narrow(room, static_cast<std::int64_t>(bound.rlim_cur) - tasks_of_this_user(), "ulimit -u");
 }
 
-/// This group and those above it, up to the mount of all.
-void narrow_by_groups(std::optional<TaskRoom>& room, const fs::path& mount, std::string_view group) {
-  for (fs::path path = fs::path(group).relative_path();; path = path.parent_path()) {
-    const auto most = number_in(mount / path / "pids.max");
-    const auto taken = number_in(mount / path / "pids.current");
-    if (most && taken) narrow(room, *most - *taken, "pids.max of its control group");
-    if (path.empty()) return;
-  }
-}
-
-/// Lines "ID:CONTROLLERS:GROUP"; of version 2 there is one group for all controllers, which are not named.
 void narrow_by_groups(std::optional<TaskRoom>& room) {
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    std::istringstream fields(line);
-    std::string id;
-    std::string controllers;
-    std::string group;
-    if (!std::getline(fields, id, ':') || !std::getline(fields, controllers, ':') ||
-        !std::getline(fields, group)) {
-      continue;
-    }
-    if (controllers.empty()) narrow_by_groups(room, "/sys/fs/cgroup", group);
-    if (controllers == "pids") narrow_by_groups(room, "/sys/fs/cgroup/pids", group);
+  for (const ControlGroup& group : control_groups("pids")) {
+    const auto most = number_in(group.folder / "pids.max");
+    const auto taken = number_in(group.folder / "pids.current");
+    if (most && taken) narrow(room, *most - *taken, "pids.max of its control group");
   }
 }
 

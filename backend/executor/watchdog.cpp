@@ -132,10 +132,10 @@ ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) 
         fmt::format("; rank {} needs its {}", error.peer, action_at(flat_.messages[index(given)].first));
   } else if (const std::int32_t taken = next_or_last_receive_of(rank); taken != kNone) {
     error.peer = flat_.messages[index(taken)].from_rank;
-    if (!is_done(rank)) {
-      error.message += fmt::format("; nobody waits for it, which has given all; rank {} gives it {}",
-                                   error.peer, message_name(taken));
-    }
+    error.message += is_done(rank)
+                         ? fmt::format("; rank {} gave it {}", error.peer, message_name(taken))
+                         : fmt::format("; nobody waits for it, which has given all; rank {} gives it {}",
+                                       error.peer, message_name(taken));
   }
   return error;
 }

@@ -131,6 +131,7 @@ class NcclRun {
             .runs = run_.runs(),
             .deadline = run_.deadline,
             .patience = kPatience,
+            .patience_to_join = patience_to_join(run_.options),
             .finished =
                 [this](std::int32_t rank, const StageModules& modules) {
                   return hardware(rank).family().account(rank, modules);
@@ -255,15 +256,10 @@ tl::expected<std::int32_t, std::string> local_rank(const Environment& environmen
   return rank;
 }
 
-/// torchrun keeps a store of its own on MASTER_PORT, which the ranks may use; it outlives restarts.
+/// It outlives restarts.
 void use_agent_store(NcclPlace& place, const Environment& environment) {
-  const char* says = environment("TORCHELASTIC_USE_AGENT_STORE");
-  const char* port = environment("MASTER_PORT");
-  if (says == nullptr || std::string_view(says) != "True" || port == nullptr) return;
-  const std::string_view text(port);
-  std::uint16_t number = 0;
-  if (std::from_chars(text.begin(), text.end(), number).ec != std::errc{}) return;
-  place.agent_store = number;
+  place.agent_store = agent_store_port(environment);
+  if (!place.agent_store) return;
   const char* restart = environment("TORCHELASTIC_RESTART_COUNT");
   place.store_prefix = fmt::format("penstock/{}/", restart == nullptr ? "0" : restart);
 }

@@ -27,6 +27,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -63,6 +64,16 @@ std::string words_of(int status, std::string_view last_words) {
   }
   if (!last_words.empty()) return fmt::format("its process could not go on: {}", last_words);
   return fmt::format("its process ended with status {}", WEXITSTATUS(status));
+}
+
+/// What a thread that cannot be started says is no more than that something was not there.
+std::string words_of(const std::system_error& error) {
+  if (error.code() != std::errc::resource_unavailable_try_again) return error.what();
+  return fmt::format(
+      "{}, as where no thread can be started: allow more threads (ulimit -u, pids.max) or addresses (ulimit "
+      "-v), "
+      "or take smaller stacks (ulimit -s 512)",
+      error.what());
 }
 
 }  // namespace
@@ -108,6 +119,8 @@ tl::expected<void, std::string> ChildProcesses::start(const std::function<int()>
       status = work();
     } catch (const std::bad_alloc&) {
       words->say("it has too little memory");
+    } catch (const std::system_error& error) {
+      words->say(words_of(error).c_str());
     } catch (const std::exception& error) {
       words->say(error.what());
     } catch (...) {

@@ -25,6 +25,7 @@
 #include "backend/process/process_execution.hpp"
 #include "backend/process/worker.hpp"
 #include "report/print/units.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock {
 namespace {
@@ -42,8 +43,8 @@ std::string rank_list(const std::vector<std::int32_t>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-/// All ranks set off together, so that each waits for the one that does not come; the lowest is named.
-std::int32_t other_than(std::int32_t rank) { return rank == 0 ? 1 : 0; }
+/// Where ranks stand that execute nothing.
+const char* place_in(Phase phase) { return phase == Phase::comparing ? "the clock alignment" : "the start"; }
 
 }  // namespace
 
@@ -64,7 +65,7 @@ void FaultJudge::lose(std::int32_t rank) {
 /// Processes that were forked here need no time to be started.
 nanoseconds FaultJudge::patience_of(Phase phase) const {
   if (phase != Phase::joining) return execution_.patience;
-  if (!processes_.how_ended) return launched_patience(execution_);
+  if (!processes_.how_ended || execution_.patience_to_join) return launched_patience(execution_);
   return std::min<nanoseconds>(execution_.patience,
                                std::max<nanoseconds>(execution_.deadline, kShortestPatience));
 }
@@ -109,35 +110,49 @@ std::optional<ExecutionError> FaultJudge::missing_in(const Wait& wait) const {
     if (const auto how = how_ended(rank)) return failure_of(rank, *how, wait.phase);
   }
   if (missing.empty() || steady_clock::now() <= wait.until) return std::nullopt;
-  return failure_at_start(missing.front(), waited_for(missing, wait));
+  return waited_for(missing, wait);
 }
 
-std::string FaultJudge::waited_for(const std::vector<std::int32_t>& missing, const Wait& wait) const {
-  std::string message =
-      fmt::format("waited {:g} s for {}", in_seconds(patience_of(wait.phase)), rank_list(missing));
+ExecutionError FaultJudge::waited_for(const std::vector<std::int32_t>& missing, const Wait& wait) const {
+  std::string what =
+      fmt::format("waited {:g} s for {} to join", in_seconds(patience_of(wait.phase)), rank_list(missing));
   if (std::ranges::any_of(missing, [this](std::int32_t rank) { return is_suspended(rank); }))
-    message += ", suspended by a signal";
+    what += ", suspended by a signal";
+  ExecutionError error = failure_of(missing.front(), what, wait.phase);
   if (wait.strangers > 0) {
-    message += fmt::format(
+    error.message += fmt::format(
         "; turned away {} without the job's secret: do all ranks have the same user and PENSTOCK_SECRET?",
         format_count(wait.strangers, "connection"));
   }
-  return message;
+  return error;
 }
 
 ExecutionError FaultJudge::failure_of(std::int32_t rank, const std::string& what, Phase phase) const {
   if (rank < 0 || rank >= execution_.flat.rank_count)
     return {.rank = rank, .action = "the start", .message = fmt::format("rank {}: {}", rank, what)};
   if (phase == Phase::running) return watchdog_.failure_of(rank, what);
-  const std::string who = is_alone() ? "" : fmt::format("; rank {} waits for it there", other_than(rank));
-  return failure_at_start(rank, fmt::format("rank {}: the start: {}{}", rank, what, who));
+  ExecutionError error{.rank = rank,
+                       .action = place_in(phase),
+                       .message = fmt::format("rank {}: {}: {}", rank, place_in(phase), what)};
+  if (is_alone()) return error;
+  error.peer = other_than(rank);
+  error.message += fmt::format("; rank {} {}", error.peer,
+                               is_there(error.peer) ? "waits for it there" : "is not there, either");
+  return error;
 }
 
-ExecutionError FaultJudge::failure_at_start(std::int32_t rank, std::string message) const {
-  return {.rank = rank,
-          .action = "the start",
-          .peer = is_alone() ? -1 : other_than(rank),
-          .message = std::move(message)};
+/// In rank 0's process is the coordinator of ranks that others have started.
+bool FaultJudge::is_there(std::int32_t rank) const {
+  if (rank == 0 && !processes_.how_ended) return true;
+  const Peer& peer = attendance_.peers()[index(rank)];
+  return peer.connection && !peer.gone;
+}
+
+/// All ranks set off together, so that each waits for the one that does not come: the lowest that is there.
+std::int32_t FaultJudge::other_than(std::int32_t rank) const {
+  for (std::int32_t other = 0; other < execution_.flat.rank_count; ++other)
+    if (other != rank && is_there(other)) return other;
+  return rank == 0 ? 1 : 0;
 }
 
 std::string FaultJudge::silence_of(std::int32_t rank) const {

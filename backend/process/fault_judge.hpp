@@ -55,8 +55,9 @@ class FaultJudge {
   std::optional<ExecutionError> fault_in(const Wait& wait) const;
   /// In the phase in which all join.
   std::optional<ExecutionError> missing_in(const Wait& wait) const;
-  std::string waited_for(const std::vector<std::int32_t>& missing, const Wait& wait) const;
-  ExecutionError failure_at_start(std::int32_t rank, std::string message) const;
+  ExecutionError waited_for(const std::vector<std::int32_t>& missing, const Wait& wait) const;
+  bool is_there(std::int32_t rank) const;
+  std::int32_t other_than(std::int32_t rank) const;
   std::string silence_of(std::int32_t rank) const;
   std::string end_of(std::int32_t rank) const;
   std::optional<std::string> how_ended(std::int32_t rank) const;

@@ -3,28 +3,30 @@
 // The file is written beside its place and renamed, so that no rank reads half of it. Before anything is
 // read the folder and the file must be this user's own and closed to others: in a folder where everybody may
 // write, somebody else may have been first. A signal that ends rank 0 while it waits removes both names.
+// SIGKILL does not let it. But rank 0 holds a lock on its file (flock) that ends with the process: what is
+// not locked is nobody's, and others remove it.
 
 #include "backend/process/job_secret.hpp"
 
 #include <fcntl.h>
-#include <linux/limits.h>
-#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction() is POSIX's
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,6 +35,7 @@
 
 #include "backend/process/message_proof.hpp"
 #include "report/print/escaping.hpp"
+#include "scenarios/host/left_names.hpp"
 
 namespace penstock {
 namespace {
@@ -93,56 +96,40 @@ std::string name_beside(const std::filesystem::path& path) {
   return fmt::format("{}.{}", path.string(), getpid());
 }
 
-// --- what a signal that ends the process removes ----------------------------------------------------------
+// --- what processes have left that were killed ---------------------------------------------------------
 
-constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
-
-// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): handlers may touch nothing but globals
-using Name = std::array<char, PATH_MAX>;
-Name left_name{};
-Name left_name_beside{};
-volatile std::sig_atomic_t names_are_left = 0;
-// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
-
-void remove_and_end(int signal) {
-  if (names_are_left != 0) {
-    unlink(left_name_beside.data());
-    unlink(left_name.data());
-  }
-  // The handler was taken off when it was called: the signal now ends the process as it would have.
-  static_cast<void>(raise(signal));
+bool is_same_file(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-bool is_handled_by(int signal, void (*handler)(int)) {
-  struct sigaction now{};
-  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == handler;
+/// Nothing is there any more that nobody holds.
+bool remove_if_abandoned(const std::filesystem::path& path) {
+  const OpenFile file(path, O_RDONLY);
+  struct stat found{};
+  if (file.get() < 0 || fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode) || !is_own(found))
+    return true;
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  // Another job may have replaced it since it was opened.
+  struct stat named{};
+  if (lstat(path.c_str(), &named) == 0 && is_same_file(found, named)) unlink(path.c_str());
+  return true;
 }
 
-void copy(const std::string& name, Name& to) {
-  std::ranges::copy(name, to.begin());
-  to[name.size()] = '\0';
+/// The name beside the file's is not locked in the moment in which it is made, and never lasts.
+bool may_be_abandoned(const std::filesystem::path& path) {
+  constexpr std::time_t kLong = 60;  // seconds
+  if (path.extension() == ".secret") return true;
+  struct stat found{};
+  return path.stem().extension() == ".secret" && lstat(path.c_str(), &found) == 0 &&
+         found.st_mtime < std::time(nullptr) - kLong;
 }
 
-void remove_when_ended(const std::filesystem::path& path) {
-  const std::string beside = name_beside(path);
-  if (beside.size() >= left_name.size()) return;  // too long for open() as well
-  names_are_left = 0;
-  copy(path.string(), left_name);
-  copy(beside, left_name_beside);
-  names_are_left = 1;
-  for (const int signal : kEndingSignals) {
-    if (!is_handled_by(signal, SIG_DFL)) continue;  // somebody notes it, or has it ignored (nohup)
-    struct sigaction removing{};
-    removing.sa_handler = remove_and_end;
-    removing.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
-    sigaction(signal, &removing, nullptr);
-  }
-}
-
-void leave_when_ended() {
-  names_are_left = 0;
-  for (const int signal : kEndingSignals) {
-    if (is_handled_by(signal, remove_and_end)) ::signal(signal, SIG_DFL);
+void remove_abandoned_in(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator next(folder, error);
+  // A range would throw where the folder cannot be read on.
+  for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
+    if (may_be_abandoned(next->path())) remove_if_abandoned(next->path());
   }
 }
 
@@ -160,33 +147,45 @@ tl::expected<SecretFile, std::string> SecretFile::leave(std::uint16_t port, cons
   if (auto fault = fault_of_temporary_folder()) return tl::unexpected(*std::move(fault));
   const std::filesystem::path path = secret_path(port);
   if (auto made = make_own_folder(path.parent_path()); !made) return tl::unexpected(made.error());
+  remove_abandoned_in(path.parent_path());
   SecretFile file(path);
   if (auto written = file.write(secret); !written) return tl::unexpected(written.error());
   return file;
 }
 
-SecretFile::SecretFile(std::filesystem::path path) : path_(std::move(path)) { remove_when_ended(path_); }
+SecretFile::SecretFile(std::filesystem::path path)
+    : path_(std::move(path)), left_(path_.string()), left_beside_(name_beside(path_)) {
+  left_.is_there();
+  left_beside_.is_there();
+}
 
-tl::expected<void, std::string> SecretFile::write(const std::string& secret) const {
+tl::expected<void, std::string> SecretFile::write(const std::string& secret) {
   const std::string beside = name_beside(path_);
   // What an earlier process of the same number may have left; O_EXCL below makes the file anew or not at
   // all.
   unlink(beside.c_str());
-  {
-    const OpenFile file(beside, O_WRONLY | O_CREAT | O_EXCL);
-    const bool written = file.get() >= 0 && ::write(file.get(), secret.data(), secret.size()) ==
-                                                static_cast<ssize_t>(secret.size());
-    if (!written) return tl::unexpected(failure("write the job's secret to", beside));
-  }
+  constexpr int kAnew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  lock_ = open(beside.c_str(), kAnew, S_IRUSR | S_IWUSR);
+  // Before it has the name by which others find it. Where a file system has no locks it does without.
+  if (lock_ >= 0) flock(lock_, LOCK_EX | LOCK_NB);
+  if (lock_ < 0 || ::write(lock_, secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+    return tl::unexpected(failure("write the job's secret to", beside));
   if (rename(beside.c_str(), path_.c_str()) != 0)
     return tl::unexpected(failure("write the job's secret to", path_));
   return {};
 }
 
-SecretFile::SecretFile(SecretFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+SecretFile::SecretFile(SecretFile&& other) noexcept
+    : path_(std::exchange(other.path_, {})),
+      lock_(std::exchange(other.lock_, -1)),
+      left_(std::move(other.left_)),
+      left_beside_(std::move(other.left_beside_)) {}
 
 SecretFile& SecretFile::operator=(SecretFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(lock_, other.lock_);
+  std::swap(left_, other.left_);
+  std::swap(left_beside_, other.left_beside_);
   return *this;
 }
 
@@ -194,7 +193,7 @@ SecretFile::~SecretFile() {
   if (path_.empty()) return;
   unlink(name_beside(path_).c_str());  // there where it could not be written, or not be renamed
   unlink(path_.c_str());
-  leave_when_ended();
+  if (lock_ >= 0) close(lock_);
 }
 
 tl::expected<std::string, std::string> left_secret(std::uint16_t port) {
@@ -209,6 +208,13 @@ tl::expected<std::string, std::string> left_secret(std::uint16_t port) {
   const ssize_t size = read(file.get(), text.data(), text.size());
   if (size <= 0) return tl::unexpected(fmt::format("{} holds no secret", path.string()));
   return std::string(text.data(), static_cast<std::size_t>(size));
+}
+
+void remove_abandoned_secret(std::uint16_t port) {
+  // Who is being killed closes its connections, and is unlocked, within a moment.
+  constexpr int kTries = 10;
+  for (int tried = 0; tried < kTries && !remove_if_abandoned(secret_path(port)); ++tried)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 }  // namespace penstock

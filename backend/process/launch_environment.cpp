@@ -63,6 +63,12 @@ tl::expected<std::int32_t, std::string> number(const Environment& environment, c
 
 constexpr std::int32_t kLastPort = 65535;
 
+/// torchrun's own store listens on MASTER_PORT then.
+bool has_agent_store(const Environment& environment) {
+  const char* says = environment("TORCHELASTIC_USE_AGENT_STORE");
+  return says != nullptr && std::string_view(says) == "True";
+}
+
 /// Where the coordinator listens: PENSTOCK_PORT, or MASTER_PORT, or the one behind it.
 tl::expected<std::uint16_t, std::string> port_of(const Environment& environment, const Launcher& launcher) {
   if (environment("PENSTOCK_PORT") != nullptr) {
@@ -76,9 +82,8 @@ tl::expected<std::uint16_t, std::string> port_of(const Environment& environment,
         "unset {} to let this process start the others",
         launcher.rank, launcher.name, launcher.rank));
   }
-  // torchrun's own store listens on MASTER_PORT then; the coordinator takes the port behind it.
-  const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
-  const bool taken = agent != nullptr && std::string_view(agent) == "True";
+  // The coordinator takes the port behind it.
+  const bool taken = has_agent_store(environment);
   return number(environment, "MASTER_PORT", {1, taken ? kLastPort - 1 : kLastPort})
       .map([taken](std::int32_t port) { return static_cast<std::uint16_t>(taken ? port + 1 : port); });
 }
@@ -95,6 +100,12 @@ tl::expected<std::string, std::string> secret_of(const Environment& environment)
 }
 
 }  // namespace
+
+std::optional<std::uint16_t> agent_store_port(const Environment& environment) {
+  if (!has_agent_store(environment)) return std::nullopt;
+  const auto port = number(environment, "MASTER_PORT", {1, kLastPort});
+  return port ? std::optional(static_cast<std::uint16_t>(*port)) : std::nullopt;
+}
 
 tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment) {
   constexpr std::int32_t kMostRanks = 1 << 20;

@@ -27,6 +27,10 @@ struct LaunchedProcess {
 /// Slurm has it. Error: which variable is missing or wrong.
 tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment);
 
+/// The port on which torchrun's agent keeps a store of its own, which the ranks may use: MASTER_PORT, where
+/// TORCHELASTIC_USE_AGENT_STORE says so. Nothing where there is none, or no such port.
+std::optional<std::uint16_t> agent_store_port(const Environment& environment);
+
 /// The port after the coordinator's, for what else rank 0 listens on. Error: 65535 is the last one.
 tl::expected<std::uint16_t, std::string> port_after(const Endpoint& coordinator);
 

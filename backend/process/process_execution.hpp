@@ -66,7 +66,8 @@ struct ProcessExecution {
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
   /// For all processes to come together, and to make ready for each run.
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
-  /// For launched processes to come together; nothing: patience.
+  /// For them to come together, where that is asked for. Nothing: patience, and of forked processes no more
+  /// than the deadline.
   std::optional<std::chrono::nanoseconds> patience_to_join{};
   /// May be empty. Called in each rank's process after each run; what it throws is the run's failure, what
   /// it returns is the rank's account.

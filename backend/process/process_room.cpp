@@ -5,7 +5,9 @@
 //   rank r   opens    its pair with the coordinator, and one with each peer above it
 //   forked   closes   its own ends: one to the coordinator, one to each peer
 //
-// Memory is the times that each process notes of the whole program, and what any worker takes.
+// Memory is the times that each process notes of the whole program, and what any worker takes. Of addresses a
+// process takes its threads' stacks as well, whole and at once: one that has no room for them ends where it
+// starts the first.
 
 #include "backend/process/process_room.hpp"
 
@@ -17,6 +19,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -25,6 +28,7 @@
 #include "backend/executor/task_room.hpp"
 #include "backend/process/socket_transport.hpp"
 #include "report/print/units.hpp"
+#include "scenarios/host/memory_room.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 
@@ -33,6 +37,9 @@ namespace {
 
 /// A rank's own, and the one that moves its frames.
 constexpr std::int64_t kTasksOfEach = 2;
+/// Of these, those whose stack is not there yet when a process starts; a launched rank 0 has a coordinator's.
+constexpr std::int64_t kStacksOfEach = kTasksOfEach - 1;
+constexpr std::int64_t kStacksOfCoordinator = 1;
 /// The coordinator's loop has some, and each open file that is in use for a moment.
 constexpr std::int64_t kOtherDescriptors = 16;
 /// Of launched ranks, those that may wait to be turned away (socket_loop.cpp).
@@ -65,17 +72,36 @@ std::optional<std::int64_t> descriptors_left() {
   return static_cast<std::int64_t>(bound.rlim_max) - std::distance(begin(open), end(open));
 }
 
+/// What is taken by a program's times, and by any worker.
+Bytes memory_of_a_process(const FlatProgram& flat) {
+  const auto positions = static_cast<Bytes>(flat.ops.size());
+  const auto messages = static_cast<Bytes>(flat.messages.size());
+  return kBytesOfEach + kBytesOfPosition * positions + kBytesOfMessage * messages;
+}
+
+/// Nothing where so much memory and such stacks have room; `who` takes them.
+std::optional<std::string> refusal_of_addresses(std::string_view who, Bytes memory, Bytes stacks,
+                                                const std::optional<Bytes>& left) {
+  if (!left || memory + stacks <= *left) return std::nullopt;
+  return fmt::format(
+      "{} at least {} of addresses, {} of them for stacks of threads, and {} are within reach (ulimit -v): "
+      "allow "
+      "more addresses, or take smaller stacks (ulimit -s 512), fewer microbatches or iterations",
+      who, format_bytes(memory + stacks), format_bytes(stacks), format_bytes(*left));
+}
+
 }  // namespace
 
 ProcessNeed process_need(const FlatProgram& flat) {
-  const auto positions = static_cast<Bytes>(flat.ops.size());
-  const auto messages = static_cast<Bytes>(flat.messages.size());
   return {.ranks = flat.rank_count,
           .descriptors = most_descriptors(flat),
-          .of_each = kBytesOfEach + kBytesOfPosition * positions + kBytesOfMessage * messages};
+          .of_each = memory_of_a_process(flat),
+          .stacks_of_each = kStacksOfEach * stack_of_a_thread()};
 }
 
-ProcessRoom process_room() { return {.descriptors = descriptors_left(), .tasks = task_room()}; }
+ProcessRoom process_room() {
+  return {.descriptors = descriptors_left(), .tasks = task_room(), .addresses = addresses_left()};
+}
 
 std::optional<std::string> processes_refusal(const ProcessNeed& need, const ProcessRoom& room) {
   const std::int64_t tasks = kTasksOfEach * need.ranks;
@@ -99,11 +125,17 @@ std::optional<std::string> processes_refusal(const ProcessNeed& need, const Proc
         "microbatches or iterations, or --backend cpu-thread",
         need.ranks, format_bytes(need.of_each), format_bytes(*room.memory));
   }
-  return std::nullopt;
+  return refusal_of_addresses(fmt::format("{} ranks take a process each, of", need.ranks), need.of_each,
+                              need.stacks_of_each, room.addresses);
 }
 
 std::optional<std::string> launched_refusal(const FlatProgram& flat, std::int32_t rank,
                                             const ProcessRoom& room) {
+  const std::int64_t stacks = kStacksOfEach + (rank == 0 ? kStacksOfCoordinator : 0);
+  if (auto refusal =
+          refusal_of_addresses(fmt::format("rank {} of {} takes", rank, flat.rank_count),
+                               memory_of_a_process(flat), stacks * stack_of_a_thread(), room.addresses))
+    return refusal;
   const std::int64_t coordinated = rank == 0 ? flat.rank_count : 0;
   const std::int64_t needed = coordinated + std::ssize(peers_of(flat, rank)) + kStrangers + kOtherDescriptors;
   if (!room.descriptors || needed <= *room.descriptors) return std::nullopt;

@@ -16,6 +16,7 @@ struct ProcessNeed {
   std::int32_t ranks = 0;
   std::int64_t descriptors = 0;  ///< open at once in the process that forks the others, at most
   Bytes of_each = 0;             ///< memory that a process shares with no other, from below
+  Bytes stacks_of_each = 0;      ///< addresses that the stacks of its threads take beside it
 };
 ProcessNeed process_need(const FlatProgram& flat);
 
@@ -24,13 +25,15 @@ struct ProcessRoom {
   std::optional<std::int64_t> descriptors{};  ///< beside those that are open
   std::optional<TaskRoom> tasks{};
   std::optional<Bytes> memory{};
+  std::optional<Bytes> addresses{};  ///< that a process forked now may still take (ulimit -v)
 };
 /// Of this process, without its memory.
 ProcessRoom process_room();
 
 /// Why they have no room, with what to do; nothing where they have.
 std::optional<std::string> processes_refusal(const ProcessNeed& need, const ProcessRoom& room);
-/// The same of one rank's process that a launcher has started: whether it can be connected with the others.
+/// The same of one rank's process that a launcher has started: whether it has room for its threads, and can
+/// be connected with the others.
 std::optional<std::string> launched_refusal(const FlatProgram& flat, std::int32_t rank,
                                             const ProcessRoom& room);
 

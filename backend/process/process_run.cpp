@@ -3,8 +3,6 @@
 
 #include "backend/process/process_run.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,13 +26,6 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kSocketTransport = "sockets";
-constexpr std::chrono::seconds kShortestToJoin(1);  // a launcher starts processes one after the other
-
-/// Who says how long an action may take says it of a rank that does not come, too.
-std::optional<std::chrono::nanoseconds> patience_to_join(const RunOptions& options) {
-  if (options.deadline.count() <= 0) return std::nullopt;
-  return std::max<std::chrono::nanoseconds>(options.deadline, kShortestToJoin);
-}
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_with(
     const PreparedRun& run, const std::optional<ProcessPlace>& place) {

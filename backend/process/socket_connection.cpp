@@ -1,11 +1,16 @@
 //   TCP, once, both ways:   magic number | nonce                     40 bytes, whoever it is
 //   frame:                  chunk .. chunk                           64 KiB each, but for the last
 //   chunk:                  length, is it the last | body | proof    no proof on a socket pair
+//   to a stranger, at last: "refused" and an end of line             8 bytes, whatever it has said
+//
+// Without that word an end of the stream means that the other process has gone.
 //
 // A length is believed only up to a chunk, and a chunk only with its proof: whoever else connects (a scanner,
 // another job's rank, an attacker) can make this process hold one chunk for a moment, and is then gone.
 
 #include "backend/process/socket_connection.hpp"
+
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -49,6 +54,18 @@ SocketConnection::SocketConnection(ConnectionId id, Socket socket, std::optional
 
 void SocketConnection::begin() { must_prove() ? open() : read_header(); }
 
+void SocketConnection::refuse() {
+  // Behind a part of a frame it would be taken for more of that.
+  if (side_ != Side::listener || !outgoing_.empty()) return;
+  const int socket = socket_.native_handle();
+  // 8 bytes behind 40: it does not fit only where somebody does not read at all.
+  if (::send(socket, kRefusal.data(), kRefusal.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) return;
+  shutdown(socket, SHUT_WR);
+  // Over bytes that nobody has read the kernel resets a connection, and what was written last may go with it.
+  // These are dropped, not read.
+  recv(socket, nullptr, kChunkBytes, MSG_DONTWAIT | MSG_TRUNC);
+}
+
 void SocketConnection::close() {
   closed_ = true;
   Error ignored;
@@ -68,7 +85,7 @@ std::function<void(const SocketConnection::Error&, std::size_t)> SocketConnectio
 void SocketConnection::open() {
   own_.nonce = new_nonce();
   asio::async_write(socket_, asio::buffer(&own_, sizeof(Opening)), unless_closed([this](const Error& error) {
-                      error ? owner_.lost(id_, Closing::unopened) : read_opening();
+                      error ? owner_.lost(id_, Closing::by_peer) : read_opening();
                     }));
 }
 
@@ -81,7 +98,7 @@ void SocketConnection::read_opening() {
   asio::async_read(socket_, asio::buffer(&others_, sizeof(Opening)), left,
                    unless_closed([this](const Error& error) {
                      if (error || others_.magic != Opening::kMagic) {
-                       owner_.lost(id_, error ? Closing::unopened : Closing::no_proof);
+                       owner_.lost(id_, error ? Closing::by_peer : Closing::no_proof);
                        return;
                      }
                      agree();
@@ -113,6 +130,10 @@ void SocketConnection::read_header() {
 }
 
 void SocketConnection::read_chunk() {
+  if (side_ == Side::caller && std::memcmp(&header_, kRefusal.data(), kRefusal.size()) == 0) {
+    owner_.lost(id_, Closing::refused);
+    return;
+  }
   const auto [length, is_last] = header_;
   // All chunks but the last are full: a frame cannot be drawn out in many small ones.
   if (length > kChunkBytes || is_last > 1 || (is_last == 0 && length != kChunkBytes)) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/system/error_code.hpp>
@@ -32,6 +33,12 @@ struct ChunkHeader {
   std::uint32_t length = 0;
   std::uint32_t is_last = 0;
 };
+
+/// What a listener says to whom it turns away, in place of a chunk's header, which it cannot be: as a length
+/// it is beyond a chunk. It proves nothing and is the same whatever it was that came, so that it tells no
+/// more than the end of the connection does.
+inline constexpr std::string_view kRefusal = "refused\n";
+static_assert(sizeof(ChunkHeader) == kRefusal.size(), "one is read where the other is expected");
 
 /// Of a socket that does without the option, or that is closed whatever happens.
 inline void tolerate(const boost::system::error_code&) {}
@@ -56,6 +63,8 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   /// Starts to read.
   void begin();
   void send(Frame frame);
+  /// Tells a stranger that it is turned away, where that can be written at once. To be closed then.
+  void refuse();
   void close();
 
   ConnectionId id() const { return id_; }

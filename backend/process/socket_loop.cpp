@@ -8,6 +8,7 @@
 
 #include "backend/process/socket_loop.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -122,6 +124,7 @@ struct SocketLoop::Parts {
 
   void lose(ConnectionId id, Closing why) {
     const auto connection = find(id);
+    if (!connection->is_proven() && why != Closing::by_peer) connection->refuse();
     drop(id);
     // Who never proved anything was nobody to the owner, and is only counted.
     connection->is_proven() ? events.closed(id, why) : static_cast<void>(++turned_away);
@@ -151,7 +154,12 @@ struct SocketLoop::Parts {
   std::atomic<std::int64_t> turned_away = 0;
   std::map<ConnectionId, std::shared_ptr<SocketConnection>> connections;  // of the thread that runs the loop
   std::mutex mutex;                                                       // guards what follows
-  std::map<ConnectionId, std::string> local_addresses;
+  /// This end of a connection that was asked for.
+  struct OwnEnd {
+    std::string address;
+    int descriptor = -1;
+  };
+  std::map<ConnectionId, OwnEnd> own_ends;
 };
 
 namespace {
@@ -172,14 +180,26 @@ std::string cannot_listen(const Endpoint& where, const error_code& error) {
   return fmt::format("cannot listen on {}: {}", to_text(where), error.message());
 }
 
+/// Where nobody listens on a port of those that the kernel gives out, it may give that one to a socket that
+/// tries to connect to it, and TCP then connects the two ends of one socket. Whoever wants to listen there
+/// finds the port in use.
+bool is_connected_to_itself(const tcp::socket& socket) {
+  error_code error;
+  const tcp::endpoint here = socket.local_endpoint(error);
+  return !error && here == socket.remote_endpoint(error);
+}
+
 /// One try; the socket belongs to `io` when it comes to a connection.
-error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_clock::time_point until) {
+error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_clock::time_point until,
+                          const std::function<bool()>& stopped) {
   asio::io_context waiting;
   tcp::socket trying(waiting);
   error_code result = asio::error::timed_out;
   trying.async_connect(to, [&](const error_code& error) { result = error; });
   // On a context of its own: the loop's may be running on another thread, or not at all.
-  waiting.run_until(until);
+  do {
+    waiting.run_until(std::min(until, steady_clock::now() + kPauseBetweenTries));
+  } while (!waiting.stopped() && steady_clock::now() < until && !stopped());
   if (result == asio::error::timed_out) {
     error_code ignored;
     tolerate(trying.close(ignored));
@@ -187,8 +207,9 @@ error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_c
     waiting.run();
     return asio::error::timed_out;
   }
-  if (!result) return socket.assign(to.protocol(), trying.release(result), result);
-  return result;
+  if (result) return result;
+  if (is_connected_to_itself(trying)) return asio::error::connection_refused;
+  return socket.assign(to.protocol(), trying.release(result), result);
 }
 
 }  // namespace
@@ -225,24 +246,27 @@ tl::expected<void, std::string> SocketLoop::listen() {
 }
 
 tl::expected<ConnectionId, std::string> SocketLoop::connect(const Endpoint& to,
-                                                            steady_clock::time_point until) {
+                                                            steady_clock::time_point until,
+                                                            const std::function<bool()>& stopped) {
+  const auto is_stopped = [&] { return stopped && stopped(); };
   const auto endpoint = resolved(to);
   if (!endpoint) return tl::unexpected(endpoint.error());
   tcp::socket socket(parts_->io);
-  error_code error = try_to_connect(socket, *endpoint, until);
-  while (error && steady_clock::now() + kPauseBetweenTries < until) {
+  error_code error = try_to_connect(socket, *endpoint, until, is_stopped);
+  while (error && steady_clock::now() + kPauseBetweenTries < until && !is_stopped()) {
     std::this_thread::sleep_for(kPauseBetweenTries);
-    const error_code next = try_to_connect(socket, *endpoint, until);
+    const error_code next = try_to_connect(socket, *endpoint, until, is_stopped);
     if (next != asio::error::timed_out) error = next;  // a try that is cut short says nothing new
   }
   if (error) return tl::unexpected(fmt::format("cannot connect to {}: {}", to_text(to), error.message()));
   // Asked here, on the caller's thread, where the socket is not yet the loop's.
-  const std::string address = socket.local_endpoint(error).address().to_string();
+  const Parts::OwnEnd own_end = {.address = socket.local_endpoint(error).address().to_string(),
+                                 .descriptor = socket.native_handle()};
   const auto connection = parts_->made(SocketConnection::Socket(std::move(socket)), Side::caller);
   const ConnectionId id = connection->id();
   {
     const std::scoped_lock lock(parts_->mutex);
-    parts_->local_addresses[id] = address;
+    parts_->own_ends[id] = own_end;
   }
   asio::post(parts_->io, [parts = parts_.get(), connection] { parts->begin(connection); });
   return id;
@@ -258,7 +282,14 @@ ConnectionId SocketLoop::adopt(int descriptor) {
 
 std::string SocketLoop::local_address(ConnectionId connection) const {
   const std::scoped_lock lock(parts_->mutex);
-  return parts_->local_addresses.at(connection);
+  return parts_->own_ends.at(connection).address;
+}
+
+bool SocketLoop::ends_within(ConnectionId connection, std::chrono::milliseconds time) const {
+  const std::scoped_lock lock(parts_->mutex);
+  // Bytes may have come before the end: these are not asked for.
+  pollfd end = {.fd = parts_->own_ends.at(connection).descriptor, .events = POLLRDHUP, .revents = 0};
+  return poll(&end, 1, static_cast<int>(time.count())) > 0;
 }
 
 void SocketLoop::send(ConnectionId connection, Frame frame) {

@@ -33,8 +33,8 @@ using ConnectionId = std::int32_t;
 
 /// Why a connection has closed.
 enum class Closing : std::uint8_t {
-  by_peer,      // or by the network
-  unopened,     // the same, before the other side of a TCP connection had said anything
+  by_peer,      // or by the network, without a word of refusal
+  refused,      // by the listener, to which this side has proved nothing
   no_proof,     // what came was no proof of the secret
   not_a_frame,  // longer than it may be, or no chunk at all
 };
@@ -66,13 +66,18 @@ class SocketLoop {
   tl::expected<Endpoint, std::string> bind(const Endpoint& where);
   /// Accepts connections from now on. After bind().
   tl::expected<void, std::string> listen();
-  /// Tries until `until` while nobody listens there.
+  /// Tries until `until` while nobody listens there, or until `stopped`, which is asked again and again and
+  /// may be empty.
   tl::expected<ConnectionId, std::string> connect(const Endpoint& to,
-                                                  std::chrono::steady_clock::time_point until);
+                                                  std::chrono::steady_clock::time_point until,
+                                                  const std::function<bool()>& stopped = {});
   /// One end of a socket pair, which is the loop's from now on.
   ConnectionId adopt(int descriptor);
   /// This host's address on a connection that connect() made.
   std::string local_address(ConnectionId connection) const;
+  /// Of a connection that connect() made, while the loop does not run: the other side ends it within the
+  /// time.
+  bool ends_within(ConnectionId connection, std::chrono::milliseconds time) const;
 
   /// Never waits. Frames for a connection that has closed are dropped.
   void send(ConnectionId connection, Frame frame);

@@ -31,6 +31,7 @@
 #include "backend/executor/watchdog.hpp"
 #include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
+#include "backend/process/job_secret.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/rank_sockets.hpp"
 #include "backend/process/rank_times.hpp"
@@ -66,8 +67,10 @@ class Worker {
 
   tl::expected<void, ExecutionError> run(const ProcessPlace& place) {
     const auto data = connections_.reach(place);
-    if (!data) return tl::unexpected(data.error());
-    return take_part(*data);
+    auto ended = data ? take_part(*data) : tl::unexpected(data.error());
+    // A rank 0 that was killed has not removed what it had left for this one.
+    if (!ended && place.secret.empty()) remove_abandoned_secret(place.coordinator.port);
+    return ended;
   }
 
  private:

@@ -46,6 +46,10 @@ namespace penstock {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
+/// Without a word of refusal.
+static constexpr const char* kWentAway =
+    "rank 0 went away while joining: its process ended or closed the connection";
+
 WorkerConnections::WorkerConnections(const ProcessExecution& execution, std::int32_t rank,
                                      std::span<const Progress> progress, const HostClock& host)
     : execution_(execution),
@@ -78,16 +82,22 @@ void WorkerConnections::adopt(RankEnds ends) {
 }
 
 tl::expected<Endpoint, ExecutionError> WorkerConnections::reach(const ProcessPlace& place) {
+  meeting_ = place.coordinator;
   auto coordinator = loop_.connect(place.coordinator, steady_clock::now() + launched_patience(execution_));
   if (!coordinator) return tl::unexpected(unreachable(coordinator.error()));
   coordinator_ = *coordinator;
   // Not before somebody listens there, who has left the secret by then.
   const auto secret = place.secret.empty() ? left_secret(place.coordinator.port) : place.secret;
-  if (!secret) return tl::unexpected(without_secret(place.coordinator, secret.error()));
+  if (!secret) {
+    // Who is being ended removes the secret first, and closes its connections a moment later.
+    constexpr std::chrono::milliseconds kToEnd(500);
+    if (loop_.ends_within(coordinator_, kToEnd)) return tl::unexpected(error_at_start(kWentAway));
+    return tl::unexpected(without_secret(secret.error()));
+  }
   loop_.prove_with(*secret);
   auto data = loop_.bind({.address = loop_.local_address(coordinator_), .port = 0});
-  if (!data) return tl::unexpected(unreachable(data.error()));
-  if (const auto listens = loop_.listen(); !listens) return tl::unexpected(unreachable(listens.error()));
+  if (!data) return tl::unexpected(error_at_start(data.error()));
+  if (const auto listens = loop_.listen(); !listens) return tl::unexpected(error_at_start(listens.error()));
   return *std::move(data);
 }
 
@@ -100,7 +110,9 @@ void WorkerConnections::meet_peers(const Welcome& welcome) {
   for (const std::int32_t peer : peers_) {
     // Of each pair the higher rank connects, so that there is one connection and not two.
     if (peer > rank_ || has_met(peer)) continue;  // higher ones may be greeting meanwhile
-    const auto link = loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience);
+    const auto link = loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience,
+                                    [this] { return stop_.stop_requested(); });
+    if (stop_.stop_requested()) throw Stopped{};
     if (!link) throw std::runtime_error(fmt::format("no connection to rank {}: {}", peer, link.error()));
     loop_.send(*link, encoded(Greeting{rank_}));
     const std::scoped_lock lock(mutex_);
@@ -113,20 +125,25 @@ void WorkerConnections::meet_peers(const Welcome& welcome) {
 }
 
 ExecutionError WorkerConnections::error_at_start(const std::string& what) const {
-  return {.rank = rank_, .action = "the start", .message = fmt::format("rank {}: {}", rank_, what)};
+  // All that others start meet at rank 0.
+  return {.rank = rank_,
+          .action = "the start",
+          .peer = 0,
+          .message = fmt::format("rank {}: the start: {}", rank_, what)};
 }
 
 ExecutionError WorkerConnections::unreachable(const std::string& why) const {
-  return error_at_start(fmt::format("waited {:g} s for the coordinator: {}",
+  return error_at_start(fmt::format("waited {:g} s for rank 0 to join it: {}",
                                     std::chrono::duration<double>(launched_patience(execution_)).count(),
                                     why));
 }
 
-ExecutionError WorkerConnections::without_secret(const Endpoint& coordinator, const std::string& why) const {
-  return error_at_start(fmt::format(
-      "who listens on {} has left no secret for this job's ranks: {}; start all ranks on one host as one "
-      "user, or give them the same PENSTOCK_SECRET",
-      to_text(coordinator), why));
+ExecutionError WorkerConnections::without_secret(const std::string& why) const {
+  return error_at_start(
+      fmt::format("who listens on {} for rank 0 has left no secret for this job's ranks: {}; start all ranks "
+                  "on one host as "
+                  "one user, or give them the same PENSTOCK_SECRET",
+                  to_text(meeting_), why));
 }
 
 // --- the coordinator's word -------------------------------------------------------------------------
@@ -282,15 +299,17 @@ void WorkerConnections::keep(std::optional<Word>& slot, const Word& word) {
 /// A peer that has gone is for the coordinator to judge.
 void WorkerConnections::closed(ConnectionId connection, Closing why) {
   if (connection != coordinator_) return;
-  if (why == Closing::by_peer && has_heard_) {
-    stop(watchdog_.failure_of(rank_, "the coordinator has gone"));
-  } else if (why == Closing::unopened) {
-    // Who turns somebody away has opened the connection before, and heard what proves nothing.
-    stop(error_at_start("the coordinator's process ended or closed the connection"));
-  } else {
+  if (why == Closing::by_peer) {
+    const bool has_joined = has_heard_ || is_forked_;
+    stop(has_joined ? watchdog_.failure_of(rank_, "the coordinator has gone") : error_at_start(kWentAway));
+  } else if (why == Closing::refused) {
     stop(error_at_start(
-        "the coordinator turned this process away, or is no coordinator: do all ranks have the same user and "
-        "PENSTOCK_SECRET?"));
+        "rank 0 turned this process away: do all ranks have the same user and PENSTOCK_SECRET?"));
+  } else {
+    stop(
+        error_at_start(fmt::format("who listens on {} is not rank 0 of this job: do all ranks have the same "
+                                   "MASTER_ADDR and MASTER_PORT?",
+                                   to_text(meeting_))));
   }
 }
 

@@ -86,7 +86,7 @@ class WorkerConnections {
   Word awaited(std::optional<Word>& word);
   ExecutionError error_at_start(const std::string& what) const;
   ExecutionError unreachable(const std::string& why) const;
-  ExecutionError without_secret(const Endpoint& coordinator, const std::string& why) const;
+  ExecutionError without_secret(const std::string& why) const;
   /// The longest frame that a peer's transport has cause to send.
   std::size_t most_data_bytes() const;
   Report report() const;
@@ -120,6 +120,7 @@ class WorkerConnections {
   Watchdog watchdog_;
   std::vector<std::int32_t> peers_;
   ConnectionId coordinator_ = 0;
+  Endpoint meeting_{};  // where it listens, for launched ranks
   std::stop_source stop_;
 
   std::atomic<Ns> heard_ns_ = 0;  // host time of the coordinator's last sign of life

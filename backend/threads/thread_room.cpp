@@ -4,9 +4,6 @@
 
 #include "backend/threads/thread_room.hpp"
 
-#include <pthread.h>
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,36 +15,11 @@
 
 #include "backend/executor/task_room.hpp"
 #include "report/print/units.hpp"
+#include "scenarios/host/memory_room.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {
-
-/// 0 where it cannot be known.
-Bytes stack_of_a_thread() {
-  pthread_attr_t attributes;
-  if (pthread_getattr_default_np(&attributes) != 0) return 0;
-  std::size_t bytes = 0;
-  const bool is_known = pthread_attr_getstacksize(&attributes, &bytes) == 0;
-  pthread_attr_destroy(&attributes);
-  return is_known ? static_cast<Bytes>(bytes) : 0;
-}
-
-/// From the first number of /proc/self/statm.
-std::optional<Bytes> taken_addresses() {
-  std::ifstream statm("/proc/self/statm");
-  Bytes pages = 0;
-  constexpr Bytes kPageBytes = 4096;
-  return statm >> pages ? std::optional(pages * kPageBytes) : std::nullopt;
-}
-
-std::optional<Bytes> addresses_left() {
-  rlimit bound{};
-  if (getrlimit(RLIMIT_AS, &bound) != 0 || bound.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  const auto taken = taken_addresses();
-  if (!taken) return std::nullopt;
-  return std::max<Bytes>(0, static_cast<Bytes>(bound.rlim_cur) - *taken);
-}
 
 /// Each line of /proc/self/maps is one of the ranges that vm.max_map_count counts.
 std::optional<std::int64_t> mappings_left() {
@@ -79,8 +51,7 @@ std::optional<std::string> threads_refusal(std::size_t threads, const ThreadRoom
   if (room.left && count > *room.left / 4 * 3 / std::max<Bytes>(1, room.stack)) {
     return fmt::format(
         "{} ranks take a thread each, and stacks of {} leave room for {} in the {} of addresses within "
-        "reach: "
-        "take fewer ranks, or smaller stacks (ulimit -s 512)",
+        "reach (ulimit -v): take fewer ranks, or smaller stacks (ulimit -s 512), or allow more addresses",
         threads, format_bytes(room.stack), *room.left / 4 * 3 / std::max<Bytes>(1, room.stack),
         format_bytes(*room.left));
   }

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <ios>
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -29,9 +31,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kSummary = "GITHUB_STEP_SUMMARY";
+
 /// "changed" has findings, none of which fails: better figures, or worse ones within the tolerance.
 std::string_view word_of(const BaselineVerdict& verdict) {
   if (verdict.failed()) return "FAILED";
+  return verdict.findings.empty() ? "ok" : "changed";
+}
+
+std::string_view word_of_update(const BaselineVerdict& verdict) {
+  if (verdict.error) return "new";
   return verdict.findings.empty() ? "ok" : "changed";
 }
 
@@ -156,15 +165,27 @@ std::string verdicts_markdown(const std::vector<BaselineVerdict>& verdicts) {
 std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
   std::string text;
   for (const BaselineVerdict& verdict : accepted) {
-    if (!verdict.error && verdict.findings.empty()) continue;
-    text += fmt::format("{:<8} {}\n", verdict.error ? "new" : "changed", shown_name(verdict.scenario));
+    const std::string_view word = word_of_update(verdict);
+    if (word == "ok" && verdict.notes.empty()) continue;
+    text += fmt::format("{:<8} {}\n", word, shown_name(verdict.scenario));
     for (const BaselineFinding& finding : verdict.findings) {
       text += fmt::format("    accepted, {}: {}: {} -> {}\n", finding.failed ? "worse" : "not worse",
                           finding.figure, shown_name(finding.expected), shown_name(finding.actual));
     }
     for (const std::string& reason : verdict.reasons) text += fmt::format("      {}\n", shown_name(reason));
+    for (const std::string& note : verdict.notes) text += fmt::format("    note: {}\n", shown_name(note));
   }
   return text;
+}
+
+tl::expected<void, Failure> check_github_summary() {
+  const std::string summary = environment(kSummary);
+  std::error_code error;
+  // One that is there is added to, and its folder may be nobody's to write in.
+  if (summary.empty() ||
+      (std::filesystem::is_regular_file(summary, error) && std::ofstream(summary, std::ios::app)))
+    return {};
+  return check_output_place(kSummary, summary);
 }
 
 tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verdicts,
@@ -174,11 +195,11 @@ tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verd
       if (verdict.failed()) write_command(annotation_of(verdict, baseline));
     }
   }
-  const std::string summary = environment("GITHUB_STEP_SUMMARY");
+  const std::string summary = environment(kSummary);
   if (summary.empty()) return {};
   std::ofstream file(summary, std::ios::app);  // behind what other steps of the job have said
   if (file << verdicts_markdown(verdicts) << std::flush) return {};
-  return bad_input(fmt::format("{}: cannot be written (GITHUB_STEP_SUMMARY)", summary));
+  return bad_input(fmt::format("{}: cannot be written ({})", summary, kSummary));
 }
 
 }  // namespace penstock

@@ -73,7 +73,8 @@ Command fit_command(CLI::App& root) {
       .type_name("FILE");
   app.add_option("--vocabulary", flags->vocabulary,
                  "words of the embedding, which no column says (default: 51200)")
-      .range(std::int64_t{1}, kMostVocabulary);
+      .range(std::int64_t{1}, kMostVocabulary)
+      .type_name("N");
   app.add_option("--bandwidth", flags->bandwidth,
                  "of messages between stages, which rows of one stage do not tell (default: free)")
       .type_name("RATE");

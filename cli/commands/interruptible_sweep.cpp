@@ -5,6 +5,7 @@
 
 #include "cli/commands/interruptible_sweep.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -23,17 +24,22 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{20};       // how soon an interrupt is seen
 constexpr std::chrono::milliseconds kPatience{200};  // with points that are about to end
 
+}  // namespace
+
 /// What both threads know.
-struct DonePoints {
+struct SweepUnderWay::DonePoints {
+  std::atomic<bool> is_stopped = false;
   std::mutex mutex;
   bool is_closed = false;
-  std::map<std::size_t, SweepPoint> points;
+  std::map<std::size_t, SweepPoint> points{};
 };
 
+namespace {
+
 /// The grid with callbacks that note what is done, and say nothing once that is closed.
+template <class DonePoints>
 SweepGrid noting(SweepGrid grid, const std::shared_ptr<DonePoints>& done) {
   grid.finished = [done, finished = std::move(grid.finished)](std::size_t number, const SweepPoint& point) {
     const std::scoped_lock lock(done->mutex);
@@ -45,28 +51,50 @@ SweepGrid noting(SweepGrid grid, const std::shared_ptr<DonePoints>& done) {
     const std::scoped_lock lock(done->mutex);
     if (!done->is_closed && progress) progress(count, total);
   };
+  grid.stopped = [done] { return done->is_stopped.load(); };
   return grid;
 }
 
 }  // namespace
 
-Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, SweepGrid grid) {
-  const auto done = std::make_shared<DonePoints>();
-  grid.stopped = [&interrupt] { return interrupt.came(); };
-  std::packaged_task<Sweep()> task([scenario, noted = noting(grid, done)] { return sweep(scenario, noted); });
-  std::future<Sweep> whole = task.get_future();
+SweepUnderWay::SweepUnderWay(const Scenario& scenario, SweepGrid grid)
+    : done_(std::make_shared<DonePoints>()) {
+  std::packaged_task<Sweep()> task(
+      [scenario, noted = noting(std::move(grid), done_)] { return sweep(scenario, noted); });
+  whole_ = task.get_future();
   std::thread(std::move(task)).detach();
-  while (whole.wait_for(kLook) != std::future_status::ready && !interrupt.came()) {
-  }
-  if (whole.wait_for(kPatience) == std::future_status::ready) return whole.get();
-  {
-    const std::scoped_lock lock(done->mutex);
-    done->is_closed = true;  // so that nothing that the caller owns is called from now on
-    grid.known.merge(done->points);
-  }
+}
+
+bool SweepUnderWay::has_ended_within(std::chrono::milliseconds patience) const {
+  return whole_.wait_for(patience) == std::future_status::ready;
+}
+
+Sweep SweepUnderWay::whole() { return whole_.get(); }
+
+void SweepUnderWay::stop() { done_->is_stopped = true; }
+
+std::map<std::size_t, SweepPoint> SweepUnderWay::left_behind() {
+  stop();
+  if (whole_.valid()) static_cast<void>(has_ended_within(kPatience));
+  const std::scoped_lock lock(done_->mutex);
+  done_->is_closed = true;
+  return std::move(done_->points);
+}
+
+Sweep known_points(const Scenario& scenario, SweepGrid grid) {
   grid.finished = nullptr;
   grid.progress = nullptr;
-  return sweep(scenario, grid);  // begins no point: it was interrupted
+  grid.stopped = [] { return true; };  // begins no point
+  return sweep(scenario, grid);
+}
+
+Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, SweepGrid grid) {
+  SweepUnderWay points(scenario, grid);
+  while (!points.has_ended_within(kLookForInterrupt) && !interrupt.came()) {
+  }
+  if (points.has_ended_within(std::chrono::milliseconds(0))) return points.whole();
+  grid.known.merge(points.left_behind());
+  return known_points(scenario, std::move(grid));
 }
 
 }  // namespace penstock

@@ -26,11 +26,11 @@
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "report/result/result.hpp"
+#include "scenarios/host/memory_room.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "sim/network/message_costs.hpp"
-#include "sim/runs/memory_need.hpp"
 
 namespace penstock {
 namespace {
@@ -100,21 +100,20 @@ void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWo
       .group(kGroup)
       .type_name("N");
   app.add_option("--deadline", flags.deadline_seconds,
-                 "seconds after which an action that does not end fails the run (default: ten times the "
-                 "longest, at least 10)")
+                 "seconds after which the run fails: of an action that does not end (at least 0.01; default: "
+                 "ten times the longest, at least 10), of a process that does not come (at least 1; default: "
+                 "10, nccl 90)")
       .range(1e-3, 1e7)
       .group(kGroup)
       .type_name("SECONDS");
 }
 
 RunOptions run_options(const MeasuringFlags& flags) {
-  // What is left is for others, and for what nobody counts.
-  const auto available = available_memory();
   return {.warmup = flags.warmup,
           .repeats = flags.counted,
           .time_scale = flags.time_scale,
           .deadline = std::chrono::nanoseconds(std::llround(flags.deadline_seconds * 1e9)),
-          .memory = available ? std::optional(*available / 4 * 3) : std::nullopt};
+          .memory = memory_to_take()};
 }
 
 tl::expected<std::optional<Result>, RunError> measure_by_backend(const Experiment& experiment,

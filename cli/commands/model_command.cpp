@@ -2,6 +2,7 @@
 // them a token meets, in which layers they lie, and what these take on a device.
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -99,13 +100,19 @@ Command model_command(CLI::App& root) {
       .group(group)
       .one_value_each()
       .type_name("KEY");
-  app.add_option("--layers", flags->request.layers, "its first N layers only").group(group).type_name("N");
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  app.add_option("--layers", flags->request.layers, "its first N layers only")
+      .range(std::int64_t{1}, kMost)
+      .group(group)
+      .type_name("N");
   app.add_option("--multi-token", flags->request.multi_token,
                  "with N layers of multi-token prediction, which no count of parameters holds")
+      .range(std::int64_t{0}, std::int64_t{64})
       .group(group)
       .type_name("N");
   app.add_option("--sequence", flags->request.sequence,
                  "tokens of a sample, for its floating-point operations")
+      .range(std::int64_t{1}, kMost)
       .group(group)
       .type_name("N");
   const std::string on_device = "On a device (takes --sequence)";

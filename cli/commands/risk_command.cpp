@@ -195,7 +195,7 @@ std::string noise_text(const RiskReport& report, const RiskFlags& flags) {
 std::string to_text(const RiskReport& report, const RiskFlags& flags) {
   std::string text = fmt::format("scenario     {}\nundisturbed  {}\n", shown_name(report.name),
                                  format_duration(report.makespans.undisturbed_ns));
-  if (disturbs(flags.noise)) text += noise_text(report, flags);
+  text += disturbs(flags.noise) ? noise_text(report, flags) : "noise        none: one run\n";
   if (report.failures) {
     const FailureOutcome& outcome = *report.failures;
     text +=
@@ -219,7 +219,7 @@ std::string to_json(const RiskReport& report, const RiskFlags& flags) {
                {"undisturbed_ns", report.makespans.undisturbed_ns},
                {"mean_ns", report.makespans.mean_ns()},
                {"percentiles_ns", std::move(percentiles)},
-               {"trials", flags.trials},
+               {"trials", report.makespans.sorted.size()},
                {"seed", flags.noise.seed},
                {"samples_per_second", report.samples_per_second()}};
   if (report.failures) {
@@ -259,7 +259,7 @@ void add_noise_flags(Subcommand app, RiskFlags& flags) {
       .range(1.0, 1e6)
       .group(group)
       .type_name("X");
-  app.add_option("--trials", flags.trials, "runs with other draws (default 1000)")
+  app.add_option("--trials", flags.trials, "runs with other draws (default 1000; without noise one)")
       .range(1, 10'000'000)
       .group(group)
       .type_name("N");

@@ -6,11 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +21,7 @@
 #include "backend/process/launch_environment.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/interruptible_sweep.hpp"
+#include "cli/commands/shared_sweep.hpp"
 #include "cli/commands/sweep_summary.hpp"
 #include "cli/extensions.hpp"
 #include "cli/flags.hpp"
@@ -44,11 +42,11 @@
 #include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "report/result/sweep_table.hpp"
+#include "scenarios/host/memory_room.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/runs/memory_need.hpp"
 #include "sim/runs/sweep.hpp"
 
 namespace penstock {
@@ -200,59 +198,6 @@ Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& ou
   return sweep_until(interrupt, scenario, std::move(grid));
 }
 
-// --- shared by processes ---------------------------------------------------------------------------------
-
-using Points = std::map<std::size_t, SweepPoint>;
-
-/// A line a point, as --resume keeps them: what processes say to each other.
-std::string lines_of(const Points& points) {
-  std::string lines;
-  for (const auto& [number, point] : points) lines += sweep_point_json(number, point);
-  return lines;
-}
-
-/// Requires what lines_of() wrote.
-void add_points(Points& points, const std::string& lines) {
-  std::istringstream stream(lines);
-  for (std::string line; std::getline(stream, line);) {
-    auto point = sweep_point_of_json(line).value();
-    points.insert_or_assign(point.first, std::move(point.second));
-  }
-}
-
-/// The points of this process, every size-th from its rank on: neighbours in the grid take about as long, so
-/// that all have about as much to do.
-Points own_points(const Scenario& scenario, SweepGrid grid, const ProcessGroup& group,
-                  const InterruptNoted& interrupt) {
-  Points points;
-  std::mutex mutex;
-  grid.mine = [&group](std::size_t number) {
-    return number % static_cast<std::size_t>(group.size) == static_cast<std::size_t>(group.rank);
-  };
-  grid.stopped = [&interrupt] { return interrupt.came(); };
-  grid.finished = [&](std::size_t number, const SweepPoint& point) {
-    const std::scoped_lock lock(mutex);
-    points.emplace(number, point);
-  };
-  sweep(scenario, grid);
-  return points;
-}
-
-/// run_points() by all processes; the sweep is whole in the one of rank 0.
-Sweep run_shared_points(const Scenario& scenario, SweepGrid grid, const ProcessGroup& group,
-                        SweepProgressFile* kept, const InterruptNoted& interrupt) {
-  // Rank 0 alone has opened --resume: the others must know which points are not to be made.
-  add_points(grid.known, group.first_says(lines_of(grid.known)));
-  Points made;
-  for (const std::string& lines : group.gather(lines_of(own_points(scenario, grid, group, interrupt))))
-    add_points(made, lines);
-  if (kept != nullptr)
-    for (const auto& [number, point] : made) kept->add(number, point);
-  grid.known.merge(made);
-  grid.stopped = [] { return true; };  // what nobody has made was interrupted
-  return sweep(scenario, grid);
-}
-
 // --- the command -----------------------------------------------------------------------------------------
 
 /// What Ctrl-C has left, and how to go on.
@@ -303,6 +248,18 @@ tl::expected<PreparedSweep, Failure> prepared_sweep(const SweepFlags& flags, Ans
   return prepared;
 }
 
+/// Of a sweep that came to its end: not ok where it has no figures at all. A hang is a check that failed, as
+/// in `simulate`; a shape that cannot be is bad input.
+Outcome outcome_of(const Sweep& swept) {
+  if (std::ranges::any_of(swept.rows, was_simulated)) return ExitCode::ok;
+  const bool all_failed =
+      std::ranges::all_of(swept.rows, [](const SweepRow& row) { return row.status == SweepStatus::failed; });
+  std::string reasons = refusals_text(swept);
+  if (reasons.ends_with('\n')) reasons.pop_back();
+  return tl::unexpected(Failure{.code = all_failed ? ExitCode::check_failed : ExitCode::bad_input,
+                                .message = "sweep: no point could be simulated:\n" + reasons});
+}
+
 /// Writes what there is, also of an interrupted sweep, which then ends by the signal and does not return.
 Outcome finish(const SweepFlags& flags, const Sweep& swept, const SweepProgressFile* kept,
                InterruptNoted& interrupt) {
@@ -316,7 +273,7 @@ Outcome finish(const SweepFlags& flags, const Sweep& swept, const SweepProgressF
   if (kept != nullptr) {
     if (auto state = kept->state(); !state) return bad_input(state.error());
   }
-  return ExitCode::ok;
+  return outcome_of(swept);
 }
 
 Outcome run_sweep(const SweepFlags& flags) {
@@ -331,7 +288,8 @@ Outcome run_sweep(const SweepFlags& flags) {
 
 /// Ends all processes where one cannot begin; the first one says why.
 void stop_on_fault(const ProcessGroup& group, const std::string& fault) {
-  const std::vector<std::string> faults = group.gather(fault);  // by rank; in the others there are none
+  // By rank; in the others there are none.
+  const std::vector<std::string> faults = group.gather(fault.substr(0, kMostSaid));
   const auto first = std::ranges::find_if(faults, [](const std::string& text) { return !text.empty(); });
   if (first == faults.end()) return;
   write_stderr("penstock sweep: " + *first);
@@ -348,8 +306,22 @@ tl::expected<ProcessGroup, Failure> group_of_torchrun() {
   return *std::move(group);
 }
 
+/// In rank 0, of a sweep that another process has kept from its end: writes what there is, and ends all.
+[[noreturn]] void end_with_loss(const SweepFlags& flags, const SharedSweep& shared, const ProcessGroup& group,
+                                const SweepProgressFile* kept) {
+  if (const auto written = write_sweep(flags, shared.sweep); !written)
+    write_stderr("penstock: " + written.error().message);
+  if (kept != nullptr) {
+    if (const auto state = kept->state(); !state) write_stderr("penstock: " + state.error());
+  }
+  write_stderr("penstock: " + *shared.loss);
+  write_stderr(interrupted_message(flags, shared.sweep));
+  group.abandon(ExitCode::run_failed);
+  std::abort();  // not reached: abandon() does not return
+}
+
 /// By all processes of a launcher: this function runs in each of them, and they meet in stop_on_fault() and
-/// in run_shared_points(). Only rank 0 writes files and prints.
+/// in shared_sweep(). Only rank 0 writes files and prints.
 Outcome run_shared_sweep(const SweepFlags& flags, const Invocation& invocation, StartedBy launcher) {
   if (launcher == StartedBy::mpi_launcher && !invocation.extensions.processes)
     return tl::unexpected(become("penstock-mpi", invocation.arguments, "a sweep on several processes"));
@@ -366,9 +338,11 @@ Outcome run_shared_sweep(const SweepFlags& flags, const Invocation& invocation, 
   }
   InterruptNoted interrupt;
   SweepProgressFile* kept = prepared->kept.get();
-  const Sweep swept =
-      run_shared_points(prepared->scenario, std::move(prepared->grid), group, kept, interrupt);
-  return group.rank == 0 ? finish(flags, swept, kept, interrupt) : ExitCode::ok;
+  const auto shared = shared_sweep(group, prepared->scenario, std::move(prepared->grid), kept, interrupt);
+  if (!shared) return ExitCode::ok;  // rank 0 has the answer
+  if (shared->loss && !interrupt.came()) end_with_loss(flags, *shared, group, kept);
+  if (shared->loss) write_stderr("penstock: " + *shared->loss);
+  return finish(flags, shared->sweep, kept, interrupt);
 }
 
 }  // namespace
@@ -378,9 +352,7 @@ Command sweep_command(CLI::App& root, const Invocation& invocation) {
   const auto flags = std::make_shared<SweepFlags>();
   add_input_file(app, flags->input.file);
   const std::string group = "Grid (lists: 4 | 1,2,3 | 1..16 | 1,2,4..128; default: the scenario's own value)";
-  app.add_option("--schedule", flags->schedules, "names of schedules, with commas between them")
-      .delimiter(',')
-      .one_value_each()
+  app.add_words("--schedule", flags->schedules, "names of schedules, with commas between them")
       .group(group)
       .type_name("NAMES");
   app.add_option("--pp-size", flags->pp_sizes, "K, ranks of the pipeline").group(group).type_name("NUMBERS");

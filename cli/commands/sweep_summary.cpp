@@ -85,7 +85,7 @@ std::string range_text(const Refused& refused) {
 
 /// Each reason once, the most frequent first; of equally frequent ones the order of the alphabet. At most
 /// eight: the tail is one point each.
-std::string reasons_text(const Sweep& sweep, SweepStatus status) {
+std::string reason_lines(const Sweep& sweep, SweepStatus status) {
   std::map<std::string, Refused> groups;
   for (const SweepRow& row : sweep.rows) {
     if (row.status != status) continue;
@@ -107,7 +107,12 @@ std::string reasons_text(const Sweep& sweep, SweepStatus status) {
   }
   if (reasons.size() > kMostReasons)
     text += fmt::format("  ... and {} other reasons\n", reasons.size() - kMostReasons);
-  return text.empty() ? "" : fmt::format("\n{}\n{}", to_text(status), text);
+  return text;
+}
+
+std::string reasons_text(const Sweep& sweep, SweepStatus status) {
+  const std::string lines = reason_lines(sweep, status);
+  return lines.empty() ? "" : fmt::format("\n{}\n{}", to_text(status), lines);
 }
 
 std::string counts_text(const Sweep& sweep) {
@@ -139,6 +144,10 @@ std::string sweep_summary(const Sweep& sweep, const std::vector<std::string>& fi
   text += files.empty() ? "all rows: add -o table.csv or -o report.html\n"
                         : fmt::format("all rows: {}\n", fmt::join(files, ", "));
   return text;
+}
+
+std::string refusals_text(const Sweep& sweep) {
+  return reason_lines(sweep, SweepStatus::skipped) + reason_lines(sweep, SweepStatus::failed);
 }
 
 }  // namespace penstock

@@ -17,4 +17,8 @@ inline constexpr std::size_t kMostRowsPrinted = 40;
 /// `width` is that of the tables' lines; 0: any.
 std::string sweep_summary(const Sweep& sweep, const std::vector<std::string>& files, std::size_t width);
 
+/// Why its rows were not simulated: a line a reason, with how many rows have it, the most frequent first.
+/// Empty: all were.
+std::string refusals_text(const Sweep& sweep);
+
 }  // namespace penstock

@@ -178,10 +178,8 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
     app.add_option(names, value, help).group(group).type_name(type);
   };
   TuneChoiceFlags& choices = flags.choices;
-  app.add_option("--schedule", choices.schedules,
-                 "schedules to try, with commas between them (default 1f1b,interleaved,zb-h1,zb-v)")
-      .delimiter(',')
-      .one_value_each()
+  app.add_words("--schedule", choices.schedules,
+                "schedules to try, with commas between them (default 1f1b,interleaved,zb-h1,zb-v)")
       .group(group)
       .type_name("NAMES");
   list("--tensor-parallel", choices.tensor, "NUMBERS", "devices that share each layer");

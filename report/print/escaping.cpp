@@ -1,8 +1,9 @@
 // What stands between a user's text (names of files, layers, devices) and a form with a grammar of its own.
 // XML's five characters become entities and control characters, which XML 1.0 cannot hold even as entities,
-// become '?'; JSON strings are nlohmann-json's; CSV fields are quoted as RFC 4180 has it; Markdown's marks
-// become entities, since a backslash before a bar may be taken as one of a pair. Bytes that are no UTF-8
-// (Unicode 15, table 3-7: neither longer than needed nor a half of a pair) become U+FFFD everywhere.
+// become '?'; JSON strings are nlohmann-json's; CSV fields show control characters as terminals do and are
+// quoted as RFC 4180 has it; Markdown's marks become entities, since a backslash before a bar may be taken as
+// one of a pair. Bytes that are no UTF-8 (Unicode 15, table 3-7: neither longer than needed nor a half of a
+// pair) become U+FFFD everywhere.
 
 #include "report/print/escaping.hpp"
 
@@ -163,8 +164,9 @@ bool is_plain(std::string_view text) {
   unsigned char special = 0;
   for (const char c : text) special |= static_cast<unsigned char>(is_special_character(c));
   for (std::size_t i = 1; i < text.size(); ++i) {
-    const int both = static_cast<int>(text[i - 1] == ':') & static_cast<int>(text[i] == ':');
-    special |= static_cast<unsigned char>(both);
+    const int both = static_cast<int>(text[i - 1] == text[i]);
+    const int begins = static_cast<int>(text[i] == ':') | static_cast<int>(text[i] == '#');
+    special |= static_cast<unsigned char>(both & begins);
   }
   return special == 0;
 }
@@ -242,10 +244,11 @@ std::string json_quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string csv_field(std::string_view text) {
+std::string csv_field(std::string_view name) {
+  std::string text = shown_message(name);
   // Spreadsheets show what follows this mark as text.
-  if (is_formula(text)) return csv_field(fmt::format("'{}", text));
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  if (is_formula(text)) text.insert(text.begin(), '\'');
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"') out += '"';

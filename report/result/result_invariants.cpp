@@ -3,7 +3,7 @@
 
 #include "report/result/result_invariants.hpp"
 
-#include <cstdint>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,30 +11,21 @@
 
 #include <fmt/format.h>
 
+#include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {
 
-struct Range {
-  double least = 0;
-  double most = 0;
-};
-
 /// The first that does not hold: what comes after it is often its consequence.
 class Invariants {
  public:
-  void not_negative(std::string_view what, std::int64_t amount) {
-    if (amount < 0) set(fmt::format("{} is {}, below 0", what, amount));
-  }
-  /// Also not NaN.
-  void within(std::string_view what, double figure, Range range) {
-    if (!(figure >= range.least && figure <= range.most))
-      set(fmt::format("{} is {}, not in [{}, {}]", what, figure, range.least, range.most));
-  }
-  void set(std::string fault) {
-    if (!fault_) fault_ = std::move(fault);
+  /// `text` is KEY: expected WHAT, got WHAT, as the document of a result calls things.
+  template <typename... Parts>
+  void expect(bool holds, fmt::format_string<const Parts&...> text, const Parts&... parts) {
+    if (!holds && !fault_) fault_ = fmt::format(text, parts...);
   }
   const std::optional<std::string>& fault() const { return fault_; }
 
@@ -42,34 +33,114 @@ class Invariants {
   std::optional<std::string> fault_;
 };
 
-void check_rank(Invariants& all, const RankReport& rank, const Result& result) {
-  // A measurement's times may come from several clocks, which agree up to an error.
-  const auto slack = result.kind == ResultKind::measured ? result.makespan_ns / 1000 + 1 : 0;
-  // Taken off on this side, since the sum might pass 64 bits.
-  if (rank.busy_ns < 0 || rank.busy_ns - slack > result.makespan_ns) {
-    all.set(fmt::format("rank {} is busy for {} ns of a makespan of {} ns", rank.rank, rank.busy_ns,
-                        result.makespan_ns));
+/// A measurement's times may come from several clocks, which agree up to an error.
+Ns time_slack_ns(const Result& result) {
+  return result.kind == ResultKind::measured ? result.makespan_ns / 1000 + 1 : 0;
+}
+
+/// True of a time of the run. The slack is taken off on this side, since the sum might pass 64 bits.
+bool is_within(Ns time_ns, const Result& result) {
+  return time_ns >= 0 && time_ns - time_slack_ns(result) <= result.makespan_ns;
+}
+
+/// NaN stands for a figure that does not exist.
+bool is_amount(double figure) { return !(figure < 0); }
+
+void check_categories(Invariants& all, std::size_t rank, std::string_view key,
+                      const MemoryByCategory& memory) {
+  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+    all.expect(memory[i] >= 0, "ranks[{}].memory.{}.{}: expected at least 0, got {}", rank, key,
+               to_text(static_cast<MemoryCategory>(i)), memory[i]);
   }
-  all.not_negative("exposed communication", rank.exposed_communication_ns);
-  all.not_negative("live activations", rank.peak_live_activations);
-  all.not_negative("sent bytes", rank.sent_bytes);
-  all.not_negative("received bytes", rank.received_bytes);
-  all.not_negative("peak bytes", rank.memory.peak_bytes);
-  for (const Bytes bytes : rank.memory.at_peak) all.not_negative("memory at the peak", bytes);
-  for (const Bytes bytes : rank.memory.peaks) all.not_negative("a category's peak", bytes);
+}
+
+void check_memory(Invariants& all, std::size_t i, const RankMemory& memory, const Result& result) {
+  all.expect(memory.peak_bytes >= 0, "ranks[{}].peak_bytes: expected at least 0, got {}", i,
+             memory.peak_bytes);
+  all.expect(is_within(memory.peak_time_ns, result),
+             "ranks[{}].memory.peak_time_ns: expected a time up to the makespan, {}, got {}", i,
+             result.makespan_ns, memory.peak_time_ns);
+  check_categories(all, i, "at_peak", memory.at_peak);
+  check_categories(all, i, "peaks", memory.peaks);
+  for (std::size_t sample = 0; sample < memory.samples.size(); ++sample) {
+    const Ns time_ns = memory.samples[sample].time_ns;
+    all.expect(is_within(time_ns, result),
+               "ranks[{}].memory.samples[{}].time_ns: expected a time up to the makespan, {}, got {}", i,
+               sample, result.makespan_ns, time_ns);
+  }
+}
+
+void check_rank(Invariants& all, std::size_t i, const Result& result) {
+  const RankReport& rank = result.ranks[i];
+  all.expect(std::cmp_equal(rank.rank, i), "ranks[{}].rank: expected {}, got {}", i, i, rank.rank);
+  all.expect(is_within(rank.busy_ns, result),
+             "ranks[{}].busy_ns: expected a time up to the makespan, {}, got {}", i, result.makespan_ns,
+             rank.busy_ns);
+  all.expect(rank.idle_ns >= -time_slack_ns(result) && rank.idle_ns <= result.makespan_ns,
+             "ranks[{}].idle_ns: expected a time up to the makespan, {}, got {}", i, result.makespan_ns,
+             rank.idle_ns);
+  all.expect(is_within(rank.exposed_communication_ns, result),
+             "ranks[{}].exposed_communication_ns: expected a time up to the makespan, {}, got {}", i,
+             result.makespan_ns, rank.exposed_communication_ns);
+  for (const auto& [key, amount] :
+       {std::pair("peak_live_activations", rank.peak_live_activations),
+        std::pair("sent_bytes", rank.sent_bytes), std::pair("received_bytes", rank.received_bytes)}) {
+    all.expect(amount >= 0, "ranks[{}].{}: expected at least 0, got {}", i, key, amount);
+  }
+  check_memory(all, i, rank.memory, result);
+}
+
+void check_bubble(Invariants& all, const Result& result) {
+  const double slack = result.kind == ResultKind::measured ? 1e-3 : 1e-9;  // of clocks, or of rounding
+  for (const auto& [key, part] : {std::pair("idle_over_total", result.bubble.idle_over_total),
+                                  std::pair("longest_span_rate", result.bubble.longest_span_rate)}) {
+    // NaN is no part either.
+    all.expect(part >= -slack && part <= 1 + slack, "bubble.{}: expected a part in [0, 1], got {}", key,
+               part);
+  }
+  all.expect(is_amount(result.bubble.idle_over_ideal + slack),
+             "bubble.idle_over_ideal: expected at least 0, got {}", result.bubble.idle_over_ideal);
+}
+
+void check_rates(Invariants& all, const ThroughputReport& rates) {
+  const ModelRates model = rates.model.value_or(ModelRates{});
+  for (const auto& [key, rate] :
+       {std::pair("samples_per_second", rates.samples_per_second),
+        std::pair("steady_samples_per_second", rates.steady_samples_per_second.value_or(0)),
+        std::pair("samples", rates.samples), std::pair("samples_per_update", rates.samples_per_update),
+        std::pair("cost_per_million_samples", rates.cost_per_million_samples.value_or(0)),
+        std::pair("tokens_per_second", model.tokens_per_second),
+        std::pair("tokens_per_second_per_device", model.tokens_per_second_per_device),
+        std::pair("model_flops_per_second_per_device", model.model_flops_per_second_per_device),
+        std::pair("mfu", model.mfu)}) {
+    all.expect(is_amount(rate), "throughput.{}: expected at least 0, got {}", key, rate);
+  }
 }
 
 }  // namespace
 
 std::optional<std::string> broken_invariant(const Result& result) {
-  const double slack = result.kind == ResultKind::measured ? 1e-3 : 1e-9;  // of clocks, or of rounding
-  const Range part = {.least = -slack, .most = 1 + slack};
   Invariants all;
-  all.not_negative("the makespan", result.makespan_ns);
-  for (const RankReport& rank : result.ranks) check_rank(all, rank, result);
-  all.within("idle over total", result.bubble.idle_over_total, part);
-  all.within("idle of the longest span", result.bubble.longest_span_rate, part);
-  for (const LinkTraffic& link : result.links) all.not_negative("bytes of a link", link.bytes);
+  all.expect(result.makespan_ns >= 0, "makespan_ns: expected at least 0, got {}", result.makespan_ns);
+  all.expect(std::cmp_equal(result.ranks.size(), result.program.ranks),
+             "ranks: expected as many as program.ranks says, {}, got {}", result.program.ranks,
+             result.ranks.size());
+  all.expect(result.program.pipeline_size <= result.program.ranks,
+             "program.pipeline_size: expected at most program.ranks, {}, got {}", result.program.ranks,
+             result.program.pipeline_size);
+  for (std::size_t i = 0; i < result.ranks.size(); ++i) check_rank(all, i, result);
+  check_bubble(all, result);
+  check_rates(all, result.throughput);
+  for (std::size_t i = 0; i < result.links.size(); ++i) {
+    const LinkTraffic& link = result.links[i];
+    all.expect(link.bytes >= 0, "links[{}].bytes: expected at least 0, got {}", i, link.bytes);
+  }
+  for (std::size_t i = 0; i < result.timeline.spans.size(); ++i) {
+    const Span& span = result.timeline.spans[i];
+    all.expect(is_within(span.end_ns, result),
+               "timeline[{}].end_ns: expected a time up to the makespan, {}, got {}", i, result.makespan_ns,
+               span.end_ns);
+  }
   return all.fault();
 }
 

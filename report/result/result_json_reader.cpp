@@ -349,7 +349,7 @@ tl::expected<Result, std::string> result_from_json(std::string_view text, std::s
   Result result = read_result(ObjectReader(*document, "", fault));
   if (!fault.message.empty()) return tl::unexpected(fmt::format("{}: {}", file, fault.message));
   if (const auto broken = broken_invariant(result)) {
-    return tl::unexpected(fmt::format("{}: holds a result that cannot be: {}; make it anew", file, *broken));
+    return tl::unexpected(fmt::format("{}: {}; no run has such a result, make it anew", file, *broken));
   }
   return result;
 }

@@ -22,6 +22,7 @@
 #include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/plan_checks.hpp"
 #include "scenarios/partition/plan_options.hpp"
+#include "schedules/rules/round_robin_warmup.hpp"
 
 namespace penstock {
 namespace {
@@ -266,12 +267,13 @@ std::vector<PipelinePlan> plans_on_each(const LayerGraph& graph, std::span<const
 std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
                                                      const LayerGraph& graph, std::int64_t state_bytes) {
   // From the last stage up, as each needs the devices behind it.
-  std::size_t here_and_later = 0;
+  std::int32_t here_and_later = 0;
   for (std::size_t s = stages.size(); s-- > 0;) {
     PlannedStage& stage = stages[s];
-    const std::size_t replicas = stage.devices.size();
+    const auto replicas = static_cast<std::int32_t>(stage.devices.size());
     here_and_later += replicas;
-    stage.in_flight = static_cast<std::int32_t>((here_and_later + replicas - 1) / replicas);
+    // The warm-up, and the one that is at work.
+    stage.in_flight = round_robin_warmup(here_and_later, replicas) + 1;
     stage.compute_ns += 2 * graph.overhead_ns;
     Downset layers;
     layers.kept = stage.held;

@@ -95,7 +95,7 @@ tl::expected<Scenario, std::string> with_planned_partition(const Scenario& state
         "a straight plan of the model has at most {} stages, too few for {}; take at most {} stages", most,
         wanted, most));
   }
-  return scenario_of_plan(scenario, *task, *std::move(plan)).map([&](PlannedScenario&& planned) {
+  return with_plan(scenario, *task, *std::move(plan)).map([&](PlannedScenario&& planned) {
     // The plan's stages and replicas; all else of the schedule, and the batch, are the scenario's own.
     Scenario result = std::move(planned.scenario);
     Shape shape = scenario.shape;
@@ -103,7 +103,6 @@ tl::expected<Scenario, std::string> with_planned_partition(const Scenario& state
     shape.replicas = result.shape.replicas;
     shape.routing = Routing::global;
     result.shape = std::move(shape);
-    result.batch = scenario.batch;
     return result;
   });
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
@@ -27,6 +29,7 @@
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/planning_task.hpp"
 #include "scenarios/prepare/scaled_layers.hpp"
+#include "scenarios/read/batch.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
@@ -111,17 +114,14 @@ std::vector<std::int32_t> cuts_of(const PipelinePlan& plan) {
 }
 
 /// Minibatches that every stage's replicas share evenly, and enough of them to fill the pipeline often.
-std::int64_t even_minibatches(const PipelinePlan& plan) {
-  std::int64_t multiple = 1;
+tl::expected<std::int64_t, std::string> even_minibatches(const PipelinePlan& plan) {
+  const auto turn = turn_of_all_replicas(plan);
+  if (!turn) return turn;
   std::int64_t devices = 0;
-  for (const PlannedStage& stage : plan.stages) {
-    const std::int64_t replicas = std::ssize(stage.devices);
-    multiple = std::lcm(multiple, replicas);
-    devices += replicas;
-  }
+  for (const PlannedStage& stage : plan.stages) devices += std::ssize(stage.devices);
   // A straight pipeline is filled four times by so many, and a short one more often.
   const std::int64_t wanted = std::max<std::int64_t>(32, 4 * devices);
-  return (wanted + multiple - 1) / multiple * multiple;
+  return (wanted + *turn - 1) / *turn * *turn;
 }
 
 /// Puts the plan's layers, in the order of its stages, and the cuts between them into a scenario of layers.
@@ -133,6 +133,23 @@ void adopt_layers(Scenario& scenario, const PipelinePlan& plan) {
 
 }  // namespace
 
+tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan& plan) {
+  std::int64_t turn = 1;
+  for (const PlannedStage& stage : plan.stages) {
+    // Asked at each stage: both are below 2^31, so that no product passes 64 bits.
+    turn = std::lcm(turn, std::max<std::int64_t>(std::ssize(stage.devices), 1));
+    if (turn <= std::numeric_limits<std::int32_t>::max()) continue;
+    std::vector<std::size_t> replicas;
+    replicas.reserve(plan.stages.size());
+    for (const PlannedStage& one : plan.stages) replicas.push_back(one.devices.size());
+    return tl::unexpected(fmt::format(
+        "stages of {} replicas share minibatches evenly only by multiples of more than 2147483647; "
+        "take fewer devices, or --straight",
+        fmt::join(replicas, ", ")));
+  }
+  return turn;
+}
+
 tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenario,
                                                          const PlanOptions& options) {
   const auto task = planning_task(scenario, options);
@@ -142,8 +159,8 @@ tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenari
   return scenario_of_plan(scenario, *task, *std::move(plan));
 }
 
-tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
-                                                            const PlanningTask& task, PipelinePlan plan) {
+tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, const PlanningTask& task,
+                                                     PipelinePlan plan) {
   PlannedScenario planned{.plan = with_devices(std::move(plan), task.devices),
                           .minibatch_size = task.minibatch_size,
                           .levels = task.levels,
@@ -160,15 +177,25 @@ tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scen
   result.shape = {.stages = result.shape.stages, .routing = Routing::global, .buckets = std::move(buckets)};
   for (const PlannedStage& stage : planned.plan.stages)
     result.shape.replicas.push_back(static_cast<std::int32_t>(stage.devices.size()));
-  result.batch.micro_batch_size = planned.minibatch_size;
-  result.batch.global_batch_size.reset();
-  result.batch.microbatches = even_minibatches(planned.plan);
   auto ordered = std::visit(InRankOrder{planned.plan}, scenario.cluster.shape);
   if (!ordered) return tl::unexpected(ordered.error());
   if (*ordered != result.cluster.shape) result.cluster.built.reset();
   result.cluster.shape = *std::move(ordered);
   if (!task.devices.empty())
     result.notes.push_back(to_text(ClusterLevels{.levels = task.levels, .devices = task.devices}));
+  return planned;
+}
+
+tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
+                                                            const PlanningTask& task, PipelinePlan plan) {
+  const auto minibatches = even_minibatches(plan);
+  if (!minibatches) return tl::unexpected(minibatches.error());
+  auto planned = with_plan(scenario, task, std::move(plan));
+  if (!planned) return planned;
+  Batch& batch = planned->scenario.batch;
+  batch.micro_batch_size = planned->minibatch_size;
+  batch.global_batch_size.reset();
+  batch.microbatches = *minibatches;
   return planned;
 }
 

@@ -28,7 +28,17 @@ struct PlannedScenario {
   Scenario scenario;
 };
 
-/// The scenario that runs `plan`, a plan of the task whose devices are numbered component by component.
+/// After how many minibatches the replicas of all stages are at the same place of their turns again: the
+/// least common multiple of their numbers. Error: it is beyond 2^31, which names them.
+tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan& plan);
+
+/// The scenario with `plan`, a plan of the task whose devices are numbered component by component; its batch
+/// stays. Error: devices that cannot be put in the plan's order.
+tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, const PlanningTask& task,
+                                                     PipelinePlan plan);
+
+/// The scenario that runs `plan`, with minibatches that all replicas share evenly. Errors: those of
+/// with_plan() and turn_of_all_replicas().
 tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
                                                             const PlanningTask& task, PipelinePlan plan);
 

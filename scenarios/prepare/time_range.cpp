@@ -1,10 +1,12 @@
 // Whatever waits for whatever, nothing in a run ends later than all that it does, one after the other:
 //
-//   end <= iterations x sum over stages of (units x (F + B + I + W + R) + updates x STEP + reductions)
+//   end <= iterations x sum over stages of (units x (F + B + I + W + R + pairs) + updates x STEP + gathers)
 //          + iterations x sum over edges of units x both transfers
 //          + launches by hosts of all these
 //
-// with transfers at the rate of the slowest link. While that stays below 2^62 ns (146 years), no time wraps.
+// with transfers at the rate of the slowest link, and no more collectives than compute actions and updates. A
+// pair takes what is stated for the stage of one of its leaves, which may be more than the leaves take: each
+// of them may be in one. While that stays below 2^62 ns (146 years), no time wraps.
 
 #include "scenarios/prepare/time_range.hpp"
 
@@ -26,6 +28,8 @@ namespace penstock {
 namespace {
 
 constexpr double kMostNanoseconds = 4.6e18;  // 2^62
+/// Of one stage, at most: F, I, W and R.
+constexpr double kActionsOfAUnit = 4;
 
 /// Naming costs more than adding, and is for a message that hardly anybody sees: a second pass has it.
 enum class Longest : std::uint8_t { unnamed, named };
@@ -64,12 +68,33 @@ void add_stage(TimeSum& sum, const StageCost& cost, std::int32_t stage, double u
   add("I", cost.backward_input_ns);
   add("W", cost.backward_weight_ns);
   add("R", cost.recompute_ns);
+  // Below 0: not stated, and the leaves above are all that it takes.
+  if (cost.overlapped_pair_ns < 0) return;
+  sum.add(static_cast<double>(cost.overlapped_pair_ns), kActionsOfAUnit * units,
+          [&] { return fmt::format("an overlapped pair of stage {}", stage); });
 }
 
 /// Seconds of bytes at the slowest rate, in nanoseconds.
 double transfer_ns(Bytes bytes, const Cluster& cluster) {
   const double rate = cluster.least_bytes_per_second();
   return rate == kUnlimitedBandwidth ? 0 : static_cast<double>(bytes) / rate / kSecondsPerNanosecond;
+}
+
+struct Collectives {
+  const Cluster& cluster;
+  double replicas = 1;
+  double count = 0;  ///< of one replica
+};
+
+/// In a ring, which sends at most twice what it reduces or gathers, in 2 (n - 1) steps; at worst all of its
+/// routes share one link.
+void add_collectives(TimeSum& sum, const StageCost& cost, std::int32_t stage, const Collectives& ring) {
+  const double bytes_ns =
+      2 * ring.replicas *
+      (transfer_ns(cost.gradients, ring.cluster) + transfer_ns(cost.weights, ring.cluster));
+  const double steps_ns =
+      2 * (ring.replicas - 1) * static_cast<double>(ring.cluster.latency_of_all_links_ns());
+  sum.add(bytes_ns + steps_ns, ring.count, [&] { return fmt::format("a collective of stage {}", stage); });
 }
 
 /// Replicas count one by one.
@@ -84,6 +109,8 @@ TimeSum sum_of_times(const Program& program, const CostTable& costs, const Clust
   TimeSum sum(longest);
   const double units = static_cast<double>(program.unit_count()) * program.iterations;
   const double updates = program.update == UpdateRule::microbatch ? units : program.iterations;
+  // All replicas take part in each. Weights are gathered for an update, or before each use of them.
+  const double collectives = updates + kActionsOfAUnit * units;
   // Of microbatches that differ each may be the longest.
   const auto for_all_tables = [&](const auto& use) {
     use(costs.stages, costs.edges);
@@ -96,8 +123,8 @@ TimeSum sum_of_times(const Program& program, const CostTable& costs, const Clust
       sum.add(static_cast<double>(stages[i].step_ns), updates, [&] { return fmt::format("{}STEP", stage); });
       const double replicas = static_cast<double>(program.placement.stages[i].ranks.size());
       if (replicas > 1) {
-        sum.add(2 * (transfer_ns(stages[i].gradients, cluster) + transfer_ns(stages[i].weights, cluster)),
-                updates * replicas, [&] { return fmt::format("a reduction of stage {}", stage); });
+        add_collectives(sum, stages[i], stage,
+                        {.cluster = cluster, .replicas = replicas, .count = collectives});
       }
     }
     for (const EdgeCost& edge : edges) {
@@ -106,10 +133,10 @@ TimeSum sum_of_times(const Program& program, const CostTable& costs, const Clust
               [] { return std::string("a message there and back"); });
     }
   });
-  // F, B, I, W and R of a stage and both ends of two messages of an edge for each unit; UNSHARD, REDUCE_GRAD
-  // and STEP of a replica for each update.
+  // F, B, I, W and R of a stage and both ends of two messages of an edge for each unit; STEP of a replica for
+  // each update, and its collectives.
   const double launches = units * (static_cast<double>(5 * costs.stages.size() + 4 * costs.edges.size())) +
-                          updates * 3.0 * static_cast<double>(placed_stages(program));
+                          (updates + collectives) * static_cast<double>(placed_stages(program));
   sum.add(static_cast<double>(costs.launch.overhead_ns), launches, [] { return std::string("a launch"); });
   return sum;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Whether all times of a run fit the 64 bits that count its nanoseconds. Used by experiment.cpp.
+// Whether all times of a run fit the 64 bits that count its nanoseconds. Used by
+// program_prices.cpp, and where costs of another cut are put into a program.
 
 #include <optional>
 #include <string>

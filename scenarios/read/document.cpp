@@ -286,6 +286,10 @@ std::string describe(const Node& node) {
   return "";
 }
 
+bool looks_like_a_figure(std::string_view text) {
+  return text.find_first_not_of("+-.0123456789") == std::string_view::npos;
+}
+
 tl::expected<Node, std::string> parse_document(std::string_view text,
                                                const std::shared_ptr<const Source>& source) {
   text = without_byte_order_mark(text);
@@ -327,10 +331,6 @@ void emit_text(YAML::Emitter& out, const std::string& text) {
   out << text;
 }
 
-bool is_figure(std::string_view text) {
-  return text.find_first_not_of("+-.0123456789") == std::string_view::npos;
-}
-
 /// `is_part`: in block style, as the document and its parts are written by hand.
 void emit(YAML::Emitter& out, const Node& node, bool is_part) {
   switch (node.kind) {
@@ -339,7 +339,7 @@ void emit(YAML::Emitter& out, const Node& node, bool is_part) {
       return;
     case Node::Kind::scalar:
       // Of a figure the quotes say that it is a name; other text means the same without them.
-      if (node.is_quoted && is_figure(node.text)) out << YAML::DoubleQuoted;
+      if (node.is_quoted && looks_like_a_figure(node.text)) out << YAML::DoubleQuoted;
       emit_text(out, node.text);
       return;
     case Node::Kind::list:

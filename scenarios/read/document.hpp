@@ -51,6 +51,8 @@ std::string place_of(const Node& node);
 std::string message_at(const Node& node, std::string_view path, std::string_view text);
 /// What a message says was found: "\"abc\"", "a list", "a mapping", "nothing".
 std::string describe(const Node& node);
+/// True of digits, signs and points alone, which was meant to be a number whatever a name may be.
+bool looks_like_a_figure(std::string_view text);
 
 /// Reads one document. Errors (PLACE: what is wrong): no content, a syntax error, a key twice, anchors,
 /// aliases and tags (which scenarios do not use), a second document, nesting deeper than 100.

@@ -171,8 +171,7 @@ tl::expected<std::int32_t, std::string> cut_of(const Node& item, const LayerGrap
   }
   if (layer) return *layer;
   // Something like "-3" was meant to be a number: the nearest name of a layer would be no help.
-  const bool is_figure = item.text.find_first_not_of("+-.0123456789") == std::string::npos;
-  return tl::unexpected(is_figure ? number.error() : no_such_layer(*graph, item.text));
+  return tl::unexpected(looks_like_a_figure(item.text) ? number.error() : no_such_layer(*graph, item.text));
 }
 
 /// `graph` is null where the model is no layers: numbers are read all the same, and a note says that they are

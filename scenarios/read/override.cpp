@@ -76,7 +76,8 @@ tl::expected<Node*, std::string> child(Node& node, const std::string& part, cons
 tl::expected<Node, std::string> parse_value(const Override& change,
                                             const std::shared_ptr<const Source>& source) {
   if (change.value.find_first_not_of(" \t\r\n") == std::string::npos) {
-    return tl::unexpected(fmt::format("{}: expected a value after '='", source->name));
+    return tl::unexpected(fmt::format("{}: expected a value{}, got nothing", source->name,
+                                      change.flag.empty() ? " after '='" : ""));
   }
   return parse_document(change.value, source);
 }

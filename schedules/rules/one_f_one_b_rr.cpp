@@ -31,6 +31,7 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/rules/replica_routing.hpp"
+#include "schedules/rules/round_robin_warmup.hpp"
 
 namespace penstock {
 namespace {
@@ -47,7 +48,7 @@ std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int
   std::vector<std::int32_t> counts;
   std::int32_t before = 0;
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
-    const std::int32_t rule = (workers - 1 - before) / replicas[index(stage)];
+    const std::int32_t rule = round_robin_warmup(workers - before, replicas[index(stage)]);
     counts.push_back(warmup_of(shape, stage, rule));
     before += replicas[index(stage)];
   }

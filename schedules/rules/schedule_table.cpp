@@ -17,6 +17,7 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/round_robin_warmup.hpp"
 
 namespace penstock {
 namespace {
@@ -43,7 +44,7 @@ std::int64_t one_f_one_b_rr_peak(const Shape& shape, std::int32_t rank) {
   std::int32_t stage = 0;
   std::int32_t before = 0;
   while (before + replicas(stage) <= rank) before += replicas(stage++);
-  return warmup_of(shape, stage, (workers - 1 - before) / replicas(stage)) + 1;
+  return warmup_of(shape, stage, round_robin_warmup(workers - before, replicas(stage))) + 1;
 }
 
 std::int64_t eager_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {

@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -67,6 +69,16 @@ RunFigures run_figures(const Result& result) {
                                  .mfu = model->mfu};
   }
   return figures;
+}
+
+/// Of several fullest ranks the first.
+std::optional<HeldPeak> peak_of(const Result& result) {
+  const auto fullest = std::ranges::max_element(
+      result.ranks, {}, [](const RankReport& rank) { return rank.memory.peak_bytes; });
+  if (fullest == result.ranks.end()) return std::nullopt;
+  const RankMemory& memory = fullest->memory;
+  return HeldPeak{
+      .rank = fullest->rank, .action = memory.peak_action, .unit = memory.unit, .held = memory.at_peak};
 }
 
 /// Collects the differences of one entry.
@@ -239,7 +251,9 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
     return now;
   }
   now.figures.run = run_figures(*result);
-  if (now.run) now.run->path = longest_path(result->timeline, experiment->program);
+  if (!now.run) return now;
+  now.run->path = longest_path(result->timeline, experiment->program);
+  now.run->peak = peak_of(*result);
   return now;
 }
 
@@ -278,11 +292,16 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
   for (BaselineEntry& entry : now.entries) {
     auto measurement = measure(directory / entry.scenario, now.holds_programs ? RunHeld::yes : RunHeld::no);
     if (!measurement) {
-      return tl::unexpected(measurement.error() +
-                            "\nif it is gone for good, take its entry out of the baseline");
+      // A file that cannot be read is no reason to forget what it did, one that is not there may be.
+      std::error_code error;
+      const bool is_gone = !std::filesystem::exists(directory / entry.scenario, error);
+      return tl::unexpected(
+          measurement.error() +
+          (is_gone && entry.figures ? "\nif it is gone for good, take its entry out of the baseline" : ""));
     }
     entry.figures = std::move(measurement->figures);
     entry.held = std::move(measurement->run);
+    entry.notes = std::move(measurement->notes);
   }
   return now;
 }
@@ -292,10 +311,11 @@ std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline&
   for (const BaselineEntry& entry : after.entries) {
     const auto then = std::ranges::find(before.entries, entry.scenario, &BaselineEntry::scenario);
     if (then == before.entries.end() || !then->figures) {
-      verdicts.push_back({.scenario = entry.scenario, .findings = {}, .error = "is new"});
+      verdicts.push_back(
+          {.scenario = entry.scenario, .findings = {}, .error = "is new", .notes = entry.notes});
       continue;
     }
-    BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
+    BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}, .notes = entry.notes};
     verdict.findings =
         // Without any tolerance: every difference is shown that the update accepts.
         findings_of(*then->figures, {.figures = *entry.figures, .problem = {}}, BaselineTolerance{});

@@ -10,6 +10,8 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "report/print/memory_category.hpp"
+#include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "sim/baseline/longest_path.hpp"
@@ -57,10 +59,21 @@ struct BaselineFigures {
   friend bool operator==(const BaselineFigures&, const BaselineFigures&) = default;
 };
 
+/// The moment at which the fullest rank holds most.
+struct HeldPeak {
+  std::int32_t rank = 0;
+  std::string action;  ///< the text of what caused it; empty: there from the start
+  MemoryUnit unit = MemoryUnit::bytes;
+  MemoryByCategory held{};
+
+  friend bool operator==(const HeldPeak&, const HeldPeak&) = default;
+};
+
 /// What explains a change without the checkout that the figures are of.
 struct HeldRun {
-  std::string program;         ///< the lowered program's text
-  std::vector<PathStep> path;  ///< of its run; empty: it hangs
+  std::string program;             ///< the lowered program's text
+  std::vector<PathStep> path;      ///< of its run; empty: it hangs
+  std::optional<HeldPeak> peak{};  ///< absent: it hangs, or an older file
 
   friend bool operator==(const HeldRun&, const HeldRun&) = default;
 };
@@ -69,6 +82,8 @@ struct BaselineEntry {
   std::string scenario;                    ///< a path relative to the baseline file
   std::optional<BaselineFigures> figures;  ///< absent: listed, not measured yet
   std::optional<HeldRun> held{};           ///< where Baseline::holds_programs, and the program is valid
+  std::vector<std::string>
+      notes{};  ///< what updated() repaired or assumed where it read a program; in no file
 
   friend bool operator==(const BaselineEntry&, const BaselineEntry&) = default;
 };

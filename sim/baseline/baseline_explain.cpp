@@ -1,15 +1,19 @@
 // What got worse and why, from what the baseline holds: how the program differs, where the longest path of
-// today leaves that of then, and what each part of the path adds. The parts' changes add up to the
-// makespan's, since a path is the whole of it.
+// today leaves that of then, what each part of the path adds, and what the fullest rank holds. The parts'
+// changes add up to the makespan's and to the peak's, since a path and a moment are the whole of them. A
+// program of thousands of ranks explains no more in thousands of lines: what comes first is shown.
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
@@ -22,10 +26,22 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kMostChanges = 3;  // of a rank's list
+constexpr std::size_t kMostRanks = 8;
 constexpr std::size_t kMostShares = 8;
+constexpr std::size_t kWidest = 160;  // bytes of a line of a program's difference
 
 std::string signed_duration(Ns ns) {
   return fmt::format("{}{}", ns < 0 ? "-" : "+", format_duration(ns < 0 ? -ns : ns));
+}
+
+/// Whole words of it, and how many more there are.
+std::string cut(std::string line) {
+  if (line.size() <= kWidest) return line;
+  const std::size_t end = line.rfind(' ', kWidest);
+  if (end == std::string::npos) return line;
+  const auto more = std::count(line.begin() + static_cast<std::ptrdiff_t>(end), line.end(), ' ');
+  line.resize(end);
+  return fmt::format("{} ... and {} more", line, more);
 }
 
 /// How the program differs, rank by rank.
@@ -33,11 +49,17 @@ std::vector<std::string> program_lines(const HeldRun& then, const HeldRun& now) 
   const auto before = parse_program(then.program, "the baseline's program");
   const auto after = parse_program(now.program, "today's program");
   if (!before || !after) return {before ? after.error() : before.error()};
-  const ProgramDiff diff = diff_programs(*before, *after);
+  ProgramDiff diff = diff_programs(*before, *after);
   if (diff.empty()) return {"the program is the same: costs, cluster or channels have changed"};
+  const std::size_t ranks = diff.ranks.size();
+  diff.ranks.resize(std::min(ranks, kMostRanks));
   std::vector<std::string> lines = {"the program has changed:"};
   std::istringstream text(to_text(diff, kMostChanges));
-  for (std::string line; std::getline(text, line);) lines.push_back(fmt::format("  {}", line));
+  for (std::string line; std::getline(text, line);) lines.push_back(fmt::format("  {}", cut(line)));
+  if (ranks > kMostRanks) {
+    const auto more = static_cast<std::int64_t>(ranks - kMostRanks);
+    lines.push_back(fmt::format("  and {} more", format_count(more, "rank")));
+  }
   return lines;
 }
 
@@ -68,8 +90,36 @@ std::vector<std::string> path_lines(const std::vector<PathStep>& then, const std
                                 share.what, format_duration(share.before_ns),
                                 format_duration(share.after_ns)));
   }
-  if (change.shares.size() > kMostShares)
-    lines.push_back(fmt::format("  and {} smaller ones", change.shares.size() - kMostShares));
+  if (change.shares.size() > kMostShares) {
+    Ns rest = 0;
+    for (std::size_t i = kMostShares; i < change.shares.size(); ++i)
+      rest += change.shares[i].after_ns - change.shares[i].before_ns;
+    lines.push_back(fmt::format("  {:>10}  {} smaller ones together", signed_duration(rest),
+                                change.shares.size() - kMostShares));
+  }
+  return lines;
+}
+
+std::string moment_text(const HeldPeak& peak) {
+  const std::string when = peak.action.empty() ? "from the start" : fmt::format("at {}", peak.action);
+  return fmt::format("{} on rank {} {}", format_memory(total_bytes(peak.held), peak.unit), peak.rank, when);
+}
+
+/// What the fullest rank holds at its fullest, where that has changed.
+std::vector<std::string> peak_lines(const std::optional<HeldPeak>& then, const std::optional<HeldPeak>& now) {
+  // An older baseline has none; bytes and activations have no difference.
+  if (!then || !now || then->unit != now->unit || then->held == now->held) return {};
+  std::vector<std::string> lines = {
+      fmt::format("the peak of memory is {}, where it was {}", moment_text(*now), moment_text(*then))};
+  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+    const Bytes more = now->held[i] - then->held[i];
+    if (more == 0) continue;
+    const std::string amount = format_memory(more < 0 ? -more : more, now->unit);
+    lines.push_back(fmt::format("  {:>10}  {}: {} -> {}", fmt::format("{}{}", more < 0 ? "-" : "+", amount),
+                                to_text(static_cast<MemoryCategory>(i)),
+                                format_memory(then->held[i], then->unit),
+                                format_memory(now->held[i], now->unit)));
+  }
   return lines;
 }
 
@@ -79,6 +129,8 @@ std::vector<std::string> explanation_of(const HeldRun& then, const HeldRun& now)
   std::vector<std::string> lines = program_lines(then, now);
   const std::vector<std::string> path = path_lines(then.path, now.path);
   lines.insert(lines.end(), path.begin(), path.end());
+  const std::vector<std::string> peak = peak_lines(then.peak, now.peak);
+  lines.insert(lines.end(), peak.begin(), peak.end());
   return lines;
 }
 

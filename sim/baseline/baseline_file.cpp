@@ -16,7 +16,8 @@
 //         "peak_bytes": 0,
 //         "tokens_per_second": 66888.9, "tokens_per_second_per_device": 1045.1, "mfu": 0.47,
 //         "program": ["penstock program 1", "schedule gpipe", ...],
-//         "path": ["0 0F0 0 1000000", ...]
+//         "path": ["0 0F0 0 1000000", ...],
+//         "peak": {"rank": 0, "action": "0F3", "weights": 1024, "activations": 4096}
 //       },
 //       {"scenario": "listed-but-not-measured.yaml"}
 //     ]
@@ -27,6 +28,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -40,6 +42,8 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
+#include "report/print/memory_category.hpp"
+#include "report/print/units.hpp"
 #include "report/result/json_text.hpp"
 #include "scenarios/read/document.hpp"
 #include "schedules/ir/channel.hpp"
@@ -92,6 +96,14 @@ bool is_count(const Json& value) {
   // From 2^63 on get() of 64 signed bits would wrap round.
   return value.is_number_integer() && value.get<std::int64_t>() >= 0;
 }
+bool is_rank(const Json& value) {
+  return is_count(value) && value.get<std::int64_t>() <= std::numeric_limits<std::int32_t>::max();
+}
+/// Of memory; the sum of all categories stays within 64 bits.
+bool is_amount(const Json& value) {
+  constexpr auto kMost = std::numeric_limits<Bytes>::max() / static_cast<Bytes>(kMemoryCategoryCount);
+  return is_count(value) && value.get<Bytes>() <= kMost;
+}
 
 /// A word that nobody reads is a word that somebody believes in.
 void refuse_others(BaselineReader& reader, const Json& object, const std::string& path,
@@ -100,6 +112,14 @@ void refuse_others(BaselineReader& reader, const Json& object, const std::string
     if (std::ranges::find(known, key) == known.end())
       reader.note(path + key, fmt::format("one of the keys {}", fmt::join(known, ", ")), &value);
   }
+}
+
+/// The category of that name; absent: there is none.
+std::optional<std::size_t> category_named(std::string_view name) {
+  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+    if (to_text(static_cast<MemoryCategory>(i)) == name) return i;
+  }
+  return std::nullopt;
 }
 
 BaselineTolerance read_tolerance(BaselineReader& reader, const Json& document) {
@@ -184,9 +204,33 @@ std::vector<std::string> read_lines(BaselineReader& reader, const Json& entry, c
   return lines;
 }
 
+/// Categories that are left out hold nothing; "unit" is there where activations are counted.
+HeldPeak read_peak(BaselineReader& reader, const Json& object, const std::string& path) {
+  if (!object.is_object()) {
+    reader.note(path, "an object", &object);
+    return {};
+  }
+  const std::string inside = path + ".";
+  HeldPeak peak;
+  peak.rank = reader.member<std::int32_t>(object, inside, "rank", "a rank", is_rank);
+  peak.action = reader.member<std::string>(object, inside, "action", "a string", is_text);
+  for (const auto& [key, value] : object.items()) {
+    if (const auto category = category_named(key)) {
+      peak.held[*category] =
+          reader.member<Bytes>(object, inside, key.c_str(), "a whole number of at least 0", is_amount);
+    } else if (key == "unit" && value == "activations") {
+      peak.unit = MemoryUnit::activations;
+    } else if (key != "rank" && key != "action") {
+      reader.note(inside + key, "rank, action, a category of memory or the unit activations", &value);
+    }
+  }
+  return peak;
+}
+
 HeldRun read_held(BaselineReader& reader, const Json& entry, const std::string& path) {
   HeldRun held;
   for (const std::string& line : read_lines(reader, entry, path, "program")) held.program += line + '\n';
+  if (entry.contains("peak")) held.peak = read_peak(reader, entry.at("peak"), path + "peak");
   if (!entry.contains("path")) return held;
   for (const std::string& line : read_lines(reader, entry, path, "path")) {
     const auto step = path_step_of_text(line);
@@ -213,7 +257,7 @@ BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t 
   refuse_others(
       reader, entry, path + ".",
       {"scenario", "valid", "digest", "forwards", "hangs", "makespan_ns", "idle_over_total", "peak_bytes",
-       "tokens_per_second", "tokens_per_second_per_device", "mfu", "program", "path"});
+       "tokens_per_second", "tokens_per_second_per_device", "mfu", "program", "path", "peak"});
   // Without it the entry is listed, and waits for --update.
   if (entry.contains("valid")) read.figures = read_figures(reader, entry, path + ".");
   if (entry.contains("program")) read.held = read_held(reader, entry, path + ".");
@@ -247,11 +291,19 @@ Json lines_of(const std::string& text) {
   return lines;
 }
 
+Json json_of(const HeldPeak& peak) {
+  Json json = {{"rank", peak.rank}, {"action", peak.action}};
+  if (peak.unit == MemoryUnit::activations) json["unit"] = "activations";
+  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
+    if (peak.held[i] != 0) json[std::string(to_text(static_cast<MemoryCategory>(i)))] = peak.held[i];
+  }
+  return json;
+}
+
 void add_held(Json& json, const HeldRun& held) {
   json["program"] = lines_of(held.program);
-  if (held.path.empty()) return;
-  json["path"] = Json::array();
   for (const PathStep& step : held.path) json["path"].push_back(to_text(step));
+  if (held.peak) json["peak"] = json_of(*held.peak);
 }
 
 void add_run(Json& json, const RunFigures& run) {

@@ -32,6 +32,7 @@
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/network/message_costs.hpp"
+#include "sim/runs/memory_need.hpp"
 #include "topology/cluster.hpp"
 #include "topology/collective.hpp"
 
@@ -39,12 +40,6 @@ namespace penstock {
 namespace {
 
 std::int64_t replicas_of(const PlannedStage& stage) { return std::ssize(stage.devices); }
-
-std::int64_t common_multiple_of_replicas(const PipelinePlan& plan) {
-  std::int64_t multiple = 1;
-  for (const PlannedStage& stage : plan.stages) multiple = std::lcm(multiple, replicas_of(stage));
-  return multiple;
-}
 
 // --- the recurrence's links -----------------------------------------------------------------------------
 
@@ -188,7 +183,10 @@ Simulated walked(FactorSet on, const Experiment& experiment, const PipelinePlan&
 }
 
 Simulated simulated(FactorSet on, const PlannedScenario& planned, std::int64_t minibatches) {
-  auto experiment = prepare(scenario_with(on, planned, minibatches));
+  const Scenario scenario = scenario_with(on, planned, minibatches);
+  // Before the lists are made: many replicas of different numbers need a stream of many turns.
+  if (auto refusal = lists_refusal(scenario)) return tl::unexpected(*std::move(refusal));
+  auto experiment = prepare(scenario);
   if (!experiment) return tl::unexpected(std::move(experiment.error().message));
   const bool overlaps = !on.has(PlanFactor::overlap) && planned.objective != PlanObjective::sum;
   if (overlaps) experiment->program = with_updates_one_minibatch_later(std::move(experiment->program));
@@ -252,7 +250,9 @@ std::int64_t minibatches_in_flight(FactorSet on, const PipelinePlan& plan) {
 }
 
 tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const PlannedScenario& planned) {
-  const std::int64_t multiple = common_multiple_of_replicas(planned.plan);
+  const auto turn = turn_of_all_replicas(planned.plan);
+  if (!turn) return tl::unexpected(turn.error());
+  const std::int64_t multiple = *turn;
   const std::int64_t in_flight = minibatches_in_flight(on, planned.plan);
   constexpr std::int64_t kLongest = 1 << 15;
   // Of sixteen turns of all replicas nine are left between what fills the pipeline and what drains it.

@@ -18,6 +18,7 @@
 #include <fmt/ranges.h>
 
 #include "scenarios/partition/plan_options.hpp"
+#include "schedules/rules/round_robin_warmup.hpp"
 
 namespace penstock {
 namespace {
@@ -153,7 +154,7 @@ std::int32_t PlanChoice::device_count() const { return std::accumulate(replicas.
 
 std::int32_t warmup_of(const PlanChoice& choice, std::size_t stage, std::int32_t later) {
   const std::int32_t replicas = choice.replicas[stage];
-  return (later + replicas - 1) / replicas + choice.deeper;
+  return round_robin_warmup(later + replicas, replicas) + choice.deeper;
 }
 
 bool reduces(const PlanChoice& choice) {

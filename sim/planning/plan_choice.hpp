@@ -33,9 +33,8 @@ struct PlanChoice {
   friend auto operator<=>(const PlanChoice&, const PlanChoice&) = default;
 };
 
-/// Forwards of a stage before its first backward: 1F1B-RR's own number, (replicas from the stage on - 1) over
-/// the stage's own, and what the choice goes beyond that. `later`: replicas of all stages behind it.
-///   replicas 4 1 2: (7 - 1) / 4 = 1, (3 - 1) / 1 = 2, (2 - 1) / 2 = 0
+/// Forwards of a stage before its first backward: 1F1B-RR's own number (round_robin_warmup.hpp), and what the
+/// choice goes beyond that. `later`: replicas of all stages behind it.
 std::int32_t warmup_of(const PlanChoice& choice, std::size_t stage, std::int32_t later);
 
 /// Whether any stage has gradients to reduce; where none has, buckets mean nothing.

@@ -25,6 +25,7 @@
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/prepare/planning_task.hpp"
 #include "scenarios/prepare/resolved_scenario.hpp"
+#include "scenarios/prepare/time_range.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -252,7 +253,8 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   if (layout == nullptr) return trial;
   auto& [experiment, run, shares_links] = *layout;
   auto costs = costs_of_cut(planned->scenario, experiment.program);
-  if (!costs) return trial;
+  // A layout's own costs were held to this when it was made; these are those of another cut.
+  if (!costs || time_fault(experiment.program, *costs, experiment.cluster)) return trial;
   // Plans with the same replicas on the same devices have the same lists and messages: other cuts only
   // change what they cost.
   experiment.costs = *std::move(costs);

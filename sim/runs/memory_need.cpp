@@ -15,20 +15,14 @@
 
 #include "sim/runs/memory_need.hpp"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "report/print/units.hpp"
+#include "scenarios/host/memory_room.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
@@ -39,8 +33,6 @@
 
 namespace penstock {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct ActionBytes {
   double compute = 0;
@@ -54,68 +46,6 @@ constexpr ActionBytes kTurnBytes = {.compute = 70, .transfer = 95};
 constexpr ActionBytes kCheckedBytes = {.compute = 70, .transfer = 70};
 // 64 MiB: less is not worth a look at the machine.
 constexpr double kAnyMachinesBytes = 1 << 26;
-
-/// Of this process, from the first number of /proc/self/statm.
-std::optional<Bytes> addresses_in_use() {
-  std::ifstream statm("/proc/self/statm");
-  Bytes pages = 0;
-  // 4 KiB on x86-64, up to 64 KiB on the processors beside Grace Hopper's GPUs.
-  const Bytes page = sysconf(_SC_PAGESIZE);
-  return statm >> pages ? std::optional(pages * page) : std::nullopt;
-}
-
-std::optional<Bytes> addresses_left() {
-  rlimit bound{};
-  const auto used = addresses_in_use();
-  if (!used || getrlimit(RLIMIT_AS, &bound) != 0 || bound.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  return std::max<Bytes>(0, static_cast<Bytes>(bound.rlim_cur) - *used);
-}
-
-/// The number that a file of one line begins with; nothing of "max".
-std::optional<Bytes> number_in(const fs::path& file) {
-  std::ifstream stream(file);
-  Bytes number = 0;
-  return stream >> number ? std::optional(number) : std::nullopt;
-}
-
-/// Of files, and given back when somebody needs the memory: the kernel counts them as taken.
-Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
-  std::ifstream stream(statistics);
-  Bytes cached = 0;
-  Bytes bytes = 0;
-  for (std::string key; stream >> key >> bytes;) {
-    if (!key.starts_with(prefix)) continue;
-    const std::string_view kind = std::string_view(key).substr(prefix.size());
-    if (kind == "inactive_file" || kind == "active_file") cached += bytes;
-  }
-  return cached;
-}
-
-/// Names of one version of control groups.
-struct GroupFiles {
-  const char* bound;
-  const char* taken;
-  std::string_view prefix;  ///< in memory.stat, of what counts the groups below, too
-};
-constexpr GroupFiles kVersion1 = {
-    .bound = "memory.limit_in_bytes", .taken = "memory.usage_in_bytes", .prefix = "total_"};
-constexpr GroupFiles kVersion2 = {.bound = "memory.max", .taken = "memory.current", .prefix = ""};
-
-/// What this group and those above it leave, up to the mount of all.
-void narrow_by_groups(std::optional<Bytes>& least, const fs::path& mount, std::string_view group,
-                      const GroupFiles& files) {
-  for (fs::path path = fs::path(group).relative_path();; path = path.parent_path()) {
-    const fs::path folder = mount / path;
-    const auto bound = number_in(folder / files.bound);
-    const auto taken = number_in(folder / files.taken);
-    if (bound && taken) {
-      const Bytes held = std::max<Bytes>(0, *taken - cached_bytes(folder / "memory.stat", files.prefix));
-      const Bytes left = std::max<Bytes>(0, *bound - held);
-      least = std::min(least.value_or(left), left);
-    }
-    if (path.empty()) return;
-  }
-}
 
 double operator*(const ActionCounts& counts, ActionBytes each) {
   return counts.compute * each.compute + counts.transfers * each.transfer;
@@ -137,46 +67,6 @@ std::string refusal_text(const ActionCounts& counts, double needed, Bytes within
 }
 
 }  // namespace
-
-std::optional<Bytes> available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  Bytes kibibytes = 0;
-  for (std::string rest; meminfo >> key >> kibibytes && std::getline(meminfo, rest);) {
-    if (key == "MemAvailable:") return kibibytes * 1024;
-  }
-  return std::nullopt;
-}
-
-std::optional<Bytes> memory_of_control_groups(const fs::path& groups, const fs::path& mount) {
-  std::optional<Bytes> least;
-  std::ifstream lines(groups);
-  for (std::string line; std::getline(lines, line);) {
-    // "ID:CONTROLLERS:GROUP"; of version 2 there is one group for all controllers, which are not named.
-    std::istringstream fields(line);
-    std::string id;
-    std::string controllers;
-    std::string group;
-    if (!std::getline(fields, id, ':') || !std::getline(fields, controllers, ':') ||
-        !std::getline(fields, group)) {
-      continue;
-    }
-    if (controllers.empty()) narrow_by_groups(least, mount, group, kVersion2);
-    if (controllers == "memory") narrow_by_groups(least, mount / "memory", group, kVersion1);
-  }
-  return least;
-}
-
-std::optional<Bytes> memory_within_reach() {
-  auto available = available_memory();
-  if (const auto of_groups = memory_of_control_groups("/proc/self/cgroup", "/sys/fs/cgroup"))
-    available = std::min(available.value_or(*of_groups), *of_groups);
-  const auto left = addresses_left();
-  if (!available) return left;
-  // The rest is for what runs beside, and for what the estimate leaves out.
-  const Bytes share = *available / 4 * 3;
-  return left ? std::min(share, *left) : share;
-}
 
 ActionCounts action_counts(const Scenario& scenario) {
   const double compute = compute_actions(scenario);

@@ -1,7 +1,7 @@
 #pragma once
-// What a stored run takes of this machine's memory, known before it is taken.
+// What a stored run takes of this machine's memory, known before it is taken. What there is
+// of it: scenarios/host/memory_room.hpp.
 
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -10,16 +10,6 @@
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
-
-/// Bytes of the machine that nobody uses; nothing where it does not say.
-std::optional<Bytes> available_memory();
-/// Bytes that the control groups listed in the file `groups` (/proc/PID/cgroup), mounted at `mount`, leave, a
-/// cache of files not counted as taken; nothing where none has a bound.
-std::optional<Bytes> memory_of_control_groups(const std::filesystem::path& groups,
-                                              const std::filesystem::path& mount);
-/// Bytes that this process can still have: three quarters of the less of those two, and no more than its
-/// bound on addresses leaves (ulimit -v).
-std::optional<Bytes> memory_within_reach();
 
 /// Of a run, from below.
 struct ActionCounts {

@@ -4,6 +4,11 @@
 //
 // and, where copies share out gradients, how many there are and where they lie. A layer is priced for each of
 // those; a configuration adds up its stages' layers and its step.
+//
+// Bounds, tapes and peaks add up in 64 bits, and configurations compare by time x devices. So a configuration
+// is held here to what it takes when everything comes one after the other:
+//
+//   devices x (M x sum over stages of (F + B + R + both transfers + launches) + sum of STEP)  <  2^62 ns
 
 #include "sim/tuning/configuration_prices.hpp"
 
@@ -11,7 +16,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
@@ -20,9 +28,51 @@
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/step_prices.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "sim/tuning/configuration.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
+namespace {
+
+constexpr double kMost = 4.6e18;  // 2^62, nanoseconds or bytes
+
+/// Whether what is added up of it fits 64 bits; empty: it does.
+std::string sum_fault(const PricedConfiguration& priced, const Configuration& configuration) {
+  const auto microbatches = static_cast<double>(configuration.microbatches);
+  // F, B or I and W, R, and both ends of two messages, of each stage and microbatch.
+  constexpr double kLaunches = 8;
+  double each_ns = 0;  // of a microbatch
+  double step_ns = 0;
+  double bytes = 0;
+  for (const StageCost& cost : priced.costs.stages) {
+    each_ns += static_cast<double>(cost.forward_ns) + static_cast<double>(cost.backward_ns) +
+               static_cast<double>(cost.recompute_ns) +
+               kLaunches * static_cast<double>(priced.costs.launch.overhead_ns);
+    step_ns += static_cast<double>(cost.step_ns);
+    bytes += microbatches * static_cast<double>(cost.kept) + static_cast<double>(cost.weights) +
+             static_cast<double>(cost.gradients) + static_cast<double>(cost.optimizer_state) +
+             static_cast<double>(cost.transient);
+  }
+  for (const EdgeCost& edge : priced.costs.edges) {
+    const double both = static_cast<double>(edge.activation) + static_cast<double>(edge.gradient);
+    each_ns += both / priced.links.bytes_per_second / kSecondsPerNanosecond +
+               2 * static_cast<double>(priced.links.latency_ns);
+    bytes += microbatches * both;
+  }
+  const double all_ns = microbatches * each_ns + step_ns;
+  const auto devices = static_cast<double>(device_count(configuration));
+  if (all_ns * devices < kMost && bytes < kMost) return {};
+  return fmt::format(
+      "tune: one thing after the other, a step of {} microbatches takes {:.3g} s on each of {} devices and "
+      "makes "
+      "{:.3g} bytes, and 64 bits end at 9.2e18 nanoseconds or bytes; take shorter times, smaller sizes or "
+      "faster "
+      "links",
+      configuration.microbatches, all_ns * kSecondsPerNanosecond, device_count(configuration), bytes);
+}
+
+}  // namespace
 
 ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
     : request_(request), work_(model_of(request).work) {}
@@ -59,9 +109,12 @@ PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
   const std::vector<StagePrice> prices =
       price_stages(work_, layers_of(configuration), cut_of(configuration.layer_split, stages), rank_of_stage);
   const RankStep step = longest_step(work_, *model_of(request_).kernels, prices, rank_of_stage);
-  PricedConfiguration priced{.costs = chain_costs(prices, rank_of_stage, step, configuration.microbatches),
-                             .links = links_between_stages(work_)};
+  PricedConfiguration priced{.costs = {}, .links = links_between_stages(work_)};
+  priced.fault = chain_fault(prices, step, configuration.microbatches).value_or("");
+  if (!priced.fault.empty()) return priced;
+  priced.costs = chain_costs(prices, rank_of_stage, step, configuration.microbatches);
   priced.costs.launch = request_.base.launch;
+  priced.fault = sum_fault(priced, configuration);
   return priced;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ namespace penstock {
 struct PricedConfiguration {
   CostTable costs;  ///< of a chain of stages
   UniformCluster links;
+  std::string fault{};  ///< why its times and bytes do not add up in 64 bits; empty: they do
 
   friend bool operator==(const PricedConfiguration&, const PricedConfiguration&) = default;
 };
@@ -34,6 +36,7 @@ class ConfigurationPrices {
   explicit ConfigurationPrices(const TuneRequest& request);
 
   /// `rank_of_stage` is where the schedule puts each model stage. Requires a configuration of the space.
+  /// Where it has a fault, nothing may be made of its costs.
   PricedConfiguration of(const Configuration& configuration, std::span<const std::int32_t> rank_of_stage);
 
  private:

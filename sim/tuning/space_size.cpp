@@ -14,8 +14,8 @@
 #include <fmt/format.h>
 
 #include "report/print/units.hpp"
+#include "scenarios/host/memory_room.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/runs/memory_need.hpp"
 #include "sim/tuning/configuration.hpp"
 
 namespace penstock {

@@ -110,6 +110,7 @@ class TuneSearch {
       const auto outline = programs_->outline(configuration);
       if (!outline) return tl::unexpected(outline.error());
       const PricedConfiguration priced = prices_.of(configuration, (*outline)->rank_of_stage);
+      if (!priced.fault.empty()) return tl::unexpected(priced.fault);
       const LowerBounds bounds = lower_bounds(priced, **outline, configuration.microbatches);
       candidates_.push_back(
           {.configuration = configuration,

@@ -3,6 +3,8 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -50,10 +52,45 @@ TEST_F(FaultJudgeTest, WhoHasNotMadeReadyInTimeIsNamed) {
             "rank 1: the start: waited 1 s for rank 1 to make ready for run 0; rank 0 waits for it there");
 }
 
+TEST_F(FaultJudgeTest, WhoHasNotJoinedInTimeIsNamedWithARankThatHas) {
+  const RankProcesses forked = {.how_ended = [](std::int32_t) { return std::nullopt; },
+                                .is_suspended = [](std::int32_t rank) { return rank == 0; }};
+  const auto words_with = [&](std::initializer_list<std::int32_t> joined) {
+    Attendance attendance(2);
+    for (const std::int32_t rank : joined) {
+      Hello hello;
+      hello.rank = rank;
+      EXPECT_FALSE(attendance.join(rank + 1, hello));
+    }
+    const FaultJudge judge(execution_, forked, progress_, attendance);
+    const auto fault = judge.judge({.phase = Phase::joining,
+                                    .run = 0,
+                                    .until = std::chrono::steady_clock::now() - std::chrono::seconds(1),
+                                    .took = std::chrono::milliseconds(1)});
+    return fault ? fault->message : "";
+  };
+  EXPECT_EQ(words_with({0}), "rank 1: the start: waited 1 s for rank 1 to join; rank 0 waits for it there");
+  EXPECT_EQ(
+      words_with({1}),
+      "rank 0: the start: waited 1 s for rank 0 to join, suspended by a signal; rank 1 waits for it there");
+  EXPECT_EQ(
+      words_with({}),
+      "rank 0: the start: waited 1 s for ranks 0, 1 to join, suspended by a signal; rank 1 is not there, "
+      "either");
+}
+
 TEST_F(FaultJudgeTest, LaunchedRanksMayHaveLongerToComeThanToMakeReady) {
   execution_.patience_to_join = std::chrono::seconds(30);
   EXPECT_EQ(judge_.patience_of(Phase::joining), std::chrono::seconds(30));
   EXPECT_EQ(judge_.patience_of(Phase::preparing), std::chrono::seconds(1));
+}
+
+TEST_F(FaultJudgeTest, ForkedRanksWaitForEachOtherAsLongAsIsAskedForToo) {
+  const auto runs = [](std::int32_t) { return std::optional<std::string>(); };
+  const FaultJudge judge(execution_, {.how_ended = runs}, progress_, attendance_);
+  EXPECT_EQ(judge.patience_of(Phase::joining), std::chrono::seconds(1)) << "no longer than for anything else";
+  execution_.patience_to_join = std::chrono::seconds(30);
+  EXPECT_EQ(judge.patience_of(Phase::joining), std::chrono::seconds(30));
 }
 
 TEST_F(FaultJudgeTest, WhereTheLastOneHasComeLateNobodyIsNamed) {

@@ -74,16 +74,22 @@ class Stranger {
   }
   /// The other side closes the connection within the time.
   bool is_turned_away(milliseconds within) const {
+    return heard_until_the_end(within) != "it was not turned away";
+  }
+  /// All bytes that come before the other side closes the connection.
+  std::string heard_until_the_end(milliseconds within) const {
     const auto until = steady_clock::now() + within;
-    std::array<char, 4096> heard{};
+    std::string heard;
+    std::array<char, 4096> bytes{};
     while (steady_clock::now() < until) {
       pollfd ready = {.fd = socket_, .events = POLLIN, .revents = 0};
       poll(&ready, 1, 10);
-      if ((ready.revents & (POLLIN | POLLHUP | POLLERR)) != 0 &&
-          recv(socket_, heard.data(), heard.size(), 0) <= 0)
-        return true;
+      if ((ready.revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
+      const ssize_t got = recv(socket_, bytes.data(), bytes.size(), 0);
+      if (got <= 0) return heard;
+      heard.append(bytes.data(), static_cast<std::size_t>(got));
     }
-    return false;
+    return "it was not turned away";
   }
 
  private:
@@ -100,17 +106,25 @@ void append(std::vector<std::uint8_t>& bytes, Number number) {
 /// "pnstock2", written here once more: a change of the form that no longer turns the old one away is seen.
 constexpr std::uint64_t kMagic = 0x32'6b'63'6f'74'73'6e'70;
 
-/// The right form, and no secret: an opening, and chunks with a proof of zeros.
-std::vector<std::uint8_t> forged(const std::vector<std::uint8_t>& message) {
+std::vector<std::uint8_t> opening() {
   std::vector<std::uint8_t> bytes;
   append(bytes, kMagic);
   append(bytes, Nonce{});
+  return bytes;
+}
+
+/// The right form, and no secret: an opening, and chunks with a proof of zeros.
+std::vector<std::uint8_t> forged(const std::vector<std::uint8_t>& message) {
+  std::vector<std::uint8_t> bytes = opening();
   append(bytes, static_cast<std::uint32_t>(message.size()));
   append(bytes, std::uint32_t{1});
   bytes.insert(bytes.end(), message.begin(), message.end());
   append(bytes, Proof{});
   return bytes;
 }
+
+constexpr const char* kWentAway =
+    "rank 1: the start: rank 0 went away while joining: its process ended or closed the connection";
 
 Hello hello_of(std::int32_t rank) {
   return {.rank = rank, .process_id = 1, .digest = "d", .boot_id = boot_id(), .data = {}};
@@ -211,8 +225,8 @@ TEST(ProcessAttacks, ARankWithAnotherSecretIsToldSoAndTheJobGoesOn) {
     const Stranger waits_until_it_listens(port);
     RankProcess other(run, wrong, seconds(20));
     EXPECT_EQ(other.words(),
-              "rank 1: the coordinator turned this process away, or is no coordinator: do all ranks have the "
-              "same user and PENSTOCK_SECRET?");
+              "rank 1: the start: rank 0 turned this process away: do all ranks have the same user and "
+              "PENSTOCK_SECRET?");
   });
 }
 
@@ -223,7 +237,54 @@ TEST(ProcessAttacks, ACoordinatorThatEndsBeforeItSaysAnythingIsNotSaidToTurnARan
   place.secret = "known to both ranks here";
   RankProcess one(run, place, seconds(20));
   coordinator.end_next();
-  EXPECT_EQ(one.words(), "rank 1: the coordinator's process ended or closed the connection");
+  EXPECT_EQ(one.words(), kWentAway);
+}
+
+TEST(ProcessAttacks, ACoordinatorThatEndsBehindItsOpeningIsNotSaidToTurnARankAway) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const HeldPort coordinator;
+  ProcessPlace place = place_of(1, coordinator.port());
+  place.secret = "known to both ranks here";
+  RankProcess one(run, place, seconds(20));
+  coordinator.end_next(opening());
+  EXPECT_EQ(one.words(), kWentAway);
+}
+
+TEST(ProcessAttacks, ACoordinatorThatEndsBeforeItsSecretIsReadIsNotSaidToHaveLeftNone) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const HeldPort coordinator;
+  RankProcess one(run, place_of(1, coordinator.port()), seconds(20));
+  coordinator.end_next();
+  EXPECT_EQ(one.words(), kWentAway);
+}
+
+TEST(ProcessAttacks, WhoListensInRankZerosPlaceIsNotTakenForOneThatRefuses) {
+  const FaultyRun run(one_f_one_b_of(2));
+  const HeldPort listener;
+  ProcessPlace place = place_of(1, listener.port());
+  place.secret = "known to both ranks here";
+  RankProcess one(run, place, seconds(20));
+  listener.end_next({'S', 'S', 'H', '-', '2', '.', '0', '\n'});
+  EXPECT_EQ(one.words(), "rank 1: the start: who listens on 127.0.0.1:" + std::to_string(listener.port()) +
+                             " is not rank 0 of this job: do all ranks have the same MASTER_ADDR and "
+                             "MASTER_PORT?");
+}
+
+TEST(ProcessAttacks, AStrangerIsToldTheSameWhateverItHasSaid) {
+  expect_unharmed([](std::uint16_t port) {
+    std::vector<std::uint8_t> no_chunk = opening();
+    append(no_chunk, std::numeric_limits<std::uint64_t>::max());
+    const std::vector<std::vector<std::uint8_t>> attempts = {
+        {'G', 'E', 'T', ' '}, no_chunk, forged({}), forged(encoded(hello_of(1))), forged({1, 2, 3})};
+    for (const std::vector<std::uint8_t>& attempt : attempts) {
+      const Stranger stranger(port);
+      stranger.say(attempt);
+      const std::string heard = stranger.heard_until_the_end(seconds(2));
+      // An opening, which everybody hears, and the word; in all less than it takes to say anything.
+      EXPECT_EQ(heard.size(), opening().size() + 8);
+      EXPECT_THAT(heard, testing::EndsWith("refused\n"));
+    }
+  });
 }
 
 TEST(ProcessAttacks, RanksThatNeverProveThemselvesAreCountedInTheMessage) {
@@ -233,8 +294,8 @@ TEST(ProcessAttacks, RanksThatNeverProveThemselvesAreCountedInTheMessage) {
   const Stranger stranger(port);
   stranger.say(forged({1, 2, 3}));
   EXPECT_EQ(zero.words(),
-            "waited 1 s for rank 1; turned away 1 connection without the job's secret: do all ranks have the "
-            "same user and PENSTOCK_SECRET?");
+            "rank 1: the start: waited 1 s for rank 1 to join; rank 0 waits for it there; turned away 1 "
+            "connection without the job's secret: do all ranks have the same user and PENSTOCK_SECRET?");
 }
 
 // --- processes that know the secret -----------------------------------------------------------------
@@ -277,8 +338,8 @@ TEST(ProcessAttacks, APlaceInAnotherRanksListIsRefused) {
 TEST(ProcessAttacks, ARankOfAnotherHostThatDoesNotSayItsTimeIsNotWaitedForForEver) {
   EXPECT_EQ(
       words_of_zero_after(ClockAnswer{.sent_ns = 7, .shown_ns = 9}, "another host", milliseconds(1'500)),
-      "rank 1: the start: waited 1 s for rank 1 to say what the clock shows there; rank 0 waits for it "
-      "there");
+      "rank 1: the clock alignment: waited 1 s for rank 1 to say what the clock shows there; rank 0 waits "
+      "for it there");
 }
 
 // --- where strangers cannot come at all ---------------------------------------------------------------
@@ -347,6 +408,20 @@ TEST(JobSecret, ASignalThatEndsTheProcessRemovesTheFile) {
     EXPECT_FALSE(std::filesystem::exists(secret_path(9))) << signal;
     std::filesystem::remove(secret_path(9));
   }
+}
+
+TEST(JobSecret, WhatAKilledProcessHasLeftIsRemovedByOthers) {
+  for (const auto port : {std::uint16_t{12}, std::uint16_t{13}}) {
+    EXPECT_TRUE(WIFSIGNALED(end_with_secret(port, SIGKILL, SIG_DFL)));
+    EXPECT_TRUE(std::filesystem::exists(secret_path(port)));
+  }
+  remove_abandoned_secret(12);
+  EXPECT_FALSE(std::filesystem::exists(secret_path(12)));
+  EXPECT_TRUE(std::filesystem::exists(secret_path(13)));
+  const auto next = SecretFile::leave(14, new_secret());
+  EXPECT_FALSE(std::filesystem::exists(secret_path(13)));
+  remove_abandoned_secret(14);
+  EXPECT_TRUE(std::filesystem::exists(secret_path(14))) << "whose process lives";
 }
 
 TEST(JobSecret, ASignalThatIsIgnoredLeavesTheFile) {

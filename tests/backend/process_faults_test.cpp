@@ -1,8 +1,13 @@
 // What happens when a process of a run fails, is killed, is stopped, or never comes: everybody ends within
 // the deadline, the error says where, and nothing is left behind.
 
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,19 +16,23 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "backend/executor/executor.hpp"
+#include "backend/process/control_message.hpp"
 #include "backend/process/process_execution.hpp"
+#include "backend/process/socket_loop.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/backend/process_fixture.hpp"
 
@@ -184,24 +193,56 @@ TEST(ProcessFaults, PeersThatNeverComeAreNamed) {
   const std::uint16_t port = HeldPort().port();
   RankProcess zero(run, place_of(0, port), seconds(20));
   RankProcess one(run, place_of(1, port), seconds(20));
-  EXPECT_EQ(zero.words(), "waited 1 s for ranks 2, 3");
-  EXPECT_EQ(one.words(), "waited 1 s for ranks 2, 3");
+  const std::string words = "rank 2: the start: waited 1 s for ranks 2, 3 to join; rank 0 waits for it there";
+  EXPECT_EQ(zero.words(), words);
+  EXPECT_EQ(one.words(), words);
 }
 
 TEST(ProcessFaults, ACoordinatorThatNeverComesIsNamed) {
   const FaultyRun run(one_f_one_b_of(2));
   const std::string port = std::to_string(HeldPort().port());
   RankProcess one(run, place_of(1, static_cast<std::uint16_t>(std::stoi(port))), seconds(20));
-  EXPECT_EQ(one.words(), "rank 1: waited 1 s for the coordinator: cannot connect to 127.0.0.1:" + port +
-                             ": Connection refused");
+  EXPECT_EQ(one.words(), "rank 1: the start: waited 1 s for rank 0 to join it: cannot connect to 127.0.0.1:" +
+                             port + ": Connection refused");
+}
+
+/// In a network of this process alone, where the kernel gives out these two ports; false where none can be
+/// made.
+bool enter_network_of_two_ports(std::uint16_t first) {
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+  const int asking = socket(AF_INET, SOCK_DGRAM, 0);
+  ifreq loopback{};
+  std::strncpy(loopback.ifr_name, "lo", sizeof(loopback.ifr_name) - 1);
+  loopback.ifr_flags = IFF_UP;
+  const bool is_up = ioctl(asking, SIOCSIFFLAGS, &loopback) == 0;
+  close(asking);
+  std::ofstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  range << first << " " << first + 1 << std::flush;
+  return is_up && range.good();
+}
+
+TEST(ProcessFaults, ARankThatWaitsForItsCoordinatorIsNotConnectedToItself) {
+  const FaultyRun run(one_f_one_b_of(2));
+  RankProcess one([&]() -> std::string {
+    constexpr std::uint16_t kPort = 40'000;
+    if (!enter_network_of_two_ports(kPort)) return "no network";
+    const auto ended = execute_as_rank(run.execution(seconds(20)), place_of(1, kPort));
+    return ended ? "ended well" : ended.error().message;
+  });
+  const std::string words = one.words();
+  if (words == "no network") GTEST_SKIP() << "this user can make no network of its own";
+  EXPECT_EQ(words,
+            "rank 1: the start: waited 1 s for rank 0 to join it: cannot connect to 127.0.0.1:40000: "
+            "Connection refused");
 }
 
 TEST(ProcessFaults, APortOfSomebodyElseIsNoCoordinator) {
   const FaultyRun run(one_f_one_b_of(2));
   const HeldPort held;
   RankProcess one(run, place_of(1, held.port()), milliseconds(300));
-  EXPECT_THAT(one.words(), StartsWith("rank 1: who listens on 127.0.0.1:" + std::to_string(held.port()) +
-                                      " has left no secret for this job's ranks: "));
+  EXPECT_THAT(one.words(),
+              StartsWith("rank 1: the start: who listens on 127.0.0.1:" + std::to_string(held.port()) +
+                         " for rank 0 has left no secret for this job's ranks: "));
   ProcessPlace given = place_of(1, held.port());
   given.secret = "known to all ranks of the job";
   RankProcess with_secret(run, given, milliseconds(300));
@@ -300,6 +341,34 @@ TEST(ProcessFaults, SurvivorsEndWhenTheCoordinatorIsStopped) {
   RankProcess two(run, place_of(2, port), milliseconds(500));
   EXPECT_THAT(one.words(), StartsWith("rank 1: 1F0: the coordinator gave no sign of life for 0.5 s"));
   EXPECT_THAT(two.words(), StartsWith("rank 2: 2F0: the coordinator gave no sign of life for 0.5 s"));
+}
+
+TEST(ProcessFaults, ARankThatTriesToReachAPeerEndsWhenTheCoordinatorHasGone) {
+  FaultyRun run(one_f_one_b_of(2));
+  ProcessPlace place = place_of(1, HeldPort().port());
+  place.secret = "known to both ranks here";
+  ProcessExecution execution = run.execution(seconds(20));
+  execution.patience = seconds(60);
+  const auto begin = steady_clock::now();
+  RankProcess one(execution, place);
+  {
+    // As of a rank 0 that has just been killed: nobody listens any more where it says.
+    Welcome welcome{.peers = std::vector<Endpoint>(2, {.port = HeldPort().port()})};
+    bool has_welcomed = false;
+    SocketLoop zero({.received =
+                         [&](ConnectionId from, const Frame&) {
+                           if (!std::exchange(has_welcomed, true)) zero.send(from, encoded(welcome));
+                         },
+                     .closed = [](ConnectionId, Closing) {},
+                     .most_bytes = [](ConnectionId, const Frame&) { return kMostControlBytes; }});
+    zero.prove_with(place.secret);
+    ASSERT_TRUE(zero.bind(place.coordinator));
+    ASSERT_TRUE(zero.listen());
+    while (!has_welcomed) zero.run_until(steady_clock::now() + milliseconds(10));
+    zero.run_until(steady_clock::now() + milliseconds(200));
+  }
+  EXPECT_THAT(one.words(), StartsWith("rank 1: the start: the coordinator has gone; rank 0 "));
+  EXPECT_LT(steady_clock::now() - begin, seconds(5));
 }
 
 // --- random moments -------------------------------------------------------------------------------

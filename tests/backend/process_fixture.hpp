@@ -19,6 +19,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -175,8 +176,12 @@ class HeldPort {
   ~HeldPort() { close(socket_); }
 
   std::uint16_t port() const { return port_; }
-  /// Waits until somebody connects, and ends that connection without a word.
-  void end_next() const { close(accept(socket_, nullptr, nullptr)); }
+  /// Waits until somebody connects, says that to it, and ends the connection.
+  void end_next(const std::vector<std::uint8_t>& words = {}) const {
+    const int caller = accept(socket_, nullptr, nullptr);
+    EXPECT_EQ(send(caller, words.data(), words.size(), MSG_NOSIGNAL), static_cast<ssize_t>(words.size()));
+    close(caller);
+  }
 
  private:
   int socket_;

@@ -14,7 +14,9 @@
 
 #include "backend/executor/task_room.hpp"
 #include "backend/process/process_execution.hpp"
+#include "scenarios/host/memory_room.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/backend/execution.hpp"
@@ -48,9 +50,22 @@ TEST(ProcessRoom, ProcessesThatMemoryCannotHoldAreRefused) {
             "take fewer ranks, microbatches or iterations, or --backend cpu-thread");
 }
 
+TEST(ProcessRoom, ThreadsWithoutAddressesForTheirStacksAreRefused) {
+  const ProcessNeed need = {.ranks = 4, .of_each = Bytes{1} << 20, .stacks_of_each = Bytes{8} << 20};
+  EXPECT_FALSE(processes_refusal(need, {.addresses = Bytes{9} << 20}));
+  EXPECT_EQ(
+      processes_refusal(need, {.addresses = (Bytes{9} << 20) - 1}),
+      "4 ranks take a process each, of at least 9.00 MiB of addresses, 8.00 MiB of them for stacks of "
+      "threads, and 9.00 MiB are within reach (ulimit -v): allow more addresses, or take smaller stacks "
+      "(ulimit -s 512), fewer microbatches or iterations");
+}
+
 TEST(ProcessRoom, WhereNothingIsKnownNothingIsRefused) {
-  EXPECT_FALSE(
-      processes_refusal({.ranks = 1'000'000, .descriptors = 1'000'000, .of_each = Bytes{1} << 40}, {}));
+  EXPECT_FALSE(processes_refusal({.ranks = 1'000'000,
+                                  .descriptors = 1'000'000,
+                                  .of_each = Bytes{1} << 40,
+                                  .stacks_of_each = Bytes{1} << 40},
+                                 {}));
 }
 
 Program pipeline_of(std::int32_t stages) { return *generate("1f1b", {.stages = stages, .microbatches = 4}); }
@@ -107,6 +122,18 @@ TEST(ProcessRoom, ALaunchedRankThatCannotMeetTheOthersSaysSo) {
             "rank 0 of 100 takes 245 open files, to be connected with the others, and may open 200 more: "
             "allow more open files (ulimit -Hn), or take fewer ranks");
   EXPECT_FALSE(launched_refusal(flat, 1, {.descriptors = 200})) << "it has two peers and a coordinator";
+}
+
+TEST(ProcessRoom, ALaunchedRankThatHasNoAddressesForItsThreadsSaysSo) {
+  const FlatProgram flat = flat_of(pipeline_of(2));
+  const Bytes stack = stack_of_a_thread();
+  const Bytes memory = process_need(flat).of_each;
+  EXPECT_FALSE(launched_refusal(flat, 1, {.addresses = memory + stack}));
+  EXPECT_TRUE(launched_refusal(flat, 1, {.addresses = memory + stack - 1})
+                  .value_or("")
+                  .starts_with("rank 1 of 2 takes at least "));
+  EXPECT_FALSE(launched_refusal(flat, 0, {.addresses = memory + 2 * stack}));
+  EXPECT_TRUE(launched_refusal(flat, 0, {.addresses = memory + 2 * stack - 1})) << "it coordinates, too";
 }
 
 TEST(ProcessRoom, OfThisMachineIsSomeRoom) {

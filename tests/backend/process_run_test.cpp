@@ -69,10 +69,12 @@ std::string words_alone(std::int32_t rank, std::chrono::milliseconds deadline) {
 }
 
 TEST(ProcessRun, TheDeadlineThatIsAskedForRulesBeforeLaunchedRanksHaveJoined) {
-  EXPECT_EQ(words_alone(0, std::chrono::milliseconds(1500)), "waited 1.5 s for rank 1");
+  EXPECT_EQ(words_alone(0, std::chrono::milliseconds(1500)),
+            "rank 1: the start: waited 1.5 s for rank 1 to join; rank 0 waits for it there");
   EXPECT_TRUE(words_alone(1, std::chrono::milliseconds(1500))
-                  .starts_with("rank 1: waited 1.5 s for the coordinator: cannot connect to"));
-  EXPECT_EQ(words_alone(0, std::chrono::milliseconds(50)), "waited 1 s for rank 1");
+                  .starts_with("rank 1: the start: waited 1.5 s for rank 0 to join it: cannot connect to"));
+  EXPECT_EQ(words_alone(0, std::chrono::milliseconds(50)),
+            "rank 1: the start: waited 1 s for rank 1 to join; rank 0 waits for it there");
 }
 
 TEST(ProcessRun, WhatSocketsCannotDoIsRefused) {
@@ -150,6 +152,19 @@ TEST(LaunchEnvironment, TorchrunsVariablesPlaceTheProcessBesideItsStore) {
                       {"PENSTOCK_PORT", "5000"},
                       {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
             "rank 1 of 4 at 127.0.0.1:5000");
+}
+
+TEST(LaunchEnvironment, AnAgentsStoreIsOnTheMastersPortWhereItSaysSo) {
+  const auto port_in = [](const std::map<std::string, std::string>& variables) {
+    return agent_store_port([&](const char* name) {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  EXPECT_EQ(port_in({{"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}), 29500);
+  EXPECT_EQ(port_in({{"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "False"}}), std::nullopt);
+  EXPECT_EQ(port_in({{"MASTER_PORT", "29500"}}), std::nullopt);
+  EXPECT_EQ(port_in({{"TORCHELASTIC_USE_AGENT_STORE", "True"}}), std::nullopt);
 }
 
 TEST(LaunchEnvironment, BehindTheLastPortThereIsNone) {

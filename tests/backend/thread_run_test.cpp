@@ -78,9 +78,11 @@ TEST(ThreadRun, ADeadlineShorterThanThePauseBetweenTwoLooksIsEnforcedToo) {
 TEST(ThreadRun, ThreadsWithoutRoomForTheirStacksAreRefused) {
   const ThreadRoom room{.stack = Bytes{8} << 20, .left = Bytes{1} << 30};
   EXPECT_FALSE(threads_refusal(96, room)) << "three quarters of a gibibyte";
-  EXPECT_EQ(threads_refusal(97, room),
-            "97 ranks take a thread each, and stacks of 8.00 MiB leave room for 96 in the 1.00 GiB of "
-            "addresses within reach: take fewer ranks, or smaller stacks (ulimit -s 512)");
+  EXPECT_EQ(
+      threads_refusal(97, room),
+      "97 ranks take a thread each, and stacks of 8.00 MiB leave room for 96 in the 1.00 GiB of "
+      "addresses within reach (ulimit -v): take fewer ranks, or smaller stacks (ulimit -s 512), or allow "
+      "more addresses");
   const ThreadRoom mapped{.stack = Bytes{8} << 20, .mappings = 8000};
   EXPECT_FALSE(threads_refusal(3000, mapped));
   EXPECT_EQ(threads_refusal(3001, mapped),

@@ -117,6 +117,20 @@ TEST_F(ExitCodes, AGridThatMemoryCannotHoldIsBadInput) {
                                     "memory, and .* are within reach: make its lists shorter.*"));
 }
 
+TEST_F(ExitCodes, ProcessesWithoutAddressesForTheirThreadsAreBadInput) {
+  if (!kAddressesCanBeBounded) GTEST_SKIP() << "no bound on addresses under a sanitizer";
+  // Stacks that are larger than the bound, which the program itself is far below.
+  const std::string bounds = "ulimit -s 400000; ulimit -v 300000; ";
+  expect(ExitCode::bad_input, bounds + kRun + "--backend cpu-process");
+  EXPECT_THAT(
+      outcome(bounds + kRun + "--backend cpu-process"),
+      testing::MatchesRegex("! penstock: 2 ranks take a process each, of at least 391.25 MiB of addresses, "
+                            "390.62 MiB of them for stacks of threads, and .* are within reach "
+                            ".ulimit -v.: allow more addresses, or take smaller stacks .*"));
+  expect(ExitCode::bad_input, bounds + kRun);
+  EXPECT_THAT(outcome(bounds + kRun), testing::HasSubstr("of addresses within reach (ulimit -v): take"));
+}
+
 TEST_F(ExitCodes, MoreThreadsThanTheMachineHasRoomForAreBadInput) {
   if (!kAddressesCanBeBounded) GTEST_SKIP() << "no bound on addresses under a sanitizer";
   const std::string command =
@@ -150,6 +164,16 @@ TEST_F(ExitCodes, ANumberInJsonThatNoDoubleHoldsIsBadInput) {
   expect(ExitCode::bad_input, "penstock check --baseline huge.json");
   expect(ExitCode::bad_input, "penstock model model.json --sequence 8");
   expect(ExitCode::bad_input, "penstock simulate scenario.json");
+}
+
+// The number of a closed stream goes to the next file that is opened.
+TEST_F(ExitCodes, WhatIsPrintedOnAClosedStreamGoesIntoNoFile) {
+  const std::string command =
+      "penstock sweep --schedule 1f1b,gpipe --pp-size 4 --num-microbatches 8 --resume points";
+  expect(ExitCode::bad_input, command + " >&-");
+  expect(ExitCode::ok, command + " 2>&-");
+  expect(ExitCode::bad_input, command + " >&- 2>&- <&-");
+  expect(ExitCode::ok, command);
 }
 
 TEST_F(ExitCodes, ThreeIsAFaultOfPenstock) {

@@ -114,6 +114,17 @@ TEST(Output, ASignalInTheMidstOfALongTextLeavesNoTemporaryName) {
   EXPECT_EQ(files(), 0);
 }
 
+// In a container the run that comes after one that was killed often has its number.
+TEST(Output, WhatAKilledRunHasLeftIsNotInTheWay) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.path() / "a.json";
+  const std::filesystem::path left = folder.write("a.json." + std::to_string(getpid()) + ".tmp", "half");
+  EXPECT_TRUE(check_output_files({file}, {".json"}));
+  ASSERT_TRUE(write_file(file, "1\n"));
+  EXPECT_EQ(test::text_of(file), "1\n");
+  EXPECT_EQ(test::text_of(left), "half");
+}
+
 TEST(Output, ASecondNameOfAFileShowsTheNewContentToo) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.path() / "a.json";
@@ -172,6 +183,18 @@ TEST(Output, ANameIsNoCommandToWhoReadsTheLogOfAJob) {
   write_stderr("x\n::error::a");
   write_command("::error::b");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "x\n\\x3a:error::a\n::error::b\n");
+}
+
+// Two signs and a bracket are obeyed anywhere in a line, and blanks of other alphabets are taken off, too.
+TEST(Output, ANameIsNoCommandInTheMidstOfALineNorBehindAnyBlank) {
+  testing::internal::CaptureStdout();
+  EXPECT_TRUE(write_stdout("FAILED a##[error]b\n\"##vso[task]\"\n"));
+  EXPECT_TRUE(write_stdout("\u00a0 ::error::a\n### a ## b\n"));
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "FAILED a\\u0023#[error]b\n\"\\u0023#vso[task]\"\n\u00a0 \\x3a:error::a\n### a ## b\n");
+  testing::internal::CaptureStderr();
+  write_stderr("no a##[add-mask]b");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "no a\\u0023#[add-mask]b\n");
 }
 
 // A name that is all of a file's text would else stand in a log that everybody reads.

@@ -1,5 +1,10 @@
 // The file of `sweep --resume`: what was added is there again, whatever a crash left of the last line.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <barrier>
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -7,9 +12,12 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tl/expected.hpp>
 
 #include "cli/sweep_progress_file.hpp"
 #include "report/result/sweep_progress.hpp"
@@ -102,6 +110,66 @@ TEST_F(ProgressFile, TwoSweepsDoNotAddToOneFile) {
     (*first)->add(0, point_of(1));
   }
   EXPECT_EQ((*SweepProgressFile::open(name_, 9))->known().size(), 1U);
+}
+
+// Also a new one, which both make.
+TEST_F(ProgressFile, OfManyThatOpenItAtOneInstantOneHasIt) {
+  constexpr int kRounds = 200;
+  constexpr std::size_t kSweeps = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    std::filesystem::remove(name_);
+    std::vector<tl::expected<std::unique_ptr<SweepProgressFile>, std::string>> opened(kSweeps);
+    std::vector<std::thread> threads;
+    threads.reserve(kSweeps);
+    std::barrier together(kSweeps);
+    for (std::size_t i = 0; i < kSweeps; ++i) {
+      threads.emplace_back([&, i] {
+        together.arrive_and_wait();
+        opened[i] = SweepProgressFile::open(name_, 9);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    int winners = 0;
+    for (const auto& one : opened) {
+      winners += one ? 1 : 0;
+      if (one) {
+        (*one)->add(0, point_of(1));
+      } else {
+        EXPECT_THAT(one.error(), testing::StartsWith(name_ + ": another sweep adds to it"));
+      }
+    }
+    ASSERT_EQ(winners, 1) << "in round " << round;
+    opened.clear();
+    ASSERT_EQ((*SweepProgressFile::open(name_, 9))->known().size(), 1U);
+  }
+}
+
+TEST_F(ProgressFile, AReadOnlyFileIsLeftAlone) {
+  write(sweep_progress_head(9));
+  std::filesystem::permissions(name_, std::filesystem::perms::owner_read);
+  EXPECT_EQ(refusal(9), name_ + ": cannot be written: it is read-only; make it writable or name another");
+}
+
+TEST_F(ProgressFile, AKilledSweepHoldsItNoLonger) {
+  const pid_t sweep = fork();
+  if (sweep == 0) {
+    const auto held = SweepProgressFile::open(name_, 9);
+    (*held)->add(0, point_of(1));
+    kill(getpid(), SIGKILL);
+  }
+  waitpid(sweep, nullptr, 0);
+  const auto again = SweepProgressFile::open(name_, 9);
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ((*again)->known().size(), 1U);
+}
+
+TEST_F(ProgressFile, AFirstLineThatACrashLeftUnfinishedIsWrittenAgain) {
+  for (const std::size_t length : {0U, 1U, 20U}) {
+    write(sweep_progress_head(9).substr(0, length));
+    const auto file = SweepProgressFile::open(name_, 9);
+    ASSERT_TRUE(file) << file.error();
+    EXPECT_EQ(text(), sweep_progress_head(9));
+  }
 }
 
 TEST_F(ProgressFile, WhatIsNoneIsRefusedAndLeftAlone) {

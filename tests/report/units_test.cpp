@@ -145,6 +145,8 @@ TEST(Escaping, CsvQuotesOnlyWhereNeeded) {
   EXPECT_EQ(csv_field("+3e8"), "+3e8");
   EXPECT_EQ(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
   EXPECT_EQ(csv_field("two\nlines"), "\"two\nlines\"");
+  EXPECT_EQ(csv_field("\xe2\x80\xae=a\xc2\x9b\x1b[31m"), "\\u202e=a\\u009b\\x1b[31m");
+  EXPECT_EQ(csv_field("\xff"), "\xef\xbf\xbd");
 }
 
 TEST(Escaping, JsonStringsAreQuoted) { EXPECT_EQ(json_quoted("a\"b\n\xff"), "\"a\\\"b\\n\xef\xbf\xbd\""); }

@@ -208,7 +208,8 @@ TEST(Override, DoesNotPassThroughScalars) {
 }
 
 TEST(Override, NeedsAValueThatIsYaml) {
-  EXPECT_EQ(refused_change("a: 1", {.key = "a", .value = " "}), "--set a: expected a value after '='");
+  EXPECT_EQ(refused_change("a: 1", {.key = "a", .value = " "}),
+            "--set a: expected a value after '=', got nothing");
   EXPECT_EQ(refused_change("a: 1", {.key = "a", .value = "[1"}),
             "--set a: not valid YAML: end of sequence flow not found");
   EXPECT_EQ(refused_change("c: 1", {.key = "a..b", .value = "1"}),

@@ -15,6 +15,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/cluster_levels.hpp"
 #include "scenarios/partition/partition.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planning_levels.hpp"
@@ -51,6 +52,32 @@ PlannedScenario planned(const Scenario& scenario, const PlanOptions& options = {
   auto result = plan_scenario(scenario, options);
   EXPECT_TRUE(result) << result.error();
   return result.value_or(PlannedScenario{});
+}
+
+// --- turns ----------------------------------------------------------------------------------------------
+
+PipelinePlan plan_of_replicas(const std::vector<std::int32_t>& replicas) {
+  PipelinePlan plan;
+  for (const std::int32_t count : replicas)
+    plan.stages.emplace_back().devices.resize(static_cast<std::size_t>(count));
+  return plan;
+}
+
+TEST(PlannedScenario, ReplicasAreAtTheSamePlaceAgainAfterTheirLeastCommonMultiple) {
+  EXPECT_EQ(turn_of_all_replicas(plan_of_replicas({1, 1})), 1);
+  EXPECT_EQ(turn_of_all_replicas(plan_of_replicas({6, 4, 3})), 12);
+  EXPECT_EQ(turn_of_all_replicas(plan_of_replicas({43, 41, 37, 7})), 456'617);
+  EXPECT_EQ(turn_of_all_replicas(plan_of_replicas({43, 41, 37, 31, 29, 23})), 1'348'781'387);
+}
+
+TEST(PlannedScenario, ATurnBeyond32BitsIsRefusedWithTheReplicas) {
+  const auto turn =
+      turn_of_all_replicas(plan_of_replicas({43, 41, 37, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3, 2}));
+  ASSERT_FALSE(turn);
+  EXPECT_EQ(turn.error(),
+            "stages of 43, 41, 37, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3, 2 replicas share minibatches evenly "
+            "only by "
+            "multiples of more than 2147483647; take fewer devices, or --straight");
 }
 
 // --- in a file ------------------------------------------------------------------------------------------

@@ -321,6 +321,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "base.json: entries[0].makespan_ns: expected a whole number of at least 0, got 1.5"},
         WrongFile{run_of(R"("makespan_ns": 1, "idle_over_total": 2.11, "peak_bytes": 0)"),
                   "base.json: entries[0].idle_over_total: expected a number from 0 to 1, got 2.11"},
+        WrongFile{
+            run_of(R"("program": ["x"], "peak": {"rank": 0, "action": "0F0", "weight": 1})"),
+            "base.json: entries[0].peak.weight: expected rank, action, a category of memory or the unit "
+            "activations, got 1"},
+        WrongFile{run_of(R"("program": ["x"], "peak": {"rank": 4294967296, "action": "0F0"})"),
+                  "base.json: entries[0].peak.rank: expected a rank, got 4294967296"},
         WrongFile{R"({"schema_version": 1, "entries": [], "entries": [{"scenario": "a"}]})",
                   "base.json: the key \"entries\" stands twice in one object, as after a merge: keep one of "
                   "them"}));
@@ -407,6 +413,54 @@ TEST_F(BaselineTest, SlowerCostsAreNamedWhereTheProgramIsTheSame) {
   const BaselineVerdict verdict = verdict_on(baseline);
   EXPECT_THAT(verdict.reasons, Contains("the program is the same: costs, cluster or channels have changed"));
   EXPECT_THAT(verdict.reasons, Contains("   +8.000 ms  rank 3 B: 16.000 ms -> 24.000 ms"));
+}
+
+TEST_F(BaselineTest, MoreMemoryIsNamedByRankMomentAndWhatHoldsIt) {
+  const auto with_weights = [&](const std::string& weights) {
+    write("a.yaml", std::string(kOneFOneB) +
+                        "model: {stages: {forward: 1 ms, backward: 2 ms, weights: [1 GiB, " + weights +
+                        ", 1 GiB, 1 GiB]}}\n");
+  };
+  with_weights("1 GiB");
+  Baseline baseline;
+  baseline.holds_programs = true;
+  baseline.entries.push_back({.scenario = "a.yaml", .figures = std::nullopt});
+  baseline = updated(baseline, directory_).value();
+  const auto again = parse_baseline(to_json(baseline), "base.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(*again, baseline);
+  with_weights("3 GiB");
+  const BaselineVerdict verdict = verdict_on(*again);
+  EXPECT_THAT(verdict.reasons,
+              Contains("the peak of memory is 6.00 GiB on rank 1 at 1B0, where it was 2.00 GiB "
+                       "on rank 0 at 0B0"));
+  EXPECT_THAT(verdict.reasons, Contains("   +2.00 GiB  weights: 1.00 GiB -> 3.00 GiB"));
+}
+
+TEST_F(BaselineTest, AnotherProgramOfManyRanksIsExplainedInFewLines) {
+  write("a.yaml", "schedule: {name: 1f1b, stages: 32, microbatches: 64}\n");
+  Baseline baseline;
+  baseline.holds_programs = true;
+  baseline.entries.push_back({.scenario = "a.yaml", .figures = std::nullopt});
+  baseline = updated(baseline, directory_).value();
+  write("a.yaml", "schedule: {name: gpipe, stages: 32, microbatches: 96}\n");
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_LT(verdict.reasons.size(), 60U);
+  for (const std::string& reason : verdict.reasons) EXPECT_LT(reason.size(), 200U) << reason;
+  EXPECT_THAT(verdict.reasons, Contains("  and 24 ranks more"));
+}
+
+TEST_F(BaselineTest, OnlyAMeasuredFileThatIsNotThereIsSaidToBeGone) {
+  write("a.yaml", kOneFOneB);
+  const Baseline baseline = baseline_of({"a.yaml"});
+  write("a.yaml", "bogus: 1\n");
+  const auto wrong = updated(baseline, directory_);
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error(), Not(HasSubstr("gone for good")));
+  std::filesystem::remove(directory_ / "a.yaml");
+  const auto gone = updated(baseline, directory_);
+  ASSERT_FALSE(gone);
+  EXPECT_THAT(gone.error(), HasSubstr("gone for good"));
 }
 
 // torch 2.11 dumps the last rank of its 1F1B with forwards that are numbered from 1; here they are read from

@@ -2,7 +2,6 @@
 
 #include "sim/runs/memory_need.hpp"
 
-#include <filesystem>
 #include <optional>
 #include <string_view>
 
@@ -14,7 +13,6 @@
 #include "schedules/ir/action.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/runs/simulate.hpp"
-#include "tests/scratch_folder.hpp"
 
 namespace penstock {
 namespace {
@@ -65,44 +63,6 @@ TEST(MemoryNeed, RanksThatHaveAllStagesTellNobody) {
       parse_scenario("schedule: {name: ddp, stages: 4, microbatches: 64}", "test.yaml", ".");
   EXPECT_EQ(action_counts(*scenario).compute, 512);
   EXPECT_EQ(action_counts(*scenario).transfers, 0);
-}
-
-TEST(MemoryNeed, TheNearestBoundOfAControlGroupHolds) {
-  const ScratchFolder folder;
-  std::filesystem::create_directories(folder.path() / "job" / "step");
-  const auto groups = folder.write("groups", "0::/job/step\n");
-  const auto left = [&] { return memory_of_control_groups(groups, folder.path()); };
-  EXPECT_EQ(left(), std::nullopt);
-  static_cast<void>(folder.write("job/step/memory.max", "max\n"));
-  static_cast<void>(folder.write("job/step/memory.current", "200\n"));
-  EXPECT_EQ(left(), std::nullopt);
-  static_cast<void>(folder.write("job/memory.max", "1000\n"));
-  static_cast<void>(folder.write("job/memory.current", "700\n"));
-  EXPECT_EQ(left(), 300);
-  // Whatever has read files fills its group with them.
-  static_cast<void>(folder.write("job/memory.stat", "anon 250\ninactive_file 300\nactive_file 150\n"));
-  EXPECT_EQ(left(), 750);
-  static_cast<void>(folder.write("job/step/memory.max", "150\n"));
-  EXPECT_EQ(left(), 0);
-}
-
-TEST(MemoryNeed, ControlGroupsOfTheFirstVersionHaveOtherNames) {
-  const ScratchFolder folder;
-  std::filesystem::create_directories(folder.path() / "memory" / "job");
-  const auto groups = folder.write("groups", "5:devices:/other\n4:memory:/job\n0::/\n");
-  static_cast<void>(folder.write("memory/job/memory.limit_in_bytes", "1000\n"));
-  static_cast<void>(folder.write("memory/job/memory.usage_in_bytes", "700\n"));
-  static_cast<void>(folder.write("memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 400\n"));
-  EXPECT_EQ(memory_of_control_groups(groups, folder.path()), 700);
-}
-
-TEST(MemoryNeed, TheMachineHasLessWithinReachThanItHas) {
-  const auto available = available_memory();
-  const auto within_reach = memory_within_reach();
-  ASSERT_TRUE(available);
-  ASSERT_TRUE(within_reach);
-  EXPECT_GT(*within_reach, 0);
-  EXPECT_LT(*within_reach, *available);
 }
 
 }  // namespace

@@ -10,6 +10,13 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 
+/// For tests that find races on host memory, or that need a thread which polls an atomic to give way.
+#ifdef PENSTOCK_STANDIN_WITHOUT_HOOKS
+#define PENSTOCK_NEEDS_HOOKS() GTEST_SKIP() << "beside another sanitizer there are no hooks before accesses"
+#else
+#define PENSTOCK_NEEDS_HOOKS() static_cast<void>(0)
+#endif
+
 namespace penstock {
 
 struct GpuRun {

@@ -110,6 +110,7 @@ TEST(StandInMutants, NothingIsFoundWhereNothingIsBroken) {
 }
 
 TEST(StandInMutants, EachIsFoundOverCopies) {
+  PENSTOCK_NEEDS_HOOKS();
   std::vector<Mutant> all = kMutants;
   all.insert(all.end(), kMutantsOfCopies.begin(), kMutantsOfCopies.end());
   for (const Mutant& mutant : all) {
@@ -120,6 +121,7 @@ TEST(StandInMutants, EachIsFoundOverCopies) {
 }
 
 TEST(StandInMutants, EachIsFoundOverNccl) {
+  PENSTOCK_NEEDS_HOOKS();
   std::vector<Mutant> all = kMutants;
   all.insert(all.end(), kMutantsOfNccl.begin(), kMutantsOfNccl.end());
   for (const Mutant& mutant : all) {

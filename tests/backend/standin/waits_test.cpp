@@ -55,7 +55,10 @@ void hold_operations(bool over_nccl, std::uint64_t step) {
   }
 }
 
-TEST(StandInWaits, ARunOverCopiesEndsWhateverDoesNot) { hold_operations(false, 7); }
+TEST(StandInWaits, ARunOverCopiesEndsWhateverDoesNot) {
+  PENSTOCK_NEEDS_HOOKS();
+  hold_operations(false, 7);
+}
 TEST(StandInWaits, ARunOverNcclEndsWhateverDoesNot) { hold_operations(true, 7); }
 
 /// How a run over NCCL with the mutant ends; by its deadlines.

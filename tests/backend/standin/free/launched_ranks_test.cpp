@@ -137,6 +137,19 @@ TEST(StandInLaunchedRanks, MeetInTheStoreOfTheirLaunchersAgent) {
               ElementsAre("", HasSubstr("the coordinator has gone"), HasSubstr("the coordinator has gone")));
 }
 
+// As long as NCCL may take to open a communicator (90 s) is too long for a rank that never comes.
+TEST(StandInLaunchedRanks, TheDeadlineThatIsAskedForRulesBeforeTheyHaveJoined) {
+  const Experiment experiment = traced_experiment("1f1b", {.stages = 2, .microbatches = 2}, 2'000'000);
+  const auto words_alone = [&](std::int32_t rank, milliseconds deadline) {
+    const std::uint16_t port = free_port();
+    RankProcess alone([&] { return take_part(experiment, rank, port, deadline); });
+    return alone.has_ended_within(kMost) ? alone.words() : "is still there";
+  };
+  EXPECT_EQ(words_alone(0, milliseconds(1500)), "waited 1.5 s for rank 1");
+  EXPECT_THAT(words_alone(1, milliseconds(1500)), StartsWith("rank 1: waited 1.5 s for the coordinator: "));
+  EXPECT_EQ(words_alone(0, milliseconds(50)), "waited 1 s for rank 1");
+}
+
 // Rank 0 has the coordinator and the store.
 TEST(StandInLaunchedRanks, TheOthersEndWhenRank0IsKilled) {
   for (const auto& [call, nth] :

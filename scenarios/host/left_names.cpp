@@ -1,0 +1,100 @@
+// A handler may touch nothing but globals that are whole whenever it comes, and may call little more than
+// unlink() and raise(). So names are copied into slots, and a flag of each says whether its file is there:
+//
+//   free  ->  taken, not there  <->  taken, there      a handler removes the last kind
+//
+// The handlers are put on with the first slot that is taken and come off with the last.
+
+#include "scenarios/host/left_names.hpp"
+
+#include <linux/limits.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction() is POSIX's
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace penstock {
+namespace {
+
+constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
+
+struct Slot {
+  std::array<char, PATH_MAX> name;
+  bool is_taken;  // of no concern to handlers
+  volatile std::sig_atomic_t is_there;
+};
+
+// A file's name and the one beside it, of what a run writes and of its secret.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): handlers may touch nothing but globals
+std::array<Slot, 4> left_slots{};
+
+void remove_and_end(int signal) {
+  for (const Slot& slot : left_slots) {
+    if (slot.is_there != 0) ::unlink(slot.name.data());
+  }
+  // The handler was taken off when it was called: the signal now ends the process as it would have.
+  static_cast<void>(::raise(signal));
+}
+
+bool is_handled_by(int signal, void (*handler)(int)) {
+  struct sigaction now{};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == handler;
+}
+
+void put_handlers_on() {
+  for (const int signal : kEndingSignals) {
+    if (!is_handled_by(signal, SIG_DFL)) continue;  // somebody notes it, or has it ignored
+    struct sigaction removing{};
+    removing.sa_handler = remove_and_end;
+    removing.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+    ::sigaction(signal, &removing, nullptr);
+  }
+}
+
+void take_handlers_off() {
+  for (const int signal : kEndingSignals) {
+    if (is_handled_by(signal, remove_and_end)) ::signal(signal, SIG_DFL);
+  }
+}
+
+}  // namespace
+
+LeftName::LeftName(const std::string& name) {
+  Slot* const free = std::ranges::find(left_slots, false, &Slot::is_taken);
+  if (free == left_slots.end() || name.size() >= free->name.size()) return;
+  std::ranges::copy(name, free->name.begin());
+  free->name[name.size()] = '\0';
+  free->is_taken = true;
+  slot_ = static_cast<std::size_t>(free - left_slots.begin());
+  put_handlers_on();
+}
+
+LeftName::LeftName(LeftName&& other) noexcept : slot_(std::exchange(other.slot_, std::nullopt)) {}
+
+LeftName& LeftName::operator=(LeftName&& other) noexcept {
+  std::swap(slot_, other.slot_);
+  return *this;
+}
+
+LeftName::~LeftName() {
+  if (!slot_) return;
+  left_slots[*slot_].is_there = 0;
+  left_slots[*slot_].is_taken = false;
+  if (std::ranges::none_of(left_slots, &Slot::is_taken)) take_handlers_off();
+}
+
+void LeftName::is_there() const {
+  if (slot_) left_slots[*slot_].is_there = 1;
+}
+
+void LeftName::is_gone() const {
+  if (slot_) left_slots[*slot_].is_there = 0;
+}
+
+}  // namespace penstock

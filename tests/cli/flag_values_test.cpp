@@ -1,0 +1,331 @@
+// Every flag of every command, as `penstock COMMAND --help` lists them, with values that are none: an empty
+// one is refused and never counts as not given, and a number is what its decimal digits say or it is refused.
+// A flag that is added later is tried as well; a new kind of value has to be said here.
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/command_line.hpp"
+#include "tests/source_path.hpp"
+
+namespace penstock {
+namespace {
+
+using Words = std::vector<std::string>;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Said {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+/// What the command does in this process.
+Said said(const Words& command) {
+  std::vector<const char*> arguments = {"penstock"};
+  for (const std::string& argument : command) arguments.push_back(argument.c_str());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Said said;
+  said.status = static_cast<int>(run_command_line(static_cast<int>(arguments.size()), arguments.data(), {}));
+  said.err = testing::internal::GetCapturedStderr();
+  said.out = testing::internal::GetCapturedStdout();
+  return said;
+}
+
+/// One line of a help: "--pp-size N    K, ranks", "-o,--output FILE ...", "CONFIG FILE REQUIRED".
+struct Listed {
+  Words names;
+  std::string type;  ///< "N"; empty: it takes no value
+  bool required = false;
+};
+
+struct ListedCommand {
+  std::string name;
+  std::vector<Listed> flags;
+  std::vector<Listed> positionals;
+
+  /// Something for each argument that must be there.
+  Words with_required() const {
+    Words words = {name};
+    for (const Listed& positional : positionals) {
+      if (positional.required) words.emplace_back("nothing.yaml");
+    }
+    return words;
+  }
+};
+
+/// The first column of a line of a help, in words; none where the line goes on with another one's text.
+Words first_column(const std::string& line) {
+  if (!line.starts_with("  ") || line.starts_with("   ")) return {};
+  std::istringstream column(line.substr(0, line.find("  ", 2)));
+  Words words;
+  for (std::string word; column >> word;) words.push_back(word);
+  return words;
+}
+
+Words names_of(const std::string& column) {
+  Words names;
+  std::istringstream parts(column);
+  for (std::string name; std::getline(parts, name, ',');) names.push_back(name);
+  return names;
+}
+
+Listed listed(const Words& column) {
+  Listed one{.names = names_of(column.front()), .type = {}, .required = column.back() == "REQUIRED"};
+  // "Excludes: --gallery" is no value.
+  if (column.size() > 1 && !column[1].ends_with(':')) one.type = column[1];
+  return one;
+}
+
+ListedCommand command_of_help(const std::string& name) {
+  ListedCommand command{.name = name, .flags = {}, .positionals = {}};
+  std::istringstream help(said({name, "--help"}).out);
+  std::string heading;
+  for (std::string line; std::getline(help, line);) {
+    if (line == "Examples:") break;
+    if (!line.empty() && !line.starts_with(' ')) heading = line;
+    const Words column = first_column(line);
+    if (column.empty()) continue;
+    if (column.front().starts_with('-')) command.flags.push_back(listed(column));
+    if (heading == "Positionals:") command.positionals.push_back(listed(column));
+  }
+  return command;
+}
+
+std::vector<ListedCommand> commands_of_help() {
+  std::vector<ListedCommand> commands;
+  std::istringstream help(said({"--help"}).out);
+  bool is_list = false;
+  for (std::string line; std::getline(help, line);) {
+    if (is_list && line.empty()) break;
+    if (is_list) commands.push_back(command_of_help(first_column(line).front()));
+    is_list |= line == "Subcommands:";
+  }
+  return commands;
+}
+
+const std::vector<ListedCommand>& commands() {
+  static const std::vector<ListedCommand> all = commands_of_help();
+  return all;
+}
+
+Words with(Words command, const Words& more) {
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+std::string line_of(const Words& command) {
+  std::string line = "penstock";
+  for (const std::string& word : command) line += " '" + word + "'";
+  return line;
+}
+
+void expect_refused(const Words& command, std::string_view begin, std::string_view found) {
+  const Said one = said(command);
+  EXPECT_EQ(one.status, 2) << line_of(command) << "\n" << one.err;
+  EXPECT_EQ(one.out, "") << line_of(command);
+  EXPECT_THAT(one.err,
+              AllOf(StartsWith(std::string(begin)), HasSubstr("expected"), HasSubstr(std::string(found))))
+      << line_of(command);
+}
+
+/// What kinds of values flags take, by the words of the help.
+enum class Value { number, numbers, quantity, other };
+
+Value value_of(const std::string& type) {
+  static const std::map<std::string, Value> kinds = {
+      {"N", Value::number},          {"NUMBER", Value::number},   {"X", Value::number},
+      {"FRACTION", Value::number},   {"F", Value::number},        {"CHANCE", Value::number},
+      {"SECONDS", Value::number},    {"COLUMNS", Value::number},  {"NUMBERS", Value::numbers},
+      {"LIST", Value::numbers},      {"BYTES", Value::quantity},  {"TIME", Value::quantity},
+      {"RATE", Value::quantity},     {"NAME", Value::other},      {"NAMES", Value::other},
+      {"WORD", Value::other},        {"WORDS", Value::other},     {"FILE", Value::other},
+      {"KEY", Value::other},         {"KEY=VALUE", Value::other}, {"MODEL", Value::other},
+      {"RELEASE", Value::other},     {"RULE", Value::other},      {"LAUNCHER", Value::other},
+      {"SIZE", Value::other},        {"WHEN", Value::other},      {"FORM", Value::other},
+      {"DEVICE=FILE", Value::other}, {"NAME=N", Value::other},
+  };
+  const auto found = kinds.find(type);
+  EXPECT_NE(found, kinds.end()) << type << " is a new kind of value: say above whether it is a number";
+  return found == kinds.end() ? Value::other : found->second;
+}
+
+/// What some reader of numbers takes and nobody means: other bases, infinities, signs, blanks, separators.
+const Words kNoNumbers = {"0x2",  "1e999", "nan", "inf",  "-1",    "99999999999999999999",
+                          " 5",   "5 ",    "+5",  "5,5x", "1_000", "0b1",
+                          "1:30", "one",   "."};
+
+TEST(FlagValues, TheHelpListsAllCommandsAndTheirFlags) {
+  EXPECT_EQ(commands().size(), 19U);
+  std::size_t flags = 0;
+  for (const ListedCommand& command : commands()) flags += command.flags.size();
+  EXPECT_GT(flags, 290U);
+}
+
+TEST(FlagValues, AnEmptyOneIsRefused) {
+  for (const ListedCommand& command : commands()) {
+    for (const Listed& flag : command.flags) {
+      if (flag.type.empty()) continue;
+      for (const std::string& name : flag.names) {
+        const std::string begin = "penstock " + command.name + ": " + flag.names.back() + ": expected";
+        expect_refused(with(command.with_required(), {name, ""}), begin, "got nothing");
+      }
+    }
+  }
+}
+
+TEST(FlagValues, NothingBehindAnEqualsSignIsRefused) {
+  for (const ListedCommand& command : commands()) {
+    for (const Listed& flag : command.flags) {
+      for (const std::string& name : flag.names) {
+        if (!name.starts_with("--")) continue;
+        expect_refused(with(command.with_required(), {name + "="}), "penstock: " + name + "=: expected",
+                       "got nothing");
+      }
+    }
+  }
+}
+
+TEST(FlagValues, AnEmptyNameOfAFileIsRefused) {
+  for (const ListedCommand& command : commands()) {
+    if (command.positionals.empty()) continue;
+    Words empty = {command.name};
+    for (const Listed& positional : command.positionals) {
+      if (positional.required || empty.size() == 1) empty.emplace_back("");
+    }
+    expect_refused(empty, "penstock " + command.name + ": " + command.positionals.front().names.front(),
+                   "got nothing");
+  }
+}
+
+TEST(FlagValues, EmptyPartsOfAListAreRefused) {
+  for (const std::string command : {"sweep", "tune"}) {
+    for (const std::string value : {",", "1f1b,", ",1f1b", "1f1b,,gpipe"})
+      expect_refused({command, "--schedule", value}, "penstock " + command + ": --schedule: expected", value);
+  }
+}
+
+TEST(FlagValues, AnEmptySettingIsRefused) {
+  for (const ListedCommand& command : commands()) {
+    if (std::ranges::none_of(command.flags, [](const Listed& flag) { return flag.names.back() == "--set"; }))
+      continue;
+    // With a file whose settings are read first: it is there, so that nothing else is amiss.
+    Words words = {command.name, source_path("scenarios/library/vgg16-cluster-a.yaml")};
+    if (command.name == "check" || command.name == "convert") words = {command.name};
+    for (const std::string value : {"training.iterations=", "training.iterations= "}) {
+      expect_refused(with(words, {"--set", value}), "penstock: --set training.iterations: expected a value",
+                     "got nothing");
+    }
+    expect_refused(with(words, {"--set", "=3"}), "penstock: --set: expected KEY=VALUE", "\"=3\"");
+  }
+}
+
+TEST(FlagValues, NumbersAreDecimalOrRefused) {
+  for (const ListedCommand& command : commands()) {
+    for (const Listed& flag : command.flags) {
+      if (flag.type.empty() || value_of(flag.type) != Value::number) continue;
+      const std::string& name = flag.names.back();
+      for (const std::string& text : kNoNumbers) {
+        expect_refused(with(command.with_required(), {name, text}),
+                       "penstock " + command.name + ": " + name + ": expected a", "number from");
+      }
+    }
+  }
+}
+
+/// A command with all that it needs, so that a flag's text is read.
+struct Complete {
+  Words command;
+  Words flags;
+  std::string unit;
+};
+
+std::vector<Complete> complete_commands() {
+  const Words model = {"--model",
+                       source_path("scenarios/library/models/llama-3.1-8b.json"),
+                       "--device",
+                       "h100-sxm",
+                       "--sequence",
+                       "8192",
+                       "--global-batch-size",
+                       "64"};
+  const Words shape = {"--schedule", "1f1b", "--pp-size", "2", "--num-microbatches", "4"};
+  const std::string layers = source_path("scenarios/library/vgg16-cluster-a.yaml");
+  const std::string iterations = source_path("scenarios/library/runs/vtrain_iterations.csv");
+  return {
+      {with({"tune"}, model),
+       {"--tensor-parallel", "--context-parallel", "--expert-parallel", "--data-parallel", "--pp-size",
+        "--virtual-stages", "--micro-batch-size"},
+       ""},
+      {with({"tune"}, model), {"--memory-limit"}, "B"},
+      {{"sweep", "--schedule", "1f1b", "--num-microbatches", "4"}, {"--pp-size"}, ""},
+      {{"sweep", "--schedule", "1f1b", "--pp-size", "2"}, {"--num-microbatches"}, ""},
+      {{"sweep", "--schedule", "1f1b", "--pp-size", "2", "--num-microbatches", "4"},
+       {"--virtual-stages"},
+       ""},
+      {{"plan", layers}, {"--memory-limit"}, "B"},
+      {{"plan", layers}, {"--noise"}, ""},
+      {with({"simulate"}, shape), {"--eager"}, "B"},
+      {with({"show"}, shape), {"--eager"}, "B"},
+      {with({"check"}, shape), {"--eager"}, "B"},
+      {with({"convert"}, shape), {"--eager"}, "B"},
+      {with({"run"}, shape), {"--eager"}, "B"},
+      {with({"risk"}, shape), {"--mtbf"}, "h"},
+      {with({"risk", "--mtbf", "50000h"}, shape),
+       {"--checkpoint-cost", "--restart", "--checkpoint-every"},
+       "h"},
+      {with({"calibrate"}, shape), {"--sizes"}, ""},
+      {{"fit", iterations}, {"--bandwidth"}, "GB/s"},
+  };
+}
+
+TEST(FlagValues, ListsAndQuantitiesAreDecimalOrRefused) {
+  for (const Complete& one : complete_commands()) {
+    for (const std::string& flag : one.flags) {
+      for (const std::string& text : kNoNumbers) {
+        // Blanks may stand around a number that has a unit.
+        const bool blank = text.starts_with(' ') || text.ends_with(' ');
+        // A rate is no 64-bit number.
+        const bool large = text.starts_with("9999") && one.unit == "GB/s";
+        if (!one.unit.empty() && (blank || large)) continue;
+        expect_refused(with(one.command, {flag, text + one.unit}), "penstock: " + flag, "got ");
+      }
+    }
+  }
+}
+
+TEST(FlagValues, LeadingZerosChangeNoNumber) {
+  const auto outcome = [](const Words& command) {
+    const Said one = said(command);
+    return std::pair(one.out, one.err);
+  };
+  const std::array<std::pair<Words, std::array<std::string, 3>>, 6> numbers = {{
+      {{"simulate", "--schedule", "1f1b", "--pp-size", "2", "--num-microbatches"}, {"010", "10", "8"}},
+      {{"simulate", "--schedule", "1f1b", "--num-microbatches", "12", "--pp-size"}, {"010", "10", "8"}},
+      {{"simulate", "--schedule", "1f1b", "--pp-size", "2", "--num-microbatches", "4", "--iterations"},
+       {"010", "10", "8"}},
+      {{"schedules", "--figures", "--pp-size"}, {"08", "8", "9"}},
+      {{"simulate", "--schedule", "1f1b", "--pp-size", "2", "--num-microbatches", "4", "--eager"},
+       {"010 B", "10 B", "8 B"}},
+      {{"sweep", "--schedule", "1f1b", "--pp-size", "2", "--num-microbatches"}, {"010,012", "10,12", "8,10"}},
+  }};
+  for (const auto& [command, values] : numbers) {
+    EXPECT_EQ(outcome(with(command, {values[0]})), outcome(with(command, {values[1]}))) << line_of(command);
+    EXPECT_NE(outcome(with(command, {values[0]})), outcome(with(command, {values[2]}))) << line_of(command);
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,195 @@
+// A sweep that two processes share as torchrun starts them, one of which is killed, stopped or interrupted in
+// the midst of a share that takes minutes: both end at once, and what was done is there.
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/outcome.hpp"
+#include "cli/process_group.hpp"
+#include "tests/schedules/text_files.hpp"
+#include "tests/scratch_folder.hpp"
+
+namespace penstock {
+namespace {
+
+using testing::HasSubstr;
+
+class LaunchedSweep : public testing::Test {
+ protected:
+  ~LaunchedSweep() override {
+    for (const pid_t process : processes_) {
+      if (process <= 0) continue;
+      kill(process, SIGKILL);
+      waitpid(process, nullptr, 0);
+    }
+  }
+
+  /// A quick point and one of minutes for each of two processes, once both quick ones are in the progress.
+  void start_and_wait_for_quick_points() {
+    const std::string port = std::to_string(20'000 + getpid() % 10'000);
+    for (const std::size_t rank : {1, 0}) processes_[rank] = started(std::to_string(rank), port);
+    const bool are_done = within(std::chrono::seconds(60), [this] {
+      const std::string points = text("points");
+      return points.find("\"point\":0") != std::string::npos &&
+             points.find("\"point\":1") != std::string::npos;
+    });
+    ASSERT_TRUE(are_done) << text("err0") << text("err1");
+  }
+
+  void send(std::size_t rank, int signal) const { kill(processes_[rank], signal); }
+
+  /// The status that the process ends with, far below the minutes that its share takes; -1 where it does not.
+  int status_of(std::size_t rank, std::chrono::seconds longest = std::chrono::seconds(15)) {
+    int status = 0;
+    const bool ends =
+        within(longest, [&] { return waitpid(processes_[rank], &status, WNOHANG) == processes_[rank]; });
+    if (!ends) return -1;
+    processes_[rank] = 0;
+    return status;
+  }
+
+  std::string text(const std::string& file) const { return test::text_of(folder_.path() / file); }
+
+  /// Rows of both processes are printed, written and kept.
+  void expect_both_quick_points() const {
+    EXPECT_THAT(text("out0"), HasSubstr("\"microbatches\": 64"));
+    EXPECT_THAT(text("out0"), HasSubstr("\"microbatches\": 65"));
+    const std::string rows = text("rows.csv");
+    EXPECT_EQ(std::ranges::count(rows, '\n'), 3) << rows;
+    EXPECT_THAT(text("err0"), HasSubstr("interrupted: 2 of 4 points are done; the same command goes on from "
+                                        "points"));
+  }
+
+  static constexpr int kRunFailed = static_cast<int>(ExitCode::run_failed);
+
+ private:
+  template <class Condition>
+  static bool within(std::chrono::seconds longest, const Condition& condition) {
+    const auto until = std::chrono::steady_clock::now() + longest;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return true;
+  }
+
+  pid_t started(const std::string& rank, const std::string& port) const {
+    const pid_t process = fork();
+    if (process != 0) return process;
+    if (chdir(folder_.path().c_str()) != 0) _exit(99);
+    for (const auto& [name, value] : {std::pair<const char*, std::string>{"TORCHELASTIC_RUN_ID", "test"},
+                                      {"MASTER_ADDR", "127.0.0.1"},
+                                      {"MASTER_PORT", port},
+                                      {"WORLD_SIZE", "2"},
+                                      {"RANK", rank}})
+      setenv(name, value.c_str(), 1);
+    dup2(open(("out" + rank).c_str(), O_WRONLY | O_CREAT, 0666), STDOUT_FILENO);
+    dup2(open(("err" + rank).c_str(), O_WRONLY | O_CREAT, 0666), STDERR_FILENO);
+    // zb-v searches a million times for an order.
+    execl(PENSTOCK_EXECUTABLE, PENSTOCK_EXECUTABLE, "sweep", "--schedule", "gpipe,zb-v", "--pp-size", "16",
+          "--num-microbatches", "64,65", "--set", "schedule.passes=1000000", "--set",
+          "model.stages.forward=3ms", "--set", "model.stages.backward_input=2ms", "--set",
+          "model.stages.backward_weight=2ms", "--json", "--resume", "points", "-o", "rows.csv",
+          static_cast<char*>(nullptr));
+    _exit(99);
+  }
+
+  ScratchFolder folder_;
+  std::array<pid_t, 2> processes_{};
+};
+
+TEST_F(LaunchedSweep, EndsWithAProcessThatIsKilledAndKeepsWhatItHasSent) {
+  start_and_wait_for_quick_points();
+  send(1, SIGKILL);
+  const int status = status_of(0);
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), kRunFailed);
+  EXPECT_THAT(text("err0"), HasSubstr("process 1 of 2 has ended: 1 of its 2 points are missing"));
+  expect_both_quick_points();
+}
+
+TEST_F(LaunchedSweep, EndsWithTheProcessThatGathers) {
+  start_and_wait_for_quick_points();
+  send(0, SIGKILL);
+  const int status = status_of(1);
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), kRunFailed);
+  EXPECT_THAT(text("err1"), HasSubstr("process 1 of 2 ends, since process 0 has"));
+}
+
+TEST_F(LaunchedSweep, EndsByAnInterruptOfTheProcessThatGathers) {
+  start_and_wait_for_quick_points();
+  send(0, SIGINT);
+  const int status = status_of(0);
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  EXPECT_EQ(WTERMSIG(status), SIGINT);
+  expect_both_quick_points();
+  const int others = status_of(1);
+  ASSERT_TRUE(WIFEXITED(others)) << others;
+  EXPECT_EQ(WEXITSTATUS(others), kRunFailed);
+}
+
+TEST_F(LaunchedSweep, EndsByAnInterruptOfAnotherProcess) {
+  start_and_wait_for_quick_points();
+  send(1, SIGINT);
+  const int status = status_of(0);
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), kRunFailed);
+  EXPECT_THAT(text("err0"), HasSubstr("process 1 of 2 was interrupted: 1 of its 2 points are missing"));
+  expect_both_quick_points();
+  const int others = status_of(1);
+  ASSERT_TRUE(WIFSIGNALED(others)) << others;
+  EXPECT_EQ(WTERMSIG(others), SIGINT);
+}
+
+TEST_F(LaunchedSweep, EndsByAnInterruptOfAll) {
+  start_and_wait_for_quick_points();
+  send(0, SIGINT);
+  send(1, SIGINT);
+  for (const std::size_t rank : {0, 1}) {
+    const int status = status_of(rank);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    EXPECT_EQ(WTERMSIG(status), SIGINT);
+  }
+  expect_both_quick_points();
+}
+
+TEST_F(LaunchedSweep, WaitsForASuspendedProcessForAStatedTime) {
+  start_and_wait_for_quick_points();
+  send(1, SIGSTOP);
+  const int status = status_of(0, kLongestSilence + std::chrono::seconds(30));
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), kRunFailed);
+  EXPECT_THAT(text("err0"),
+              HasSubstr("process 1 of 2 has been silent for 20 s: 1 of its 2 points are missing"));
+  expect_both_quick_points();
+}
+
+TEST_F(LaunchedSweep, AShortPauseOfAProcessIsNoLoss) {
+  start_and_wait_for_quick_points();
+  send(1, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  send(1, SIGCONT);
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  EXPECT_EQ(text("err0"), "");
+  send(0, SIGINT);
+  EXPECT_TRUE(WIFSIGNALED(status_of(0)));
+  expect_both_quick_points();
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,34 @@
+#pragma once
+// What searches over configurations are asked for in tests.
+
+#include <cstdint>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "scenarios/read/load.hpp"
+#include "sim/tuning/tune.hpp"
+#include "tests/source_path.hpp"
+
+namespace penstock {
+
+/// Eight layers on one node of eight devices.
+inline constexpr std::string_view kTunedLlama = R"(
+model: {huggingface: llama-3.1-70b.json, sequence: 4096, layers: 8}
+cluster: {device: h100-sxm}
+)";
+inline constexpr std::string_view kTunedMixtral = R"(
+model: {huggingface: mixtral-8x22b.json, sequence: 4096, layers: 6}
+cluster: {device: h100-sxm}
+)";
+
+inline TuneRequest tune_request(std::string_view scenario, std::int64_t global_batch_size) {
+  auto base = parse_scenario(scenario, "test.yaml", source_path("tests/scenarios/configs"));
+  EXPECT_TRUE(base) << base.error();
+  TuneRequest request;
+  request.base = *base;
+  request.global_batch_size = global_batch_size;
+  return request;
+}
+
+}  // namespace penstock
