@@ -127,12 +127,18 @@ std::string devices_text(const PlanEvaluation& plan) {
                      format_count(plan.devices_per_rank(), "device"));
 }
 
-/// "18 plans simulated, 1 of 17 starts ruled out by a bound": what stands behind "simulated".
+/// "18 plans simulated, 1 of 17 starts ruled out by a bound": what stands behind "simulated". Of a search
+/// that ran out of actions "; ended at 134 M actions, 12 starts left out".
 std::string searched_text(const SearchedPlan& search) {
-  return fmt::format("{} simulated, {} of {} starts ruled out by a bound{}",
-                     format_count(search.simulations, "plan"), search.pruned,
-                     search.pruned + std::ssize(search.candidates),
-                     search.tried_all ? "; every plan with its devices in order" : "");
+  std::string text = fmt::format("{} simulated, {} of {} starts ruled out by a bound",
+                                 format_count(search.simulations, "plan"), search.pruned,
+                                 search.pruned + search.left_out + std::ssize(search.candidates));
+  if (search.tried_all) text += "; every plan with its devices in order";
+  if (search.ran_out) {
+    text += fmt::format("; ended at {:.0f} M actions, {} left out", static_cast<double>(search.actions) / 1e6,
+                        format_count(search.left_out, "start"));
+  }
+  return text;
 }
 
 /// What the schedule has beyond 1F1B-RR's rule; empty: nothing.
@@ -272,9 +278,8 @@ Json search_json(const SearchedPlan& search) {
          {"peak_bytes", plan.peak_bytes},
          {"fits", plan.fits}});
   }
-  return {{"simulations", search.simulations},
-          {"pruned", search.pruned},
-          {"tried_all", search.tried_all},
+  return {{"simulations", search.simulations},  {"pruned", search.pruned},   {"actions", search.actions},
+          {"left_out", search.left_out},        {"ran_out", search.ran_out}, {"tried_all", search.tried_all},
           {"candidates", std::move(candidates)}};
 }
 

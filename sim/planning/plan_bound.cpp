@@ -23,6 +23,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/pipedream_levels.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "sim/planning/plan_choice.hpp"
 #include "topology/cluster.hpp"
 #include "topology/collective.hpp"
@@ -68,7 +69,8 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
       cluster_(cluster),
       overhead_ns_(static_cast<double>(2 * graph.overhead_ns)),
       buckets_(buckets),
-      state_(static_cast<double>(state)) {
+      state_(static_cast<double>(state)),
+      ways_(cluster.devices().size()) {
   // An output is alive behind its layer up to the last layer, in this order, that reads it: what a cut
   // sends is the sum of those that are alive there.
   std::vector<std::size_t> last(graph.layers.size(), 0);
@@ -100,13 +102,17 @@ const PlanBound::Sums& PlanBound::sums_before(const PlanChoice& choice, std::siz
 }
 
 const PlanBound::Way& PlanBound::way(std::int32_t from, std::int32_t to) {
-  const auto [entry, fresh] = ways_.try_emplace({from, to});
-  if (!fresh) return entry->second;
+  std::vector<Way>& from_here = ways_[index(from)];
+  // All at once, so that ways stay where they are.
+  if (from_here.empty()) from_here.resize(cluster_.devices().size());
+  Way& known = from_here[index(to)];
+  if (known.is_known) return known;
   const Route route = cluster_.route(from, to);
-  entry->second = {.links = {route.links.begin(), route.links.end()},
-                   .ns_per_byte = 1e9 / route.bytes_per_second,
-                   .latency_ns = static_cast<double>(route.latency_ns)};
-  return entry->second;
+  known = {.links = {route.links.begin(), route.links.end()},
+           .ns_per_byte = 1e9 / route.bytes_per_second,
+           .latency_ns = static_cast<double>(route.latency_ns),
+           .is_known = true};
+  return known;
 }
 
 void PlanBound::load(LinkNumber link, double bytes) {

@@ -52,6 +52,7 @@ class PlanBound {
     std::vector<LinkNumber> links;
     double ns_per_byte = 0;
     double latency_ns = 0;
+    bool is_known = false;
   };
   using Devices = std::span<const std::int32_t>;
 
@@ -68,7 +69,9 @@ class PlanBound {
   bool buckets_ = false;
   double state_ = 0;
   std::vector<Sums> sums_;  // by cut
-  std::map<std::pair<std::int32_t, std::int32_t>, Way> ways_;
+  // By the devices from and to, as far as they were asked for, which every pair of replicas of every bound
+  // does.
+  std::vector<std::vector<Way>> ways_;
   std::map<std::vector<std::int32_t>, Ring> rings_;
   std::vector<double> link_ns_;  // of the choice at hand, as far as links have been met
 };

@@ -48,9 +48,9 @@ constexpr std::size_t kImproved = 12;          // starts, beside the best of eac
 /// through attempt(), so that no trial is lost, however its start fares.
 class PlanSearch {
  public:
-  PlanSearch(const Scenario& scenario, const PlanningTask& task, std::int64_t simulations)
+  PlanSearch(const Scenario& scenario, const PlanningTask& task, const PlanBudget& budget)
       : task_(task),
-        most_simulations_(simulations),
+        budget_(budget),
         trials_(scenario, task),
         space_{.layers = trials_.layers(), .devices = trials_.devices(), .form = task.options.form} {}
 
@@ -65,6 +65,7 @@ class PlanSearch {
     for (const PlanStart& best : best_of_families(starts)) try_starts(variants_of(best, task_));
     improve_all(to_improve());
     vary_best();
+    const bool ran_out = left_out_ > 0 || has_no_actions_left();
     // Last, since it may find that a mean over a short stream flattered what seemed best.
     settle();
     if (!best_ || !trials_.fits(*best_)) return tl::unexpected(nothing_fits());
@@ -74,10 +75,16 @@ class PlanSearch {
                         .candidates = candidates(),
                         .simulations = trials_.simulations(),
                         .pruned = pruned_,
-                        .tried_all = tries_all};
+                        .actions = trials_.actions(),
+                        .left_out = left_out_,
+                        .ran_out = ran_out,
+                        .tried_all = tries_all && !ran_out};
   }
 
  private:
+  bool has_no_actions_left() const { return trials_.actions() >= budget_.actions; }
+  bool is_spent() const { return trials_.simulations() >= budget_.simulations || has_no_actions_left(); }
+
   /// What it holds is asked only between plans that are equal otherwise.
   bool is_better(const PlanChoice& a, const PlanChoice& b) {
     if (is_faster(a, b)) return true;
@@ -137,6 +144,11 @@ class PlanSearch {
         ++pruned_;
         return;
       }
+      // Moves make more of the other half than further starts, which come in the order of their bounds.
+      if (is_seen && trials_.actions() >= budget_.actions / 2) {
+        ++left_out_;
+        return;
+      }
       trials_.with_memory(start.choice);  // which is shown
       attempt(start.choice);
       tried_.push_back(start);
@@ -162,7 +174,7 @@ class PlanSearch {
 
   void try_all() {
     by_bound(all_choices(space_), [&](const PlanChoice& choice) {
-      if (!is_ruled_out(choice, *best_)) attempt(choice);
+      if (!has_no_actions_left() && !is_ruled_out(choice, *best_)) attempt(choice);
     });
   }
 
@@ -215,7 +227,7 @@ class PlanSearch {
       front.assign(moving.begin(), half);
     }
     std::ranges::sort(later, [&](const PlanChoice& a, const PlanChoice& b) { return is_better(a, b); });
-    for (const PlanChoice& start : later) improved(start, most_simulations_);
+    for (const PlanChoice& start : later) improved(start, budget_.simulations);
   }
 
   /// What helps a start may help the best plan, too.
@@ -224,16 +236,16 @@ class PlanSearch {
     // Neither name nor family of it is ever shown.
     const PlanStart best{.family = PlanFamily::even, .name = "best", .choice = *best_};
     for (const PlanStart& variant : variants_of(best, task_)) {
-      if (trials_.simulations() >= most_simulations_) return;
+      if (is_spent()) return;
       attempt(variant.choice);
-      improved(variant.choice, most_simulations_ / kShareOfVariants);
+      improved(variant.choice, budget_.simulations / kShareOfVariants);
     }
   }
 
   /// The first move that helps is taken, until none does (nothing then) or `share` simulations are made.
   std::optional<PlanChoice> improved(PlanChoice current, std::int64_t share) {
-    const std::int64_t end = std::min(most_simulations_, trials_.simulations() + share);
-    const auto is_over = [&] { return trials_.simulations() >= end; };
+    const std::int64_t end = std::min(budget_.simulations, trials_.simulations() + share);
+    const auto is_over = [&] { return trials_.simulations() >= end || has_no_actions_left(); };
     bool moves = true;
     while (moves && !is_over()) {
       moves = false;
@@ -246,14 +258,14 @@ class PlanSearch {
       });
     }
     // A place where no move helps is done with; one whose share ended may go on in the next round.
-    if (trials_.simulations() >= most_simulations_ || (!moves && !is_over())) return std::nullopt;
+    if (is_spent() || (!moves && !is_over())) return std::nullopt;
     return current;
   }
 
   /// A short stream that shows no period only says about what a plan takes. Longer ones decide about the best
   /// of these, and those that `simulate` takes about the best of all.
   void settle() {
-    settle(2, kMostLonger);
+    settle(2, has_no_actions_left() ? 0 : kMostLonger);
     settle(kStreamAttempts, kMostSettled);
     // Three were settled and the best is a fourth that is only about known: the best known one is told.
     if (best_ && !is_known(*best_, kStreamAttempts))
@@ -300,19 +312,20 @@ class PlanSearch {
   }
 
   const PlanningTask& task_;
-  std::int64_t most_simulations_;
+  PlanBudget budget_;
   PlanTrials trials_;
   PlanSpace space_;
   std::set<PlanFamily> seen_;     // families with a start that was tried
   std::vector<PlanStart> tried_;  // in that order: what is printed
   std::optional<PlanChoice> best_;
   std::int64_t pruned_ = 0;
+  std::int64_t left_out_ = 0;
 };
 
 }  // namespace
 
 tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
-                                                    std::int64_t simulations) {
+                                                    const PlanBudget& budget) {
   PlanOptions ranked = options;
   // Only where the recurrence's own figures are printed beside the simulated ones; plans are ranked without
   // it.
@@ -324,7 +337,7 @@ tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, co
   anywhere.memory_limit.reset();
   if (auto plan = plan_pipeline(task->layers, task->levels, anywhere); !plan)
     return tl::unexpected(plan.error());
-  return PlanSearch(scenario, *task, simulations).run();
+  return PlanSearch(scenario, *task, budget).run();
 }
 
 tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Scenario& scenario,
@@ -332,9 +345,9 @@ tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Sc
   switch (ranking) {
     case PlanRanking::simulated:
       // Asked for many plans at a time, each in a part of the simulations that one plan alone would get.
-      return search_plan(scenario, options, kPlanSimulations / 20).map([](SearchedPlan found) {
-        return std::move(found.planned);
-      });
+      return search_plan(scenario, options,
+                         {.simulations = PlanBudget{}.simulations / 20, .actions = PlanBudget{}.actions / 20})
+          .map([](SearchedPlan found) { return std::move(found.planned); });
     case PlanRanking::recurrence:
       break;
   }

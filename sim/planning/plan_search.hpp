@@ -28,18 +28,27 @@ struct SearchedPlan {
   PlannedScenario planned;
   std::vector<PlanCandidate> candidates;  ///< in the order in which they were tried
   std::int64_t simulations = 0;
-  std::int64_t pruned = 0;  ///< starts that a bound kept from being simulated
-  bool tried_all = false;   ///< every plan with its devices in order, but for those that a bound rules out
+  std::int64_t pruned = 0;    ///< starts that a bound kept from being simulated
+  std::int64_t actions = 0;   ///< simulated, of all plans together
+  std::int64_t left_out = 0;  ///< starts that were not reached within the budget's actions
+  bool ran_out = false;       ///< of the budget's actions, with starts or moves left
+  bool tried_all = false;     ///< every plan with its devices in order, but for those that a bound rules out
 };
 
-inline constexpr std::int64_t kPlanSimulations = 2000;  ///< usually the most of a search
+/// Where a search ends.
+struct PlanBudget {
+  std::int64_t simulations = 2000;
+  /// Plans for many devices are streams of millions: half a minute or so.
+  std::int64_t actions = std::int64_t{1} << 27;
+};
 
 /// The plan with the least simulated steady period within the memory limit; of equal ones that on the fewest
 /// devices, then with the least peak memory. `options` say its form and limit; their objective does not
-/// matter. `simulations`: after so many no move is tried any more. Equal input gives an equal plan. Errors:
-/// those of planning_task(); no plan that was tried fits.
+/// matter. Beyond the budget's simulations or actions no move is tried any more, beyond half of its actions
+/// no start but one of each kind. Equal input gives an equal plan. Errors: those of planning_task(); no plan
+/// that was tried fits.
 tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
-                                                    std::int64_t simulations = kPlanSimulations);
+                                                    const PlanBudget& budget = {});
 
 /// What decides between plans: the simulator, or a recurrence by itself.
 enum class PlanRanking : std::uint8_t { simulated, recurrence };

@@ -224,6 +224,7 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
   const bool decides_by_size = experiment->channels.eager_bytes > 0;
   if (!decides_by_size && stream_hangs(flat, experiment->channels)) return nullptr;
   kept_actions_ += flat.actions.size();
+  actions_ += std::ssize(flat.actions);
   const bool shares_links = links_are_shared(*experiment);
   entry = Layout{.experiment = *std::move(experiment),
                  .run = {.flat = std::move(flat), .times = {}},
@@ -259,6 +260,7 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   experiment.costs = *std::move(costs);
   run.flat = with_bytes_of(std::move(run.flat), experiment.program, experiment.costs);
   const WalkDurations durations = walk_durations(experiment, run.flat);
+  actions_ += std::ssize(run.flat.actions);
   if (shares_links) {
     // The event engine takes it for granted that a program ends; with eager messages its layout cannot say.
     if (experiment.channels.eager_bytes > 0 && stream_hangs(run.flat, experiment.channels)) return trial;

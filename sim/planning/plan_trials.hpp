@@ -68,6 +68,8 @@ class PlanTrials {
   std::int32_t devices() const { return devices_; }
   std::int32_t layers() const { return static_cast<std::int32_t>(task_.layers.layers.size()); }
   std::int64_t simulations() const { return std::ssize(trials_); }
+  /// Actions of all lists that were made and of all runs.
+  std::int64_t actions() const { return actions_; }
 
  private:
   std::size_t add_order(std::vector<std::int32_t> layers);
@@ -105,6 +107,7 @@ class PlanTrials {
   std::map<PlanChoice, Trial> trials_;
   std::map<LayoutKey, std::optional<Layout>> layouts_;  // nothing: such a plan cannot run
   std::size_t kept_actions_ = 0;                        // of the layouts, all together
+  std::int64_t actions_ = 0;
   std::optional<PlanChoice> last_;  // whose costs and times its layout has; nothing: those of no run
 };
 

@@ -200,6 +200,30 @@ TEST(PlanSearch, KeepsTheMemoryLimitAsSimulated) {
   EXPECT_NE(none.error().find("is larger than a device"), std::string::npos) << none.error();
 }
 
+// What a search costs are the actions that it simulates: plans for many devices are long streams. The best of
+// those that were reached is still the one that is told.
+TEST(PlanSearch, EndsWhereItsActionsAreSpentAndSaysWhatItLeftOut) {
+  const Scenario scenario = read(kVgg16OnA);
+  const SearchedPlan all = searched(scenario);
+  EXPECT_FALSE(all.ran_out);
+  EXPECT_EQ(all.left_out, 0);
+  const std::int64_t starts = all.pruned + std::ssize(all.candidates);
+  const PlanBudget budget{.actions = all.actions / 8};
+  const auto some = search_plan(scenario, {.memory_limit = kUnlimited}, budget);
+  ASSERT_TRUE(some) << some.error();
+  EXPECT_TRUE(some->ran_out);
+  EXPECT_FALSE(some->tried_all);
+  EXPECT_LT(some->actions, all.actions / 2);
+  EXPECT_LT(some->simulations, all.simulations);
+  EXPECT_LE(some->pruned + some->left_out + std::ssize(some->candidates), starts);
+  EXPECT_GT(rate_of(*some), 0);
+  EXPECT_LE(rate_of(*some), rate_of(all));
+  const auto least = search_plan(scenario, {.memory_limit = kUnlimited}, {.actions = 1});
+  ASSERT_TRUE(least) << least.error();
+  EXPECT_GT(least->left_out, 0);
+  EXPECT_GT(std::ssize(least->candidates), 2) << "one start of each kind";
+}
+
 // One queue a rank with one message under way: some ranks would wait for each other in a circle. Messages
 // share links here, so that the event engine runs what does not hang.
 TEST(PlanSearch, LeavesOutPlansThatHang) {
