@@ -120,21 +120,21 @@ const std::vector<std::string> kLongSearch = {"--pp-size",
                                               "--set",
                                               "model.stages.backward_weight=2ms"};
 
-std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+std::vector<std::string> extended(std::vector<std::string> arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
 
 TEST_F(Interrupted, SimulateLeavesNothingHalfWritten) {
-  start(with({"simulate", "--schedule", "zb-v", "-o", "result.json"}, kLongSearch));
+  start(extended({"simulate", "--schedule", "zb-v", "-o", "result.json"}, kLongSearch));
   let_it_work(std::chrono::milliseconds(300));
   EXPECT_EQ(signal_after_interrupt(), SIGINT);
   EXPECT_EQ(files(), (std::vector<std::string>{"err", "out"}));
 }
 
 TEST_F(Interrupted, SweepKeepsThePointsThatAreDoneAndDoesNotWaitForALongOne) {
-  start(with({"sweep", "--schedule", "gpipe,zb-v", "--resume", "points", "-o", "rows.csv", "--json"},
-             kLongSearch));
+  start(extended({"sweep", "--schedule", "gpipe,zb-v", "--resume", "points", "-o", "rows.csv", "--json"},
+                 kLongSearch));
   const bool is_begun = comes_true([&] { return text("points").find("\"gpipe\"") != std::string::npos; });
   ASSERT_TRUE(is_begun) << text("err");
   EXPECT_EQ(signal_after_interrupt(), SIGINT);
@@ -173,7 +173,7 @@ TEST_F(Interrupted, TuneReportsTheBestOfWhatIsSettled) {
 }
 
 TEST_F(Interrupted, TuneThatHasSettledNothingEndsByTheSignal) {
-  start(with(long_tuning(), {"--exhaustive", "-o", "best.json"}));
+  start(extended(long_tuning(), {"--exhaustive", "-o", "best.json"}));
   let_it_work(std::chrono::milliseconds(300));
   EXPECT_EQ(signal_after_interrupt(), SIGINT);
   EXPECT_THAT(text("err"), testing::HasSubstr("interrupted before anything was settled"));
