@@ -104,6 +104,16 @@ TEST(ResultInvariants, ThereIsAnEntryARank) {
   EXPECT_EQ(fault_after([](Result& r) { r.ranks[1].rank = 0; }), "ranks[1].rank: expected 1, got 0");
   EXPECT_EQ(fault_after([](Result& r) { r.program.pipeline_size = 3; }),
             "program.pipeline_size: expected at most program.ranks, 2, got 3");
+  // Four stages, each on both ranks.
+  const auto of_buckets = [](std::int32_t pipeline_size) {
+    return fault_after([&](Result& r) {
+      r.program.schedule = "data-parallel";
+      r.program.stages = 4;
+      r.program.pipeline_size = pipeline_size;
+    });
+  };
+  EXPECT_EQ(of_buckets(4), "");
+  EXPECT_EQ(of_buckets(5), "program.pipeline_size: expected at most program.stages, 4, got 5");
 }
 
 TEST(ResultInvariants, NothingEndsAfterTheMakespan) {
