@@ -199,12 +199,14 @@ class Meeting {
 
   void begin() {
     thread_ = std::thread([this] {
-      for (auto next_beat = steady_clock::now(); !ends_;) {
-        const auto before = steady_clock::now();
-        loop_.run_until(before + kTurn);
+      auto looked = steady_clock::now();
+      for (auto next_beat = looked; !ends_;) {
+        loop_.run_until(steady_clock::now() + kTurn);
         const auto now = steady_clock::now();
-        // Where this process was suspended itself, what others have said meanwhile has still to be read.
-        now - before > 2 * kBeat ? forgive_silence(now) : look_for_silence(now);
+        // While this process was suspended itself, or the host too busy for it, nobody could be heard.
+        if (now - looked > 2 * kBeat) forgive_silence(now - looked, now);
+        look_for_silence(now);
+        looked = now;
         if (now < next_beat) continue;
         beat();
         next_beat = now + kBeat;
@@ -217,9 +219,9 @@ class Meeting {
     for (const auto& [other, connection] : connection_of_) loop_.send(connection, frame_of(Word::beat, ""));
   }
 
-  void forgive_silence(steady_clock::time_point now) {
+  void forgive_silence(steady_clock::duration time, steady_clock::time_point now) {
     const std::scoped_lock lock(mutex_);
-    for (auto& [other, last] : last_heard_) last = now;
+    for (auto& [other, last] : last_heard_) last = std::min(now, last + time);
   }
 
   void look_for_silence(steady_clock::time_point now) {
