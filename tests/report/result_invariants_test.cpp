@@ -112,7 +112,7 @@ TEST(ResultInvariants, ThereIsAnEntryARank) {
       r.program.pipeline_size = pipeline_size;
     });
   };
-  EXPECT_EQ(of_buckets(4), "");
+  EXPECT_EQ(of_buckets(4), "none");
   EXPECT_EQ(of_buckets(5), "program.pipeline_size: expected at most program.stages, 4, got 5");
 }
 

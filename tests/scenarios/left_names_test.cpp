@@ -22,6 +22,8 @@ namespace {
 int signal_that_ends(const std::function<void()>& work) {
   const pid_t child = fork();
   if (child == 0) {
+    // Whoever runs the tests may have them ignored (nohup, a shell's background).
+    for (const int ended_by : {SIGINT, SIGTERM, SIGHUP}) ::signal(ended_by, SIG_DFL);
     work();
     _exit(0);
   }
