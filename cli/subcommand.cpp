@@ -111,10 +111,15 @@ Flag Subcommand::add_option(const std::string& names, Value& value, const std::s
     // Checks, such as that of a range, come before it.
     const auto take = [&value, names](const CLI::results_t& texts) {
       const auto number = decimal<Number>(texts.front());
-      if (!number)
+      if (!number) {
         throw CLI::ValidationError(names,
                                    fmt::format("expected {}, got {}", kNoun<Number>, typed(texts.front())));
-      value = *number;
+      }
+      if constexpr (std::is_same_v<Value, Number>) {
+        value = *number;
+      } else {
+        value = number;
+      }
       return true;
     };
     return Flag(*app_->add_option(names, take, help));

@@ -11,6 +11,7 @@
 #include <stdio.h>  // fileno and fdopen, which <cstdio> need not have
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>

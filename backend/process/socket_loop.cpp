@@ -8,7 +8,7 @@
 
 #include "backend/process/socket_loop.hpp"
 
-#include <poll.h>
+#include <sys/poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "report/result/result_invariants.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -115,7 +115,7 @@ std::vector<std::int32_t> cuts_of(const PipelinePlan& plan) {
 
 /// Minibatches that every stage's replicas share evenly, and enough of them to fill the pipeline often.
 tl::expected<std::int64_t, std::string> even_minibatches(const PipelinePlan& plan) {
-  const auto turn = turn_of_all_replicas(plan);
+  auto turn = turn_of_all_replicas(plan);
   if (!turn) return turn;
   std::int64_t devices = 0;
   for (const PlannedStage& stage : plan.stages) devices += std::ssize(stage.devices);

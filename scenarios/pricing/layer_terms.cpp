@@ -13,6 +13,7 @@
 #include "scenarios/pricing/collectives.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <string_view>
 #include <utility>

@@ -46,6 +46,7 @@
 #include "report/print/units.hpp"
 #include "report/result/json_text.hpp"
 #include "scenarios/read/document.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "sim/baseline/baseline.hpp"
 #include "sim/baseline/longest_path.hpp"

@@ -3,6 +3,7 @@
 // with a status of the table, a sentence that says who, where and with whom, and nothing that is left behind.
 
 #include <fcntl.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): kill() is POSIX's
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -255,27 +255,31 @@ bool names_rank_action_and_peer(const std::string& words) {
   return false;
 }
 
+void expect_failure_is_named(const LaunchedJob& job, std::int32_t rank) {
+  EXPECT_TRUE(job.has_failed(rank));
+  // Who was stopped for so long that it cannot say where the others were says that.
+  const bool was_suspended = rank == job.plan().victim && job.plan().signal == SIGSTOP &&
+                             job.words(rank).find("the run was suspended for ") != std::string::npos;
+  EXPECT_TRUE(was_suspended || names_rank_action_and_peer(job.words(rank)));
+}
+
+void expect_end_in_order(const LaunchedJob& job, std::int32_t rank) {
+  SCOPED_TRACE(testing::Message() << "rank " << rank << ": " << job.words(rank));
+  const auto& status = job.status(rank);
+  ASSERT_TRUE(status) << "it has not ended within the deadline";
+  if (WIFSIGNALED(*status)) {
+    EXPECT_EQ(rank, job.plan().victim);
+    EXPECT_EQ(WTERMSIG(*status), job.plan().signal);
+  } else if (WEXITSTATUS(*status) == 0) {
+    EXPECT_EQ(job.words(rank), "");
+  } else {
+    expect_failure_is_named(job, rank);
+  }
+}
+
 void expect_in_order(const LaunchedJob& job) {
   const JobPlan& plan = job.plan();
-  for (std::int32_t rank = 0; rank < plan.ranks; ++rank) {
-    SCOPED_TRACE(testing::Message() << "rank " << rank << ": " << job.words(rank));
-    const auto& status = job.status(rank);
-    ASSERT_TRUE(status) << "it has not ended within the deadline";
-    if (WIFSIGNALED(*status)) {
-      EXPECT_EQ(rank, plan.victim);
-      EXPECT_EQ(WTERMSIG(*status), plan.signal);
-      continue;
-    }
-    if (WEXITSTATUS(*status) == 0) {
-      EXPECT_EQ(job.words(rank), "");
-      continue;
-    }
-    EXPECT_TRUE(job.has_failed(rank)) << WEXITSTATUS(*status);
-    // Who was stopped for so long that it cannot say where the others were says that.
-    const bool was_suspended = rank == plan.victim && plan.signal == SIGSTOP &&
-                               job.words(rank).find("the run was suspended for ") != std::string::npos;
-    EXPECT_TRUE(was_suspended || names_rank_action_and_peer(job.words(rank)));
-  }
+  for (std::int32_t rank = 0; rank < plan.ranks; ++rank) expect_end_in_order(job, rank);
   EXPECT_EQ(job.leftovers(), std::vector<std::string>{});
   // The result is there with the table of which it is part, or not at all.
   const bool rank_zero_is_well =

@@ -2,18 +2,18 @@
 // the midst of a share that takes minutes: both end at once, and what was done is there.
 
 #include <fcntl.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): kill() is POSIX's
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): setenv() is POSIX's
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
-#include <cstdlib>
 #include <string>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
