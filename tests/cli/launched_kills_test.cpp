@@ -277,19 +277,23 @@ void expect_end_in_order(const LaunchedJob& job, std::int32_t rank) {
   }
 }
 
-void expect_in_order(const LaunchedJob& job) {
-  const JobPlan& plan = job.plan();
-  for (std::int32_t rank = 0; rank < plan.ranks; ++rank) expect_end_in_order(job, rank);
-  EXPECT_EQ(job.leftovers(), std::vector<std::string>{});
-  // The result is there with the table of which it is part, or not at all.
-  const bool rank_zero_is_well =
-      job.status(0) && WIFEXITED(*job.status(0)) && WEXITSTATUS(*job.status(0)) == 0;
+/// The result is there with the table of which it is part, or not at all.
+void expect_result_is_whole(const LaunchedJob& job, bool rank_zero_is_well) {
   if (rank_zero_is_well) {
     EXPECT_THAT(job.table(), testing::HasSubstr("measured by cpu-process"));
   }
   if (rank_zero_is_well || std::filesystem::exists(job.result())) {
     EXPECT_THAT(test::text_of(job.result()), testing::EndsWith("}\n"));
   }
+}
+
+void expect_in_order(const LaunchedJob& job) {
+  const JobPlan& plan = job.plan();
+  for (std::int32_t rank = 0; rank < plan.ranks; ++rank) expect_end_in_order(job, rank);
+  EXPECT_EQ(job.leftovers(), std::vector<std::string>{});
+  const bool rank_zero_is_well =
+      job.status(0) && WIFEXITED(*job.status(0)) && WEXITSTATUS(*job.status(0)) == 0;
+  expect_result_is_whole(job, rank_zero_is_well);
   // Rank 0 has the last word: the others fail with it, and it with them.
   for (std::int32_t rank = 1; rank_zero_is_well && rank < plan.ranks; ++rank)
     EXPECT_TRUE(rank == plan.victim || !job.has_failed(rank)) << job.words(rank);

@@ -21,7 +21,7 @@ using testing::IsEmpty;
 /// "second /groups/job": below a mount at /groups.
 std::vector<std::string> groups_in(std::string_view list, std::string_view controller) {
   const ScratchFolder folder;
-  const auto file = folder.write("groups", std::string(list));
+  const auto file = folder.write("groups", list);
   std::vector<std::string> words;
   for (const ControlGroup& group : control_groups(controller, {.list = file, .mount = "/groups"})) {
     const bool is_first = group.version == ControlGroupVersion::first;

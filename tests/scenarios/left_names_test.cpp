@@ -3,9 +3,11 @@
 #include "scenarios/host/left_names.hpp"
 
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): raise() and signal()
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
