@@ -145,9 +145,12 @@ TEST(StandInLaunchedRanks, TheDeadlineThatIsAskedForRulesBeforeTheyHaveJoined) {
     RankProcess alone([&] { return take_part(experiment, rank, port, deadline); });
     return alone.has_ended_within(kMost) ? alone.words() : "is still there";
   };
-  EXPECT_EQ(words_alone(0, milliseconds(1500)), "waited 1.5 s for rank 1");
-  EXPECT_THAT(words_alone(1, milliseconds(1500)), StartsWith("rank 1: waited 1.5 s for the coordinator: "));
-  EXPECT_EQ(words_alone(0, milliseconds(50)), "waited 1 s for rank 1");
+  EXPECT_EQ(words_alone(0, milliseconds(1500)),
+            "rank 1: the start: waited 1.5 s for rank 1 to join; rank 0 waits for it there");
+  EXPECT_THAT(words_alone(1, milliseconds(1500)),
+              StartsWith("rank 1: the start: waited 1.5 s for rank 0 to join it: "));
+  EXPECT_EQ(words_alone(0, milliseconds(50)),
+            "rank 1: the start: waited 1 s for rank 1 to join; rank 0 waits for it there");
 }
 
 // Rank 0 has the coordinator and the store.
