@@ -18,6 +18,7 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <boost/algorithm/string/split.hpp>
 
 namespace penstock {
 namespace {
@@ -47,14 +48,8 @@ constexpr const char* kNoun = std::is_integral_v<Number> ? "a whole number" : "a
 std::string typed(const std::string& text) { return text.empty() ? "nothing" : fmt::format("\"{}\"", text); }
 
 std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> words(1);
-  for (const char c : text) {
-    if (c == ',') {
-      words.emplace_back();
-    } else {
-      words.back().push_back(c);
-    }
-  }
+  std::vector<std::string> words;
+  boost::algorithm::split(words, text, [](char c) { return c == ','; });
   return words;
 }
 

@@ -70,9 +70,8 @@ std::string words_of(int status, std::string_view last_words) {
 std::string words_of(const std::system_error& error) {
   if (error.code() != std::errc::resource_unavailable_try_again) return error.what();
   return fmt::format(
-      "{}, as where no thread can be started: allow more threads (ulimit -u, pids.max) or addresses (ulimit "
-      "-v), "
-      "or take smaller stacks (ulimit -s 512)",
+      "{}, as where no thread can be started: allow more threads (ulimit -u, pids.max) or addresses "
+      "(ulimit -v), or take smaller stacks (ulimit -s 512)",
       error.what());
 }
 

@@ -85,8 +85,7 @@ std::optional<std::string> refusal_of_addresses(std::string_view who, Bytes memo
   if (!left || memory + stacks <= *left) return std::nullopt;
   return fmt::format(
       "{} at least {} of addresses, {} of them for stacks of threads, and {} are within reach (ulimit -v): "
-      "allow "
-      "more addresses, or take smaller stacks (ulimit -s 512), fewer microbatches or iterations",
+      "allow more addresses, or take smaller stacks (ulimit -s 512), fewer microbatches or iterations",
       who, format_bytes(memory + stacks), format_bytes(stacks), format_bytes(*left));
 }
 

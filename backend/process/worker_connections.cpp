@@ -141,8 +141,7 @@ ExecutionError WorkerConnections::unreachable(const std::string& why) const {
 ExecutionError WorkerConnections::without_secret(const std::string& why) const {
   return error_at_start(
       fmt::format("who listens on {} for rank 0 has left no secret for this job's ranks: {}; start all ranks "
-                  "on one host as "
-                  "one user, or give them the same PENSTOCK_SECRET",
+                  "on one host as one user, or give them the same PENSTOCK_SECRET",
                   to_text(meeting_), why));
 }
 

@@ -183,7 +183,8 @@ class Helper {
 
 /// What another process has sent.
 struct Share {
-  std::size_t missing = 0;      ///< points
+  std::size_t points = 0;       ///< that are its to make
+  std::size_t missing = 0;      ///< of these
   std::string begun_line{};     ///< what has come of a line
   bool is_done = false;         ///< all is told that will be
   bool is_interrupted = false;  ///< it says no more
@@ -225,7 +226,8 @@ class Gatherer {
   static std::vector<Share> sizes(const ProcessGroup& group, const std::vector<bool>& is_known) {
     std::vector<Share> shares(static_cast<std::size_t>(group.size));
     for (std::size_t number = 0; number < is_known.size(); ++number)
-      if (!is_known[number]) ++shares[number % shares.size()].missing;
+      if (!is_known[number]) ++shares[number % shares.size()].points;
+    for (Share& one : shares) one.missing = one.points;
     return shares;
   }
 
@@ -333,11 +335,9 @@ class Gatherer {
 
   std::optional<std::string> loss_text() const {
     if (!lost_) return std::nullopt;
-    std::size_t all = 0;
-    for (std::size_t number = 0; number < is_known_.size(); ++number)
-      if (!is_known_[number] && is_of(group_, lost_->rank, number)) ++all;
+    const Share& of_lost = share(lost_->rank);
     return fmt::format("process {} of {} {}: {} of its {} points are missing", lost_->rank, group_.size,
-                       lost_->why, share(lost_->rank).missing, all);
+                       lost_->why, of_lost.missing, of_lost.points);
   }
 
   struct Lost {

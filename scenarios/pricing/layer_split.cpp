@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <boost/algorithm/string/split.hpp>
 #include <tl/expected.hpp>
 
 namespace penstock {
@@ -104,14 +105,8 @@ class LayoutSpeller {
 };
 
 std::vector<std::string> stages_of(std::string_view layout) {
-  std::vector<std::string> stages(1);
-  for (const char c : layout) {
-    if (c == '|') {
-      stages.emplace_back();
-    } else {
-      stages.back().push_back(c);
-    }
-  }
+  std::vector<std::string> stages;
+  boost::algorithm::split(stages, layout, [](char c) { return c == '|'; });
   return stages;
 }
 

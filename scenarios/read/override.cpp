@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <boost/algorithm/string/split.hpp>
 #include <tl/expected.hpp>
 
 #include "scenarios/read/document.hpp"
@@ -23,14 +24,8 @@ namespace {
 
 /// "a..b" has an empty part, which child() refuses.
 std::vector<std::string> split_key(std::string_view key) {
-  std::vector<std::string> parts(1);
-  for (const char c : key) {
-    if (c == '.') {
-      parts.emplace_back();
-    } else {
-      parts.back().push_back(c);
-    }
-  }
+  std::vector<std::string> parts;
+  boost::algorithm::split(parts, key, [](char c) { return c == '.'; });
   return parts;
 }
 

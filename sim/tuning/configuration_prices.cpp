@@ -65,10 +65,8 @@ std::string sum_fault(const PricedConfiguration& priced, const Configuration& co
   if (all_ns * devices < kMost && bytes < kMost) return {};
   return fmt::format(
       "tune: one thing after the other, a step of {} microbatches takes {:.3g} s on each of {} devices and "
-      "makes "
-      "{:.3g} bytes, and 64 bits end at 9.2e18 nanoseconds or bytes; take shorter times, smaller sizes or "
-      "faster "
-      "links",
+      "makes {:.3g} bytes, and 64 bits end at 9.2e18 nanoseconds or bytes; take shorter times, smaller sizes "
+      "or faster links",
       configuration.microbatches, all_ns * kSecondsPerNanosecond, device_count(configuration), bytes);
 }
 

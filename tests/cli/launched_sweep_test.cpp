@@ -3,10 +3,10 @@
 
 #include <fcntl.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill() is POSIX's
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): setenv() is POSIX's
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): setenv() is POSIX's
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -27,6 +27,8 @@ namespace penstock {
 namespace {
 
 using testing::HasSubstr;
+
+constexpr int kRunFailed = static_cast<int>(ExitCode::run_failed);
 
 class LaunchedSweep : public testing::Test {
  protected:
@@ -62,6 +64,15 @@ class LaunchedSweep : public testing::Test {
     return status;
   }
 
+  void expect_exit(std::size_t rank, std::chrono::seconds longest = std::chrono::seconds(15)) {
+    const int status = status_of(rank, longest);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kRunFailed) << "rank " << rank << ": " << status;
+  }
+  void expect_interrupt(std::size_t rank) {
+    const int status = status_of(rank);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << "rank " << rank << ": " << status;
+  }
+
   std::string text(const std::string& file) const { return test::text_of(folder_.path() / file); }
 
   /// Rows of both processes are printed, written and kept.
@@ -73,8 +84,6 @@ class LaunchedSweep : public testing::Test {
     EXPECT_THAT(text("err0"), HasSubstr("interrupted: 2 of 4 points are done; the same command goes on from "
                                         "points"));
   }
-
-  static constexpr int kRunFailed = static_cast<int>(ExitCode::run_failed);
 
  private:
   template <class Condition>
@@ -115,9 +124,7 @@ class LaunchedSweep : public testing::Test {
 TEST_F(LaunchedSweep, EndsWithAProcessThatIsKilledAndKeepsWhatItHasSent) {
   start_and_wait_for_quick_points();
   send(1, SIGKILL);
-  const int status = status_of(0);
-  ASSERT_TRUE(WIFEXITED(status)) << status;
-  EXPECT_EQ(WEXITSTATUS(status), kRunFailed);
+  expect_exit(0);
   EXPECT_THAT(text("err0"), HasSubstr("process 1 of 2 has ended: 1 of its 2 points are missing"));
   expect_both_quick_points();
 }
@@ -125,55 +132,39 @@ TEST_F(LaunchedSweep, EndsWithAProcessThatIsKilledAndKeepsWhatItHasSent) {
 TEST_F(LaunchedSweep, EndsWithTheProcessThatGathers) {
   start_and_wait_for_quick_points();
   send(0, SIGKILL);
-  const int status = status_of(1);
-  ASSERT_TRUE(WIFEXITED(status)) << status;
-  EXPECT_EQ(WEXITSTATUS(status), kRunFailed);
+  expect_exit(1);
   EXPECT_THAT(text("err1"), HasSubstr("process 1 of 2 ends, since process 0 has"));
 }
 
 TEST_F(LaunchedSweep, EndsByAnInterruptOfTheProcessThatGathers) {
   start_and_wait_for_quick_points();
   send(0, SIGINT);
-  const int status = status_of(0);
-  ASSERT_TRUE(WIFSIGNALED(status)) << status;
-  EXPECT_EQ(WTERMSIG(status), SIGINT);
+  expect_interrupt(0);
   expect_both_quick_points();
-  const int others = status_of(1);
-  ASSERT_TRUE(WIFEXITED(others)) << others;
-  EXPECT_EQ(WEXITSTATUS(others), kRunFailed);
+  expect_exit(1);
 }
 
 TEST_F(LaunchedSweep, EndsByAnInterruptOfAnotherProcess) {
   start_and_wait_for_quick_points();
   send(1, SIGINT);
-  const int status = status_of(0);
-  ASSERT_TRUE(WIFEXITED(status)) << status;
-  EXPECT_EQ(WEXITSTATUS(status), kRunFailed);
+  expect_exit(0);
   EXPECT_THAT(text("err0"), HasSubstr("process 1 of 2 was interrupted: 1 of its 2 points are missing"));
   expect_both_quick_points();
-  const int others = status_of(1);
-  ASSERT_TRUE(WIFSIGNALED(others)) << others;
-  EXPECT_EQ(WTERMSIG(others), SIGINT);
+  expect_interrupt(1);
 }
 
 TEST_F(LaunchedSweep, EndsByAnInterruptOfAll) {
   start_and_wait_for_quick_points();
   send(0, SIGINT);
   send(1, SIGINT);
-  for (const std::size_t rank : {0, 1}) {
-    const int status = status_of(rank);
-    ASSERT_TRUE(WIFSIGNALED(status)) << status;
-    EXPECT_EQ(WTERMSIG(status), SIGINT);
-  }
+  for (const std::size_t rank : {0, 1}) expect_interrupt(rank);
   expect_both_quick_points();
 }
 
 TEST_F(LaunchedSweep, WaitsForASuspendedProcessForAStatedTime) {
   start_and_wait_for_quick_points();
   send(1, SIGSTOP);
-  const int status = status_of(0, kLongestSilence + std::chrono::seconds(30));
-  ASSERT_TRUE(WIFEXITED(status)) << status;
-  EXPECT_EQ(WEXITSTATUS(status), kRunFailed);
+  expect_exit(0, kLongestSilence + std::chrono::seconds(30));
   EXPECT_THAT(text("err0"),
               HasSubstr("process 1 of 2 has been silent for 20 s: 1 of its 2 points are missing"));
   expect_both_quick_points();

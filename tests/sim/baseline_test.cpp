@@ -16,11 +16,11 @@
 #include <pugixml.hpp>
 
 #include "schedules/ir/channel.hpp"
+#include "tests/sim/baseline_fixture.hpp"
 
 namespace penstock {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
@@ -29,53 +29,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-constexpr const char* kOneFOneB = "schedule: {name: 1f1b, stages: 4, microbatches: 8}\n";
 constexpr const char* kNaive = "schedule: {name: naive, stages: 4, microbatches: 8}\n";
 constexpr const char* kZeroBubble = "schedule: {name: zb-h1, stages: 4, microbatches: 8}\n";
-
-// With one queue between the ranks SEND_F1 waits for RECV_B0 and the other way round.
-constexpr const char* kCrossed =
-    "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
-    "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
-    "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n";
-constexpr const char* kStraight =
-    "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
-    "rank 0: 0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0 0RECV_B1 0B1 0STEP\n"
-    "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n";
 constexpr const char* kWithoutBackward =
     "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
     "rank 0: 0F0 0F1 0B0 0STEP\nrank 1: 1F0 1B0 1F1 1B1 1STEP\n";
-
-class BaselineTest : public testing::Test {
- protected:
-  BaselineTest()
-      : directory_(fs::path(testing::TempDir()) / fmt::format("penstock-baseline-{}", ::getpid())) {
-    fs::remove_all(directory_);
-    fs::create_directories(directory_);
-  }
-  ~BaselineTest() override { fs::remove_all(directory_); }
-
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(directory_ / name, std::ios::binary) << text;
-  }
-
-  /// A baseline of the files as they are now.
-  Baseline baseline_of(const std::vector<std::string>& files) const {
-    Baseline baseline;
-    for (const std::string& file : files) baseline.entries.push_back({file, std::nullopt});
-    auto measured = updated(baseline, directory_);
-    EXPECT_TRUE(measured) << measured.error();
-    return measured.value_or(baseline);
-  }
-
-  BaselineVerdict verdict_on(const Baseline& baseline) const {
-    const auto verdicts = compare(baseline, directory_);
-    EXPECT_EQ(verdicts.size(), 1U);
-    return verdicts.at(0);
-  }
-
-  fs::path directory_;
-};
 
 TEST_F(BaselineTest, AnUnchangedScheduleHasNoFindings) {
   write("a.yaml", kOneFOneB);
@@ -254,7 +212,7 @@ TEST_F(BaselineTest, AProgramThatBecameInvalidFailsWithTheRuleThatItBreaks) {
 TEST_F(BaselineTest, AMissingFileIsAnError) {
   write("a.yaml", kOneFOneB);
   const Baseline baseline = baseline_of({"a.yaml"});
-  fs::remove(directory_ / "a.yaml");
+  std::filesystem::remove(directory_ / "a.yaml");
   EXPECT_TRUE(verdict_on(baseline).failed());
   EXPECT_THAT(verdict_on(baseline).error.value_or(""), HasSubstr("a.yaml: the file does not exist"));
   EXPECT_FALSE(updated(baseline, directory_));
@@ -352,12 +310,13 @@ TEST(BaselineFile, RefusesATimeOfMoreThan63Bits) {
 }
 
 TEST(BaselineFile, SaysThatAnEmptyFileIsEmpty) {
-  const fs::path file = fs::path(testing::TempDir()) / fmt::format("penstock-empty-{}.json", ::getpid());
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / fmt::format("penstock-empty-{}.json", ::getpid());
   std::ofstream(file).flush();
   const auto baseline = read_baseline(file);
   ASSERT_FALSE(baseline);
   EXPECT_THAT(baseline.error(), HasSubstr("the file is empty"));
-  fs::remove(file);
+  std::filesystem::remove(file);
 }
 
 TEST(Junit, IsWellFormedWhateverTheNamesHold) {
@@ -381,75 +340,6 @@ TEST(Junit, IsWellFormedWhateverTheNamesHold) {
   EXPECT_THAT(text, Not(HasSubstr("&#")));
 }
 
-// --- why ------------------------------------------------------------------------------------------
-
-TEST_F(BaselineTest, ABaselineThatHoldsItsProgramsSaysWhatChangedAndWhere) {
-  write("a.yaml", kOneFOneB);
-  Baseline baseline;
-  baseline.holds_programs = true;
-  baseline.entries.push_back({.scenario = "a.yaml", .figures = std::nullopt});
-  baseline = updated(baseline, directory_).value();
-  const auto again = parse_baseline(to_json(baseline), "base.json");
-  ASSERT_TRUE(again) << again.error();
-  EXPECT_EQ(*again, baseline);
-  write("a.yaml", "schedule: {name: gpipe, stages: 4, microbatches: 8}\n");
-  const BaselineVerdict verdict = verdict_on(baseline);
-  EXPECT_THAT(verdict.reasons, Contains("the program has changed:"));
-  EXPECT_THAT(verdict.reasons, Contains("  rank 3: 8 changes in 33 actions"));
-  EXPECT_THAT(
-      verdict.reasons,
-      Contains("the longest path leaves the old one after rank 3 3F0 at 3.000 ms: rank 3 3F1 at 4.000 ms, "
-               "where it was rank 3 3B0 at 4.000 ms"));
-}
-
-TEST_F(BaselineTest, SlowerCostsAreNamedWhereTheProgramIsTheSame) {
-  write("a.yaml", kOneFOneB);
-  Baseline baseline;
-  baseline.holds_programs = true;
-  baseline.entries.push_back({.scenario = "a.yaml", .figures = std::nullopt});
-  baseline = updated(baseline, directory_).value();
-  write("a.yaml",
-        std::string(kOneFOneB) + "model: {stages: {forward: 1 ms, backward: [2 ms, 2 ms, 2 ms, 3 ms]}}\n");
-  const BaselineVerdict verdict = verdict_on(baseline);
-  EXPECT_THAT(verdict.reasons, Contains("the program is the same: costs, cluster or channels have changed"));
-  EXPECT_THAT(verdict.reasons, Contains("   +8.000 ms  rank 3 B: 16.000 ms -> 24.000 ms"));
-}
-
-TEST_F(BaselineTest, MoreMemoryIsNamedByRankMomentAndWhatHoldsIt) {
-  const auto with_weights = [&](const std::string& weights) {
-    write("a.yaml", std::string(kOneFOneB) +
-                        "model: {stages: {forward: 1 ms, backward: 2 ms, weights: [1 GiB, " + weights +
-                        ", 1 GiB, 1 GiB]}}\n");
-  };
-  with_weights("1 GiB");
-  Baseline baseline;
-  baseline.holds_programs = true;
-  baseline.entries.push_back({.scenario = "a.yaml", .figures = std::nullopt});
-  baseline = updated(baseline, directory_).value();
-  const auto again = parse_baseline(to_json(baseline), "base.json");
-  ASSERT_TRUE(again) << again.error();
-  EXPECT_EQ(*again, baseline);
-  with_weights("3 GiB");
-  const BaselineVerdict verdict = verdict_on(*again);
-  EXPECT_THAT(verdict.reasons,
-              Contains("the peak of memory is 6.00 GiB on rank 1 at 1B0, where it was 2.00 GiB "
-                       "on rank 0 at 0B0"));
-  EXPECT_THAT(verdict.reasons, Contains("   +2.00 GiB  weights: 1.00 GiB -> 3.00 GiB"));
-}
-
-TEST_F(BaselineTest, AnotherProgramOfManyRanksIsExplainedInFewLines) {
-  write("a.yaml", "schedule: {name: 1f1b, stages: 32, microbatches: 64}\n");
-  Baseline baseline;
-  baseline.holds_programs = true;
-  baseline.entries.push_back({.scenario = "a.yaml", .figures = std::nullopt});
-  baseline = updated(baseline, directory_).value();
-  write("a.yaml", "schedule: {name: gpipe, stages: 32, microbatches: 96}\n");
-  const BaselineVerdict verdict = verdict_on(baseline);
-  EXPECT_LT(verdict.reasons.size(), 60U);
-  for (const std::string& reason : verdict.reasons) EXPECT_LT(reason.size(), 200U) << reason;
-  EXPECT_THAT(verdict.reasons, Contains("  and 24 ranks more"));
-}
-
 TEST_F(BaselineTest, OnlyAMeasuredFileThatIsNotThereIsSaidToBeGone) {
   write("a.yaml", kOneFOneB);
   const Baseline baseline = baseline_of({"a.yaml"});
@@ -471,21 +361,6 @@ TEST_F(BaselineTest, WhatWasRepairedWhileReadingIsSaid) {
   EXPECT_FALSE(verdict.failed());
   EXPECT_THAT(verdict.notes,
               ElementsAre(HasSubstr("its forwards are numbered 1 to 2 and were read as 0 to 1")));
-}
-
-TEST_F(BaselineTest, TheWholeReasonOfANewHangIsThere) {
-  write("a.psched", kStraight);
-  const Baseline baseline = baseline_of({"a.psched"});
-  write("a.psched", kCrossed);
-  const BaselineVerdict verdict = verdict_on(baseline);
-  EXPECT_TRUE(verdict.failed());
-  EXPECT_THAT(verdict.reasons, Contains(HasSubstr("waits")));
-  EXPECT_GE(verdict.reasons.size(), 3U);
-  const std::string junit = to_junit({verdict});
-  for (const std::string& reason : verdict.reasons) {
-    if (reason.find('>') != std::string::npos) continue;  // XML writes it in another way
-    EXPECT_THAT(junit, HasSubstr(reason));
-  }
 }
 
 TEST_F(BaselineTest, AnUpdateSaysWhatItAcceptsBetterAndWorse) {
