@@ -53,8 +53,14 @@ tl::expected<CsvTable, std::string> CsvTable::parse(std::string_view text,
   const std::size_t header_line = rows->front().line;
   table.header_ = std::move(rows->front().cells);
   rows->erase(rows->begin());
-  // Of two columns with one name the first counts.
-  for (std::size_t i = 0; i < table.header_.size(); ++i) table.places_.emplace(table.header_[i], i);
+  for (std::size_t i = 0; i < table.header_.size(); ++i) {
+    const std::string& name = table.header_[i];
+    const auto [first, is_new] = table.places_.emplace(name, i);
+    // Spreadsheets leave columns without a name behind the others; nobody asks for their cells.
+    if (is_new || name.empty()) continue;
+    return tl::unexpected(fmt::format("{}: expected each column once, got \"{}\" as columns {} and {}",
+                                      header_line, shown({name}), first->second + 1, i + 1));
+  }
   for (const std::string_view column : columns) {
     if (table.has(column)) continue;
     return tl::unexpected(

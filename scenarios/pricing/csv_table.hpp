@@ -17,8 +17,8 @@ namespace penstock {
 /// The rows under a header; empty lines and rows that begin with '#' are left out.
 class CsvTable {
  public:
-  /// Error: "LINE: what was expected": no header, a column of `columns` missing (with the names that are
-  /// there), a row that has not one cell a column, a quote that is never closed.
+  /// Error: "LINE: what was expected": no header, a name that two columns have, a column of `columns` missing
+  /// (with the names that are there), a row that has not one cell a column, a quote that is never closed.
   static tl::expected<CsvTable, std::string> parse(std::string_view text,
                                                    std::span<const std::string_view> columns);
 

@@ -53,6 +53,8 @@ TEST(ProductTable, SaysWhichLineIsWrong) {
             "2: n: expected a number above 0, got \"0\"");
   EXPECT_EQ(ProductTable::parse("product,m,n,k,us\n").error(),
             "1: expected a column \"groups\", got product, m, n, k, us");
+  EXPECT_EQ(ProductTable::parse("product,groups,m,n,k,us,m\n").error(),
+            "1: expected each column once, got \"m\" as columns 3 and 7");
   EXPECT_EQ(ProductTable::parse(std::string(100'000, 'x') + "\n").error(),
             "1: expected a column \"product\", got " + std::string(200, 'x') + "...");
 }
