@@ -69,28 +69,40 @@ class Launches {
   }
 
   /// Writes down what the rank launches, in order: a RECV or a collective where it stands, a SEND when it
-  /// has been made and those before it in its queue have been launched.
+  /// has been made and what is before it in its queue has been launched. One that went ahead of a RECV in
+  /// front of it would wait for it for ever.
   void list(std::int32_t rank) {
     std::vector<bool> made(flat_.messages.size());
     std::vector<bool> launched(flat_.messages.size());
     for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
       const FlatOp op = flat_.ops[index(p)];
       const std::int32_t message = flat_.message[index(p)];
-      if (op == FlatOp::recv) add(rank, message, p);
+      if (op == FlatOp::recv) {
+        add(rank, message, p);
+        launched[index(message)] = true;
+        launch_sends(rank, next_of(rank, message), made, launched);
+      }
       if (op == FlatOp::collective || op == FlatOp::barrier) add_collective(rank, message, p);
       for (const std::int32_t id : sent_by_[index(p)]) made[index(id)] = true;
       for (const std::int32_t id : sent_by_[index(p)]) launch_sends(rank, id, made, launched);
     }
   }
 
+  std::int32_t next_of(std::int32_t rank, std::int32_t message) const {
+    const FlatMessage& flat = flat_.messages[index(message)];
+    return flat.from_rank == rank ? flat.next_at_sender : flat.next_at_receiver;
+  }
+
   /// The message, and those behind it that waited for it alone.
   void launch_sends(std::int32_t rank, std::int32_t message, const std::vector<bool>& made,
                     std::vector<bool>& launched) {
-    // With `rank` and `pair` channels RECVs stand in the queue, too; they are launched where they are listed.
-    for (std::int32_t id = message; id != kNone; id = flat_.messages[index(id)].next_at_sender) {
-      const auto waits = [&](std::int32_t before) { return sends(rank, before) && !launched[index(before)]; };
-      // The chain ends at the first that is not made yet: its own producer comes back to it.
-      if (!made[index(id)] || launched[index(id)] || std::ranges::any_of(before(rank, id), waits)) return;
+    for (std::int32_t id = message; id != kNone; id = next_of(rank, id)) {
+      const auto waits = [&](std::int32_t before) { return !launched[index(before)]; };
+      // With `rank` and `pair` channels RECVs stand in the queue, too; one is launched where it is listed, and
+      // what stands behind it not before. The chain ends at the first that is not made yet: its own producer
+      // comes back to it.
+      const bool is_ready = sends(rank, id) && made[index(id)] && !launched[index(id)];
+      if (!is_ready || std::ranges::any_of(before(rank, id), waits)) return;
       launched[index(id)] = true;
       add(rank, id, flat_.messages[index(id)].first);
     }

@@ -11,7 +11,7 @@
 namespace penstock {
 
 /// Nothing without channels.launch_order, and with blocking channels. A rank launches its list ahead: a RECV
-/// or collective where it stands, a SEND behind its producer and behind the SENDs before it in its queue. A
+/// or collective where it stands, a SEND behind its producer and behind all that is before it in its queue. A
 /// launch starts when all launches before it on its rank have started, those before it in its queue there (of
 /// collectives: of its group) have ended, and what it sends has been made; it ends when both ends, or all
 /// members, have started. Requires a program laid out for `channels` that does not hang on them; capacity and

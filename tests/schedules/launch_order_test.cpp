@@ -18,6 +18,7 @@
 #include "schedules/passes/defer_receives.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
 #include "tests/schedules/held_back.hpp"
 #include "tests/sim/experiments.hpp"
@@ -77,6 +78,27 @@ TEST(LaunchOrder, HoldsUnderEveryChannelModel) {
     ChannelOptions channels = kOrdered;
     channels.model = model;
     EXPECT_TRUE(hang_of(held_back(), channels)) << to_text(model);
+  }
+}
+
+// Where RECVs and SENDs share a queue, SEND_F1 is launched behind the RECV that stands before it there, not
+// as soon as F1 has made it: there it would wait for what is launched behind it.
+TEST(LaunchOrder, ASendIsLaunchedBehindTheReceiveBeforeItInItsQueue) {
+  const auto program = parse_program(
+      "penstock program 1\n"
+      "schedule custom\n"
+      "microbatches 2\n"
+      "stage 0: rank 0\n"
+      "stage 1: rank 1\n"
+      "rank 0: 0F0 0SEND_F0 0F1 0RECV_B0 0SEND_F1 0B0 0RECV_B1 0B1 0STEP\n"
+      "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n",
+      "turns.psched");
+  ASSERT_TRUE(program) << program.error();
+  for (const ChannelModel model : kChannelModels) {
+    ChannelOptions channels = kOrdered;
+    channels.model = model;
+    const auto hang = hang_of(*program, channels);
+    EXPECT_FALSE(hang) << to_text(model) << ": " << hang->message;
   }
 }
 
