@@ -1,7 +1,7 @@
-// A file appears whole or not at all: its content goes to a name of its own beside it and is renamed over it,
-// so that a reader or a run that is ended in between never sees half of it; a signal that ends the run
-// removes that name. Links stay links and modes stay as they are, and devices and pipes are written in place.
-// A file with a second name, which renaming would part, gets the finished content copied into it.
+// A file appears whole or not at all: its content goes to a file beside it, without a name where there are
+// such files, which then takes its place, so that a reader or a run that is ended in between never sees half
+// of it. Links stay links and modes stay as they are, and devices and pipes are written in place. A file with
+// a second name, which renaming would part, gets the finished content copied into it.
 
 #include "cli/output_file.hpp"
 
@@ -84,58 +84,87 @@ bool is_special(const std::filesystem::path& file) {
 
 // --- a name beside the file -------------------------------------------------------------------------------
 
-/// A file of its own name beside `target`, removed unless it took its place; also by a signal that ends the
-/// run.
+/// A file beside `target` that may take its place. It has no name until then where the place knows such files
+/// (O_TMPFILE), so that even a run that is killed leaves nothing; elsewhere a name of its own, which is
+/// removed unless it took the target's place, also by a signal that ends the run.
 class Temporary {
  public:
   /// Makes nothing yet.
-  explicit Temporary(const std::filesystem::path& target) : target_(target.string()) {}
+  explicit Temporary(const std::filesystem::path& target) : target_(target) {}
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
   Temporary(Temporary&&) = delete;
   Temporary& operator=(Temporary&&) = delete;
   ~Temporary() {
-    if (exists_) ::unlink(name_.c_str());
+    if (has_name_) ::unlink(name_.c_str());
   }
 
-  const std::string& name() const { return name_; }
-  /// The new file; below 0 with errno where it cannot be made. O_EXCL: what stands there already, a link of
-  /// somebody else's in a folder that all may write to, is not followed. A run that was killed has left its
-  /// name behind, and in a container the next one may have the same number: then another name is taken.
+  bool has_name() const { return has_name_; }
+
+  /// The new file; below 0 with errno where it cannot be made.
   int open() {
-    constexpr int kMostNames = 100;
-    for (int i = 0; i < kMostNames; ++i) {
-      const std::string more = i == 0 ? std::string() : fmt::format(".{}", i);
-      name_ = fmt::format("{}.{}{}.tmp", target_, ::getpid(), more);
-      const int descriptor = open_name();
-      if (descriptor >= 0 || errno != EEXIST) return descriptor;
-    }
-    return -1;
+    const int nameless = open_nameless();
+    if (nameless >= 0) return nameless;
+    // O_EXCL: what stands there already, a link of somebody else's in a folder that all may write to, is not
+    // followed.
+    return with_new_name(
+        [](const char* name) { return ::open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
   }
-  /// Error: empty, or why it could not take the target's place.
-  std::string replace(const std::filesystem::path& target) {
-    if (std::rename(name_.c_str(), target.c_str()) != 0) return std::strerror(errno);
+  /// Puts the file that open() gave where `target` is or shall be. 0, or why it could not be done (errno).
+  int replace(int descriptor) {
+    if (!has_name_) {
+      const std::string opened = fmt::format("/proc/self/fd/{}", descriptor);
+      const auto link_to = [&](const char* name) {
+        return ::linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+      };
+      // Where there is nothing to replace nobody ever sees another name.
+      if (link_to(target_.c_str()) == 0) return 0;
+      if (errno != EEXIST || with_new_name(link_to) < 0) return errno;
+    }
+    if (std::rename(name_.c_str(), target_.c_str()) != 0) return errno;
     left_->is_gone();
-    exists_ = false;
-    return {};
+    has_name_ = false;
+    return 0;
   }
 
  private:
-  int open_name() {
-    left_.reset();
-    left_.emplace(name_);
-    // Before it is there: a signal that comes while it is made is handled before open() returns.
-    left_->is_there();
-    const int descriptor = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor < 0) left_->is_gone();
-    exists_ = descriptor >= 0;
-    return descriptor;
+  std::string name_of(int number) const {
+    const std::string more = number == 0 ? std::string() : fmt::format(".{}", number);
+    return fmt::format("{}.{}{}.tmp", target_.string(), ::getpid(), more);
   }
 
-  std::string target_;
+  int open_nameless() const {
+    // That a name is too long, or that no name leads to what is open, would show only in the end.
+    if (::access(name_of(0).c_str(), F_OK) != 0 && errno == ENAMETOOLONG) return -1;
+    if (::access("/proc/self/fd", X_OK) != 0) return -1;
+    const std::filesystem::path folder = target_.parent_path();
+    return ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+  }
+
+  /// What `make` gives for a name that nobody has. A run that was killed may have left one, and in a
+  /// container the next run may have the same number: then another is taken.
+  template <class Make>
+  int with_new_name(const Make& make) {
+    constexpr int kMostNames = 100;
+    for (int i = 0; i < kMostNames; ++i) {
+      name_ = name_of(i);
+      left_.reset();
+      left_.emplace(name_);
+      // Before it is there: a signal that comes while it is made is handled before `make` returns.
+      left_->is_there();
+      const int made = make(name_.c_str());
+      has_name_ = made >= 0;
+      if (has_name_) return made;
+      left_->is_gone();
+      if (errno != EEXIST) return made;
+    }
+    return -1;
+  }
+
+  std::filesystem::path target_;
   std::string name_;
   std::optional<LeftName> left_;
-  bool exists_ = false;
+  bool has_name_ = false;
 };
 
 }  // namespace
@@ -188,7 +217,7 @@ namespace {
 /// Opens the file as it is and fills it by `error_of_filling`. Empty, or why not.
 template <class Fill>
 std::string write_in_place(const std::filesystem::path& file, int flags, const Fill& error_of_filling) {
-  Descriptor opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC | flags));
+  Descriptor opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666));
   if (opened.number() < 0) return std::strerror(errno);
   const int error = error_of_filling(opened.number());
   const int later = opened.close();
@@ -219,12 +248,16 @@ std::string write_whole(const std::filesystem::path& target, const TextInPieces&
     ::fchmod(file.number(), before.st_mode & 07777U);
     static_cast<void>(::fchown(file.number(), before.st_uid, before.st_gid));  // as far as that is ours to do
   }
+  const auto copy_into = [&](int to) { return error_of_copying(file.number(), to); };
   // That there was room for it beside the file is all that can be known of one with several names.
-  if (replaces && before.st_nlink > 1)
-    return write_in_place(target, O_TRUNC, [&](int to) { return error_of_copying(file.number(), to); });
-  // Closed before it is renamed: what was put off and failed (a full disk behind a network) shows only now.
-  if (const int error = file.close()) return std::strerror(error);
-  return temporary.replace(target);
+  if (replaces && before.st_nlink > 1) return write_in_place(target, O_TRUNC, copy_into);
+  // What was put off and failed (a full disk behind a network) shows only when the file, or its double, is
+  // closed.
+  if (const int error = Descriptor(::dup(file.number())).close()) return std::strerror(error);
+  const int error = temporary.replace(file.number());
+  if (error == 0 || temporary.has_name()) return text_of_error(error);
+  // The content is there, and only a name for it is not to be had (under a policy that forbids links).
+  return write_in_place(target, O_CREAT | O_TRUNC, copy_into);
 }
 
 }  // namespace

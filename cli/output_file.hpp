@@ -17,9 +17,9 @@ int error_of_writing(int descriptor, const TextInPieces& content);
 /// Why the file could not be replaced or made; empty where it can.
 std::string unwritable(const std::filesystem::path& file);
 
-/// Writes to a temporary name beside `file` and renames it; mode, owner and links stay. A signal that ends
-/// the run meanwhile leaves no temporary name, nor does an exception of `content`. Empty, or why it could not
-/// be written.
+/// Writes to a file beside `file` that then takes its place; mode, owner and links stay. A signal that ends
+/// the run meanwhile leaves no temporary name, nor does an exception of `content`; nor does SIGKILL where the
+/// file system has files without names (O_TMPFILE). Empty, or why it could not be written.
 std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content);
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -91,27 +92,46 @@ TEST(Output, AFileThatNobodyCanMakeIsRefusedBeforeTheWork) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a look leaves nothing";
 }
 
-TEST(Output, ASignalInTheMidstOfALongTextLeavesNoTemporaryName) {
-  const ScratchFolder folder;
-  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(folder.path()), {}); };
+/// What lies in the folder after `signal` has ended a process in the midst of writing long.json there.
+std::vector<std::string> left_by_a_writer_that(int signal, const ScratchFolder& folder) {
+  std::array<int, 2> writing{};
+  EXPECT_EQ(::pipe(writing.data()), 0);
   const pid_t writer = fork();
-  ASSERT_GE(writer, 0);
+  EXPECT_GE(writer, 0);
   if (writer == 0) {
     // Endless; should nobody end it, it is over when the disk is full or in a minute.
     alarm(60);
-    const TextInPieces text = [](const TextSink& sink) {
-      while (sink("line\n")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const TextInPieces text = [&](const TextSink& sink) {
+      while (sink("line\n") && ::write(writing[1], "w", 1) == 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     };
     static_cast<void>(write_file(folder.path() / "long.json", text));
     _exit(0);
   }
-  while (files() == 0 && waitpid(writer, nullptr, WNOHANG) == 0)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  kill(writer, SIGTERM);
+  close(writing[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(writing[0], &byte, 1), 1);
+  kill(writer, signal);
   int status = 0;
-  ASSERT_EQ(waitpid(writer, &status, 0), writer);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-  EXPECT_EQ(files(), 0);
+  EXPECT_EQ(waitpid(writer, &status, 0), writer);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
+  close(writing[0]);
+  std::vector<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    left.push_back(entry.path().filename());
+  return left;
+}
+
+TEST(Output, ASignalInTheMidstOfALongTextLeavesNoTemporaryName) {
+  const ScratchFolder folder;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP})
+    EXPECT_THAT(left_by_a_writer_that(signal, folder), testing::IsEmpty());
+}
+
+TEST(Output, NorDoesAKillWhereFilesNeedNoName) {
+  const ScratchFolder folder;
+  if (!folder.has_nameless_files()) GTEST_SKIP() << "this file system has no files without names";
+  EXPECT_THAT(left_by_a_writer_that(SIGKILL, folder), testing::IsEmpty());
 }
 
 // In a container the run that comes after one that was killed often has its number.
