@@ -116,6 +116,11 @@ Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::strin
   listed.holds_programs |= flags.programs;
   for (const std::string& scenario : scenarios) {
     const std::string name = entry_name(scenario, directory);
+    if (!is_utf8(name)) {
+      return bad_input(fmt::format(
+          "{}: expected a name in UTF-8, which is all that the JSON of a baseline can hold; rename the file",
+          shown_name(scenario)));
+    }
     if (entry_of(listed, name) == listed.entries.end())
       listed.entries.push_back({.scenario = name, .figures = std::nullopt});
   }

@@ -215,6 +215,15 @@ std::string markdown_escaped(std::string_view text) {
   return out;
 }
 
+bool is_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const Character next = first_of(text.substr(at));
+    if (!next.is_valid) return false;
+    at += next.size;
+  }
+  return true;
+}
+
 std::string xml_text(std::string_view text) {
   std::string out;
   out.reserve(text.size());

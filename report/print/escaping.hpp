@@ -22,6 +22,9 @@ std::string shown_name(std::string_view text);
 /// A name as text of Markdown, in a cell of a table too: no line end, tag, link or emphasis.
 std::string markdown_escaped(std::string_view text);
 
+/// Whether JSON can hold the text and give it back as it was: false where some bytes are no UTF-8.
+bool is_utf8(std::string_view text);
+
 /// What XML can hold: control characters that it forbids become '?', bytes that are not UTF-8 U+FFFD.
 std::string xml_text(std::string_view text);
 /// The same for text and double-quoted attributes of XML, SVG and HTML, with entities for their marks.

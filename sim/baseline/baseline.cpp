@@ -232,6 +232,8 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
     invalid.notes = import_notes(*loaded);
     invalid.figures.valid = false;
     invalid.problem = experiment.error().message;
+    if (held == RunHeld::yes && loaded->program)
+      invalid.run = HeldRun{.program = to_text(*loaded->program), .path = {}};
     return invalid;
   }
   Measurement now{
@@ -300,7 +302,8 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
           (is_gone && entry.figures ? "\nif it is gone for good, take its entry out of the baseline" : ""));
     }
     entry.figures = std::move(measurement->figures);
-    entry.held = std::move(measurement->run);
+    // What a later difference is held against has to be a program that ran.
+    entry.held = entry.figures->valid ? std::move(measurement->run) : std::nullopt;
     entry.notes = std::move(measurement->notes);
   }
   return now;

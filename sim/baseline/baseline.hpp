@@ -123,8 +123,9 @@ struct Measurement {
   BaselineFigures figures;
   std::string problem;
   std::map<ChannelModel, std::string> hangs{};  ///< the message of each model under which it hangs
-  std::optional<HeldRun> run{};                 ///< where it was asked for and the program is valid
-  std::vector<std::string> notes{};             ///< what was repaired or assumed where a program was read
+  /// Where it was asked for; of an invalid program its own text alone, as far as there is one.
+  std::optional<HeldRun> run{};
+  std::vector<std::string> notes{};  ///< what was repaired or assumed where a program was read
 };
 
 /// Whether a measurement keeps what explains it; that takes the span of every action.

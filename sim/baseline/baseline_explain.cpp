@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,6 +18,7 @@
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/text/program_diff.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/baseline/baseline.hpp"
@@ -28,36 +30,63 @@ namespace {
 constexpr std::size_t kMostChanges = 3;  // of a rank's list
 constexpr std::size_t kMostRanks = 8;
 constexpr std::size_t kMostShares = 8;
-constexpr std::size_t kWidest = 160;  // bytes of a line of a program's difference
+constexpr std::size_t kMostSettings = 8;
+constexpr std::size_t kWidest = 80;  // bytes of what a change takes out, and of what it puts in
 
 std::string signed_duration(Ns ns) {
   return fmt::format("{}{}", ns < 0 ? "-" : "+", format_duration(ns < 0 ? -ns : ns));
 }
 
-/// Whole words of it, and how many more there are.
-std::string cut(std::string line) {
-  if (line.size() <= kWidest) return line;
-  const std::size_t end = line.rfind(' ', kWidest);
-  if (end == std::string::npos) return line;
-  const auto more = std::count(line.begin() + static_cast<std::ptrdiff_t>(end), line.end(), ' ');
-  line.resize(end);
-  return fmt::format("{} ... and {} more", line, more);
+/// The first of the texts, as many as `kWidest` bytes hold, and how many there are more.
+void shorten(std::vector<std::string>& texts) {
+  std::size_t bytes = 0;
+  std::size_t kept = 0;
+  while (kept < texts.size() && bytes + texts[kept].size() < kWidest) bytes += texts[kept++].size() + 1;
+  kept = std::max<std::size_t>(kept, 1);
+  if (kept >= texts.size()) return;
+  const std::size_t more = texts.size() - kept;
+  texts.resize(kept);
+  texts.push_back(fmt::format("... and {} more", more));
+}
+
+/// What comes first of all differences: of each change the beginning of what it takes out and of what it puts
+/// in, since neither says much without the other.
+ProgramDiff shortened(ProgramDiff diff) {
+  if (diff.settings.size() > kMostSettings) {
+    const auto more = static_cast<std::int64_t>(diff.settings.size() - kMostSettings);
+    diff.settings.resize(kMostSettings);
+    diff.settings.push_back(fmt::format("and {} more", format_count(more, "setting")));
+  }
+  diff.ranks.resize(std::min(diff.ranks.size(), kMostRanks));
+  for (RankChanges& rank : diff.ranks) {
+    for (ListChange& change : rank.changes) {
+      shorten(change.removed);
+      shorten(change.added);
+    }
+  }
+  return diff;
+}
+
+/// A baseline holds lowered programs; one that breaks a rule is as it was written, often without messages.
+Program without_messages(Program program) {
+  for (std::vector<Action>& list : program.ranks)
+    std::erase_if(list, [](const Action& action) { return is_transfer(action.kind); });
+  return program;
 }
 
 /// How the program differs, rank by rank.
 std::vector<std::string> program_lines(const HeldRun& then, const HeldRun& now) {
-  const auto before = parse_program(then.program, "the baseline's program");
+  auto before = parse_program(then.program, "the baseline's program");
   const auto after = parse_program(now.program, "today's program");
   if (!before || !after) return {before ? after.error() : before.error()};
-  ProgramDiff diff = diff_programs(*before, *after);
+  if (!is_lowered(*after)) before = without_messages(*std::move(before));
+  const ProgramDiff diff = diff_programs(*before, *after);
   if (diff.empty()) return {"the program is the same: costs, cluster or channels have changed"};
-  const std::size_t ranks = diff.ranks.size();
-  diff.ranks.resize(std::min(ranks, kMostRanks));
   std::vector<std::string> lines = {"the program has changed:"};
-  std::istringstream text(to_text(diff, kMostChanges));
-  for (std::string line; std::getline(text, line);) lines.push_back(fmt::format("  {}", cut(line)));
-  if (ranks > kMostRanks) {
-    const auto more = static_cast<std::int64_t>(ranks - kMostRanks);
+  std::istringstream text(to_text(shortened(diff), kMostChanges));
+  for (std::string line; std::getline(text, line);) lines.push_back(fmt::format("  {}", line));
+  if (diff.ranks.size() > kMostRanks) {
+    const auto more = static_cast<std::int64_t>(diff.ranks.size() - kMostRanks);
     lines.push_back(fmt::format("  and {} more", format_count(more, "rank")));
   }
   return lines;

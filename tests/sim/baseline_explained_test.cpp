@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,6 +69,56 @@ TEST_F(BaselineTest, AnotherProgramOfManyRanksIsExplainedInFewLines) {
   EXPECT_LT(verdict.reasons.size(), 60U);
   for (const std::string& reason : verdict.reasons) EXPECT_LT(reason.size(), 200U) << reason;
   EXPECT_THAT(verdict.reasons, Contains("  and 24 ranks more"));
+}
+
+/// Two stages whose ranks are given; each has its list, of 16 forward passes and 16 backward passes.
+std::string placed_on(int first, int second) {
+  std::string text = "penstock program 1\nschedule custom\nmicrobatches 16\n";
+  text += fmt::format("stage 0: rank {}\nstage 1: rank {}\n", first, second);
+  for (int rank = 0; rank < 2; ++rank) {
+    const int stage = rank == first ? 0 : 1;
+    text += fmt::format("rank {}:", rank);
+    for (const char pass : {'F', 'B'}) {
+      for (int microbatch = 0; microbatch < 16; ++microbatch)
+        text += fmt::format(" {}{}{}", stage, pass, microbatch);
+    }
+    text += fmt::format(" {}STEP\n", stage);
+  }
+  return text;
+}
+
+// What a change takes out does not crowd out what it puts in.
+TEST_F(BaselineTest, ALongChangeShowsTheBeginningOfBothOfItsSides) {
+  write("a.psched", placed_on(0, 1));
+  const Baseline baseline = baseline_of({"a.psched"}, Holds::programs);
+  write("a.psched", placed_on(1, 0));
+  EXPECT_THAT(
+      verdict_on(baseline).reasons,
+      Contains(testing::MatchesRegex("    position 0: - 0F0 0SEND_F0 0F1 .* \\.\\.\\. and [0-9]+ more "
+                                     "\\+ 1RECV_F0 1F0 .* \\.\\.\\. and [0-9]+ more")));
+}
+
+TEST_F(BaselineTest, ManyStagesThatComeOrGoAreFewLines) {
+  write("a.yaml", kOneFOneB);
+  const Baseline baseline = baseline_of({"a.yaml"}, Holds::programs);
+  write("a.yaml", "schedule: {name: 1f1b, stages: 200, microbatches: 8}\n");
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_LT(verdict.reasons.size(), 60U);
+  EXPECT_THAT(verdict.reasons, Contains("  and 188 settings more"));
+}
+
+// The list of a program without messages, as people write them, is held against the list that ran.
+TEST_F(BaselineTest, AProgramThatBecameInvalidSaysWhatHasChangedInIt) {
+  const std::string head =
+      "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n";
+  write("a.psched", head + "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 1B0 1F1 1B1 1STEP\n");
+  const Baseline baseline = baseline_of({"a.psched"}, Holds::programs);
+  write("a.psched", head + "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 1B0 1B1 1F1 1STEP\n");
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_TRUE(verdict.failed());
+  EXPECT_THAT(verdict.reasons, Contains("the program has changed:"));
+  EXPECT_THAT(verdict.reasons, Contains("  rank 1: 2 changes in 5 actions"));
+  EXPECT_FALSE(updated(baseline, directory_).value().entries.at(0).held);
 }
 
 TEST_F(BaselineTest, TheWholeReasonOfANewHangIsThere) {
