@@ -23,8 +23,14 @@ namespace {
 /// So many that one of them meets no queue on its way, as a rule. The shortest counts.
 constexpr std::int32_t kTrips = 16;
 
+/// 36 years at most: what a rank says of its clock may be anything, and sums of it must not pass 64 bits.
+Ns rounded(double ns) {
+  constexpr auto kMost = static_cast<double>(Ns{1} << 60);
+  return std::llround(std::clamp(ns, -kMost, kMost));
+}
+
 /// `ns` times a factor near 1, exact where it is 1.
-Ns stretched(Ns ns, double factor) { return ns + std::llround(static_cast<double>(ns) * (factor - 1)); }
+Ns stretched(Ns ns, double factor) { return ns + rounded(static_cast<double>(ns) * (factor - 1)); }
 
 }  // namespace
 
@@ -90,9 +96,9 @@ void RankClocks::align(std::int32_t rank, std::vector<Ns>& times) const {
   if (!measured.elsewhere) return;
   for (Ns& time : times) {
     // Its times are since its origin, and divided by the scale: both are undone before clocks are compared.
-    const Ns there_ns = measured.origin_ns + std::llround(static_cast<double>(time) * scale_);
+    const Ns there_ns = measured.origin_ns + rounded(static_cast<double>(time) * scale_);
     const Ns since = measured.clock.here(there_ns) - origin_ns_;
-    time = std::max<Ns>(0, std::llround(static_cast<double>(since) / scale_));
+    time = std::llround(std::clamp(static_cast<double>(since) / scale_, 0.0, static_cast<double>(kLastNs)));
   }
 }
 

@@ -11,6 +11,10 @@
 
 namespace penstock {
 
+/// 146 years: no clock that counts from its host's start shows more, nor does a run take so long. Two of them
+/// can be taken from each other.
+inline constexpr Ns kLastNs = Ns{1} << 62;
+
 /// What a process tells others of its host's clock: this machine's steady clock, unless somebody has it
 /// otherwise to see what becomes of it.
 struct HostClock {

@@ -24,6 +24,7 @@
 #include "backend/executor/executor.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/process/byte_form.hpp"
+#include "backend/process/clock_alignment.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
@@ -36,7 +37,6 @@ namespace {
 
 constexpr std::size_t kMostName = 256;        // digests, boot ids, addresses, actions
 constexpr std::size_t kMostSentence = 8'192;  // what went wrong
-constexpr Ns kLastMoment = std::numeric_limits<Ns>::max();
 
 // --- writing --------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class MessageReader {
   /// passed over.
   std::int32_t any() { return from_.number<std::int32_t>(); }
   std::int32_t index_below(std::int32_t count) { return from_.number<std::int32_t>(0, count - 1); }
-  Ns moment() { return from_.number<Ns>(0, kLastMoment); }
+  Ns moment() { return from_.number<Ns>(0, kLastNs); }
 
   void read(Endpoint& endpoint) {
     endpoint.address = from_.text(kMostName);
@@ -198,7 +198,7 @@ class MessageReader {
   void read(RankAccount& account) {
     const std::size_t losses = from_.count(sizes_.positions_of_rank, sizeof(std::int32_t) + sizeof(double));
     for (std::size_t i = 0; i < losses; ++i) {
-      const auto microbatch = from_.number<std::int32_t>(0, std::numeric_limits<std::int32_t>::max());
+      const std::int32_t microbatch = index_below(sizes_.microbatches);
       // Ascending, as a map writes them: none comes twice, and the count says how many there are.
       if (!account.losses.empty() && microbatch <= account.losses.rbegin()->first) from_.fail();
       account.losses[microbatch] = from_.number<double>();
@@ -269,6 +269,7 @@ ProgramSizes::ProgramSizes(const FlatProgram& flat)
     positions_of_rank =
         std::max(positions_of_rank, index(flat.rank_begin[index(rank) + 1] - flat.rank_begin[index(rank)]));
   }
+  for (const Action& action : flat.actions) microbatches = std::max(microbatches, action.microbatch + 1);
 }
 
 Frame encoded(const ControlMessage& message) {

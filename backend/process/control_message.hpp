@@ -101,6 +101,7 @@ struct ProgramSizes {
   std::int32_t ranks = 0;
   std::int32_t positions = 0;         ///< of all ranks
   std::int32_t messages = 0;          ///< between all ranks
+  std::int32_t microbatches = 0;      ///< of all iterations
   std::size_t positions_of_rank = 0;  ///< most of one rank
 };
 

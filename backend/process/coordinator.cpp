@@ -312,6 +312,9 @@ class Coordinator::Session {
     // A word that is late belongs to a run that has ended otherwise.
     if (phase_ != Phase::running || done.run != run_) return;
     if (const auto fault = fault_of(flat_, rank, done)) {
+      // It says so there, wherever it stood at its last report.
+      progress_[index(rank)].position = flat_.rank_begin[index(rank) + 1];
+      progress_[index(rank)].waits_for = kNone;
       fail_at(rank, *fault);
       return;
     }

@@ -15,7 +15,10 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "backend/executor/transport.hpp"
+#include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/socket_transport.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -25,6 +28,28 @@
 
 namespace penstock {
 namespace {
+
+bool has_beyond_last(const std::vector<Ns>& times) {
+  return std::ranges::any_of(times, [](Ns time) { return time > kLastNs; });
+}
+
+/// Transfers and collectives have the times of their messages, leaves those of their group.
+bool has_own_times(FlatOp op) { return op == FlatOp::compute || op == FlatOp::reshard; }
+
+/// A rank does one thing after the other: what overlaps would be more work than there is time.
+std::optional<std::string> overlap_in(const FlatProgram& flat, std::int32_t rank, const Done& done) {
+  const std::int32_t begin = flat.rank_begin[index(rank)];
+  std::int32_t before = kNone;
+  for (std::int32_t p = begin; p < flat.rank_begin[index(rank) + 1]; ++p) {
+    if (!has_own_times(flat.ops[index(p)])) continue;
+    if (before != kNone && done.start[index(p - begin)] < done.end[index(before - begin)]) {
+      return fmt::format("it sent times by which {} starts before {} ends", to_text(flat.actions[index(p)]),
+                         to_text(flat.actions[index(before)]));
+    }
+    before = p;
+  }
+  return std::nullopt;
+}
 
 /// None ends before it starts. Requires lists of one length.
 bool in_order(const std::vector<Ns>& starts, const std::vector<Ns>& ends) {
@@ -58,7 +83,9 @@ std::optional<std::string> fault_of(const FlatProgram& flat, std::int32_t rank, 
     return "it sent times of another program";
   if (!in_order(done.start, done.end) || !in_order(done.message_start, done.message_end))
     return "it sent an end that comes before its start";
-  return std::nullopt;
+  if (has_beyond_last(done.end) || has_beyond_last(done.message_end))
+    return "it sent a time of more than 146 years";
+  return overlap_in(flat, rank, done);
 }
 
 void put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank, const Done& done) {

@@ -77,6 +77,29 @@ TEST(ClockAlignment, OnlyTheAnswerToTheOpenQuestionCounts) {
   EXPECT_EQ(clocks.there(0, 150), 150);
 }
 
+/// One question to rank 1, and all that it says to it.
+void compare_with_liar(RankClocks& clocks, Ns asked_ns, Ns shown_ns) {
+  clocks.begin_series();
+  clocks.ask(1, asked_ns);
+  clocks.answered(1, {.sent_ns = asked_ns, .there_ns = shown_ns, .back_ns = asked_ns + 2});
+}
+
+TEST(ClockAlignment, WhateverARankSaysOfItsClockItsTimesStayInOrderAndCanBeCounted) {
+  for (const Ns first : {Ns{0}, kSecond, kLastNs - 1, kLastNs}) {
+    for (const Ns second : {Ns{0}, Ns{1}, kSecond + 1, kLastNs}) {
+      RankClocks clocks(2);
+      clocks.set_elsewhere(1);
+      compare_with_liar(clocks, kSecond, first);
+      clocks.begin_times(2 * kSecond, 1);
+      compare_with_liar(clocks, 1'000'000 * kSecond, second);
+      std::vector<Ns> times = {0, 1, kSecond, kLastNs / 2, kLastNs};
+      clocks.align(1, times);
+      EXPECT_THAT(times, testing::Each(testing::AllOf(testing::Ge(0), testing::Le(kLastNs))));
+      EXPECT_TRUE(std::ranges::is_sorted(times)) << first << " and then " << second;
+    }
+  }
+}
+
 /// Asks all ranks until each has answered often enough; the trips take up to 100 us, unevenly either way.
 void compare(RankClocks& clocks, const std::vector<HostClock>& hosts, Ns& now, std::mt19937& random) {
   std::uniform_int_distribution<Ns> way(1'000, 50'000);

@@ -2,16 +2,22 @@
 
 #include "backend/process/control_message.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "backend/process/byte_form.hpp"
+#include "backend/process/clock_alignment.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/backend/execution.hpp"
 
@@ -99,6 +105,95 @@ TEST(ControlMessage, IndicesThatTheProgramDoesNotHaveAreRefused) {
       is_read(Done{.start = {-1}, .end = {0}, .message_start = {}, .message_end = {}, .account = {}}));
   EXPECT_FALSE(is_read(Done{
       .start = std::vector<Ns>(1000), .end = {}, .message_start = {}, .message_end = {}, .account = {}}));
+}
+
+TEST(ControlMessage, AmountsThatNothingHasAreRefused) {
+  const ProgramSizes sizes = small_sizes();
+  const auto is_read = [&](const ControlMessage& message) {
+    return decoded(encoded(message), sizes).has_value();
+  };
+  const Done nothing{.start = {}, .end = {}, .message_start = {}, .message_end = {}, .account = {}};
+  const auto is_done_read = [&](const auto& change) {
+    Done done = nothing;
+    change(done);
+    return is_read(done);
+  };
+  EXPECT_TRUE(is_read(nothing));
+  const auto messages = static_cast<std::size_t>(sizes.messages);
+  EXPECT_TRUE(is_done_read([&](Done& done) { done.message_start.resize(messages); }));
+  EXPECT_FALSE(is_done_read([&](Done& done) { done.message_start.resize(messages + 1); }));
+  EXPECT_FALSE(is_done_read([&](Done& done) { done.message_end.resize(messages + 1); }));
+  EXPECT_FALSE(is_done_read([](Done& done) { done.message_start = {-1}; }));
+  EXPECT_FALSE(is_done_read([](Done& done) { done.message_end = {-1}; }));
+  EXPECT_FALSE(is_done_read([&](Done& done) { done.end.resize(sizes.positions_of_rank + 1); }));
+  EXPECT_FALSE(is_done_read([](Done& done) { done.end = {-1}; }));
+  EXPECT_TRUE(is_done_read([](Done& done) { done.account.memory.emplace(); }));
+  EXPECT_FALSE(is_done_read([](Done& done) { done.account.memory.emplace().peak_bytes = -1; }));
+  EXPECT_FALSE(is_done_read([](Done& done) { done.account.memory.emplace().at_peak.front() = -1; }));
+  EXPECT_FALSE(is_done_read([](Done& done) { done.account.memory.emplace().peaks.back() = -1; }));
+  Done with_memory = nothing;
+  with_memory.account.memory.emplace();
+  Frame flagged = encoded(with_memory);
+  flagged[encoded(nothing).size() - 1] = 2;  // whether memory follows
+  EXPECT_FALSE(decoded(flagged, sizes));
+}
+
+TEST(ControlMessage, LossesAreOfTheProgramsMicrobatches) {
+  const ProgramSizes sizes = small_sizes();
+  const auto is_read = [&](const std::map<std::int32_t, double>& losses) {
+    Done done{.start = {}, .end = {}, .message_start = {}, .message_end = {}, .account = {}};
+    done.account.losses = losses;
+    return decoded(encoded(done), sizes).has_value();
+  };
+  EXPECT_EQ(sizes.microbatches, 2);
+  EXPECT_TRUE(is_read({{0, 0.5}, {1, 0.5}}));
+  EXPECT_FALSE(is_read({{2, 0.5}}));
+  EXPECT_FALSE(is_read({{2'000'000'000, 0.5}}));
+  EXPECT_FALSE(is_read({{-1, 0.5}}));
+  const Program twice = lowered(*generate("1f1b", {.stages = 2, .microbatches = 2, .iterations = 2}));
+  const ProgramSizes of_two(flatten(twice, free_costs(twice), {.channels = {}, .iterations = 2}));
+  EXPECT_EQ(of_two.microbatches, 4) << "numbers run on over iterations";
+}
+
+TEST(ControlMessage, MomentsThatNoClockShowsAreRefused) {
+  const ProgramSizes sizes = small_sizes();
+  for (const auto& [moment, is_one] :
+       {std::pair<Ns, bool>(-1, false), {0, true}, {kLastNs, true}, {kLastNs + 1, false}}) {
+    for (const ControlMessage& message : std::vector<ControlMessage>{
+             Report{.since_ns = moment}, Report{.at_ns = moment},
+             Failed{.standing = {.at_ns = moment}, .what = {}}, Prepare{.origin_ns = moment},
+             Go{.start_ns = moment}, ClockQuestion{.sent_ns = moment}, ClockAnswer{.sent_ns = moment},
+             ClockAnswer{.shown_ns = moment}})
+      EXPECT_EQ(decoded(encoded(message), sizes).has_value(), is_one) << message.index() << " at " << moment;
+  }
+}
+
+TEST(ControlMessage, NoneMayBeLongerThanTheProgramGivesCauseFor) {
+  const ProgramSizes sizes = small_sizes();
+  const auto most_of = [&](const ControlMessage& message) { return most_bytes_of(encoded(message), sizes); };
+  for (const ControlMessage& message : one_of_each()) {
+    if (std::holds_alternative<Done>(message) || std::holds_alternative<Welcome>(message)) continue;
+    EXPECT_EQ(most_of(message), 65'536) << message.index();
+  }
+  // Two times and a loss of each position, two times of each message; an address of each rank.
+  EXPECT_EQ(most_of(Done{}),
+            65'536 + sizes.positions_of_rank * 28 + static_cast<std::size_t>(sizes.messages) * 16);
+  EXPECT_EQ(most_of(Welcome{}), 65'536 + 2 * 264);
+  EXPECT_EQ(most_bytes_of({}, sizes), 0) << "not even begun";
+  EXPECT_EQ(most_bytes_of({0xff}, sizes), 65'536) << "no message at all";
+}
+
+TEST(ByteReader, ACountIsBoundByWhatMayBeAndByWhatIsThere) {
+  const auto count_in = [](std::size_t numbers, std::size_t most) {
+    ByteWriter to;
+    to.number(std::uint32_t{3});
+    for (std::size_t i = 0; i < numbers; ++i) to.number(Ns{1});
+    const std::vector<std::uint8_t> bytes = to.taken();
+    return ByteReader(bytes).count(most, sizeof(Ns));
+  };
+  EXPECT_EQ(count_in(3, 3), 3U);
+  EXPECT_EQ(count_in(3, 2), 0U) << "more than may be";
+  EXPECT_EQ(count_in(2, 1'000), 0U) << "more than is there";
 }
 
 TEST(ControlMessage, ALengthThatIsNotThereReservesNothing) {

@@ -25,12 +25,11 @@
 namespace penstock {
 namespace {
 
-using echo::Number;
 using echo::Weights;
 
 struct NumberPayload : PayloadContent {
-  explicit NumberPayload(Number n) : value(n) {}
-  Number value;
+  explicit NumberPayload(echo::Number n) : value(n) {}
+  echo::Number value;
 };
 
 struct WeightsPayload : PayloadContent {
@@ -38,8 +37,8 @@ struct WeightsPayload : PayloadContent {
   Weights value;
 };
 
-std::vector<Number> numbers_of(const std::vector<Payload>& payloads) {
-  std::vector<Number> numbers;
+std::vector<echo::Number> numbers_of(const std::vector<Payload>& payloads) {
+  std::vector<echo::Number> numbers;
   for (const Payload& payload : payloads) {
     numbers.push_back(dynamic_cast<const NumberPayload&>(*payload).value);
   }
@@ -71,7 +70,7 @@ const Weights& EchoModule::weights(const ComputeCall& call) const {
 }
 
 void EchoModule::activate(const ComputeCall& call, Held& held) const {
-  Number x = 0;
+  echo::Number x = 0;
   for (std::size_t i = 0; i < held.inputs.size(); ++i) x += echo::factor(i) * held.inputs[i];
   held.x = held.inputs.empty() ? echo::input(call.action.microbatch) : x;
   held.y = weights(call).a * *held.x + weights(call).b;
@@ -101,8 +100,8 @@ void EchoModule::recompute(const ComputeCall& call) {
 std::vector<Payload> EchoModule::input_gradients(const ComputeCall& call, Held& held,
                                                  std::vector<Payload> gradients) {
   if (!held.x) refuse(call, "its activations have not been recomputed");
-  Number g = gradients.empty() ? held.y - echo::target(call.action.microbatch) : 0;
-  for (const Number gradient : numbers_of(gradients)) g += gradient;
+  echo::Number g = gradients.empty() ? held.y - echo::target(call.action.microbatch) : 0;
+  for (const echo::Number gradient : numbers_of(gradients)) g += gradient;
   held.gradient = g;
   std::vector<Payload> outputs;
   for (std::size_t i = 0; i < call.outputs; ++i) {
@@ -113,7 +112,7 @@ std::vector<Payload> EchoModule::input_gradients(const ComputeCall& call, Held& 
 
 void EchoModule::add_gradient(std::int32_t microbatch) {
   const auto held = held_.extract(microbatch);
-  const Number g = held.mapped().gradient;
+  const echo::Number g = held.mapped().gradient;
   gradient_ += {g * *held.mapped().x, g};
 }
 
@@ -168,7 +167,7 @@ void EchoModule::accept(ActionKind collective, std::span<const SharedPayload> co
 
 std::vector<std::uint8_t> EchoCodec::encode(const PayloadContent& content) const {
   std::vector<std::uint8_t> bytes;
-  const auto add = [&](Number number) {
+  const auto add = [&](echo::Number number) {
     for (int shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<std::uint8_t>(number >> shift));
   };
   if (const auto* number = dynamic_cast<const NumberPayload*>(&content)) {
@@ -183,7 +182,7 @@ std::vector<std::uint8_t> EchoCodec::encode(const PayloadContent& content) const
 
 Payload EchoCodec::decode(std::span<const std::uint8_t> bytes) const {
   const auto number_at = [&](std::size_t begin) {
-    Number number = 0;
+    echo::Number number = 0;
     for (std::size_t i = 8; i-- > 0;) number = number << 8 | bytes[begin + i];
     return number;
   };
