@@ -129,6 +129,7 @@ class RankProcess {
     for (const int end : ends_) close(end);
   }
 
+  pid_t process() const { return process_; }
   std::string words() {
     waitpid(process_, nullptr, 0);
     std::array<char, 4096> buffer{};
