@@ -1,0 +1,143 @@
+// What peers send to a rank's transport: only what is of this program, of this run and of that peer arrives.
+
+#include "backend/process/socket_transport.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backend/executor/clock.hpp"
+#include "backend/executor/link_pace.hpp"
+#include "backend/process/data_frame.hpp"
+#include "backend/process/socket_loop.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "tests/backend/execution.hpp"
+
+namespace penstock {
+namespace {
+
+FlatProgram flat_program_of(const char* schedule, const Shape& shape) {
+  const Program program = lowered(*generate(schedule, shape));
+  return flatten(program, free_costs(program), {.channels = {}, .iterations = program.iterations});
+}
+
+/// One rank's end, in run 3, to which frames come that a test writes.
+class ReceivingRank {
+ public:
+  ReceivingRank(const FlatProgram& flat, std::int32_t rank)
+      : flat_(flat),
+        transport_({.flat = flat,
+                    .pace = pace_,
+                    .clock = clock_,
+                    .codec = nullptr,
+                    .rank = rank,
+                    .run = 3,
+                    .send = [](std::int32_t, const Frame&) {}}) {}
+
+  /// Comes over the connection with `peer`.
+  void hear(std::int32_t peer, const DataHeader& header) { transport_.receive(peer, packed(header, {})); }
+  /// Nothing is known of any message.
+  bool has_heard_nothing() const {
+    for (std::size_t message = 0; message < flat_.messages.size(); ++message) {
+      const MessageTime time = transport_.time_of(static_cast<std::int32_t>(message));
+      if (time.start_ns != 0 || time.end_ns != 0) return false;
+    }
+    return true;
+  }
+  SocketTransport& transport() { return transport_; }
+
+ private:
+  const FlatProgram& flat_;
+  LinkPace pace_;
+  SteadyClock clock_{1, std::chrono::steady_clock::now() - std::chrono::seconds(1)};
+  SocketTransport transport_;
+};
+
+std::int32_t first_transfer(const FlatProgram& flat, std::int32_t from, std::int32_t to) {
+  for (std::size_t id = 0; id < flat.messages.size(); ++id) {
+    const FlatMessage& message = flat.messages[id];
+    if (message.recv != kNone && message.from_rank == from && message.to_rank == to)
+      return static_cast<std::int32_t>(id);
+  }
+  throw std::runtime_error("no such transfer");
+}
+
+std::int32_t first_collective(const FlatProgram& flat) {
+  for (std::size_t id = 0; id < flat.messages.size(); ++id)
+    if (flat.messages[id].recv == kNone) return static_cast<std::int32_t>(id);
+  throw std::runtime_error("no collective");
+}
+
+TEST(SocketTransport, ATransferArrivesFromItsSenderAlone) {
+  // Around the ring, so that rank 2 sends to rank 0 as well.
+  const FlatProgram flat =
+      flat_program_of("interleaved", {.stages = 3, .microbatches = 6, .virtual_stages = 2});
+  ReceivingRank one(flat, 1);
+  const std::int32_t awaited = first_transfer(flat, 0, 1);
+  const DataHeader right{.run = 3, .message = awaited, .from_rank = 0, .start_ns = 5, .end_ns = 7};
+  const auto wrong = [&](std::int32_t peer, const auto& change) {
+    DataHeader header = right;
+    change(header);
+    one.hear(peer, header);
+    EXPECT_TRUE(one.has_heard_nothing());
+  };
+  wrong(2, [](DataHeader& header) { header.from_rank = 2; });
+  wrong(0, [](DataHeader& header) { header.from_rank = 2; });
+  wrong(2, [](DataHeader&) {});
+  wrong(0, [](DataHeader& header) { header.run = 2; });
+  wrong(0, [](DataHeader& header) { header.start_ns = -1; });
+  wrong(0, [](DataHeader& header) { header.end_ns = -1; });
+  wrong(0, [](DataHeader& header) { header.message = -1; });
+  wrong(0, [&](DataHeader& header) { header.message = static_cast<std::int32_t>(flat.messages.size()); });
+  wrong(0, [&](DataHeader& header) { header.message = first_transfer(flat, 1, 2); });
+  wrong(2, [&](DataHeader& header) {
+    header.message = first_transfer(flat, 2, 0);  // but not to this rank
+    header.from_rank = 2;
+  });
+  one.hear(0, right);
+  one.transport().wait(awaited, 1);
+  EXPECT_EQ(one.transport().time_of(awaited).start_ns, 5);
+  EXPECT_EQ(one.transport().time_of(awaited).end_ns, 7);
+  EXPECT_EQ(one.transport().take(awaited), nullptr);
+}
+
+TEST(SocketTransport, AFrameThatIsNoHeaderIsPassedOver) {
+  const FlatProgram flat = flat_program_of("1f1b", {.stages = 2, .microbatches = 2});
+  ReceivingRank one(flat, 1);
+  Frame cut = packed({.run = 3, .message = 0, .from_rank = 0, .start_ns = 5, .end_ns = 7}, {});
+  cut.pop_back();
+  one.transport().receive(0, cut);
+  one.transport().receive(0, {});
+  EXPECT_TRUE(one.has_heard_nothing());
+}
+
+TEST(SocketTransport, OnlyMembersJoinACollectiveAndEachOnce) {
+  // Three replicas of stage 0 on ranks 0, 1 and 2; rank 3 holds stage 1, and is a peer of all of them.
+  Shape shape{.stages = 2, .microbatches = 6};
+  shape.replicas = {3, 1};
+  const FlatProgram flat = flat_program_of("1f1b-rr", shape);
+  const std::int32_t reduction = first_collective(flat);
+  ReceivingRank zero(flat, 0);
+  const DataHeader joined{.run = 3, .message = reduction, .from_rank = 1, .start_ns = 5};
+  zero.hear(3, {.run = 3, .message = reduction, .from_rank = 3, .start_ns = 9});
+  EXPECT_TRUE(zero.has_heard_nothing()) << "rank 3 is no member";
+  zero.hear(1, joined);
+  zero.hear(1, joined);
+  zero.transport().join(reduction, 0, nullptr);
+  EXPECT_EQ(zero.transport().time_of(reduction).end_ns, 0) << "rank 2 has not joined";
+  zero.hear(2, {.run = 3, .message = reduction, .from_rank = 2, .start_ns = 8});
+  zero.transport().wait(reduction, 0);
+  EXPECT_EQ(zero.transport().collect(reduction, 0).size(), 3U);
+}
+
+}  // namespace
+}  // namespace penstock
