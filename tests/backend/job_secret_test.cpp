@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 
@@ -21,6 +22,7 @@
 
 #include "backend/process/message_proof.hpp"
 #include "tests/backend/process_fixture.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace penstock {
 namespace {
@@ -89,24 +91,99 @@ TEST(JobSecret, ASignalThatIsIgnoredLeavesTheFile) {
   std::filesystem::remove(secret_path(10));
 }
 
+/// What a process with this folder for temporary files ends with.
+std::string words_with_tmpdir(const std::string& folder, const std::function<std::string()>& work) {
+  return RankProcess([&] {
+           setenv("TMPDIR", folder.c_str(), 1);
+           return work();
+         })
+      .words();
+}
+
+std::string words_of_leaving() {
+  const auto left = SecretFile::leave(11, new_secret());
+  return left ? "left" : left.error();
+}
+
+std::string words_of_reading() {
+  const auto secret = left_secret(11);
+  return secret ? "read" : secret.error();
+}
+
 TEST(JobSecret, ATmpdirThatIsNoFolderIsNamed) {
-  const auto words_with = [](const char* folder, const std::function<std::string()>& work) {
-    return RankProcess([&] {
-             setenv("TMPDIR", folder, 1);
-             return work();
-           })
-        .words();
-  };
-  const auto leave = [] {
-    const auto left = SecretFile::leave(11, new_secret());
-    return left ? "left" : left.error();
-  };
-  const auto read = [] { return left_secret(11).error(); };
   const std::string why = "TMPDIR (/no/such) is no folder for the job's secret: No such file or directory";
-  EXPECT_EQ(words_with("/no/such", leave), why);
-  EXPECT_EQ(words_with("/no/such", read), why);
-  EXPECT_EQ(words_with("/etc/hostname", leave),
+  EXPECT_EQ(words_with_tmpdir("/no/such", words_of_leaving), why);
+  EXPECT_EQ(words_with_tmpdir("/no/such", words_of_reading), why);
+  EXPECT_EQ(words_with_tmpdir("/etc/hostname", words_of_leaving),
             "TMPDIR (/etc/hostname) is no folder for the job's secret: Not a directory");
+}
+
+/// Where the secrets of this user's jobs lie, if it is there.
+std::filesystem::path folder_of_secrets(const ScratchFolder& scratch) {
+  return scratch.path() / ("penstock-" + std::to_string(::geteuid()));
+}
+
+constexpr const char* kNotOwn =
+    " is not this user's alone: expected its owner to be this user and no rights of others";
+
+TEST(JobSecret, AFolderThatIsNotThisUsersAloneHoldsNone) {
+  const ScratchFolder scratch;
+  const std::filesystem::path folder = folder_of_secrets(scratch);
+  std::filesystem::create_directory(folder);
+  for (const ::mode_t mode : {0777U, 0750U, 0701U}) {
+    ::chmod(folder.c_str(), mode);
+    EXPECT_EQ(words_with_tmpdir(scratch.path(), words_of_leaving), folder.string() + kNotOwn) << mode;
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+  }
+  ::chmod(folder.c_str(), 0700);
+  EXPECT_EQ(words_with_tmpdir(scratch.path(), words_of_leaving), "left");
+}
+
+TEST(JobSecret, AFolderThatIsALinkHoldsNone) {
+  const ScratchFolder scratch;
+  const std::filesystem::path own = scratch.path() / "own";
+  std::filesystem::create_directory(own);
+  ::chmod(own.c_str(), 0700);
+  std::filesystem::create_directory_symlink(own, folder_of_secrets(scratch));
+  EXPECT_EQ(words_with_tmpdir(scratch.path(), words_of_leaving),
+            folder_of_secrets(scratch).string() + kNotOwn);
+  EXPECT_TRUE(std::filesystem::is_empty(own));
+}
+
+/// The place of port 11's secret in a folder of this user alone.
+std::filesystem::path place_of_secret(const ScratchFolder& scratch) {
+  const std::filesystem::path folder = folder_of_secrets(scratch);
+  std::filesystem::create_directory(folder);
+  ::chmod(folder.c_str(), 0700);
+  return folder / "11.secret";
+}
+
+TEST(JobSecret, ALinkIsNotFollowed) {
+  const ScratchFolder scratch;
+  const std::filesystem::path own = scratch.write("own", "a secret that is long enough");
+  ::chmod(own.c_str(), 0600);
+  const std::filesystem::path path = place_of_secret(scratch);
+  std::filesystem::create_symlink(own, path);
+  EXPECT_EQ(words_with_tmpdir(scratch.path(), words_of_reading),
+            "cannot read the job's secret from " + path.string() + ": Too many levels of symbolic links");
+  std::filesystem::remove(path);
+  std::filesystem::rename(own, path);
+  EXPECT_EQ(words_with_tmpdir(scratch.path(), words_of_reading), "read");
+}
+
+TEST(JobSecret, AFileOrFolderOfAnotherUserIsNotBelieved) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only the superuser can give a file away";
+  constexpr ::uid_t kNobody = 65'534;
+  const ScratchFolder scratch;
+  const std::filesystem::path path = place_of_secret(scratch);
+  EXPECT_EQ(words_with_tmpdir(scratch.path(), words_of_leaving), "left");
+  std::ofstream(path) << "a secret that is long enough";
+  ::chmod(path.c_str(), 0600);
+  EXPECT_EQ(words_with_tmpdir(scratch.path(), words_of_reading), "read");
+  EXPECT_EQ(::chown(path.c_str(), kNobody, kNobody), 0);
+  EXPECT_EQ(words_with_tmpdir(scratch.path(), words_of_reading), path.string() + kNotOwn);
+  EXPECT_EQ(::chown(path.parent_path().c_str(), kNobody, kNobody), 0);
+  EXPECT_EQ(words_with_tmpdir(scratch.path(), words_of_leaving), path.parent_path().string() + kNotOwn);
 }
 
 TEST(JobSecret, AFileThatOthersCouldHaveWrittenIsNotBelieved) {

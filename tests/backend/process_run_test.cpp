@@ -196,6 +196,22 @@ TEST(LaunchEnvironment, ALauncherOfAnotherSizeThanTheProgramIsRefused) {
   EXPECT_EQ(refused.error(), "the launcher started 4 processes but the program has 2 ranks; start as many");
 }
 
+TEST(LaunchEnvironment, ASecretThatCanBeGuessedIsRefused) {
+  const auto secret_of = [](const std::string& given) {
+    const auto process =
+        launched({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "1"}, {"PENSTOCK_SECRET", given}});
+    return process ? "taken: " + (*process)->place.secret : process.error();
+  };
+  const std::string expected =
+      "PENSTOCK_SECRET: expected 16 characters or more that nobody can guess (openssl rand -hex 32), got ";
+  EXPECT_EQ(secret_of("short"), expected + "5");
+  EXPECT_EQ(secret_of(""), expected + "0");
+  EXPECT_EQ(secret_of("fifteen letters"), expected + "15");
+  EXPECT_EQ(secret_of("sixteen letters!"), "taken: sixteen letters!");
+  const auto without = launched({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "1"}});
+  EXPECT_EQ((*without)->place.secret, "") << "rank 0 leaves one";
+}
+
 TEST(LaunchEnvironment, WhatIsMissingOrWrongIsNamed) {
   EXPECT_EQ(words_of({{"RANK", "1"}, {"MASTER_PORT", "1"}}), "WORLD_SIZE is not set");
   EXPECT_EQ(words_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "1"}}),
