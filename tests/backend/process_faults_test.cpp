@@ -19,6 +19,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <new>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -70,6 +71,18 @@ TEST(ProcessFaults, AWorkerThatThrowsEndsAllOthers) {
   EXPECT_THAT(error.message, StartsWith("rank 1: 1F0: the weights are gone; rank 2 "));
   EXPECT_LT(run.took(), seconds(5));
   EXPECT_FALSE(has_children());
+}
+
+TEST(ProcessFaults, AWorkerWithoutMemorySaysSo) {
+  FaultyRun run(one_f_one_b_of(3));
+  const ExecutionError error = run.with_fault(1, [] { throw std::bad_alloc(); }, 0).error(seconds(20));
+  EXPECT_THAT(error.message, StartsWith("rank 1: 1F0: it has too little memory; rank "));
+}
+
+TEST(ProcessFaults, AWorkerThatThrowsWhatIsNoExceptionIsNamedAllTheSame) {
+  FaultyRun run(one_f_one_b_of(3));
+  const ExecutionError error = run.with_fault(1, [] { throw 7; }, 0).error(seconds(20));
+  EXPECT_THAT(error.message, StartsWith("rank 1: 1F0: an exception of unknown type; rank "));
 }
 
 TEST(ProcessFaults, AWorkerThatIsKilledIsNoticedAtOnceAndNamedWithItsPeer) {
