@@ -9,6 +9,7 @@
 
 #include "backend/executor/launch_ahead.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -94,7 +95,10 @@ void LaunchAhead::write_times(std::int32_t rank, ProgramTimes& times) const {
     MessageTime time{.start_ns = before, .end_ns = before};
     if (flat_.ops[index(p)] == FlatOp::compute) {
       time = queue_.time_of(number++);
-      before = time.end_ns;
+      // A stream does one after the other: that two of a device's processors read a timer a tick apart is no
+      // overlap.
+      time.start_ns = std::max(time.start_ns, before);
+      time.end_ns = before = std::max(time.end_ns, time.start_ns);
       for (std::int32_t leaf = p; leaf < flat_.group_end(p); ++leaf) {
         times.start[index(leaf)] = time.start_ns;
         times.end[index(leaf)] = time.end_ns;
