@@ -2,6 +2,8 @@
 
 #include "cli/output.hpp"
 
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,6 +205,21 @@ TEST(Output, ASecondNameOfAFileShowsTheNewContentToo) {
   ASSERT_TRUE(write_file(file, [](const TextSink& sink) { EXPECT_TRUE(sink("1\n") && sink("2\n")); }));
   EXPECT_EQ(test::text_of(file), "1\n2\n");
   EXPECT_EQ(test::text_of(second), "1\n2\n");
+}
+
+TEST(Output, AFileOfAnotherUserStaysThatUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may write files of others";
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.write("a.json", "before");
+  constexpr uid_t kUser = 65'534;
+  constexpr gid_t kGroup = 65'533;
+  ASSERT_EQ(::chown(file.c_str(), kUser, kGroup), 0);
+  ASSERT_TRUE(write_file(file, "1\n"));
+  struct stat status{};
+  ASSERT_EQ(::stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, kUser);
+  EXPECT_EQ(status.st_gid, kGroup);
+  EXPECT_EQ(test::text_of(file), "1\n");
 }
 
 TEST(Output, ALinkToAFileThatIsNotThereYetStaysALink) {
