@@ -85,6 +85,15 @@ TEST_F(ExitCodes, TwoIsBadInput) {
   expect(ExitCode::bad_input, kRun + "-o missing/folder.json");
 }
 
+TEST_F(ExitCodes, AFileToGoOnFromThatHasNoEndIsBadInput) {
+  const std::string command =
+      "truncate -s 10G points; penstock sweep --schedule 1f1b --pp-size 4 --num-microbatches 8 --resume "
+      "points";
+  expect(ExitCode::bad_input, command);
+  EXPECT_EQ(outcome(command),
+            "! penstock: points:1: expected a line of at most 1 MiB; name another file\n[exit 2]\n");
+}
+
 TEST_F(ExitCodes, ASweepWithoutFiguresIsNoSuccess) {
   const std::string sweep = "penstock sweep --schedule dualpipe --pp-size 4 --num-microbatches ";
   expect(ExitCode::bad_input, sweep + "2");
