@@ -90,7 +90,7 @@ bool is_special(const std::filesystem::path& file) {
 class Temporary {
  public:
   /// Makes nothing yet.
-  explicit Temporary(const std::filesystem::path& target) : target_(target) {}
+  Temporary(const std::filesystem::path& target, NewFile kind) : target_(target), kind_(kind) {}
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
   Temporary(Temporary&&) = delete;
@@ -103,8 +103,9 @@ class Temporary {
 
   /// The new file; below 0 with errno where it cannot be made.
   int open() {
-    const int nameless = open_nameless();
-    if (nameless >= 0) return nameless;
+    if (kind_ == NewFile::nameless_where_known) {
+      if (const int nameless = open_nameless(); nameless >= 0) return nameless;
+    }
     // O_EXCL: what stands there already, a link of somebody else's in a folder that all may write to, is not
     // followed.
     return with_new_name(
@@ -162,6 +163,7 @@ class Temporary {
   }
 
   std::filesystem::path target_;
+  NewFile kind_;
   std::string name_;
   std::optional<LeftName> left_;
   bool has_name_ = false;
@@ -190,7 +192,7 @@ int error_of_writing(int descriptor, const TextInPieces& content) {
   return error;
 }
 
-std::string unwritable(const std::filesystem::path& file) {
+std::string unwritable(const std::filesystem::path& file, NewFile kind) {
   const std::filesystem::path target = target_of(file);
   struct stat status{};
   if (::stat(target.c_str(), &status) == 0) {
@@ -205,7 +207,7 @@ std::string unwritable(const std::filesystem::path& file) {
   const std::filesystem::path directory = target.parent_path();
   // Made and taken away again: rights alone do not say that a name is too long, or that nobody makes a file
   // there.
-  Temporary probe(target);
+  Temporary probe(target, kind);
   const Descriptor opened(probe.open());
   if (opened.number() < 0)
     return fmt::format("{} in {}", std::strerror(errno), directory.empty() ? "." : directory.string());
@@ -237,8 +239,8 @@ int error_of_copying(int from, int to) {
 }
 
 /// Writes it beside the target, which it then replaces. Empty, or why not.
-std::string write_whole(const std::filesystem::path& target, const TextInPieces& content) {
-  Temporary temporary(target);
+std::string write_whole(const std::filesystem::path& target, const TextInPieces& content, NewFile kind) {
+  Temporary temporary(target, kind);
   Descriptor file(temporary.open());
   if (file.number() < 0) return std::strerror(errno);
   if (const int error = error_of_writing(file.number(), content)) return std::strerror(error);
@@ -262,10 +264,10 @@ std::string write_whole(const std::filesystem::path& target, const TextInPieces&
 
 }  // namespace
 
-std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content) {
-  if (std::string why = unwritable(file); !why.empty()) return why;
+std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content, NewFile kind) {
+  if (std::string why = unwritable(file, kind); !why.empty()) return why;
   const std::filesystem::path target = target_of(file);
-  if (!is_special(target)) return write_whole(target, content);
+  if (!is_special(target)) return write_whole(target, content, kind);
   // Nothing is cut off: devices and pipes have no length.
   return write_in_place(target, 0, [&](int to) { return error_of_writing(to, content); });
 }

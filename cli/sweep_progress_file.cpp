@@ -144,6 +144,7 @@ tl::expected<void, std::string> SweepProgressFile::begin_with(const std::string&
 
 void SweepProgressFile::add(std::size_t number, const SweepPoint& point) {
   const std::string line = sweep_point_json(number, point);
+  if (line.size() > kLongestProgressLine) return;  // nobody would read it: the point is done again
   const std::lock_guard lock(mutex_);
   // Flushed line by line: a crash of this process costs no point that was done.
   const bool written =

@@ -39,6 +39,16 @@ std::string fault_of_head(const std::string& line, std::size_t points) {
                      head->contains("points") ? shown_json(head->at("points")) : "so many", points);
 }
 
+/// A sweep writes one; what has been put together from several files may have another.
+constexpr std::size_t kMostLinesOfAPoint = 2;
+
+/// As std::getline() has it, but of a line that is too long one character more than it may have is read.
+bool next_line(std::istream& text, std::string& line) {
+  line.clear();
+  for (char c = 0; line.size() <= kLongestProgressLine && text.get(c) && c != '\n';) line += c;
+  return !line.empty() || text.good();
+}
+
 }  // namespace
 
 std::string sweep_progress_head(std::size_t points) {
@@ -49,8 +59,17 @@ tl::expected<std::map<std::size_t, SweepPoint>, std::string> read_sweep_progress
                                                                                  const std::string& file,
                                                                                  std::size_t points) {
   std::map<std::size_t, SweepPoint> known;
+  const std::size_t most_lines = 1 + kMostLinesOfAPoint * points;
   std::string line;
-  for (std::size_t number = 1; std::getline(text, line); ++number) {
+  for (std::size_t number = 1; next_line(text, line); ++number) {
+    if (line.size() > kLongestProgressLine) {
+      return tl::unexpected(
+          fmt::format("{}:{}: expected a line of at most 1 MiB; name another file", file, number));
+    }
+    if (number > most_lines) {
+      return tl::unexpected(fmt::format("{}:{}: expected at most {} lines for {} points; name another file",
+                                        file, number, most_lines, points));
+    }
     const bool is_whole = !text.eof();  // the last one of a crash has no end
     if (number == 1) {
       const std::string fault = fault_of_head(line, points);

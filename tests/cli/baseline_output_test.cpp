@@ -3,6 +3,7 @@
 #include "cli/commands/baseline_output.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,35 @@ TEST(BaselineOutput, ANameIsNoMarkdown) {
   for (const char* mark : {"<script", "](", "`", "\x1b"}) EXPECT_THAT(table, Not(HasSubstr(mark)));
   // Six a line: two lines of head, and a row of each scenario.
   EXPECT_EQ(std::ranges::count(table, '|'), 4 * 6) << table;
+}
+
+/// Of GitHub's runner, for as long as it lives.
+class GithubJob {
+ public:
+  GithubJob() { setenv("GITHUB_ACTIONS", "true", 1); }
+  GithubJob(const GithubJob&) = delete;
+  GithubJob& operator=(const GithubJob&) = delete;
+  ~GithubJob() { unsetenv("GITHUB_ACTIONS"); }
+};
+
+// Wherever it stands: in what a scenario, a baseline and a finding are called, and in an error of several
+// lines.
+TEST(BaselineOutput, ANameIsNoSecondAnnotation) {
+  const GithubJob job;
+  const std::string_view hostile = "x\n::error::y\r\n::stop-commands::z\033[2J##[error]%0A::error file=a,b::";
+  for (const BaselineVerdict& verdict : verdicts_of(hostile)) {
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(tell_github({verdict}, std::string(hostile)));
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(lines(said), 1) << said;
+    EXPECT_TRUE(said.starts_with("::error file=x%0A%3A%3Aerror%3A%3Ay%0D%0A") && said.ends_with('\n'))
+        << said;
+    EXPECT_THAT(said, HasSubstr("%250A%3A%3Aerror file=a%2Cb%3A%3A,title=penstock check%3A x%0A"));
+    // What ends the properties is the first "::" behind the command's own.
+    const std::string_view properties = std::string_view(said).substr(0, said.find("::", 2));
+    EXPECT_TRUE(properties.ends_with("file=a%2Cb%3A%3A")) << properties;
+    for (const char* mark : {"\033", "\r"}) EXPECT_THAT(said, Not(HasSubstr(mark)));
+  }
 }
 
 }  // namespace

@@ -5,21 +5,39 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <istream>
+#include <map>
+#include <memory>
+#include <optional>
 #include <regex>
+#include <sstream>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tl/expected.hpp>
 
+#include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/occupy_module.hpp"
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/program_main.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "tests/backend/faulty_module.hpp"
 #include "tests/cli/transcript.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
@@ -52,20 +70,60 @@ class ExitCodes : public testing::Test {
 
 const std::string kRun = "penstock run --schedule 1f1b --pp-size 2 --num-microbatches 4 --repeats 1 ";
 
-TEST_F(ExitCodes, TheReadmeListsThemAllAndNoOther) {
+/// By number, what a code means, in lower case and up to where it is explained.
+using Meanings = std::map<int, std::string>;
+
+std::string in_short(const std::string& meaning) {
+  std::string text = meaning.substr(0, meaning.find_first_of(":;(|"));
+  while (text.ends_with(' ')) text.pop_back();
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// The rows of the README's table.
+Meanings meanings_of_readme() {
   std::ifstream readme(source_path("README.md"));
-  std::vector<int> listed;
+  Meanings meanings;
   std::smatch found;
+  bool inside = false;
   for (std::string line; std::getline(readme, line);) {
-    if (std::regex_search(line, found, std::regex("^\\| ([0-9]+) \\| (ok|a |bad )")))
-      listed.push_back(std::stoi(found[1]));
+    if (line.starts_with("## ")) inside = line == "## Exit status";
+    if (inside && std::regex_match(line, found, std::regex("\\| ([0-9]+) \\| (.*)")))
+      meanings[std::stoi(found[1])] = in_short(found[2]);
   }
-  const std::vector<int> codes = {0, 1, 2, 3, 4, 77};
-  EXPECT_EQ(listed, codes);
+  return meanings;
+}
+
+/// "Exit status: 0 ok; 1 a check failed (...); 2 bad input."
+Meanings meanings_of_help(std::string help) {
+  const std::string begin = "Exit status: ";
+  help.erase(0, std::min(help.size(), help.find(begin) + begin.size()));
+  help.erase(std::min(help.size(), help.find(".\n\n")));
+  std::ranges::replace(help, '\n', ' ');
+  Meanings meanings;
+  std::istringstream parts(help);
+  for (std::string part; std::getline(parts >> std::ws, part, ';');)
+    meanings[std::stoi(part)] = in_short(part.substr(part.find(' ') + 1));
+  return meanings;
+}
+
+TEST_F(ExitCodes, TheReadmeListsThemAllAndNoOther) {
+  std::vector<int> listed;
+  for (const auto& [code, meaning] : meanings_of_readme()) listed.push_back(code);
+  std::vector<int> codes;
   for (const ExitCode code : {ExitCode::ok, ExitCode::check_failed, ExitCode::bad_input,
                               ExitCode::internal_error, ExitCode::run_failed, ExitCode::not_available}) {
-    EXPECT_NE(std::ranges::find(codes, static_cast<int>(code)), codes.end());
+    codes.push_back(static_cast<int>(code));
   }
+  EXPECT_EQ(listed, codes);
+}
+
+TEST_F(ExitCodes, TheHelpSaysTheSameAsTheReadme) {
+  const Meanings readme = meanings_of_readme();
+  const Meanings help = meanings_of_help(outcome("penstock --help"));
+  ASSERT_EQ(readme.size(), help.size());
+  // The help may say in a few words more what the README's sentences are about.
+  for (const auto& [code, meaning] : readme) EXPECT_THAT(help.at(code), testing::StartsWith(meaning)) << code;
 }
 
 TEST_F(ExitCodes, ZeroIsOk) { expect(ExitCode::ok, kRun); }
@@ -75,7 +133,17 @@ TEST_F(ExitCodes, OneIsACheckThatFailed) {
   folder_.write("hangs.psched",
                 "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
                 "rank 0: 0F0 0F1 0SEND_F0 0SEND_F1\nrank 1: 1RECV_F1 1RECV_F0 1F1 1F0\n");
-  expect(ExitCode::check_failed, "penstock check hangs.psched --channel rank");
+  for (const std::string command : {"check", "simulate", "run"})
+    expect(ExitCode::check_failed, "penstock " + command + " hangs.psched --channel rank");
+  folder_.write("invalid.psched",
+                "penstock program 1\nschedule twice\nmicrobatches 1\nstage 0: rank 0\nrank 0: 0F0 0F0 0B0\n");
+  for (const std::string command : {"check", "simulate", "run", "run --backend cpu-process"})
+    expect(ExitCode::check_failed, "penstock " + command + " invalid.psched");
+  const std::string small =
+      " --schedule gpipe --pp-size 2 --num-microbatches 8 --set cluster.preset=uniform "
+      "--set cluster.memory=4B";
+  expect(ExitCode::ok, "penstock simulate" + small);
+  expect(ExitCode::check_failed, "penstock simulate --fail-on-oom" + small);
 }
 
 TEST_F(ExitCodes, TwoIsBadInput) {
@@ -83,6 +151,15 @@ TEST_F(ExitCodes, TwoIsBadInput) {
   expect(ExitCode::bad_input, "penstock simulate --schedule 1f1b --pp-size 0 --num-microbatches 4");
   expect(ExitCode::bad_input, kRun + "--time-scale nan");
   expect(ExitCode::bad_input, kRun + "-o missing/folder.json");
+}
+
+TEST_F(ExitCodes, AFileToGoOnFromThatHasNoEndIsBadInput) {
+  const std::string command =
+      "truncate -s 10G points; penstock sweep --schedule 1f1b --pp-size 4 --num-microbatches 8 --resume "
+      "points";
+  expect(ExitCode::bad_input, command);
+  EXPECT_EQ(outcome(command),
+            "! penstock: points:1: expected a line of at most 1 MiB; name another file\n[exit 2]\n");
 }
 
 TEST_F(ExitCodes, ASweepWithoutFiguresIsNoSuccess) {
@@ -185,23 +262,56 @@ TEST_F(ExitCodes, WhatIsPrintedOnAClosedStreamGoesIntoNoFile) {
   expect(ExitCode::ok, command);
 }
 
-TEST_F(ExitCodes, ThreeIsAFaultOfPenstock) {
+/// What a program with more than `penstock` has ends with, in a process of its own.
+int status_of_a_run(const Extensions& extensions, std::vector<const char*> more) {
   const pid_t child = fork();
-  // In a process of its own, whose end is the status of a program.
   if (child == 0) {
-    Extensions faulty;
-    faulty.backends["cpu-thread"] = [](const auto&) -> tl::expected<std::optional<Result>, RunError> {
-      throw std::logic_error("a fault");
-    };
     if (freopen("/dev/null", "w", stderr) == nullptr) _exit(99);
-    const std::array arguments = {"penstock",  "run", "--schedule",         "1f1b",
-                                  "--pp-size", "1",   "--num-microbatches", "1"};
+    std::vector<const char*> arguments = {"penstock",  "run", "--schedule",         "1f1b",
+                                          "--pp-size", "1",   "--num-microbatches", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
     _exit(program_main(static_cast<int>(arguments.size()), arguments.data(), AddressSpace::unbounded,
-                       std::move(faulty)));
+                       extensions));
   }
   int status = 0;
   waitpid(child, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(ExitCode::internal_error));
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(ExitCodes, ThreeIsAFaultOfPenstock) {
+  Extensions faulty;
+  faulty.backends["cpu-thread"] = [](const auto&) -> tl::expected<std::optional<Result>, RunError> {
+    throw std::logic_error("a fault");
+  };
+  EXPECT_EQ(status_of_a_run(faulty, {}), static_cast<int>(ExitCode::internal_error));
+}
+
+/// Of modules that throw when they compute.
+class ThrowingFamily : public OccupyFamily {
+ public:
+  explicit ThrowingFamily(const Experiment& experiment) : OccupyFamily(experiment, Jitter{}) {}
+
+  StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const override {
+    StageModules made = OccupyFamily::modules(rank, clock);
+    const Fault fault = [](const std::stop_token&) { throw std::runtime_error("the weights are gone"); };
+    for (auto& of_rank : made) {
+      for (auto& module : of_rank) {
+        if (module) module = std::make_unique<FaultyModule>(fault, 1);
+      }
+    }
+    return made;
+  }
+};
+
+TEST_F(ExitCodes, FourIsAModuleThatThrows) {
+  Extensions faulty;
+  faulty.network = [](const Experiment& experiment) { return std::make_unique<ThrowingFamily>(experiment); };
+  const char* const model = "model={network: {mlp: {}}}";
+  for (const char* const backend : {"cpu-thread", "cpu-process"}) {
+    EXPECT_EQ(status_of_a_run(faulty, {"--set", model, "--backend", backend}),
+              static_cast<int>(ExitCode::run_failed))
+        << backend;
+  }
 }
 
 TEST_F(ExitCodes, FourIsADeadlineThatPassed) {
@@ -214,6 +324,27 @@ TEST_F(ExitCodes, FourIsAPeerThatWasKilled) {
   expect(ExitCode::run_failed,
          kRun + "--time-scale 2000 --backend cpu-process & run=$!; sleep 0.5; " +
              "read first rest < /proc/$run/task/$run/children; kill -9 $first; wait $run");
+}
+
+TEST_F(ExitCodes, FourIsAProcessThatWasSuspended) {
+  // No action takes as long as the deadline, and all of them take a minute.
+  const std::string command =
+      "penstock run --schedule 1f1b --pp-size 2 --num-microbatches 4 --repeats 50 --time-scale 100 "
+      "--deadline "
+      "1 --backend cpu-process & run=$!; sleep 0.5; read first rest < /proc/$run/task/$run/children; kill "
+      "-STOP $first; wait $run";
+  const std::string printed = outcome(command);
+  EXPECT_THAT(printed, testing::HasSubstr("suspended"));
+  EXPECT_THAT(printed, testing::EndsWith("[exit 4]\n"));
+}
+
+// What ends it ends others so, too: a shell's 128 and the signal's number.
+TEST_F(ExitCodes, ASignalIsSeenByAShell) {
+  const std::string held = "--time-scale 10000 & run=$!; sleep 0.3; kill -";
+  for (const auto& [signal, status] : {std::pair("HUP", 129), std::pair("TERM", 143)}) {
+    EXPECT_THAT(outcome(kRun + held + signal + " $run; wait $run; echo $?"),
+                testing::StartsWith(std::to_string(status) + "\n"));
+  }
 }
 
 TEST_F(ExitCodes, FourIsAPortThatIsBusyOrAPeerThatNeverComes) {

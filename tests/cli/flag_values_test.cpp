@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <istream>
 #include <map>
 #include <sstream>
 #include <string>
@@ -244,6 +245,39 @@ TEST(FlagValues, NumbersAreDecimalOrRefused) {
       }
     }
   }
+}
+
+/// What the suffixes of a command's output files may be, as it says where one is none.
+Words suffixes_of(const ListedCommand& command) {
+  const std::string refused = said(with(command.with_required(), {"-o", "x.none"})).err;
+  const std::string begin = "expected a name that ends in ";
+  const std::size_t at = refused.find(begin);
+  if (at == std::string::npos) return {};
+  Words suffixes;
+  std::istringstream list(refused.substr(at + begin.size()));
+  for (std::string suffix; std::getline(list >> std::ws, suffix, ',');)
+    suffixes.push_back(suffix.substr(0, suffix.find('\n')));
+  return suffixes;
+}
+
+// Before anything is read: what the command needs is not there.
+TEST(FlagValues, AnOutputThatCannotBeIsRefusedBeforeTheWork) {
+  std::size_t writing = 0;
+  for (const ListedCommand& command : commands()) {
+    if (std::ranges::none_of(command.flags, [](const Listed& flag) { return flag.names.front() == "-o"; }))
+      continue;
+    ++writing;
+    const Words suffixes = suffixes_of(command);
+    EXPECT_FALSE(suffixes.empty()) << command.name;
+    for (const std::string& suffix : suffixes) {
+      const Words words = with(command.with_required(), {"-o", "nowhere/x" + suffix});
+      const Said one = said(words);
+      EXPECT_EQ(one.status, 2) << line_of(words);
+      EXPECT_EQ(one.out, "") << line_of(words);
+      EXPECT_EQ(one.err, "penstock: -o nowhere/x" + suffix + ": the directory nowhere does not exist\n");
+    }
+  }
+  EXPECT_EQ(writing, commands().size() - 1) << "selftest alone has no file to write";
 }
 
 /// A command with all that it needs, so that a flag's text is read.

@@ -2,9 +2,12 @@
 
 #include "cli/output.hpp"
 
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -20,6 +23,7 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
+#include "cli/output_file.hpp"
 #include "report/print/text_sink.hpp"
 #include "tests/schedules/text_files.hpp"
 #include "tests/scratch_folder.hpp"
@@ -92,8 +96,23 @@ TEST(Output, AFileThatNobodyCanMakeIsRefusedBeforeTheWork) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a look leaves nothing";
 }
 
-/// What lies in the folder after `signal` has ended a process in the midst of writing long.json there.
-std::vector<std::string> left_by_a_writer_that(int signal, const ScratchFolder& folder) {
+/// Names in the folder, sorted.
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+/// What lies in a folder while a process is in the midst of writing long.json there, and after a signal.
+struct Left {
+  std::vector<std::string> before;
+  std::vector<std::string> after;
+};
+
+/// Of a process that the signal ends.
+Left left_by_a_writer_that(int signal, const std::filesystem::path& folder, NewFile kind) {
   std::array<int, 2> writing{};
   EXPECT_EQ(::pipe(writing.data()), 0);
   const pid_t writer = fork();
@@ -105,33 +124,62 @@ std::vector<std::string> left_by_a_writer_that(int signal, const ScratchFolder& 
       while (sink("line\n") && ::write(writing[1], "w", 1) == 1)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     };
-    static_cast<void>(write_file(folder.path() / "long.json", text));
+    static_cast<void>(problem_of_writing(folder / "long.json", text, kind));
     _exit(0);
   }
   close(writing[1]);
   char byte = 0;
   EXPECT_EQ(::read(writing[0], &byte, 1), 1);
+  Left left{.before = names_in(folder), .after = {}};
   kill(writer, signal);
   int status = 0;
   EXPECT_EQ(waitpid(writer, &status, 0), writer);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
   close(writing[0]);
-  std::vector<std::string> left;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
-    left.push_back(entry.path().filename());
+  left.after = names_in(folder);
   return left;
 }
 
 TEST(Output, ASignalInTheMidstOfALongTextLeavesNoTemporaryName) {
   const ScratchFolder folder;
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP})
-    EXPECT_THAT(left_by_a_writer_that(signal, folder), testing::IsEmpty());
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const Left nameless = left_by_a_writer_that(signal, folder.path(), NewFile::nameless_where_known);
+    EXPECT_THAT(nameless.after, testing::IsEmpty());
+    const Left named = left_by_a_writer_that(signal, folder.path(), NewFile::named);
+    EXPECT_THAT(named.before, testing::ElementsAre(testing::MatchesRegex("long[.]json[.][0-9]+[.]tmp")));
+    EXPECT_THAT(named.after, testing::IsEmpty());
+  }
 }
 
 TEST(Output, NorDoesAKillWhereFilesNeedNoName) {
   const ScratchFolder folder;
   if (!folder.has_nameless_files()) GTEST_SKIP() << "this file system has no files without names";
-  EXPECT_THAT(left_by_a_writer_that(SIGKILL, folder), testing::IsEmpty());
+  const Left left = left_by_a_writer_that(SIGKILL, folder.path(), NewFile::nameless_where_known);
+  EXPECT_THAT(left.before, testing::IsEmpty());
+  EXPECT_THAT(left.after, testing::IsEmpty());
+}
+
+// Where files need a name all else is as where they need none.
+TEST(Output, AFileWithANameBesideItAppearsWholeOrNotAtAll) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.path() / "a.json";
+  const auto written = [&](const TextInPieces& text) {
+    return problem_of_writing(file, text, NewFile::named);
+  };
+  const TextInPieces fails = [](const TextSink& sink) {
+    EXPECT_TRUE(sink("half\n"));
+    throw std::bad_alloc();
+  };
+  EXPECT_EQ(unwritable(file, NewFile::named), "");
+  EXPECT_THROW(static_cast<void>(written(fails)), std::bad_alloc);
+  EXPECT_THAT(names_in(folder.path()), testing::IsEmpty());
+  for (const char* const text : {"1\n", "2\n"}) {
+    EXPECT_EQ(written([text](const TextSink& sink) { sink(text); }), "");
+    EXPECT_EQ(test::text_of(file), text);
+    EXPECT_THROW(static_cast<void>(written(fails)), std::bad_alloc);
+    EXPECT_EQ(test::text_of(file), text);
+    EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a.json"));
+  }
 }
 
 // In a container the run that comes after one that was killed often has its number.
@@ -139,10 +187,13 @@ TEST(Output, WhatAKilledRunHasLeftIsNotInTheWay) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.path() / "a.json";
   const std::filesystem::path left = folder.write("a.json." + std::to_string(getpid()) + ".tmp", "half");
-  EXPECT_TRUE(check_output_files({file}, {".json"}));
-  ASSERT_TRUE(write_file(file, "1\n"));
-  EXPECT_EQ(test::text_of(file), "1\n");
-  EXPECT_EQ(test::text_of(left), "half");
+  for (const NewFile kind : {NewFile::nameless_where_known, NewFile::named}) {
+    EXPECT_EQ(unwritable(file, kind), "");
+    EXPECT_EQ(problem_of_writing(file, [](const TextSink& sink) { sink("1\n"); }, kind), "");
+    EXPECT_EQ(test::text_of(file), "1\n");
+    EXPECT_EQ(test::text_of(left), "half");
+    std::filesystem::remove(file);
+  }
 }
 
 TEST(Output, ASecondNameOfAFileShowsTheNewContentToo) {
@@ -154,6 +205,21 @@ TEST(Output, ASecondNameOfAFileShowsTheNewContentToo) {
   ASSERT_TRUE(write_file(file, [](const TextSink& sink) { EXPECT_TRUE(sink("1\n") && sink("2\n")); }));
   EXPECT_EQ(test::text_of(file), "1\n2\n");
   EXPECT_EQ(test::text_of(second), "1\n2\n");
+}
+
+TEST(Output, AFileOfAnotherUserStaysThatUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may write files of others";
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.write("a.json", "before");
+  constexpr uid_t kUser = 65'534;
+  constexpr gid_t kGroup = 65'533;
+  ASSERT_EQ(::chown(file.c_str(), kUser, kGroup), 0);
+  ASSERT_TRUE(write_file(file, "1\n"));
+  struct stat status{};
+  ASSERT_EQ(::stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, kUser);
+  EXPECT_EQ(status.st_gid, kGroup);
+  EXPECT_EQ(test::text_of(file), "1\n");
 }
 
 TEST(Output, ALinkToAFileThatIsNotThereYetStaysALink) {

@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <barrier>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <ios>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -99,6 +102,45 @@ TEST_F(ProgressFile, WhatHasNoEndIsNotRead) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error(), std::string(endless) + ": cannot be read: expected a file");
   }
+}
+
+TEST_F(ProgressFile, ALineWithoutEndIsNotReadToItsEnd) {
+  const std::string head = sweep_progress_head(9);
+  constexpr std::uintmax_t kHuge = 10'000'000'000;  // of zeros, which take no room
+  const auto refusal_of = [&](const std::string& begin) {
+    write(begin);
+    std::filesystem::resize_file(name_, kHuge);
+    const auto before = std::chrono::steady_clock::now();
+    const std::string refused = refusal(9);
+    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
+    EXPECT_EQ(std::filesystem::file_size(name_), kHuge) << "it is left alone";
+    return refused;
+  };
+  const std::string fault = ": expected a line of at most 1 MiB; name another file";
+  EXPECT_EQ(refusal_of(""), name_ + ":1" + fault);
+  EXPECT_EQ(refusal_of(head), name_ + ":2" + fault);
+  EXPECT_EQ(refusal_of(head + sweep_point_json(0, point_of(1))), name_ + ":3" + fault);
+}
+
+TEST_F(ProgressFile, ManyMoreLinesThanPointsAreNotRead) {
+  write(sweep_progress_head(2));
+  for (int i = 0; i < 4; ++i) write(sweep_point_json(0, point_of(1)), std::ios::app);
+  EXPECT_EQ(refusal(2), "no error");
+  write(sweep_point_json(0, point_of(1)), std::ios::app);
+  EXPECT_EQ(refusal(2), name_ + ":6: expected at most 5 lines for 2 points; name another file");
+}
+
+TEST_F(ProgressFile, WhatNobodyWouldReadIsNotWritten) {
+  SweepPoint long_one = point_of(1);
+  long_one.row.reason = std::string(kLongestProgressLine, 'x');
+  SweepPoint next = point_of(2);
+  next.row.reason = std::string(kLongestProgressLine - 4'096, 'x');
+  {
+    const auto file = SweepProgressFile::open(name_, 9);
+    (*file)->add(0, long_one);
+    (*file)->add(1, next);
+  }
+  EXPECT_EQ((*SweepProgressFile::open(name_, 9))->known(), (std::map<std::size_t, SweepPoint>{{1, next}}));
 }
 
 TEST_F(ProgressFile, TwoSweepsDoNotAddToOneFile) {

@@ -163,6 +163,16 @@ TEST(TextFile, SaysWhatKeepsItFromBeingRead) {
   EXPECT_EQ(read_text_file("/dev/zero", "zero").error(), "zero: the file is larger than 64 MiB");
 }
 
+// What should have been a name may be all of a file.
+TEST(TextFile, ANameThatIsAWholeFileIsNotReadOut) {
+  for (const std::string& name :
+       {std::string(5'000, '0'), std::string(5'000, '0') + "\n1\n", "0\n" + std::string(5'000, '1')}) {
+    const std::string refused = read_text_file("nowhere", name).error();
+    EXPECT_LT(refused.size(), 300U);
+    EXPECT_TRUE(refused.starts_with("0") && refused.ends_with("...: the file does not exist")) << refused;
+  }
+}
+
 Node changed(std::string_view text, const Override& change) {
   auto node = apply_override(*parsed(text), change);
   EXPECT_TRUE(node) << node.error();

@@ -32,6 +32,19 @@ TEST(Load, AMissingScenarioIsCalledMissing) {
   EXPECT_EQ(load_scenario("nowhere.yaml").error(), "nowhere.yaml: the file does not exist");
 }
 
+// A file that was named by mistake is not read out, be it one line.
+TEST(Load, OfAPartThatIsNoneAFewWordsAreShown) {
+  const ScratchFolder folder;
+  std::string line;
+  for (int i = 0; i < 100'000; ++i) line += "secret ";
+  folder.write("long.txt", line);
+  const auto refused = load_scenario(folder.write("a.yaml", "model: long.txt\n"));
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().ends_with(
+      "long.txt:1:1: model: expected a mapping, got \"secret secret secret secret secret secre...\""))
+      << refused.error().substr(0, 300);
+}
+
 TEST(LoadOverride, ReplacesAndAddsBeforeReading) {
   const Scenario scenario =
       read_scenario("cluster: {latency: 1 us}\nmodel: {stages: {forward: [1 ms, 2 ms], backward: 1 ms}}",
