@@ -2,7 +2,6 @@
 // reader lets through, makes one of any run.
 
 #include <functional>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
