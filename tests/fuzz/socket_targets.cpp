@@ -2,7 +2,6 @@
 
 #include "tests/fuzz/socket_targets.hpp"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/types.h>
