@@ -22,7 +22,8 @@ fi
 declare -A seeds=(
   [program]=tests/schedules/must_fail [csv]=tests/schedules/must_fail [scenario]="scenarios/library tests/scenarios/must_fail"
   [model]=scenarios/library/models [runs]=scenarios/library/runs [iterations]=scenarios/library/runs [fitted]=scenarios/library/runs
-  [profile]=tests/scenarios/must_fail/parts
+  [profile]=tests/scenarios/must_fail/parts [gemms]=scenarios/library/kernels [attention]=scenarios/library/kernels
+  [collectives]=scenarios/library/kernels
 )
 if ((${#targets[@]} == 0)); then
   echo "scripts/fuzz.sh: the fuzzer names no target" >&2

@@ -177,18 +177,32 @@ double samples_per_update(const Program& program, double samples_per_microbatch)
   return program.microbatches * samples_per_microbatch / static_cast<double>(steps);
 }
 
+/// Of all copies, at the rate of the whole run.
+ModelRates rates_of(const ModelFacts& model, double samples_per_second) {
+  const auto devices = static_cast<double>(model.report.devices);
+  const double tokens = samples_per_second * model.tokens_per_sample;
+  const double flops = samples_per_second * model.report.flops_per_sample / devices;
+  return {.tokens_per_second = tokens,
+          .tokens_per_second_per_device = tokens / devices,
+          .model_flops_per_second_per_device = flops,
+          .mfu = flops / model.peak_flops_per_second};
+}
+
 /// Per second of the whole run, filling and draining included; the steady rate is the caller's.
 ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   const Program& program = facts.program;
   ThroughputReport throughput;
   throughput.samples =
       static_cast<double>(program.microbatches) * facts.samples_per_microbatch * program.iterations;
-  throughput.samples_per_update = samples_per_update(program, facts.samples_per_microbatch);
+  throughput.samples_per_update = facts.updates > 0
+                                      ? throughput.samples / static_cast<double>(facts.updates)
+                                      : samples_per_update(program, facts.samples_per_microbatch);
   throughput.samples_per_second =
       makespan_ns > 0 ? throughput.samples * 1e9 / static_cast<double>(makespan_ns) : 0;
   throughput.steady_samples_per_second = facts.steady_samples_per_second;
   throughput.cost_per_million_samples =
       cost_per_million_samples(throughput, program.rank_count(), facts.price_per_device_hour);
+  if (facts.model) throughput.model = rates_of(*facts.model, throughput.samples_per_second);
   return throughput;
 }
 
@@ -248,13 +262,15 @@ Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts)
                               .eager_bytes = facts.channels.eager_bytes},
                 .link_sharing = facts.link_sharing,
                 .makespan_ns = makespan_ns,
+                .clock_error_ns = facts.clock_error_ns,
                 .program = program_report(facts),
+                .model = facts.model ? std::optional(facts.model->report) : std::nullopt,
                 .bubble = bubble_of(ranks, makespan_ns),
                 .throughput = throughput_of(facts, makespan_ns),
                 .ranks = {},
                 .links = std::move(facts.links),
                 .notes = std::move(facts.notes),
-                .timeline = {}};
+                .timeline = std::move(facts.timeline)};
   result.ranks.reserve(ranks.size());
   for (RankFigures& rank : ranks) result.ranks.push_back(std::move(rank.report));
   if (const auto broken = broken_invariant(result)) throw std::logic_error(*broken);
@@ -265,9 +281,9 @@ Result summarize(Timeline timeline, RunFacts facts) {
   const EdgeNumbers edges(facts.program);
   std::vector<RankFigures> ranks;
   for (const Spans& spans : spans_by_rank(timeline)) ranks.push_back(figures_of(spans, facts, edges));
-  Result result = summarize(std::move(ranks), timeline.makespan_ns, std::move(facts));
-  result.timeline = std::move(timeline);
-  return result;
+  const Ns makespan_ns = timeline.makespan_ns;
+  facts.timeline = std::move(timeline);
+  return summarize(std::move(ranks), makespan_ns, std::move(facts));
 }
 
 std::optional<double> cost_per_million_samples(const ThroughputReport& throughput, std::int32_t devices,

@@ -18,6 +18,13 @@
 
 namespace penstock {
 
+/// What is trained, and what rates of it are counted by.
+struct ModelFacts {
+  ModelReport report;
+  double tokens_per_sample = 1;
+  double peak_flops_per_second = 0;  ///< of a device
+};
+
 /// What a result says beside what its timeline shows.
 struct RunFacts {
   const Program& program;  ///< lowered: the one that ran
@@ -36,6 +43,10 @@ struct RunFacts {
   std::vector<std::string> notes{};
   bool has_digest = true;
   std::int32_t pipeline_size = 0;  ///< K that was asked for; 0: what the program's placement shows
+  std::optional<ModelFacts> model{};
+  std::int64_t updates = 0;  ///< STEPs of stage 0 in all iterations; 0: those of the program's lists
+  std::optional<Ns> clock_error_ns{};
+  Timeline timeline{};  ///< that the result keeps; empty: none
 };
 
 /// What the spans of one rank show.
@@ -50,10 +61,11 @@ RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& ed
 /// Its busy time alone, and from when to when.
 RankFigures compute_times_of(Spans spans);
 
-/// The whole result but for its timeline, of the figures of all ranks. Definitions: BubbleReport and
-/// ThroughputReport. Throws std::logic_error where a figure cannot be (result_invariants.hpp).
+/// The whole result, of the figures of all ranks. Definitions: BubbleReport and ThroughputReport. Throws
+/// std::logic_error where something in it cannot be (result_invariants.hpp), so that whatever has an
+/// invariant comes in with the facts, and nothing is put in afterwards.
 Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts);
-/// The same with the timeline, whose figures these are.
+/// The same of the timeline's own figures; it is kept.
 Result summarize(Timeline timeline, RunFacts facts);
 /// What a million samples cost on that many devices at a price for a device's hour, at the steady rate where
 /// there is one. Nothing without a price or a rate.

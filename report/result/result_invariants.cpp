@@ -123,6 +123,8 @@ void check_rates(Invariants& all, const ThroughputReport& rates) {
 std::optional<std::string> broken_invariant(const Result& result) {
   Invariants all;
   all.expect(result.makespan_ns >= 0, "makespan_ns: expected at least 0, got {}", result.makespan_ns);
+  all.expect(result.clock_error_ns.value_or(0) >= 0, "clock_error_ns: expected at least 0, got {}",
+             result.clock_error_ns.value_or(0));
   all.expect(std::cmp_equal(result.ranks.size(), result.program.ranks),
              "ranks: expected as many as program.ranks says, {}, got {}", result.program.ranks,
              result.ranks.size());

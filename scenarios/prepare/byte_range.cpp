@@ -14,11 +14,10 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include <fmt/format.h>
 
-#include "schedules/ir/action.hpp"
+#include "scenarios/pricing/part_sum.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 
@@ -27,34 +26,6 @@ namespace {
 
 constexpr double kMostBytes = 4.6e18;  // 2^62
 
-/// Adds up in floating point, which cannot wrap, and remembers the largest part for the message.
-class ByteSum {
- public:
-  void add(std::string_view what, std::size_t number, Bytes each, double times) {
-    const double all = static_cast<double>(each) * times;
-    sum_ += all;
-    if (all <= most_) return;
-    most_ = all;
-    largest_ = {.what = what, .number = number, .each = static_cast<double>(each), .times = times};
-  }
-  double sum() const { return sum_; }
-  std::string largest() const {
-    return fmt::format("{} {} has {:.4g} bytes, {:.0f} times", largest_.what, largest_.number, largest_.each,
-                       largest_.times);
-  }
-
- private:
-  struct Part {
-    std::string_view what{};
-    std::size_t number = 0;
-    double each = 0;
-    double times = 0;
-  };
-  double sum_ = 0;
-  double most_ = -1;
-  Part largest_;
-};
-
 struct Times {
   double units = 0;     // of one pass
   double passes = 0;    // units of all iterations
@@ -62,18 +33,18 @@ struct Times {
   double updates = 0;
 };
 
-void add_stage(ByteSum& sum, const StageCost& cost, std::size_t stage, double replicas, const Times& times) {
-  sum.add("kept of stage", stage, cost.kept, times.units);
-  sum.add("input of stage", stage, cost.input, times.units);
-  sum.add("transient of stage", stage, cost.transient, 1);
-  sum.add("weights of stage", stage, cost.weights, times.versions);
-  sum.add("clones of the weights of stage", stage, cost.cloned_weights, 1);
-  sum.add("gradients of stage", stage, cost.gradients, 1);
-  sum.add("optimizer state of stage", stage, cost.optimizer_state, 1);
+void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double replicas, const Times& times) {
+  sum.add("kept of stage {}", stage, static_cast<double>(cost.kept), times.units);
+  sum.add("input of stage {}", stage, static_cast<double>(cost.input), times.units);
+  sum.add("transient of stage {}", stage, static_cast<double>(cost.transient), 1);
+  sum.add("weights of stage {}", stage, static_cast<double>(cost.weights), times.versions);
+  sum.add("clones of the weights of stage {}", stage, static_cast<double>(cost.cloned_weights), 1);
+  sum.add("gradients of stage {}", stage, static_cast<double>(cost.gradients), 1);
+  sum.add("optimizer state of stage {}", stage, static_cast<double>(cost.optimizer_state), 1);
   // A ring sends at most twice what it reduces.
   if (replicas <= 1) return;
-  sum.add("reduced weights of stage", stage, cost.weights, 2 * times.updates);
-  sum.add("reduced gradients of stage", stage, cost.gradients, 2 * times.updates);
+  sum.add("reduced weights of stage {}", stage, static_cast<double>(cost.weights), 2 * times.updates);
+  sum.add("reduced gradients of stage {}", stage, static_cast<double>(cost.gradients), 2 * times.updates);
 }
 
 /// Of microbatches that differ each may be the largest.
@@ -107,14 +78,14 @@ std::optional<std::string> byte_fault(const Program& program, const CostTable& c
                        .versions = std::min(passes, static_cast<double>(program.placement.stages.size())) + 1,
                        .updates = program.update == UpdateRule::microbatch ? passes : program.iterations};
   const CostTable largest = largest_of(costs);
-  ByteSum sum;
+  PartSum sum;
   for (std::size_t stage = 0; stage < largest.stages.size(); ++stage) {
     const auto replicas = static_cast<double>(program.placement.stages[stage].ranks.size());
     add_stage(sum, largest.stages[stage], stage, replicas, times);
   }
   for (std::size_t edge = 0; edge < largest.edges.size(); ++edge) {
-    sum.add("activation of edge", edge, largest.edges[edge].activation, times.passes);
-    sum.add("gradient of edge", edge, largest.edges[edge].gradient, times.passes);
+    sum.add("activation of edge {}", edge, static_cast<double>(largest.edges[edge].activation), times.passes);
+    sum.add("gradient of edge {}", edge, static_cast<double>(largest.edges[edge].gradient), times.passes);
   }
   if (sum.sum() < kMostBytes) return std::nullopt;
   return fmt::format(

@@ -11,13 +11,13 @@
 #include "scenarios/prepare/time_range.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "scenarios/pricing/part_sum.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -31,47 +31,19 @@ constexpr double kMostNanoseconds = 4.6e18;  // 2^62
 /// Of one stage, at most: F, I, W and R.
 constexpr double kActionsOfAUnit = 4;
 
-/// Naming costs more than adding, and is for a message that hardly anybody sees: a second pass has it.
-enum class Longest : std::uint8_t { unnamed, named };
-
-/// Adds up what runs, and remembers what takes most in all.
-class TimeSum {
- public:
-  explicit TimeSum(Longest longest) : names_(longest == Longest::named) {}
-
-  /// `name` is asked for once something takes more than all before it, where the longest is named.
-  template <typename Name>
-  void add(double each_ns, double times, const Name& name) {
-    const double all_ns = each_ns * times;
-    sum_ns_ += all_ns;
-    if (all_ns <= most_ns_) return;
-    most_ns_ = all_ns;
-    if (!names_) return;
-    name_ = fmt::format("{} takes {:.4g} s, {:.0f} times", name(), each_ns * kSecondsPerNanosecond, times);
-  }
-  double sum_ns() const { return sum_ns_; }
-  const std::string& longest() const { return name_; }
-
- private:
-  bool names_;
-  double sum_ns_ = 0;
-  double most_ns_ = -1;
-  std::string name_;
-};
-
-void add_stage(TimeSum& sum, const StageCost& cost, std::int32_t stage, double units) {
-  const auto add = [&](const char* kind, Ns each_ns) {
-    sum.add(static_cast<double>(each_ns), units, [&] { return fmt::format("{}{}", stage, kind); });
+void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double units) {
+  const auto add = [&](const char* form, Ns each_ns) {
+    sum.add(form, stage, static_cast<double>(each_ns), units);
   };
-  add("F", cost.forward_ns);
-  add("B", cost.backward_ns);
-  add("I", cost.backward_input_ns);
-  add("W", cost.backward_weight_ns);
-  add("R", cost.recompute_ns);
+  add("{}F", cost.forward_ns);
+  add("{}B", cost.backward_ns);
+  add("{}I", cost.backward_input_ns);
+  add("{}W", cost.backward_weight_ns);
+  add("{}R", cost.recompute_ns);
   // Below 0: not stated, and the leaves above are all that it takes.
   if (cost.overlapped_pair_ns < 0) return;
-  sum.add(static_cast<double>(cost.overlapped_pair_ns), kActionsOfAUnit * units,
-          [&] { return fmt::format("an overlapped pair of stage {}", stage); });
+  sum.add("an overlapped pair of stage {}", stage, static_cast<double>(cost.overlapped_pair_ns),
+          kActionsOfAUnit * units);
 }
 
 /// Seconds of bytes at the slowest rate, in nanoseconds.
@@ -88,13 +60,13 @@ struct Collectives {
 
 /// In a ring, which sends at most twice what it reduces or gathers, in 2 (n - 1) steps; at worst all of its
 /// routes share one link.
-void add_collectives(TimeSum& sum, const StageCost& cost, std::int32_t stage, const Collectives& ring) {
+void add_collectives(PartSum& sum, const StageCost& cost, std::size_t stage, const Collectives& ring) {
   const double bytes_ns =
       2 * ring.replicas *
       (transfer_ns(cost.gradients, ring.cluster) + transfer_ns(cost.weights, ring.cluster));
   const double steps_ns =
       2 * (ring.replicas - 1) * static_cast<double>(ring.cluster.latency_of_all_links_ns());
-  sum.add(bytes_ns + steps_ns, ring.count, [&] { return fmt::format("a collective of stage {}", stage); });
+  sum.add("a collective of stage {}", stage, bytes_ns + steps_ns, ring.count);
 }
 
 /// Replicas count one by one.
@@ -104,9 +76,8 @@ std::size_t placed_stages(const Program& program) {
   return count;
 }
 
-TimeSum sum_of_times(const Program& program, const CostTable& costs, const Cluster& cluster,
-                     Longest longest) {
-  TimeSum sum(longest);
+PartSum sum_of_times(const Program& program, const CostTable& costs, const Cluster& cluster) {
+  PartSum sum;
   const double units = static_cast<double>(program.unit_count()) * program.iterations;
   const double updates = program.update == UpdateRule::microbatch ? units : program.iterations;
   // All replicas take part in each. Weights are gathered for an update, or before each use of them.
@@ -117,27 +88,27 @@ TimeSum sum_of_times(const Program& program, const CostTable& costs, const Clust
     for (const MicrobatchCost& one : costs.microbatches) use(one.stages, one.edges);
   };
   for_all_tables([&](const std::vector<StageCost>& stages, const std::vector<EdgeCost>& edges) {
-    for (std::size_t i = 0; i < stages.size(); ++i) {
-      const auto stage = static_cast<std::int32_t>(i);
-      add_stage(sum, stages[i], stage, units);
-      sum.add(static_cast<double>(stages[i].step_ns), updates, [&] { return fmt::format("{}STEP", stage); });
-      const double replicas = static_cast<double>(program.placement.stages[i].ranks.size());
+    for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+      add_stage(sum, stages[stage], stage, units);
+      sum.add("{}STEP", stage, static_cast<double>(stages[stage].step_ns), updates);
+      const double replicas = static_cast<double>(program.placement.stages[stage].ranks.size());
       if (replicas > 1) {
-        add_collectives(sum, stages[i], stage,
+        add_collectives(sum, stages[stage], stage,
                         {.cluster = cluster, .replicas = replicas, .count = collectives});
       }
     }
-    for (const EdgeCost& edge : edges) {
-      const double both = transfer_ns(edge.activation, cluster) + transfer_ns(edge.gradient, cluster);
-      sum.add(both + 2 * static_cast<double>(cluster.latency_of_all_links_ns()), units,
-              [] { return std::string("a message there and back"); });
+    for (std::size_t edge = 0; edge < edges.size(); ++edge) {
+      const double both =
+          transfer_ns(edges[edge].activation, cluster) + transfer_ns(edges[edge].gradient, cluster);
+      sum.add("a message there and back", edge,
+              both + 2 * static_cast<double>(cluster.latency_of_all_links_ns()), units);
     }
   });
   // F, B, I, W and R of a stage and both ends of two messages of an edge for each unit; STEP of a replica for
   // each update, and its collectives.
   const double launches = units * (static_cast<double>(5 * costs.stages.size() + 4 * costs.edges.size())) +
                           (updates + collectives) * static_cast<double>(placed_stages(program));
-  sum.add(static_cast<double>(costs.launch.overhead_ns), launches, [] { return std::string("a launch"); });
+  sum.add("a launch", 0, static_cast<double>(costs.launch.overhead_ns), launches);
   return sum;
 }
 
@@ -145,13 +116,12 @@ TimeSum sum_of_times(const Program& program, const CostTable& costs, const Clust
 
 std::optional<std::string> time_fault(const Program& program, const CostTable& costs,
                                       const Cluster& cluster) {
-  if (sum_of_times(program, costs, cluster, Longest::unnamed).sum_ns() < kMostNanoseconds)
-    return std::nullopt;
-  const TimeSum sum = sum_of_times(program, costs, cluster, Longest::named);
+  const PartSum sum = sum_of_times(program, costs, cluster);
+  if (sum.sum() < kMostNanoseconds) return std::nullopt;
   return fmt::format(
       "one thing after the other, the run would take {:.3g} s, and 64 bits of nanoseconds end at 146 years: "
       "{}; take shorter times, fewer microbatches or iterations, or faster links",
-      sum.sum_ns() * kSecondsPerNanosecond, sum.longest());
+      sum.sum() * kSecondsPerNanosecond, sum.longest());
 }
 
 }  // namespace penstock

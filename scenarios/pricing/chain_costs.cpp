@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/part_sum.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/step_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -37,20 +38,32 @@ std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const
                                        std::int64_t microbatches) {
   // Less than half of what 64 bits hold: chain_costs() adds two such figures.
   constexpr double kMost = 4e18;
-  double seconds = step.total_s();
-  double bytes = 0;
+  const auto all = static_cast<double>(microbatches);
+  PartSum times;  // nanoseconds
+  PartSum sizes;
+  const auto add_time = [&](const char* form, std::size_t stage, double seconds, double count) {
+    times.add(form, stage, seconds * kNanosecondsPerSecond, count);
+  };
+  add_time("STEP", 0, step.total_s(), 1);
   // Weights need no look: models of more than 2^58 parameters are refused where they are read.
-  for (const StagePrice& price : prices) {
-    seconds = std::max({seconds, price.forward_s, price.backward_input_s + price.backward_weight_s});
-    bytes = std::max({bytes, price.kept_bytes, price.transient_bytes, price.edge_bytes, price.gradient_bytes,
-                      price.optimizer_bytes, price.deferred_bytes * static_cast<double>(microbatches)});
-    seconds = std::max(seconds, price.deferred_s * static_cast<double>(microbatches));
+  for (std::size_t i = 0; i < prices.size(); ++i) {
+    const StagePrice& price = prices[i];
+    add_time("{}F", i, price.forward_s, 1);
+    add_time("{}B", i, price.backward_input_s + price.backward_weight_s, 1);
+    add_time("what stage {} puts off to its STEP", i, price.deferred_s, all);
+    sizes.add("kept of stage {}", i, price.kept_bytes, 1);
+    sizes.add("transient of stage {}", i, price.transient_bytes, 1);
+    sizes.add("activation of edge {}", i, price.edge_bytes, 1);
+    sizes.add("gradients of stage {}", i, price.gradient_bytes, 1);
+    sizes.add("optimizer state of stage {}", i, price.optimizer_bytes, 1);
+    sizes.add("what stage {} puts off to its STEP", i, price.deferred_bytes, all);
   }
-  if (seconds * kNanosecondsPerSecond < kMost && bytes < kMost) return std::nullopt;
+  const bool fits_times = times.most() < kMost;
+  if (fits_times && sizes.most() < kMost) return std::nullopt;
   return fmt::format(
-      "model: a stage takes {:.3g} s and holds {:.3g} bytes for one microbatch, which is beyond 64 bits; "
+      "model: a stage takes {:.3g} s and holds {:.3g} bytes for one microbatch, which is beyond 64 bits: {}; "
       "take a shorter sequence or fewer samples",
-      seconds, bytes);
+      times.most() * kSecondsPerNanosecond, sizes.most(), fits_times ? sizes.largest() : times.longest());
 }
 
 CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,

@@ -67,6 +67,10 @@ double value_bytes(GemmPrecision precision) {
   return 2;
 }
 
+/// Of a figure: no product of those of a row passes what a double holds, and no quotient comes to nothing.
+constexpr double kLeastFigure = 1e-30;
+constexpr double kMostFigure = 1e30;
+
 /// The figures above 0 of some columns of a row, in their order.
 template <std::size_t Count>
 tl::expected<std::array<double, Count>, std::string> positives(
@@ -75,6 +79,11 @@ tl::expected<std::array<double, Count>, std::string> positives(
   for (std::size_t i = 0; i < Count; ++i) {
     const auto figure = table.positive(row, columns[i]);
     if (!figure) return tl::unexpected(figure.error());
+    if (*figure < kLeastFigure || *figure > kMostFigure) {
+      return tl::unexpected(fmt::format("{}: {}: expected a number from {} to {}, got \"{}\"",
+                                        table.line(row), columns[i], kLeastFigure, kMostFigure,
+                                        table.cell(row, columns[i])));
+    }
     figures[i] = *figure;
   }
   return figures;

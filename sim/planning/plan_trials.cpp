@@ -21,6 +21,7 @@
 #include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/stated_plan.hpp"
+#include "scenarios/prepare/byte_range.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/prepare/planning_task.hpp"
@@ -211,11 +212,15 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
     layouts_.clear();
     kept_actions_ = 0;
   }
+  auto experiment = prepare_as_generated(scenario);
+  if (!experiment) {
+    // It may be for what this cut costs, and is then no word on others. The lists were made all the same.
+    actions_ += static_cast<std::int64_t>(compute_actions(scenario));
+    return nullptr;
+  }
   std::optional<Layout>& entry = layouts_[std::move(key)];
   // An entry without a layout says that such a plan cannot run, whatever comes of it below.
   // Rules are trusted to give valid programs; tests hold every trial's rate against simulate's.
-  auto experiment = prepare_as_generated(scenario);
-  if (!experiment) return nullptr;
   auto lowered = lower(experiment->program);
   if (!lowered) return nullptr;
   experiment->program = *std::move(lowered);
@@ -254,7 +259,8 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   auto& [experiment, run, shares_links] = *layout;
   auto costs = costs_of_cut(planned->scenario, experiment.program);
   // A layout's own costs were held to this when it was made; these are those of another cut.
-  if (!costs || time_fault(experiment.program, *costs, experiment.cluster)) return trial;
+  if (!costs || byte_fault(experiment.program, *costs)) return trial;
+  if (time_fault(experiment.program, *costs, experiment.cluster)) return trial;
   // Plans with the same replicas on the same devices have the same lists and messages: other cuts only
   // change what they cost.
   experiment.costs = *std::move(costs);

@@ -185,10 +185,14 @@ std::optional<std::string> noise_fault(const Experiment& experiment, const Noise
                       [](double sum, Ns ns) { return sum + static_cast<double>(ns); });
   const double times = (1 + noise.jitter) * (noise.straggler_chance > 0 ? noise.slowdown : 1);
   if (undisturbed_ns * times < kMostNanoseconds) return std::nullopt;
+  const auto longest = std::ranges::max_element(durations.compute);
+  const auto position = static_cast<std::size_t>(longest - durations.compute.begin());
   return fmt::format(
       "with this noise the compute actions may take {:.4g} times their {:.3g} s, one after the other, and 64 "
-      "bits of nanoseconds end at 146 years: take a smaller --slowdown or --jitter, or shorter times",
-      times, undisturbed_ns / 1e9);
+      "bits of nanoseconds end at 146 years: {} may take {:.4g} s; take a smaller --slowdown or --jitter, or "
+      "shorter times",
+      times, undisturbed_ns / 1e9, to_text(flat.actions[position]),
+      static_cast<double>(*longest) * times / 1e9);
 }
 
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,

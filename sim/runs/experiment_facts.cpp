@@ -4,6 +4,7 @@
 #include "sim/runs/experiment_facts.hpp"
 
 #include <cstdint>
+#include <optional>
 
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
@@ -11,6 +12,21 @@
 #include "scenarios/prepare/trained_model.hpp"
 
 namespace penstock {
+
+namespace {
+
+/// Nothing where no model is priced on named devices.
+std::optional<ModelFacts> model_facts(const std::optional<TrainedModel>& trained) {
+  if (!trained) return std::nullopt;
+  return ModelFacts{.report = {.parameters = trained->parameters,
+                               .active_parameters = trained->active_parameters,
+                               .flops_per_sample = trained->flops_per_sample,
+                               .devices = trained->devices},
+                    .tokens_per_sample = static_cast<double>(trained->tokens_per_sample),
+                    .peak_flops_per_second = trained->peak_flops_per_second};
+}
+
+}  // namespace
 
 RunFacts facts_of_experiment(const Experiment& experiment) {
   return {.program = experiment.program,
@@ -21,29 +37,12 @@ RunFacts facts_of_experiment(const Experiment& experiment) {
           .channels = experiment.channels,
           .price_per_device_hour = experiment.price_per_device_hour,
           .notes = experiment.notes,
-          .pipeline_size = experiment.pipeline_size};
+          .pipeline_size = experiment.pipeline_size,
+          .model = model_facts(experiment.trained)};
 }
 
 std::int32_t copies_of(const Experiment& experiment) {
   return experiment.trained ? experiment.trained->copies : 1;
-}
-
-Result with_model_rates(Result result, const Experiment& experiment) {
-  if (!experiment.trained) return result;
-  const TrainedModel& trained = *experiment.trained;
-  result.model = ModelReport{.parameters = trained.parameters,
-                             .active_parameters = trained.active_parameters,
-                             .flops_per_sample = trained.flops_per_sample,
-                             .devices = trained.devices};
-  const auto devices = static_cast<double>(trained.devices);
-  const double samples = result.throughput.samples_per_second;
-  const double tokens = samples * static_cast<double>(trained.tokens_per_sample);
-  const double flops = samples * trained.flops_per_sample / devices;
-  result.throughput.model = ModelRates{.tokens_per_second = tokens,
-                                       .tokens_per_second_per_device = tokens / devices,
-                                       .model_flops_per_second_per_device = flops,
-                                       .mfu = flops / trained.peak_flops_per_second};
-  return result;
 }
 
 }  // namespace penstock

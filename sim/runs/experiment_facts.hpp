@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "report/result/metrics.hpp"
-#include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 
 namespace penstock {
@@ -14,8 +13,5 @@ RunFacts facts_of_experiment(const Experiment& experiment);
 
 /// Copies of the pipeline, of which the experiment is one; 1 where its program has all of them.
 std::int32_t copies_of(const Experiment& experiment);
-
-/// Adds what follows from the size of the model, where the experiment has one.
-Result with_model_rates(Result result, const Experiment& experiment);
 
 }  // namespace penstock

@@ -81,8 +81,9 @@ Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
   facts.has_digest = false;
   if (options.steady == SteadyState::find)
     facts.steady_samples_per_second = rate_of_passes(experiment, turns, passes);
-  Result result = with_model_rates(summarize(std::move(ranks), makespan_ns, std::move(facts)), experiment);
-  return {.result = std::move(result), .stream = std::nullopt, .copies = copies_of(experiment)};
+  return {.result = summarize(std::move(ranks), makespan_ns, std::move(facts)),
+          .stream = std::nullopt,
+          .copies = copies_of(experiment)};
 }
 
 }  // namespace

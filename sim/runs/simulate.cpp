@@ -116,9 +116,8 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
   facts.steady_samples_per_second = rate;
   facts.notes = notes_of(experiment, options, facts.link_sharing, makespan_ns);
   facts.has_digest = options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
-  Result result = summarize(readings.take_figures(), makespan_ns, std::move(facts));
-  if (options.timeline == TimelineKept::all) result.timeline = std::move(timeline);
-  return with_model_rates(std::move(result), experiment);
+  if (options.timeline == TimelineKept::all) facts.timeline = std::move(timeline);
+  return summarize(readings.take_figures(), makespan_ns, std::move(facts));
 }
 
 }  // namespace

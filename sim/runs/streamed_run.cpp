@@ -126,11 +126,8 @@ RunFacts facts_of(const Experiment& experiment, const StreamedRun& run) {
 /// Where the program of `facts` has no lists.
 Result result_without_lists(const RolledExperiment& rolled, StreamedRun run, RunFacts facts) {
   facts.has_digest = false;
-  Result result = summarize(std::move(run.ranks), run.makespan_ns, std::move(facts));
-  const std::int64_t steps = steps_of_input_stage(rolled);
-  if (steps > 0)
-    result.throughput.samples_per_update = result.throughput.samples / static_cast<double>(steps);
-  return result;
+  facts.updates = steps_of_input_stage(rolled);
+  return summarize(std::move(run.ranks), run.makespan_ns, std::move(facts));
 }
 
 Result result_of_long(const RolledExperiment& rolled, StreamedRun run, bool shares_links) {

@@ -130,12 +130,13 @@ std::optional<Prediction> turn_run(const Scenario& scenario, const Experiment& e
   facts.engine = to_text(Engine::critical_path);
   facts.steady_samples_per_second = rate->samples_per_second;
   facts.has_digest = false;
-  Result result = summarize(readings.take_figures(), timeline.makespan_ns, std::move(facts));
-  if (wants_digest(options)) result.program.digest = digest_of_spans(experiment.program, timeline);
-  if (options.timeline == TimelineKept::all) result.timeline = std::move(timeline);
-  return Prediction{.result = with_model_rates(std::move(result), experiment),
-                    .stream = std::move(rate->stream),
-                    .copies = copies_of(experiment)};
+  std::string digest = wants_digest(options) ? digest_of_spans(experiment.program, timeline) : "";
+  const Ns makespan_ns = timeline.makespan_ns;
+  if (options.timeline == TimelineKept::all) facts.timeline = std::move(timeline);
+  Result result = summarize(readings.take_figures(), makespan_ns, std::move(facts));
+  result.program.digest = std::move(digest);
+  return Prediction{
+      .result = std::move(result), .stream = std::move(rate->stream), .copies = copies_of(experiment)};
 }
 
 }  // namespace penstock

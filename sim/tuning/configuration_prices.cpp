@@ -26,6 +26,7 @@
 #include "scenarios/pricing/layer_prices.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/part_sum.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/step_prices.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -42,32 +43,40 @@ std::string sum_fault(const PricedConfiguration& priced, const Configuration& co
   const auto microbatches = static_cast<double>(configuration.microbatches);
   // F, B or I and W, R, and both ends of two messages, of each stage and microbatch.
   constexpr double kLaunches = 8;
-  double each_ns = 0;  // of a microbatch
-  double step_ns = 0;
-  double bytes = 0;
-  for (const StageCost& cost : priced.costs.stages) {
-    each_ns += static_cast<double>(cost.forward_ns) + static_cast<double>(cost.backward_ns) +
-               static_cast<double>(cost.recompute_ns) +
-               kLaunches * static_cast<double>(priced.costs.launch.overhead_ns);
-    step_ns += static_cast<double>(cost.step_ns);
-    bytes += microbatches * static_cast<double>(cost.kept) + static_cast<double>(cost.weights) +
-             static_cast<double>(cost.gradients) + static_cast<double>(cost.optimizer_state) +
-             static_cast<double>(cost.transient);
+  PartSum times;  // nanoseconds
+  PartSum sizes;
+  const std::vector<StageCost>& stages = priced.costs.stages;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const StageCost& cost = stages[i];
+    times.add("{}F", i, static_cast<double>(cost.forward_ns), microbatches);
+    times.add("{}B", i, static_cast<double>(cost.backward_ns), microbatches);
+    times.add("{}R", i, static_cast<double>(cost.recompute_ns), microbatches);
+    times.add("a launch", i, static_cast<double>(priced.costs.launch.overhead_ns), kLaunches * microbatches);
+    times.add("{}STEP", i, static_cast<double>(cost.step_ns), 1);
+    sizes.add("kept of stage {}", i, static_cast<double>(cost.kept), microbatches);
+    sizes.add("weights of stage {}", i, static_cast<double>(cost.weights), 1);
+    sizes.add("gradients of stage {}", i, static_cast<double>(cost.gradients), 1);
+    sizes.add("optimizer state of stage {}", i, static_cast<double>(cost.optimizer_state), 1);
+    sizes.add("transient of stage {}", i, static_cast<double>(cost.transient), 1);
   }
-  for (const EdgeCost& edge : priced.costs.edges) {
+  for (std::size_t i = 0; i < priced.costs.edges.size(); ++i) {
+    const EdgeCost& edge = priced.costs.edges[i];
     const double both = static_cast<double>(edge.activation) + static_cast<double>(edge.gradient);
-    each_ns += both / priced.links.bytes_per_second / kSecondsPerNanosecond +
-               2 * static_cast<double>(priced.links.latency_ns);
-    bytes += microbatches * both;
+    times.add("a message there and back", i,
+              both / priced.links.bytes_per_second / kSecondsPerNanosecond +
+                  2 * static_cast<double>(priced.links.latency_ns),
+              microbatches);
+    sizes.add("activation and gradient of edge {}", i, both, microbatches);
   }
-  const double all_ns = microbatches * each_ns + step_ns;
-  const auto devices = static_cast<double>(device_count(configuration));
-  if (all_ns * devices < kMost && bytes < kMost) return {};
+  const std::int64_t devices = device_count(configuration);
+  const bool fits_times = times.sum() * static_cast<double>(devices) < kMost;
+  if (fits_times && sizes.sum() < kMost) return {};
   return fmt::format(
       "tune: one thing after the other, a step of {} microbatches takes {:.3g} s on each of {} devices and "
-      "makes {:.3g} bytes, and 64 bits end at 9.2e18 nanoseconds or bytes; take shorter times, smaller sizes "
-      "or faster links",
-      configuration.microbatches, all_ns * kSecondsPerNanosecond, device_count(configuration), bytes);
+      "makes {:.3g} bytes, and 64 bits end at 9.2e18 nanoseconds or bytes: {}; take shorter times, smaller "
+      "sizes or faster links",
+      configuration.microbatches, times.sum() * kSecondsPerNanosecond, devices, sizes.sum(),
+      fits_times ? sizes.largest() : times.longest());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // that are the same each time. No libFuzzer is needed.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -40,13 +41,22 @@ void add_files(std::vector<fs::path>& files, const fs::path& place, std::string_
   }
 }
 
-std::vector<Bytes8> inputs_of(const FuzzTarget& target) {
+/// Each place that is named must be there: of a folder that has been renamed nothing would be read.
+std::vector<fs::path> files_of(const FuzzTarget& target) {
   std::vector<fs::path> files;
-  for (const std::string_view seed : target.seeds) add_files(files, source_path(seed), target.seed_suffix);
+  for (const std::string_view seed : target.seeds) {
+    const std::size_t before = files.size();
+    add_files(files, source_path(seed), target.seed_suffix);
+    EXPECT_GT(files.size(), before) << seed << " has no file " << target.seed_suffix;
+  }
   add_files(files, source_path("tests/fuzz/corpus/" + std::string(target.name)), "");
   std::ranges::sort(files);
+  return files;
+}
+
+std::vector<Bytes8> inputs_of(const FuzzTarget& target) {
   std::vector<Bytes8> inputs = {{}};
-  for (const fs::path& file : files) inputs.push_back(bytes_of(file));
+  for (const fs::path& file : files_of(target)) inputs.push_back(bytes_of(file));
   return inputs;
 }
 
@@ -84,13 +94,24 @@ class FuzzReplay : public testing::TestWithParam<FuzzTarget> {};
 
 TEST_P(FuzzReplay, ReadsItsCorpusAndChangesOfIt) {
   std::mt19937 random(11);
-  for (const Bytes8& input : inputs_of(GetParam())) {
+  const std::vector<Bytes8> inputs = inputs_of(GetParam());
+  ASSERT_GT(inputs.size(), 1U) << "nothing to begin with: neither seeds nor tests/fuzz/corpus/"
+                               << GetParam().name;
+  for (const Bytes8& input : inputs) {
     EXPECT_NO_THROW(GetParam().read(input));
     for (int i = 0; i < kChangesOfEach; ++i) {
       Bytes8 changed = input;
       for (std::uint32_t changes = 1 + random() % 4; changes > 0; --changes) change(changed, random);
       EXPECT_NO_THROW(GetParam().read(changed)) << std::string(changed.begin(), changed.end());
     }
+  }
+}
+
+TEST(FuzzCorpus, EachFolderIsOfATarget) {
+  for (const auto& folder : fs::directory_iterator(source_path("tests/fuzz/corpus"))) {
+    const std::string name = folder.path().filename().string();
+    EXPECT_TRUE(std::ranges::count(fuzz_targets(), name, &FuzzTarget::name) == 1)
+        << name << ": nobody reads what is in it";
   }
 }
 

@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -32,6 +34,7 @@
 #include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/product_table.hpp"
 #include "scenarios/read/document.hpp"
@@ -52,6 +55,7 @@
 #include "sim/measured/measured_iterations.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "tests/backend/execution.hpp"
+#include "tests/fuzz/socket_targets.hpp"
 
 namespace penstock {
 namespace {
@@ -132,6 +136,38 @@ void read_model(FuzzBytes bytes) {
 }
 
 void read_products(FuzzBytes bytes) { static_cast<void>(ProductTable::parse(text_of(bytes))); }
+
+/// Of a figure that a table of kernels answers with, whatever is in it.
+void require_a_number(const std::optional<double>& figure) {
+  require(!figure || (std::isfinite(*figure) && *figure >= 0), "a table answers with a number");
+}
+
+void read_gemms(FuzzBytes bytes) {
+  KernelTables tables;
+  if (!tables.read_gemms(text_of(bytes), {})) return;
+  for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
+    for (const double size : {1.0, 700.0, 1e6})
+      require_a_number(tables.gemm_seconds(precision, {.m = size, .n = 4096, .k = size}, {}));
+  }
+}
+
+void read_attention(FuzzBytes bytes) {
+  KernelTables tables;
+  if (!tables.read_attention(text_of(bytes))) return;
+  for (const double size : {1.0, 48.0, 1e6}) {
+    require_a_number(
+        tables.attention_rate({.head_dim = 128, .heads = size, .kv_heads = 1, .batch = 2, .sequence = size}));
+  }
+}
+
+void read_collectives(FuzzBytes bytes) {
+  KernelTables tables;
+  if (!tables.read_collectives(text_of(bytes))) return;
+  for (std::size_t operation = 0; operation < kGroupOperationCount; ++operation) {
+    for (const std::int32_t devices : {2, 6, 1024})
+      require_a_number(tables.collective_seconds(static_cast<GroupOperation>(operation), devices, 1e6));
+  }
+}
 
 void read_sweep_point(FuzzBytes bytes) {
   const auto point = sweep_point_of_json(text_of(bytes));
@@ -260,10 +296,15 @@ const std::vector<FuzzTarget>& fuzz_targets() {
   static const std::vector<FuzzTarget> targets = {
       {"control-message", read_control_message, {}, ""},
       {"data-frame", read_data_frame, {}, ""},
+      {"socket-frames", read_socket_frames, {}, ""},
+      {"stranger", meet_stranger, {}, ""},
       {"program", read_program, {"tests/schedules/must_fail"}, ".psched"},
       {"csv", read_csv, {"tests/schedules/must_fail"}, ".csv"},
       {"scenario", read_scenario, {"scenarios/library", "tests/scenarios/must_fail"}, ".yaml"},
       {"model", read_model, {"scenarios/library/models"}, ".json"},
+      {"gemms", read_gemms, {}, ""},
+      {"attention", read_attention, {}, ""},
+      {"collectives", read_collectives, {"scenarios/library/kernels/collectives_A100.csv"}, ".csv"},
       {"products", read_products, {}, ""},
       {"sweep-point", read_sweep_point, {}, ""},
       {"sweep-progress", read_progress, {}, ""},

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <stdexcept>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -12,7 +14,12 @@
 #include <gtest/gtest.h>
 
 #include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
 #include "report/timeline/holdings.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
@@ -186,6 +193,91 @@ TEST(Holdings, AreMergedIntoTheOrderThatSortingGives) {
       changes.emplace_back(change.time_ns, change.charge);
     ASSERT_EQ(changes, sorted_changes(holdings)) << "round " << round;
   }
+}
+
+const Experiment& of_two_ranks() {
+  static const Experiment experiment = uniform_experiment("naive", {.stages = 2, .microbatches = 1}, {});
+  return experiment;
+}
+
+/// Of two ranks, with the facts of a program for them.
+struct MadeOf {
+  std::vector<RankFigures> ranks = std::vector<RankFigures>(2);
+  RunFacts facts = {.program = of_two_ranks().program, .costs = of_two_ranks().costs};
+};
+
+Timeline one_span_until(Ns end_ns) {
+  Span span;
+  span.action = {.kind = ActionKind::forward, .stage = 0, .microbatch = 0};
+  span.end_ns = end_ns;
+  return {.rank_count = 2, .makespan_ns = 100, .spans = {span}};
+}
+
+/// What is thrown in place of a result with a makespan of 100 ns; "" where there is one.
+std::string not_made(MadeOf parts) {
+  try {
+    static_cast<void>(summarize(std::move(parts.ranks), 100, std::move(parts.facts)));
+    return "";
+  } catch (const std::logic_error& thrown) {
+    return thrown.what();
+  }
+}
+
+TEST(Metrics, AResultThatCannotBeIsNotMade) {
+  EXPECT_EQ(not_made({}), "");
+  MadeOf busy;
+  busy.ranks[1].report.busy_ns = 101;
+  EXPECT_EQ(not_made(std::move(busy)), "ranks[1].busy_ns: expected a time up to the makespan, 100, got 101");
+  MadeOf wrapped;
+  wrapped.ranks[0].report.sent_bytes = -8;
+  EXPECT_EQ(not_made(std::move(wrapped)), "ranks[0].sent_bytes: expected at least 0, got -8");
+}
+
+TEST(Metrics, NorOneWithATimelineClockErrorOrRateThatCannotBe) {
+  MadeOf late;
+  late.facts.timeline = one_span_until(101);
+  EXPECT_EQ(not_made(std::move(late)),
+            "timeline[0].end_ns: expected a time up to the makespan, 100, got 101");
+  MadeOf apart;
+  apart.facts.clock_error_ns = -1;
+  EXPECT_EQ(not_made(std::move(apart)), "clock_error_ns: expected at least 0, got -1");
+  MadeOf rate;
+  rate.facts.steady_samples_per_second = -1;
+  EXPECT_EQ(not_made(std::move(rate)), "throughput.steady_samples_per_second: expected at least 0, got -1");
+  MadeOf model;
+  model.facts.model = {.report = {.devices = 1}, .tokens_per_sample = -1e-7, .peak_flops_per_second = 1};
+  EXPECT_EQ(not_made(std::move(model)), "throughput.tokens_per_second: expected at least 0, got -1");
+}
+
+TEST(Metrics, NorOneOfSpansThatEndAfterIt) {
+  const Experiment experiment =
+      uniform_experiment("naive", {.stages = 2, .microbatches = 1}, {.latency_ns = 5});
+  Timeline timeline = *critical_path(experiment);
+  const auto sent =
+      std::ranges::find_if(timeline.spans, [](const Span& span) { return is_send(span.action.kind); });
+  sent->end_ns = timeline.makespan_ns + 1;
+  EXPECT_THROW(summarize(timeline, {.program = experiment.program, .costs = experiment.costs}),
+               std::logic_error);
+}
+
+TEST(Metrics, WhatThereIsInTheFactsIsInTheResult) {
+  MadeOf parts;
+  parts.facts.clock_error_ns = 7;
+  parts.facts.updates = 4;
+  parts.facts.model = {.report = {.parameters = 12, .flops_per_sample = 6, .devices = 2},
+                       .tokens_per_sample = 3,
+                       .peak_flops_per_second = 6e7};
+  parts.facts.timeline = one_span_until(100);
+  const Result result = summarize(std::move(parts.ranks), 100, std::move(parts.facts));
+  EXPECT_EQ(result.clock_error_ns, 7);
+  EXPECT_EQ(result.throughput.samples_per_update, 0.25) << "one sample in four updates";
+  EXPECT_EQ(result.timeline.spans.size(), 1U);
+  ASSERT_TRUE(result.model && result.throughput.model);
+  EXPECT_EQ(result.model->parameters, 12);
+  EXPECT_DOUBLE_EQ(result.throughput.model->tokens_per_second, 3e7) << "a sample in 100 ns";
+  EXPECT_DOUBLE_EQ(result.throughput.model->tokens_per_second_per_device, 1.5e7);
+  EXPECT_DOUBLE_EQ(result.throughput.model->mfu, 0.5)
+      << "6 operations in 100 ns by two devices of 6e7 a second";
 }
 
 TEST(Metrics, KCountsTheRanksOfOnePipelineWhateverCopiesAndChunksThereAre) {

@@ -87,6 +87,8 @@ TEST(ResultInvariants, AmountsAreNotNegative) {
             "ranks[0].memory.at_peak.weights: expected at least 0, got -2");
   EXPECT_EQ(fault_after([](Result& r) { r.links.push_back({"a", -3}); }),
             "links[0].bytes: expected at least 0, got -3");
+  EXPECT_EQ(fault_after([](Result& r) { r.clock_error_ns = -4; }),
+            "clock_error_ns: expected at least 0, got -4");
 }
 
 TEST(ResultInvariants, RatesAreNotNegative) {

@@ -50,6 +50,21 @@ TEST(KernelTables, SayWhichLineIsWrong) {
             "seq, us, got nothing");
 }
 
+// A rate of infinity would be a kernel that takes no time, one of 0 / 0 none at all.
+TEST(KernelTables, RefuseFiguresWhoseRatesNoDoubleHolds) {
+  KernelTables tables;
+  EXPECT_EQ(tables.read_gemms("dtype,m,n,k,us\nbf16,1,1,1,5e-324\n", {}).error(),
+            "2: us: expected a number from 1e-30 to 1e+30, got \"5e-324\"");
+  EXPECT_EQ(
+      tables.read_attention("dtype,head_dim,heads,kv_heads,batch,seq,us\nbf16,1e300,1,1,1,1,1\n").error(),
+      "2: head_dim: expected a number from 1e-30 to 1e+30, got \"1e300\"");
+  const std::string header = "op_name,nccl_dtype,num_gpus,message_size,latency\n";
+  EXPECT_EQ(tables.read_collectives(header + "all_reduce,half,4,1e308,1\n").error(),
+            "2: message_size: expected a number from 1e-30 to 1e+30, got \"1e308\"");
+  EXPECT_TRUE(tables.read_gemms("dtype,m,n,k,us\nbf16,1e30,1e30,1e30,1e-30\n", {}));
+  EXPECT_GT(tables.gemm_seconds(GemmPrecision::bf16, {.m = 1, .n = 1, .k = 1}, {}).value_or(0), 0);
+}
+
 // 170 shapes that share no size would be a grid of 170^3, 5 million.
 TEST(KernelTables, RefuseShapesThatAreNoGrid) {
   std::string text = "dtype,m,n,k,us\n";

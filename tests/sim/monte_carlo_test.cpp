@@ -100,7 +100,9 @@ TEST(MonteCarlo, RefusesNoiseBeyondTheTimesThatAreCounted) {
   EXPECT_EQ(
       *fault,
       "with this noise the compute actions may take 6e+04 times their 9.6e+04 s, one after the other, and 64 "
-      "bits of nanoseconds end at 146 years: take a smaller --slowdown or --jitter, or shorter times");
+      "bits of nanoseconds end at 146 years: 0B0 may take 1.2e+08 s; take a smaller --slowdown or --jitter, "
+      "or "
+      "shorter times");
 }
 
 TEST(MonteCarlo, StragglersComeAsOftenAsTheirChance) {

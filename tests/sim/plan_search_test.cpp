@@ -146,6 +146,29 @@ TEST(PlanTrials, LeaveOutAStreamThatIsBeyondTheEngines) {
   EXPECT_FALSE(std::isinf(trials.of({.cuts = {5, 10, 20}, .replicas = {4, 4, 2, 1}}).period_ns));
 }
 
+/// Three layers, of which the first sends so much that the sum over a stream's minibatches passes 2^62 bytes
+/// where it is cut from the others.
+const std::string kWideFirstLayer =
+    "model: {layers: [{name: a, forward: 1 us, backward: 1 us, output: 3e16 B, kept: 1 kB},\n"
+    "  {name: b, forward: 1 us, backward: 1 us, output: 1 kB}, {name: c, forward: 1 us, backward: 1 us}]}\n"
+    "cluster: {preset: uniform, devices: 2}\n";
+
+TEST(PlanTrials, LeaveOutACutWhoseBytesAreBeyond64Bits) {
+  const Scenario scenario = read(kWideFirstLayer);
+  const auto task = planning_task(scenario, {.memory_limit = kUnlimited}).value();
+  PlanTrials trials(scenario, task);
+  EXPECT_FALSE(std::isinf(trials.of({.cuts = {2}, .replicas = {1, 1}}).period_ns));
+  EXPECT_TRUE(std::isinf(trials.of({.cuts = {1}, .replicas = {1, 1}}).period_ns));
+}
+
+TEST(PlanTrials, OfACutThatIsLeftOutNothingFollowsForOthers) {
+  const Scenario scenario = read(kWideFirstLayer);
+  const auto task = planning_task(scenario, {.memory_limit = kUnlimited}).value();
+  PlanTrials trials(scenario, task);
+  EXPECT_TRUE(std::isinf(trials.of({.cuts = {1}, .replicas = {1, 1}}).period_ns));
+  EXPECT_FALSE(std::isinf(trials.of({.cuts = {2}, .replicas = {1, 1}}).period_ns));
+}
+
 // --- what a plan says ------------------------------------------------------------------------------------
 
 const std::string kVgg16OnA =

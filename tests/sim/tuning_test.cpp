@@ -11,12 +11,15 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <variant>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "report/result/result.hpp"
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/override.hpp"
@@ -199,6 +202,35 @@ TEST(Tuning, ABatchThatFitsNoMachineIsRefused) {
   const auto report = tune(tune_request(kTunedLlama, 1'000'000'000), {});
   ASSERT_FALSE(report);
   EXPECT_NE(report.error().find("take a smaller global batch"), std::string::npos) << report.error();
+}
+
+/// Why the first configuration of a request has no prices.
+std::string price_fault(TuneRequest request) {
+  request.schedules = {"1f1b"};
+  request.choices.stages = {4};
+  const auto space = tuning_space(request);
+  if (!space || space->empty()) return "no configuration";
+  ConfigurationPrices prices(request);
+  ProgramLibrary programs(request);
+  const Configuration& first = space->front();
+  return prices.of(first, (*programs.outline(first))->rank_of_stage).fault;
+}
+
+TEST(Tuning, WhatDoesNotFitIsNamedByItsStage) {
+  TuneRequest request = tune_request(kTunedLlama, 64);
+  EXPECT_EQ(price_fault(request), "");
+  std::get<DeviceModel>(request.base.model).work.host_layer_seconds = 1e7;
+  EXPECT_THAT(price_fault(request),
+              testing::AllOf(testing::StartsWith("tune: one thing after the other, a step of "),
+                             testing::HasSubstr(" nanoseconds or bytes: 3B takes 1.333e+07 s, 32"),
+                             testing::EndsWith(" times; take shorter times, smaller sizes or faster links")));
+  // Of one microbatch alone.
+  std::get<DeviceModel>(request.base.model).work.host_layer_seconds = 4e9;
+  EXPECT_THAT(
+      price_fault(request),
+      testing::AllOf(testing::StartsWith("model: a stage takes "),
+                     testing::EndsWith(" beyond 64 bits: 3B takes 5.333e+09 s; take a shorter sequence or "
+                                       "fewer samples")));
 }
 
 void expect_same_answer(const TuneRequest& request, std::size_t top) {
