@@ -1,5 +1,6 @@
 // The handler only notes the signal's number, which is all that a handler may safely do; SA_RESETHAND makes
-// the second one end the program as if there were no handler.
+// the second one end the program as if there were no handler. A signal that whoever started the program has
+// it ignore, as shells do for Ctrl-C behind `&`, stays ignored.
 
 #include "cli/interrupt.hpp"
 
@@ -28,7 +29,10 @@ InterruptNoted::InterruptNoted() {
   struct sigaction action{};
   action.sa_handler = note_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 InterruptNoted::~InterruptNoted() {

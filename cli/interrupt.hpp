@@ -7,7 +7,8 @@
 
 namespace penstock {
 
-/// While one lives, SIGINT and SIGTERM are noted instead of ending the program. At most one at a time.
+/// While one lives, SIGINT and SIGTERM are noted instead of ending the program, unless they are ignored. At
+/// most one at a time.
 class InterruptNoted {
  public:
   InterruptNoted();

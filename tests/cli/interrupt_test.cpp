@@ -99,6 +99,9 @@ class Interrupted : public testing::Test {
     return names;
   }
 
+  int ignored_ = 0;  ///< a signal that the program is started to ignore
+  void ask_to_end(int signal) const { kill(process_, signal); }
+
   /// Processes that it has started and not waited for yet.
   std::vector<pid_t> children() const {
     std::vector<pid_t> found;
@@ -126,6 +129,7 @@ class Interrupted : public testing::Test {
     process_ = fork();
     ASSERT_GE(process_, 0);
     if (process_ > 0) return;
+    if (ignored_ != 0) ::signal(ignored_, SIG_IGN);
     std::vector<char*> words;
     std::string program = PENSTOCK_EXECUTABLE;
     words.push_back(program.data());
@@ -246,6 +250,21 @@ TEST_F(Interrupted, TuneDoesNotGoThroughAllOtherMachines) {
                  "--schedule", "1f1b,interleaved", "--sensitivity", "-o", "best.json"},
                 has_worked_for(std::chrono::seconds(4)));
   EXPECT_THAT(text("best.json"), testing::HasSubstr("interrupted: "));
+}
+
+// Ctrl-C is not meant for what a script has started behind `&`, where shells have it ignored.
+TEST_F(Interrupted, ASignalThatIsIgnoredStaysSo) {
+  const Words sweep =
+      extended({"sweep", "--schedule", "gpipe,zb-v", "--resume", "points", "--json"}, kLongSearch);
+  ignored_ = SIGINT;
+  const auto is_asked = [this] {
+    if (text("points").find("\"gpipe\"") == std::string::npos) return false;
+    ask_to_end(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return true;
+  };
+  expect_end_by(SIGTERM, sweep, is_asked);
+  EXPECT_THAT(text("err"), testing::HasSubstr("interrupted: 1 of 2 points are done"));
 }
 
 // --- commands that keep nothing of what they were about ----------------------------------------------------

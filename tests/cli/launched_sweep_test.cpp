@@ -11,6 +11,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <utility>
@@ -42,7 +43,9 @@ class LaunchedSweep : public testing::Test {
 
   /// A quick point and one of minutes for each of two processes, once both quick ones are in the progress.
   void start_and_wait_for_quick_points() {
-    const std::string port = std::to_string(20'000 + getpid() % 10'000);
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      std::filesystem::remove(entry.path());
+    const std::string port = std::to_string(20'000 + (getpid() + starts_++) % 10'000);
     for (const std::size_t rank : {1, 0}) processes_[rank] = started(std::to_string(rank), port);
     const bool are_done = within(std::chrono::seconds(60), [this] {
       const std::string points = text("points");
@@ -119,6 +122,7 @@ class LaunchedSweep : public testing::Test {
 
   ScratchFolder folder_;
   std::array<pid_t, 2> processes_{};
+  int starts_ = 0;
 };
 
 TEST_F(LaunchedSweep, EndsWithAProcessThatIsKilledAndKeepsWhatItHasSent) {
@@ -153,12 +157,26 @@ TEST_F(LaunchedSweep, EndsByAnInterruptOfAnotherProcess) {
   expect_interrupt(1);
 }
 
+// Within a second, but where the machine is busy with something else: one of three times is enough.
 TEST_F(LaunchedSweep, EndsByAnInterruptOfAll) {
-  start_and_wait_for_quick_points();
-  send(0, SIGINT);
-  send(1, SIGINT);
-  for (const std::size_t rank : {0, 1}) expect_interrupt(rank);
-  expect_both_quick_points();
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr std::chrono::seconds kMost{8};
+#else
+  constexpr std::chrono::seconds kMost{1};
+#endif
+  constexpr int kTries = 3;
+  std::chrono::duration<double> took{};
+  for (int i = 0; i < kTries; ++i) {
+    start_and_wait_for_quick_points();
+    const auto begin = std::chrono::steady_clock::now();
+    send(0, SIGINT);
+    send(1, SIGINT);
+    for (const std::size_t rank : {0, 1}) expect_interrupt(rank);
+    took = std::chrono::steady_clock::now() - begin;
+    expect_both_quick_points();
+    if (took <= kMost) break;
+  }
+  EXPECT_LE(took, kMost);
 }
 
 TEST_F(LaunchedSweep, WaitsForASuspendedProcessForAStatedTime) {
