@@ -32,6 +32,16 @@ namespace {
 /// beside a look, so that the threads of K ranks leave the processor to those who launch.
 constexpr std::chrono::microseconds kBetweenLooks(50);
 
+/// A device's timer goes on by so much at a time, at most (PTX ISA, %globaltimer, says no figure; a
+/// microsecond is the coarsest that is known).
+constexpr Ns kTick = 1'000;
+
+/// A stream does one after the other: that two of a device's processors read its timer a tick apart is no
+/// overlap.
+Ns not_before(Ns earlier, Ns moment) {
+  return earlier - moment <= kTick ? std::max(earlier, moment) : moment;
+}
+
 }  // namespace
 
 LaunchAhead::LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueue& queue, Progress& progress,
@@ -95,10 +105,8 @@ void LaunchAhead::write_times(std::int32_t rank, ProgramTimes& times) const {
     MessageTime time{.start_ns = before, .end_ns = before};
     if (flat_.ops[index(p)] == FlatOp::compute) {
       time = queue_.time_of(number++);
-      // A stream does one after the other: that two of a device's processors read a timer a tick apart is no
-      // overlap.
-      time.start_ns = std::max(time.start_ns, before);
-      time.end_ns = before = std::max(time.end_ns, time.start_ns);
+      time.start_ns = not_before(before, time.start_ns);
+      before = time.end_ns = not_before(time.start_ns, time.end_ns);
       for (std::int32_t leaf = p; leaf < flat_.group_end(p); ++leaf) {
         times.start[index(leaf)] = time.start_ns;
         times.end[index(leaf)] = time.end_ns;
