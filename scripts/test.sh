@@ -58,6 +58,15 @@ sanitized_readers() {
     cmake --build --preset asan-part --target fuzz_tests && build/asan-part/bin/fuzz_tests
 }
 
+# The same of the thread sanitizer, on threads that stand for ranks and on sockets. What it slows down are tests of short
+# deadlines, which are left out.
+threads_watched() {
+  { [[ -f build/tsan-part/build.ninja ]] || cmake --preset tsan-part >/dev/null; } &&
+    cmake --build --preset tsan-part --target backend_tests &&
+    TSAN_OPTIONS=history_size=7 build/tsan-part/bin/backend_tests --gtest_brief=1 \
+      --gtest_filter='ThreadRun*:Transport*:RunningAttacks*:SocketLoop*:SocketTransport*-*Deadline*'
+}
+
 # Counts what CTest's report says: passed are those that neither failed nor were skipped.
 count_tests() {
   local suite total failures skipped
@@ -96,4 +105,5 @@ run_tests all-but-timing --label-exclude timing
 run_tests timing --label-regex timing --repeat until-pass:3
 check "install and use" install_check
 check "readers under sanitizers" sanitized_readers
+check "threads under the thread sanitizer" threads_watched
 finish

@@ -68,8 +68,8 @@ double value_bytes(GemmPrecision precision) {
 }
 
 /// Of a figure: no product of those of a row passes what a double holds, and no quotient comes to nothing.
-constexpr double kLeastFigure = 1e-30;
-constexpr double kMostFigure = 1e30;
+constexpr double kLeastOfACell = 1e-30;
+constexpr double kMostOfACell = 1e30;
 
 /// The figures above 0 of some columns of a row, in their order.
 template <std::size_t Count>
@@ -79,9 +79,9 @@ tl::expected<std::array<double, Count>, std::string> positives(
   for (std::size_t i = 0; i < Count; ++i) {
     const auto figure = table.positive(row, columns[i]);
     if (!figure) return tl::unexpected(figure.error());
-    if (*figure < kLeastFigure || *figure > kMostFigure) {
+    if (*figure < kLeastOfACell || *figure > kMostOfACell) {
       return tl::unexpected(fmt::format("{}: {}: expected a number from {} to {}, got \"{}\"",
-                                        table.line(row), columns[i], kLeastFigure, kMostFigure,
+                                        table.line(row), columns[i], kLeastOfACell, kMostOfACell,
                                         table.cell(row, columns[i])));
     }
     figures[i] = *figure;
