@@ -98,9 +98,9 @@ class Launches {
                     std::vector<bool>& launched) {
     for (std::int32_t id = message; id != kNone; id = next_of(rank, id)) {
       const auto waits = [&](std::int32_t before) { return !launched[index(before)]; };
-      // With `rank` and `pair` channels RECVs stand in the queue, too; one is launched where it is listed, and
-      // what stands behind it not before. The chain ends at the first that is not made yet: its own producer
-      // comes back to it.
+      // With `rank` and `pair` channels RECVs stand in the queue, too; one is launched where it is listed,
+      // and what stands behind it not before. The chain ends at the first that is not made yet: its own
+      // producer comes back to it.
       const bool is_ready = sends(rank, id) && made[index(id)] && !launched[index(id)];
       if (!is_ready || std::ranges::any_of(before(rank, id), waits)) return;
       launched[index(id)] = true;

@@ -86,10 +86,10 @@ TEST_F(OddNames, AreShownInAnswers) {
 // It would be another name when it is read again, which no file has.
 TEST_F(OddNames, ThatAreNoUtf8AreNotListedInABaseline) {
   folder_.write("a\xff.yaml", "schedule: {name: 1f1b, stages: 2, microbatches: 2}");
-  EXPECT_EQ(
-      outcome("penstock check \"$(printf 'a\\377.yaml')\" --baseline b.json --update"),
-      "! penstock: a\xef\xbf\xbd.yaml: expected a name in UTF-8, which is all that the JSON of a baseline can "
-      "hold; rename the file\n[exit 2]\n");
+  EXPECT_EQ(outcome("penstock check \"$(printf 'a\\377.yaml')\" --baseline b.json --update"),
+            "! penstock: a\xef\xbf\xbd.yaml: expected a name in UTF-8, which is all that the JSON of a "
+            "baseline can "
+            "hold; rename the file\n[exit 2]\n");
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "b.json"));
 }
 
