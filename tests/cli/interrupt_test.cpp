@@ -44,7 +44,7 @@ constexpr int kSlowdown = 8;
 #else
 constexpr int kSlowdown = 1;
 #endif
-constexpr std::chrono::seconds kLongest{20};              // for whatever the machine is busy with
+constexpr std::chrono::seconds kLongest{20 * kSlowdown};  // for whatever the machine is busy with
 constexpr std::chrono::seconds kMostToTheEnd{kSlowdown};  // from a signal on
 
 /// Asks every 10 ms until the condition holds; false after kLongest.
