@@ -32,9 +32,9 @@ namespace {
 /// beside a look, so that the threads of K ranks leave the processor to those who launch.
 constexpr std::chrono::microseconds kBetweenLooks(50);
 
-/// A device's timer goes on by so much at a time, at most (PTX ISA, %globaltimer, says no figure; a
-/// microsecond is the coarsest that is known).
-constexpr Ns kTick = 1'000;
+/// An assumption: PTX leaves the resolution of %globaltimer, and how well a device's processors agree on it,
+/// open.
+constexpr Ns kTick = 2'000;
 
 /// A stream does one after the other: that two of a device's processors read its timer a tick apart is no
 /// overlap.
