@@ -62,9 +62,14 @@ static_assert(kMostBytes <= kChunkBytes, "a frame is one chunk: a longer one is 
 /// The first byte of a frame.
 enum class Word : std::uint8_t {
   text,  // what was said; also "read", and the rank that joins
-  end,   // all shall end, with the exit code that follows in decimal digits
+  end,   // of rank 0: all shall end, with the exit code that follows in decimal digits
   beat,  // nothing, to show that the process runs
+  none,  // of a frame that is empty, or begins with anything else
 };
+
+Word word_of(const Frame& frame) {
+  return frame.empty() ? Word::none : std::min(static_cast<Word>(frame.front()), Word::none);
+}
 
 Frame frame_of(Word word, const std::string& text) {
   Frame frame{static_cast<std::uint8_t>(word)};
@@ -238,8 +243,7 @@ class Meeting {
     const auto known = rank_of_.find(from);
     if (known != rank_of_.end()) {
       last_heard_[known->second] = steady_clock::now();
-      const bool is_beat = !frame.empty() && frame.front() == static_cast<std::uint8_t>(Word::beat);
-      if (!is_beat) frames_[known->second].push_back(std::move(frame));
+      take(known->second, from, std::move(frame));
     } else {
       const int other = number_in(frame);
       // 0 is this process, -1 no number.
@@ -251,6 +255,21 @@ class Meeting {
       }
     }
     changed_.notify_all();
+  }
+
+  /// Of one that is known. With the lock held.
+  void take(int other, ConnectionId from, Frame frame) {
+    const Word word = word_of(frame);
+    if (word == Word::beat) return;
+    if (word == Word::text || (word == Word::end && other == 0)) {
+      frames_[other].push_back(std::move(frame));
+      return;
+    }
+    write_stderr(fmt::format(
+        "penstock: process {} of {} is turned away: it has sent what none says that shares a sweep", other,
+        size()));
+    loop_.close(from);
+    gone_.insert(other);
   }
 
   /// Whether that matters is seen where somebody waits for it: at the end all connections close.
@@ -282,9 +301,15 @@ class Meeting {
 
   /// The text; ends this process where the frame says that all shall.
   static std::string said_in(const Frame& frame) {
-    if (frame.empty() || frame.front() != static_cast<std::uint8_t>(Word::text))
-      end_at_once(number_in(frame));
+    if (word_of(frame) == Word::end) end_at_once(failure_in(frame));
     return {frame.begin() + 1, frame.end()};
+  }
+
+  /// The exit code that all shall end with: that of a failure, whatever the frame says.
+  static int failure_in(const Frame& frame) {
+    const int number = number_in(frame);
+    const int last = static_cast<int>(ExitCode::run_failed);
+    return number >= static_cast<int>(ExitCode::check_failed) && number <= last ? number : last;
   }
 
   Frame pop(int other) {
