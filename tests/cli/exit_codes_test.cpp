@@ -129,11 +129,14 @@ TEST_F(ExitCodes, TheHelpSaysTheSameAsTheReadme) {
 TEST_F(ExitCodes, ZeroIsOk) { expect(ExitCode::ok, kRun); }
 
 TEST_F(ExitCodes, OneIsACheckThatFailed) {
-  // Rank 0 sends F0 first, rank 1 waits for F1 first: with one queue a rank neither goes on.
+  // Rank 0 has F1 to send when rank 1 has B0 to send: with one queue a rank neither goes on; with one a
+  // direction both do.
   folder_.write("hangs.psched",
                 "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
-                "rank 0: 0F0 0F1 0SEND_F0 0SEND_F1\nrank 1: 1RECV_F1 1RECV_F0 1F1 1F0\n");
-  for (const std::string command : {"check", "simulate", "run"})
+                "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
+                "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1\n");
+  expect(ExitCode::ok, "penstock simulate hangs.psched");
+  for (const std::string command : {"check", "simulate", "run", "run --backend cpu-process"})
     expect(ExitCode::check_failed, "penstock " + command + " hangs.psched --channel rank");
   folder_.write("invalid.psched",
                 "penstock program 1\nschedule twice\nmicrobatches 1\nstage 0: rank 0\nrank 0: 0F0 0F0 0B0\n");
