@@ -141,8 +141,7 @@ const bool figures_of_names_are_registered = [] {
   for (const ScheduleInfo& schedule : schedule_table()) {
     const std::string name(schedule.name);
     if (std::ranges::find(in_all_sizes, name) != in_all_sizes.end()) continue;
-    const bool takes_chunks = std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
-    add("whole", name, ProgramDigest::skip, takes_chunks ? ", virtual_stages: 2" : "")
+    add("whole", name, ProgramDigest::skip, takes_chunks(schedule) ? ", virtual_stages: 2" : "")
         ->Args({16, 1024})
         ->ArgNames({"K", "M"})
         ->Unit(benchmark::kMicrosecond);

@@ -40,8 +40,7 @@ BENCHMARK(generate_program)->Apply(pipeline_sizes);
 /// Two chunks a rank where a schedule may have several.
 Shape shape_for(const ScheduleInfo& schedule, const benchmark::State& state) {
   Shape shape = shape_of(state);
-  const bool takes_chunks = std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
-  shape.virtual_stages = takes_chunks ? 2 : 1;
+  shape.virtual_stages = takes_chunks(schedule) ? 2 : 1;
   return shape;
 }
 

@@ -67,8 +67,7 @@ tl::expected<Side, Failure> read_side(const std::string& file) {
 /// Whether v is free in that schedule; not of those on a V, whose two chunks are fixed. False for files.
 bool takes_virtual_stages(const std::string& name) {
   const ScheduleInfo* schedule = find_schedule(name);
-  return schedule != nullptr && schedule->chunks == 0 &&
-         std::ranges::find(schedule->options, "virtual_stages") != schedule->options.end();
+  return schedule != nullptr && takes_chunks(*schedule);
 }
 
 /// --virtual-stages is for the side that takes it, so that schedules with and without chunks can be compared.

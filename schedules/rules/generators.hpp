@@ -57,6 +57,11 @@ const ScheduleInfo* find_schedule(std::string_view name);
 /// The keys by which a scenario gives the row's options, in its order: "effort" is three of them.
 std::vector<std::string_view> option_keys(const ScheduleInfo& schedule);
 
+/// Whether the row has that among its options.
+bool takes_option(const ScheduleInfo& schedule, std::string_view option);
+/// Whether Shape::virtual_stages decides v: it is among the options, and no rule fixes it.
+bool takes_chunks(const ScheduleInfo& schedule);
+
 /// v, the model chunks a rank that `schedule` has for `shape`: the model has stages * v stages.
 std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape);
 

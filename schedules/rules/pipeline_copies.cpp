@@ -15,7 +15,6 @@
 #include "schedules/passes/sharding.hpp"
 #include "schedules/rules/asked_schedule.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/rules/shape_checks.hpp"
 
 namespace penstock {
 namespace {

@@ -184,6 +184,10 @@ bool takes_option(const ScheduleInfo& schedule, std::string_view option) {
   return std::ranges::find(schedule.options, option) != schedule.options.end();
 }
 
+bool takes_chunks(const ScheduleInfo& schedule) {
+  return schedule.chunks == 0 && takes_option(schedule, "virtual_stages");
+}
+
 double compute_actions_of(const Shape& shape) { return stages_of(shape) * units_of(shape) * 2; }
 
 tl::expected<void, std::string> check_possible_size(const Shape& shape) {

@@ -2,15 +2,12 @@
 // What is refused of a shape before any schedule's rule sees it. Private to schedules/.
 
 #include <string>
-#include <string_view>
 #include <tl/expected.hpp>
 
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
 namespace penstock {
-
-bool takes_option(const ScheduleInfo& schedule, std::string_view option);
 
 /// What the shape states: options that the schedule does not take, copies of the pipeline that cannot share
 /// the microbatches, counts below 1, lists of another length than what they speak of.

@@ -27,10 +27,6 @@
 namespace penstock {
 namespace {
 
-bool takes(const ScheduleInfo& schedule, std::string_view option) {
-  return std::ranges::find(schedule.options, option) != schedule.options.end();
-}
-
 /// F, I and W of a K-th of the model (K ranks) take 1 ms, however many chunks and slices it is cut into.
 CostTable equal_stages(const Program& program) {
   constexpr Ns kUnit = 1'000'000;
@@ -63,8 +59,8 @@ tl::expected<Result, std::string> result_of(const Program& program) {
 }  // namespace
 
 Shape shape_for(const ScheduleInfo& schedule, Shape shape) {
-  if (!takes(schedule, "virtual_stages") || schedule.chunks > 0) shape.virtual_stages = 1;
-  if (!takes(schedule, "slices")) shape.slices = 1;
+  if (!takes_chunks(schedule)) shape.virtual_stages = 1;
+  if (!takes_option(schedule, "slices")) shape.slices = 1;
   return shape;
 }
 

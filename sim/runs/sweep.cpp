@@ -54,10 +54,8 @@ struct Point {
 using Numbers = std::vector<std::int32_t>;
 
 Numbers virtual_stages_of(const ScheduleInfo& schedule, std::int32_t own, const Numbers& wanted) {
-  const bool takes_them =
-      schedule.chunks == 0 && std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
   // One point, not one for each v: they would be the same program.
-  if (!takes_them) return {1};
+  if (!takes_chunks(schedule)) return {1};
   return wanted.empty() ? Numbers{own} : wanted;
 }
 

@@ -34,7 +34,7 @@ constexpr std::int64_t kLeastPasses = 10;
 /// For a schedule that searches its order; long orders get fewer passes. Nothing for others.
 std::optional<std::int64_t> passes_of(const Configuration& of) {
   const ScheduleInfo* schedule = find_schedule(of.schedule);
-  if (std::ranges::find(schedule->options, "effort") == schedule->options.end()) return std::nullopt;
+  if (!takes_option(*schedule, "effort")) return std::nullopt;
   // F, I and W of each stage and microbatch.
   const std::int64_t actions = std::int64_t{3} * of.stages * of.virtual_stages * of.microbatches;
   return std::clamp(kSearchedActions / actions, kLeastPasses, SearchEffort::kDefaultPasses);

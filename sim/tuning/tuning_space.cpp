@@ -65,10 +65,6 @@ bool is_tunable(const ScheduleInfo& schedule) {
   return !schedule.asynchronous && std::ranges::find(kOthers, schedule.name) == kOthers.end();
 }
 
-bool takes_chunks(const ScheduleInfo& schedule) {
-  return std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
-}
-
 /// The loops of the head, one member a few of them; now_ is the configuration so far.
 class Space {
  public:

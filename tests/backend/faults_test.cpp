@@ -204,27 +204,16 @@ TEST(Faults, ALongWaitIsNoFaultWhileOthersGetOn) {
   EXPECT_TRUE(timeline) << timeline.error().message;
 }
 
+// Rank 0 is an hour in 0F0, which nobody else waits for, when rank 1 throws.
 TEST(Faults, ALongOccupationEndsWhenAnotherWorkerFails) {
-  const Program program = lowered(*generate("1f1b", {.stages = 2, .microbatches = 4}));
-  CostTable costs = free_costs(program);
-  costs.stages[0].forward_ns = 1'000'000;
-  costs.stages[0].backward_ns = 1'000'000;
-  const SteadyClock clock;
-  const FlatProgram flat = flatten(program, costs, {.channels = {}, .iterations = 1});
-  InProcessTransport transport(flat, {}, {}, clock);
-  CostTable long_costs = costs;
-  long_costs.stages[0].forward_ns = 3'600'000'000'000;
-  StageModules modules = occupy_modules(program, costs, clock, {});
-  modules[0][0] = std::make_unique<OccupyModule>(long_costs, clock, Jitter{});
-  const auto begin = steady_clock::now();
-  const auto timeline = execute({.program = program,
-                                 .flat = flat,
-                                 .modules = modules,
-                                 .transport = transport,
-                                 .clock = clock,
-                                 .deadline = milliseconds(300)});
-  EXPECT_FALSE(timeline);
-  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(5));
+  Shape shape{.stages = 1, .microbatches = 4};
+  shape.replicas = {2};
+  shape.replica_sync = ReplicaSync::off;
+  FaultyThreads run(lowered(*generate("data-parallel", shape)), 3'600'000'000'000);
+  const ExecutionError error = run.with_fault(1, throws, 0).error(std::chrono::seconds(20));
+  EXPECT_EQ(error.rank, 1);
+  EXPECT_EQ(error.message, "rank 1: 0F1: the weights are gone");
+  EXPECT_LT(run.took(), std::chrono::seconds(5));
 }
 
 TEST(Faults, HundredsOfFailuresAtRandomMomentsLeaveNothingBehind) {

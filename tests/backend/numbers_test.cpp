@@ -19,6 +19,7 @@
 #include "tests/backend/echo_module.hpp"
 #include "tests/backend/execution.hpp"
 #include "tests/backend/sequential_training.hpp"
+#include "tests/schedules/shapes.hpp"
 #include "tests/sim/random_experiment.hpp"
 
 namespace penstock {
@@ -59,10 +60,10 @@ bool computes_what_one_thread_does(const ScheduleInfo& schedule, const Shape& sh
 TEST(Numbers, CopiesOfEveryPipelineComputeTheGradientsOfTheUnsplitModel) {
   for (const ScheduleInfo& schedule : schedule_table()) {
     Shape shape{.stages = 2, .microbatches = 8, .iterations = 2, .data_parallel = 2};
-    if (schedule.name == "hanayo" || schedule.name == "interleaved") shape.virtual_stages = 2;
+    shape.virtual_stages = chunks_to_try(schedule);
     if (schedule.name == "seq-1f1b") shape.slices = 2;
     SCOPED_TRACE(schedule.name);
-    const bool has_own_replicas = std::ranges::find(schedule.options, "replicas") != schedule.options.end();
+    const bool has_own_replicas = takes_option(schedule, "replicas");
     EXPECT_EQ(computes_what_one_thread_does(schedule, shape), !has_own_replicas);
   }
 }
@@ -74,7 +75,7 @@ TEST(Numbers, EveryGeneratorComputesTheGradientsOfTheUnsplitModel) {
     for (const std::int32_t stages : {1, 2, 4}) {
       for (const std::int32_t microbatches : {1, 2, 4, 8}) {
         for (const std::int32_t chunks : {1, 2, 4}) {
-          if (chunks > 1 && std::ranges::find(schedule.options, "virtual_stages") == schedule.options.end()) {
+          if (chunks > 1 && !takes_chunks(schedule)) {
             continue;
           }
           const std::string name = " K" + std::to_string(stages) + "M" + std::to_string(microbatches) +

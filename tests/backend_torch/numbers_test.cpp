@@ -100,7 +100,7 @@ std::string name_of(const Shape& shape) {
 
 /// K in {1, 2, 4}, M in {1, 2, 4, 8}, and two chunks a rank where they are free to choose.
 std::vector<Shape> shapes_of(const ScheduleInfo& schedule) {
-  const bool chunked = std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
+  const bool chunked = takes_chunks(schedule);
   std::vector<Shape> shapes;
   for (const std::int32_t stages : {1, 2, 4}) {
     for (const std::int32_t microbatches : {1, 2, 4, 8}) {

@@ -246,13 +246,19 @@ TEST_F(ExitCodes, MoreProcessesThanTheMachineHasRoomForAreBadInput) {
 
 TEST_F(ExitCodes, ANumberInJsonThatNoDoubleHoldsIsBadInput) {
   folder_.write("huge.json", R"({"schema_version": 1, "makespan_ns": 1e999, "entries": [1e999]})");
-  folder_.write("model.json", R"({"model_type": "llama", "hidden_size": 1e999})");
-  folder_.write("scenario.json",
-                R"({"model": {"stages": {"forward": 1e999}}, "schedule": {"name": "1f1b"}})");
+  folder_.write("model.json", R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+                                  "num_attention_heads": 8, "num_hidden_layers": 8, "vocab_size": 1e999})");
+  folder_.write("scenario.json", R"({"model": {"stages": {"forward": "1e999 ms", "backward": "2 ms"}},
+                                     "schedule": {"name": "1f1b", "stages": 2, "microbatches": 4}})");
   expect(ExitCode::bad_input, "penstock compare huge.json huge.json");
   expect(ExitCode::bad_input, "penstock check --baseline huge.json");
-  expect(ExitCode::bad_input, "penstock model model.json --sequence 8");
-  expect(ExitCode::bad_input, "penstock simulate scenario.json");
+  const std::string model = "penstock model model.json --sequence 8";
+  expect(ExitCode::bad_input, model);
+  EXPECT_THAT(outcome(model), testing::HasSubstr("vocab_size: expected a whole number from 1 to 16777216, "
+                                                 "got \"1e999\""));
+  const std::string scenario = "penstock simulate scenario.json";
+  expect(ExitCode::bad_input, scenario);
+  EXPECT_THAT(outcome(scenario), testing::HasSubstr("the number is too large"));
 }
 
 // The number of a closed stream goes to the next file that is opened.

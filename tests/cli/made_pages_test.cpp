@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -74,7 +75,8 @@ TEST(ScheduleTable, LeavesOutWhatTheShapeForbids) {
 TEST(ScheduleTable, OneRankHasNoBubble) {
   const std::string one = schedule_table_text({.stages = 1, .microbatches = 1});
   EXPECT_NE(one.find("\n1f1b "), std::string::npos);
-  EXPECT_EQ(one.find("27.27 %"), std::string::npos);
+  EXPECT_NE(one.find(" 0.00 %"), std::string::npos);
+  EXPECT_EQ(std::regex_replace(one, std::regex(" 0\\.00 %"), "").find('%'), std::string::npos) << one;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "tests/schedules/shapes.hpp"
 #include "tests/sim/random_experiment.hpp"
 
 namespace penstock {
@@ -181,8 +182,10 @@ TEST(ActionLoops, OfEveryGeneratorDoNotGrowWithTheMicrobatches) {
   for (const ScheduleInfo& schedule : schedule_table()) {
     if (schedule.name == "data-parallel" || schedule.weighs_costs) continue;
     const auto stored = [&](std::int32_t microbatches) {
-      const RolledProgram program =
-          rolled(*generate(schedule.name, {.stages = 4, .microbatches = microbatches}));
+      const auto generated =
+          generate(schedule.name,
+                   {.stages = 4, .microbatches = microbatches, .virtual_stages = chunks_to_try(schedule)});
+      const RolledProgram program = rolled(generated.value());
       std::int64_t most = 0;
       for (const ActionLoops& list : program.lists) most = std::max(most, list.stored());
       return most;

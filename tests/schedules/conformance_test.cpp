@@ -31,13 +31,9 @@ static void PrintTo(const ScheduleInfo& schedule, std::ostream* out) { *out << s
 
 namespace {
 
-bool takes(const ScheduleInfo& schedule, std::string_view option) {
-  return std::ranges::find(schedule.options, option) != schedule.options.end();
-}
-
 /// The shapes to try for K and M: each option that changes the order takes a few values, one at a time.
 std::vector<Shape> shapes_of(const ScheduleInfo& schedule, std::int32_t stages, std::int32_t microbatches) {
-  const bool free_chunks = takes(schedule, "virtual_stages") && schedule.chunks == 0;
+  const bool free_chunks = takes_chunks(schedule);
   const Shape plain{.stages = stages, .microbatches = microbatches};
   std::vector<Shape> shapes;
   const auto add = [&](auto change) {
@@ -46,24 +42,25 @@ std::vector<Shape> shapes_of(const ScheduleInfo& schedule, std::int32_t stages, 
     shapes.push_back(shape);
   };
   for (std::int32_t v = 1; v <= (free_chunks ? 4 : 1); ++v) add([&](Shape& s) { s.virtual_stages = v; });
-  if (takes(schedule, "slices")) {
+  if (takes_option(schedule, "slices")) {
     for (const std::int32_t slices : {2, 3}) add([&](Shape& s) { s.slices = slices; });
   }
-  if (takes(schedule, "group_size")) {
+  if (takes_option(schedule, "group_size")) {
     for (const std::int32_t group : {stages, stages + 1, 2 * stages}) {
       add([&](Shape& s) { s.virtual_stages = free_chunks ? 2 : 1, s.group_size = group; });
     }
   }
-  if (takes(schedule, "replicas")) {
+  if (takes_option(schedule, "replicas")) {
     add([&](Shape& s) { s.replicas = {2}; });
   } else if (microbatches % 2 == 0) {
     add([&](Shape& s) { s.data_parallel = 2, s.virtual_stages = free_chunks ? 2 : 1; });
   }
   if (schedule.name == "pipedream-2bw") add([&](Shape& s) { s.iterations = 3; });
-  if (takes(schedule, "backward_order")) add([&](Shape& s) { s.backward_order = BackwardOrder::lifo; });
-  if (takes(schedule, "update")) add([&](Shape& s) { s.update = UpdateRule::microbatch; });
-  if (takes(schedule, "weights")) add([&](Shape& s) { s.weights = WeightPolicy::vertical_sync; });
-  if (takes(schedule, "checkpoint")) {
+  if (takes_option(schedule, "backward_order"))
+    add([&](Shape& s) { s.backward_order = BackwardOrder::lifo; });
+  if (takes_option(schedule, "update")) add([&](Shape& s) { s.update = UpdateRule::microbatch; });
+  if (takes_option(schedule, "weights")) add([&](Shape& s) { s.weights = WeightPolicy::vertical_sync; });
+  if (takes_option(schedule, "checkpoint")) {
     add([&](Shape& s) { s.checkpoint = Checkpoint::except_last, s.virtual_stages = free_chunks ? 2 : 1; });
   }
   return shapes;

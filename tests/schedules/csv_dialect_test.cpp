@@ -15,6 +15,7 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
+#include "tests/schedules/shapes.hpp"
 #include "tests/schedules/text_files.hpp"
 
 namespace penstock {
@@ -60,7 +61,7 @@ TEST(CsvDialect, ComesBackFromEveryProgramThatItCanSay) {
   int said = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {
     Shape shape{.stages = 4, .microbatches = 8};
-    if (schedule.name == "hanayo" || schedule.name == "interleaved") shape.virtual_stages = 2;
+    shape.virtual_stages = chunks_to_try(schedule);
     const Program compute = *generate(schedule.name, shape);
     for (const Program& program : {compute, *lower(compute), merge_backward(compute)}) {
       for (const CsvDialect dialect : kCsvDialects) {

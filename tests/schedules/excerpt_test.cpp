@@ -13,6 +13,7 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
+#include "tests/schedules/shapes.hpp"
 
 namespace penstock {
 namespace {
@@ -91,7 +92,7 @@ TEST(Excerpt, OfEverySoundScheduleIsSound) {
   for (const ScheduleInfo& schedule : schedule_table()) {
     SCOPED_TRACE(schedule.name);
     Shape shape{.stages = 4, .microbatches = 8};
-    if (schedule.name == "hanayo" || schedule.name == "interleaved") shape.virtual_stages = 2;
+    shape.virtual_stages = chunks_to_try(schedule);
     const Excerpt whole = excerpt_of(std::string(schedule.name), shape);
     for (std::int32_t stage = 0; stage < whole.program.stage_count(); ++stage) {
       expect_sound(without_stage(whole, stage));

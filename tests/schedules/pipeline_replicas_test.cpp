@@ -18,6 +18,7 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
+#include "tests/schedules/shapes.hpp"
 #include "tests/sim/experiments.hpp"
 #include "topology/collective.hpp"
 
@@ -81,7 +82,7 @@ TEST(PipelineReplicas, AreValidAndHangNowhere) {
   for (const ScheduleInfo& schedule : schedule_table()) {
     for (const std::int32_t copies : {2, 3}) {
       Shape shape{.stages = 4, .microbatches = 8 * copies, .data_parallel = copies};
-      if (schedule.name == "hanayo" || schedule.name == "interleaved") shape.virtual_stages = 2;
+      shape.virtual_stages = chunks_to_try(schedule);
       if (schedule.name == "seq-1f1b") shape.slices = 2;
       const auto program = generate(schedule.name, shape);
       SCOPED_TRACE(testing::Message() << schedule.name << " x " << copies);

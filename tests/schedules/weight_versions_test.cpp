@@ -16,6 +16,7 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
+#include "tests/schedules/shapes.hpp"
 #include "tests/sim/experiments.hpp"
 
 namespace penstock {
@@ -94,7 +95,7 @@ TEST(WeightVersions, OfSynchronousSchedulesAreNeverStale) {
     if (schedule.asynchronous || schedule.name == "pipedream-2bw") continue;
     for (const std::int32_t iterations : {1, 3}) {
       Shape shape{.stages = 4, .microbatches = 8, .iterations = iterations};
-      if (schedule.name == "hanayo") shape.virtual_stages = 2;
+      shape.virtual_stages = chunks_to_try(schedule);
       EXPECT_THAT(versions_of(std::string(schedule.name), shape).stages,
                   every_stage_has({.least = 0, .most = 0}, 1))
           << schedule.name;

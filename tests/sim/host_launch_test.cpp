@@ -27,6 +27,7 @@
 #include "sim/engines/steady_state.hpp"
 #include "sim/network/message_costs.hpp"
 #include "tests/scenarios/read_scenario.hpp"
+#include "tests/schedules/shapes.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/random_experiment.hpp"
 #include "tests/sim/reference_engine.hpp"
@@ -131,8 +132,8 @@ TEST(HostLaunch, OfEveryGeneratorIsTheSameToEveryEngine) {
     for (const LaunchCost& launch :
          {LaunchCost{.overhead_ns = 3}, LaunchCost{.overhead_ns = 2, .most_ahead = 1},
           LaunchCost{.most_ahead = 2}}) {
-      const Shape shape{.stages = 3, .microbatches = 6, .iterations = 2};
-      if (!generate(schedule.name, shape)) continue;
+      const Shape shape{
+          .stages = 4, .microbatches = 8, .virtual_stages = chunks_to_try(schedule), .iterations = 2};
       Experiment experiment = uniform_experiment(std::string(schedule.name), shape, {.latency_ns = 2});
       experiment.costs.launch = launch;
       const Timeline expected = reference_engine(experiment);

@@ -73,7 +73,8 @@ TEST(RowRun, SaysWhatTheRunOfItsProgramSaysOnEveryGenerator) {
         for (const std::string& model : kModels) {
           const Scenario point = row_scenario(model + "schedule: {name: " + std::string(schedule.name) +
                                               ", stages: " + std::to_string(stages) +
-                                              ", microbatches: " + std::to_string(microbatches) + "}\n");
+                                              ", microbatches: " + std::to_string(microbatches) +
+                                              (takes_chunks(schedule) ? ", virtual_stages: 2" : "") + "}\n");
           SCOPED_TRACE(testing::Message()
                        << schedule.name << " K=" << stages << " M=" << microbatches << " " << model);
           compared += agrees(point) ? 1 : 0;

@@ -63,9 +63,8 @@ std::string scenario_text(const ScheduleInfo& schedule, std::mt19937& draw) {
   const int stages = 1 + below(6);
   std::string text = fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}", schedule.name, stages,
                                  stages * (1 + below(12)) + (below(3) == 0 ? below(5) : 0));
-  const bool takes_chunks = std::ranges::find(schedule.options, "virtual_stages") != schedule.options.end();
-  const int chunks = takes_chunks ? 1 + below(2) : 1;
-  if (takes_chunks) text += fmt::format(", virtual_stages: {}", chunks);
+  const int chunks = takes_chunks(schedule) ? 1 + below(2) : 1;
+  if (takes_chunks(schedule)) text += fmt::format(", virtual_stages: {}", chunks);
   if (below(3) == 0) text += ", data_parallel: 2";
   text += "}\n";
   if (below(2) == 0)

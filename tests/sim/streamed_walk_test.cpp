@@ -233,11 +233,8 @@ Shape random_shape(const ScheduleInfo& schedule, Draws& draws) {
   const auto rest = static_cast<std::int32_t>(draws.one_in(3) ? draws.below(7) : 0);
   Shape shape{.stages = stages,
               .microbatches = stages * static_cast<std::int32_t>(1 + draws.below(30)) + rest};
-  const auto takes = [&](std::string_view option) {
-    return std::ranges::find(schedule.options, option) != schedule.options.end();
-  };
-  if (schedule.chunks == 0 && takes("virtual_stages"))
-    shape.virtual_stages = static_cast<std::int32_t>(1 + draws.below(3));
+  const auto takes = [&](std::string_view option) { return takes_option(schedule, option); };
+  if (takes_chunks(schedule)) shape.virtual_stages = static_cast<std::int32_t>(1 + draws.below(3));
   if (takes("replicas") && draws.one_in(2)) {
     shape.replicas.assign(schedule.name == "data-parallel" ? 1 : static_cast<std::size_t>(stages), 1);
     for (std::int32_t& replicas : shape.replicas) replicas = draws.one_in(3) ? 2 : 1;

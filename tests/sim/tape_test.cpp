@@ -27,6 +27,7 @@
 #include "sim/engines/lanes.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/network/message_costs.hpp"
+#include "tests/schedules/shapes.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/random_experiment.hpp"
 
@@ -82,11 +83,12 @@ TEST(Tape, AMessageRidesOnItsProducersInstruction) {
 TEST(Tape, EqualsTheWalkOnEveryGeneratorUnderEveryChannel) {
   int compared = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {
+    const int before = compared;
     for (const std::int32_t stages : {1, 2, 4}) {
       for (const std::int32_t microbatches : {1, 2, 4, 8}) {
         const auto program = generate(schedule.name, {.stages = stages,
                                                       .microbatches = microbatches,
-                                                      .virtual_stages = schedule.chunks ? 2 : 1,
+                                                      .virtual_stages = chunks_to_try(schedule),
                                                       .iterations = 2});
         if (!program) continue;
         Experiment experiment =
@@ -103,6 +105,7 @@ TEST(Tape, EqualsTheWalkOnEveryGeneratorUnderEveryChannel) {
         }
       }
     }
+    EXPECT_GT(compared, before) << schedule.name;
   }
   EXPECT_GT(compared, 3000);
 }

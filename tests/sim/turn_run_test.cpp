@@ -65,11 +65,12 @@ const std::vector<std::string> kTurnModels = {
 TEST(TurnRun, SaysWhatAStoredRunSaysOfEveryGenerator) {
   int compared = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {
+    const char* const chunks = takes_chunks(schedule) ? ", virtual_stages: 2" : "";
     for (const int stages : {1, 2, 4}) {
       for (const int microbatches : {1, 3, 4, 9}) {
         for (const std::string& model : kTurnModels) {
-          const std::string text = fmt::format("{}schedule: {{name: {}, stages: {}, microbatches: {}}}\n",
-                                               model, schedule.name, stages, microbatches);
+          const std::string text = fmt::format("{}schedule: {{name: {}, stages: {}, microbatches: {}{}}}\n",
+                                               model, schedule.name, stages, microbatches, chunks);
           SCOPED_TRACE(text);
           compared += agrees(scenario_of(text), {}) ? 1 : 0;
           ASSERT_FALSE(HasFailure());

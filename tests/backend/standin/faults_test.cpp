@@ -38,13 +38,19 @@ void fail_calls(bool over_nccl, Fault::Kind kind, std::uint64_t step) {
   const Experiment experiment = small_experiment();
   const std::uint64_t calls = run(experiment, over_nccl, {}).calls;
   ASSERT_GT(calls, 100U);
+  int tried = 0;
+  int ended = 0;
   for (std::uint64_t n = 1; n < calls; n += step) {
     const Verdict verdict = run(experiment, over_nccl, {.kind = kind, .n = n});
     SCOPED_TRACE(fmt::format("call {}: {}", n, to_text(verdict)));
+    ++tried;
+    ended += verdict.answer != "good" ? 1 : 0;
     EXPECT_EQ(verdict.death, "");
     EXPECT_NE(verdict.answer, "hang");
     for (const std::string& defect : verdict.defects) EXPECT_THAT(defect, testing::StartsWith("leak"));
   }
+  // What fails while all is taken down may be good.
+  EXPECT_GT(ended, tried / 2) << "of " << tried;
 }
 
 TEST(StandInFaults, ACallThatFailsOnceOverCopiesEndsTheRun) { fail_calls(false, Fault::Kind::once, 23); }
@@ -58,9 +64,11 @@ TEST(StandInFaults, ADeviceThatFailsForGoodEndsTheRunOverNccl) { fail_calls(true
 TEST(StandInFaults, ACommunicatorThatFailsAfterwardsEndsTheRun) {
   const Experiment experiment = small_experiment();
   bool is_met = true;
-  for (std::uint64_t n = 1; is_met; n += 5) {
+  int met = 0;
+  for (std::uint64_t n = 1; is_met; ++n) {
     const Verdict verdict = run(experiment, true, {.kind = Fault::Kind::asynchronous, .n = n});
     is_met = verdict.fault_met;
+    met += is_met ? 1 : 0;
     SCOPED_TRACE(fmt::format("operation {}: {}", n, to_text(verdict)));
     EXPECT_EQ(verdict.death, "");
     if (is_met) {
@@ -69,6 +77,7 @@ TEST(StandInFaults, ACommunicatorThatFailsAfterwardsEndsTheRun) {
     }
     for (const std::string& defect : verdict.defects) EXPECT_THAT(defect, testing::StartsWith("leak"));
   }
+  EXPECT_GT(met, 5);
 }
 
 TEST(StandInFaults, EveryErrorOfNcclHasItsName) {
