@@ -369,9 +369,11 @@ TEST_F(ExitCodes, FourIsAPortThatIsBusyOrAPeerThatNeverComes) {
   const std::string launched = "RANK=0 WORLD_SIZE=2 MASTER_PORT=" + std::to_string(ntohs(address.sin_port)) +
                                " " + kRun + "--backend cpu-process";
   expect(ExitCode::run_failed, launched);
+  EXPECT_THAT(outcome(launched), testing::HasSubstr("Address already in use"));
   // Now the port is free, and rank 0 waits for a rank 1 that nobody starts.
   close(held);
   expect(ExitCode::run_failed, launched);
+  EXPECT_THAT(outcome(launched), testing::HasSubstr("for rank 1 to join"));
 }
 
 TEST_F(ExitCodes, SeventySevenIsAPartThatIsNotThere) {

@@ -327,7 +327,8 @@ TEST(LaunchedKills, SignalsAtRandomMomentsEndAllInTimeAndLeaveNothing) {
     }
   }
   std::cout << "  " << failures << " of " << kills << " runs failed; the others ended within "
-            << longest.count() << " ms\n";
+            << longest.count() << " ms\n"
+            << std::flush;  // tests behind this one fork
   EXPECT_GE(failures, kills / 3);
 }
 

@@ -60,7 +60,7 @@ TEST(Sweep, ABatchThatDoesNotDivideIsSkippedWithAReason) {
   held.batch.global_batch_size = 48;
   const Sweep swept = sweep(held, {.schedules = {}, .stages = {}, .microbatches = {5}});
   EXPECT_EQ(swept.rows[0].status, SweepStatus::skipped);
-  EXPECT_THAT(swept.rows[0].reason, testing::HasSubstr("48"));
+  EXPECT_THAT(swept.rows[0].reason, testing::HasSubstr("global_batch_size 48"));
 }
 
 TEST(Sweep, APointThatDoesNotFitKeepsItsFigures) {
