@@ -70,6 +70,12 @@ struct OutputFlags {
   std::vector<std::string> files;
 };
 
+/// A file that a command reads or writes, and the argument that names it.
+struct FileArgument {
+  std::string_view name;  ///< "--baseline"; "the input" of one without a flag
+  std::string file;       ///< empty: it is not given
+};
+
 /// A flag that takes one of a few words.
 struct Choice {
   std::vector<std::string_view> words;

@@ -127,6 +127,14 @@ void set_effort(SearchEffort& effort, const InputFlags& flags) {
 
 }  // namespace
 
+std::vector<FileArgument> inputs_of(const InputFlags& flags) {
+  std::vector<FileArgument> inputs = {{"the input", flags.file}, {"--model", flags.model.model}};
+  // Any value may be a file's name (--set model=costs.yaml); those that are none are no output's name either.
+  for (const std::string& setting : flags.settings)
+    inputs.push_back({"--set", setting.substr(setting.find('=') + 1)});
+  return inputs;
+}
+
 tl::expected<std::string, Failure> known_schedule(const std::string& name) {
   if (find_schedule(name) != nullptr) return name;
   std::vector<std::string_view> known;

@@ -14,6 +14,9 @@
 
 namespace penstock {
 
+/// The files that the flags name: the scenario or program, --model, and what --set puts in place of a part.
+std::vector<FileArgument> inputs_of(const InputFlags& flags);
+
 /// What --set and the flags of the model put into a scenario, in the order in which one overrides the other.
 tl::expected<std::vector<Override>, Failure> scenario_overrides(const InputFlags& flags);
 

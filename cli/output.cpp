@@ -37,6 +37,27 @@ tl::unexpected<Failure> cannot_write(std::string_view name, std::string_view why
   return bad_input(fmt::format("{}: cannot be written: {}", shown_name(name), why));
 }
 
+/// As it was typed: "-o plan.yaml".
+std::string words_of(const FileArgument& argument) {
+  return fmt::format("{} {}", argument.name, argument.file);
+}
+
+/// Whether nothing else that the command reads or writes would be lost by that output.
+tl::expected<void, Failure> check_not_in_use(const FileArgument& output,
+                                             const std::vector<FileArgument>& others) {
+  const std::string name = shown_name(words_of(output));
+  for (const FileArgument& other : others) {
+    if (other.file.empty() || !is_same_file(output.file, other.file)) continue;
+    return bad_input(fmt::format("{}: is the same file as {}, which it would replace: name another file",
+                                 name, shown_name(words_of(other))));
+  }
+  if (!is_standard_output(output.file)) return {};
+  return bad_input(
+      fmt::format("{}: is the same file as standard output, and one would replace the other: name another "
+                  "file, or leave {} out",
+                  name, output.name));
+}
+
 /// The form with the longest suffix that fits: "x.trace.json" is a trace. Null: none, which was refused
 /// before.
 const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& forms) {
@@ -57,8 +78,10 @@ bool has_suffix(std::string_view file, std::string_view suffix) {
          std::ranges::equal(name.substr(name.size() - suffix.size()), suffix, same);
 }
 
-tl::expected<void, Failure> check_output_place(std::string_view flag, const std::string& file) {
-  const std::string name = fmt::format("{} {}", flag, file);
+tl::expected<void, Failure> check_output_place(const FileArgument& output,
+                                               const std::vector<FileArgument>& others) {
+  const std::string& file = output.file;
+  const std::string name = words_of(output);
   const std::filesystem::path directory = std::filesystem::path(file).parent_path();
   std::error_code error;
   if (!directory.empty() && !std::filesystem::is_directory(directory, error)) {
@@ -67,12 +90,14 @@ tl::expected<void, Failure> check_output_place(std::string_view flag, const std:
   }
   if (std::filesystem::is_directory(file, error))
     return bad_input(fmt::format("{}: is a directory", shown_name(name)));
+  if (auto free = check_not_in_use(output, others); !free) return free;
   if (const std::string why = unwritable(file); !why.empty()) return cannot_write(name, why);
   return {};
 }
 
 tl::expected<void, Failure> check_output_files(const std::vector<std::string>& files,
-                                               const std::vector<std::string_view>& suffixes) {
+                                               const std::vector<std::string_view>& suffixes,
+                                               std::vector<FileArgument> others) {
   for (const std::string& file : files) {
     bool known = false;
     for (const std::string_view suffix : suffixes) known |= has_suffix(file, suffix);
@@ -80,7 +105,9 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
       return bad_input(fmt::format("-o {}: the suffix says the form: expected a name that ends in {}",
                                    shown_name(file), fmt::join(suffixes, ", ")));
     }
-    if (auto place = check_output_place("-o", file); !place) return place;
+    const FileArgument output = {"-o", file};
+    if (auto place = check_output_place(output, others); !place) return place;
+    others.push_back(output);
   }
   return {};
 }

@@ -27,13 +27,16 @@ struct OutputForm {
 /// True when the file ends in `suffix`, in capital or small letters, and has a name before it.
 bool has_suffix(std::string_view file, std::string_view suffix);
 
-/// Fails when some file has none of the suffixes (they are listed), stands in a directory that does not
-/// exist, or cannot be written. To be called before the work.
+/// Of the files of -o. Fails when one has none of the suffixes (they are listed), stands in a directory that
+/// does not exist, cannot be written, or is the same file as standard output, as another one of -o or as one
+/// of `others`: all else that the command reads or writes by name. To be called before the work.
 tl::expected<void, Failure> check_output_files(const std::vector<std::string>& files,
-                                               const std::vector<std::string_view>& suffixes);
+                                               const std::vector<std::string_view>& suffixes,
+                                               std::vector<FileArgument> others);
 
-/// The same of one file that `flag` names, whatever its suffix.
-tl::expected<void, Failure> check_output_place(std::string_view flag, const std::string& file);
+/// The same of one file, whatever its suffix.
+tl::expected<void, Failure> check_output_place(const FileArgument& output,
+                                               const std::vector<FileArgument>& others);
 
 /// Writes `content` to a temporary name beside `file` and renames it; mode, owner and links stay. A signal
 /// that ends the run meanwhile leaves no temporary name. Error: "FILE: cannot be written: ...".

@@ -192,6 +192,42 @@ int error_of_writing(int descriptor, const TextInPieces& content) {
   return error;
 }
 
+namespace {
+
+bool is_same_regular_file(const struct stat& one, const struct stat& other) {
+  return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/// Where a file would be made: without links, dots and the folder that the process is in. Empty where that
+/// cannot be said.
+std::filesystem::path place_of(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(target_of(file), error);
+  if (error) return {};
+  std::filesystem::path place = std::filesystem::weakly_canonical(whole, error);
+  return error ? std::filesystem::path() : place;
+}
+
+}  // namespace
+
+bool is_same_file(const std::filesystem::path& one, const std::filesystem::path& other) {
+  struct stat first{};
+  struct stat second{};
+  const bool first_is_there = ::stat(one.c_str(), &first) == 0;
+  const bool second_is_there = ::stat(other.c_str(), &second) == 0;
+  if (first_is_there || second_is_there)
+    return first_is_there && second_is_there && is_same_regular_file(first, second);
+  const std::filesystem::path place = place_of(one);
+  return !place.empty() && place == place_of(other);
+}
+
+bool is_standard_output(const std::filesystem::path& file) {
+  struct stat printed{};
+  struct stat named{};
+  return ::fstat(STDOUT_FILENO, &printed) == 0 && ::stat(file.c_str(), &named) == 0 &&
+         is_same_regular_file(printed, named);
+}
+
 std::string unwritable(const std::filesystem::path& file, NewFile kind) {
   const std::filesystem::path target = target_of(file);
   struct stat status{};

@@ -18,6 +18,13 @@ int error_of_writing(int descriptor, std::string_view content);
 /// The same of a text that is made while it is written, as far as that goes.
 int error_of_writing(int descriptor, const TextInPieces& content);
 
+/// True when writing the one would change the other: the same regular file by whatever names, links among
+/// them, or the same place where neither is there yet. Never of devices and pipes, which many may write to.
+bool is_same_file(const std::filesystem::path& one, const std::filesystem::path& other);
+
+/// True when what is printed goes into that regular file.
+bool is_standard_output(const std::filesystem::path& file);
+
 /// Why the file could not be replaced or made; empty where it can.
 std::string unwritable(const std::filesystem::path& file, NewFile kind = NewFile::nameless_where_known);
 

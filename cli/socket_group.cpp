@@ -52,11 +52,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kJoining(60);         // until all have come
-constexpr std::chrono::seconds kBeat(1);             // how often each says that it runs
-constexpr std::chrono::milliseconds kTurn(100);      // of the loop's thread, at most
-constexpr std::chrono::milliseconds kFarewell(500);  // for what all must hear before this process ends
-constexpr std::size_t kMostBytes = 1 + kMostSaid;    // of a frame
+constexpr std::chrono::seconds kJoining(60);           // until all have come
+constexpr std::chrono::seconds kBeat(1);               // how often each says that it runs
+constexpr std::chrono::milliseconds kTurn(100);        // of the loop's thread, at most
+constexpr std::chrono::milliseconds kLastFrames(500);  // for what all must hear before this process ends
+constexpr std::size_t kMostBytes = 1 + kMostSaid;      // of a frame
 static_assert(kMostBytes <= kChunkBytes, "a frame is one chunk: a longer one is refused");
 
 /// The first byte of a frame.
@@ -138,7 +138,7 @@ class Meeting {
     tell_all(Word::end, std::to_string(number));
     // What has gone has heard it, or never will.
     wait_until([this] { return gone_.size() + 1 == static_cast<std::size_t>(size()); },
-               steady_clock::now() + kFarewell);
+               steady_clock::now() + kLastFrames);
     end_at_once(number);
   }
 

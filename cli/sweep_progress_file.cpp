@@ -107,8 +107,8 @@ bool is_not_begun(std::istream& file, const std::string& head) {
 
 }  // namespace
 
-tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile::open(const std::string& name,
-                                                                                      std::size_t points) {
+tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile::open(
+    const std::string& name, const SweepIdentity& sweep) {
   std::error_code ignored;
   // A device or a pipe may have no end.
   if (std::filesystem::exists(name, ignored) && !std::filesystem::is_regular_file(name, ignored))
@@ -119,14 +119,14 @@ tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile:
   progress->file_.reset(*file);
   std::ifstream stream(name);
   if (!stream) return tl::unexpected(fmt::format("{}: cannot be read", name));
-  const std::string head = sweep_progress_head(points);
+  const std::string head = sweep_progress_head(sweep);
   if (is_not_begun(stream, head)) {
     if (auto begun = progress->begin_with(head); !begun) return tl::unexpected(begun.error());
     return progress;
   }
   stream.clear();
   stream.seekg(0);
-  auto known = read_sweep_progress(stream, name, points);
+  auto known = read_sweep_progress(stream, name, sweep);
   if (!known) return tl::unexpected(known.error());
   progress->known_ = *std::move(known);
   if (::ftruncate(::fileno(*file), static_cast<off_t>(whole_lines(::fileno(*file)))) != 0)

@@ -11,6 +11,7 @@
 #include <tl/expected.hpp>
 #include <utility>
 
+#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 
 namespace penstock {
@@ -20,10 +21,10 @@ namespace penstock {
 class SweepProgressFile {
  public:
   /// Opens the file, or makes it, and holds it until it is destroyed or the process ends. Errors, which start
-  /// with its name: it cannot be read or written, is of another number of points, is no such file, or another
-  /// sweep holds it.
+  /// with its name: it cannot be read or written, is of another sweep than `sweep`, is no such file, or
+  /// another sweep holds it.
   static tl::expected<std::unique_ptr<SweepProgressFile>, std::string> open(const std::string& name,
-                                                                            std::size_t points);
+                                                                            const SweepIdentity& sweep);
 
   /// What it held when it was opened.
   const std::map<std::size_t, SweepPoint>& known() const { return known_; }

@@ -36,7 +36,7 @@ struct DeviceType {
   /// Collectives between kernels over the time that they take alone, where nothing runs beside them.
   double collectives = 1.35;
   /// Part of the gradients' reduction over the network that stays exposed once a step though it is
-  /// overlapped.
+  /// overlapped, beside the first chunk's.
   double step_fraction = 0.30;
 
   /// What it reaches over one link to another device, efficiency counted.

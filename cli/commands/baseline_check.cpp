@@ -140,9 +140,6 @@ Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::strin
 /// Exit 1 where an entry failed, whatever was written.
 Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                               const OutputFlags& output) {
-  if (!flags.junit.empty()) {
-    if (auto place = check_output_place("--junit", flags.junit); !place) return tl::unexpected(place.error());
-  }
   if (auto place = check_github_summary(); !place) return tl::unexpected(place.error());
   const auto baseline = read_baseline(flags.file);
   if (!baseline) return bad_input(baseline.error());

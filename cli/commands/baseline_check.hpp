@@ -17,7 +17,8 @@ struct BaselineFlags {
 };
 
 /// Compares all entries, or only those of `scenarios`; with `update` adds the scenarios and writes the file.
-/// Prints a line an entry and its findings below it; an update prints what it accepts.
+/// Prints a line an entry and its findings below it; an update prints what it accepts. Requires
+/// check_output_place() of --junit and check_output_files().
 Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                        const OutputFlags& output);
 

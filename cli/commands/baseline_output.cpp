@@ -185,7 +185,7 @@ tl::expected<void, Failure> check_github_summary() {
   if (summary.empty() ||
       (std::filesystem::is_regular_file(summary, error) && std::ofstream(summary, std::ios::app)))
     return {};
-  return check_output_place(kSummary, summary);
+  return check_output_place({kSummary, summary}, {});
 }
 
 tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verdicts,

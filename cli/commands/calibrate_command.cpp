@@ -84,7 +84,7 @@ tl::expected<CalibrationOptions, Failure> options_of(const CalibrateFlags& flags
 }
 
 Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation) {
-  if (auto known = check_output_files(flags.output.files, kCalibrateFiles); !known)
+  if (auto known = check_output_files(flags.output.files, kCalibrateFiles, inputs_of(flags.input)); !known)
     return tl::unexpected(known.error());
   const auto options = options_of(flags);
   if (!options) return tl::unexpected(options.error());

@@ -104,9 +104,21 @@ bool states_an_experiment(const CheckFlags& flags) {
   return flags.input != InputFlags{} || flags.channels != ChannelFlags{};
 }
 
+/// Of -o and --junit.
+tl::expected<void, Failure> check_outputs(const CheckFlags& flags) {
+  std::vector<FileArgument> others = inputs_of(flags.input);
+  for (const std::string& input : flags.inputs) others.push_back({"the input", input});
+  others.push_back({"--baseline", flags.baseline.file});
+  const FileArgument junit = {"--junit", flags.baseline.junit};
+  if (!junit.file.empty()) {
+    if (auto place = check_output_place(junit, others); !place) return place;
+  }
+  others.push_back(junit);
+  return check_output_files(flags.output.files, suffixes(flags), std::move(others));
+}
+
 Outcome run_check(const CheckFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, suffixes(flags)); !known)
-    return tl::unexpected(known.error());
+  if (auto known = check_outputs(flags); !known) return tl::unexpected(known.error());
   if (flags.baseline.file.empty()) return check_one(flags);
   if (states_an_experiment(flags) || flags.shown.smallest || flags.shown.versions) {
     return bad_input(

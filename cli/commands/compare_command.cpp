@@ -123,8 +123,15 @@ Outcome compare_several(const CompareFlags& flags, const std::vector<FilePair>& 
   return passed ? ExitCode::ok : ExitCode::check_failed;
 }
 
+std::vector<FileArgument> inputs_of(const CompareFlags& flags) {
+  std::vector<FileArgument> inputs = {{"PREDICTED", flags.predicted}, {"MEASURED", flags.measured}};
+  for (const std::string& file : flags.all_predicted) inputs.push_back({"--predicted", file});
+  for (const std::string& file : flags.all_measured) inputs.push_back({"--measured", file});
+  return inputs;
+}
+
 Outcome run_compare(const CompareFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kCompareFiles); !known)
+  if (auto known = check_output_files(flags.output.files, kCompareFiles, inputs_of(flags)); !known)
     return tl::unexpected(known.error());
   const bool several = !flags.all_predicted.empty() || !flags.all_measured.empty();
   if (!several) {

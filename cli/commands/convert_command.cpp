@@ -88,11 +88,26 @@ tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
   if (scenario->program) write_notes(scenario->notes, flags.output);
   auto program = untransformed(*scenario);
   if (!program) return program;
+  if (!scenario->shape.buckets.empty()) {
+    // Neither form knows of buckets.
+    write_notes(
+        {fmt::format("each bucket is one of the {} stages of this program: give it a model of as many, "
+                     "or each takes as long as a whole stage",
+                     program->stage_count())},
+        flags.output);
+  }
   if (flags.fsdp) {
     if (is_sharded_or_lowered(*program)) {
       return bad_input("--fsdp comes first: expected a program without SEND, RECV, UNSHARD and RESHARD");
     }
     program = insert_reduce_grad(insert_unshard_reshard(*program));
+    if (auto runs = validate(*program).and_then([&] { return lower(*program); }); !runs) {
+      return tl::unexpected(Failure{
+          ExitCode::check_failed,
+          fmt::format("--fsdp: PyTorch inserts UNSHARD and RESHARD rank by rank, and here ranks hold stages "
+                      "together; take --sharding 3 instead: {}",
+                      runs.error())});
+    }
   }
   if (!flags.lower && !flags.defer_receives) return program;
   auto lowered = lower(*program);
@@ -168,7 +183,8 @@ Text printed(const Program& program, const ConvertFlags& flags) {
 }
 
 Outcome run_convert(const ConvertFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, {".psched", ".csv"}); !known) {
+  if (auto known = check_output_files(flags.output.files, {".psched", ".csv"}, inputs_of(flags.input));
+      !known) {
     return tl::unexpected(known.error());
   }
   const auto program = program_of(flags);

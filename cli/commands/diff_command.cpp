@@ -55,10 +55,12 @@ struct Side {
   Result result;
 };
 
-/// A result alone: the program that gave it is not in the file, only its digest.
-tl::expected<Side, Failure> read_side(const std::string& file) {
+/// A result alone: the program that gave it is not in the file, only its digest. Nothing where the file is a
+/// scenario, which may be JSON as well and has no such key.
+tl::expected<std::optional<Side>, Failure> result_side(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
+  if (text->find("\"schema_version\"") == std::string::npos) return std::nullopt;
   auto result = result_from_json(*text, file);
   if (!result) return bad_input(result.error());
   return Side{.program = std::nullopt, .result = *std::move(result)};
@@ -82,7 +84,11 @@ InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
 tl::expected<Side, Failure> side_of(const std::string& name, const DiffFlags& flags) {
   std::error_code unusable;  // a name that is too long, or in a folder that is closed, is said to be no file
   const bool is_file = std::filesystem::exists(name, unusable);
-  if (is_file && has_suffix(name, ".json")) return read_side(name);
+  if (is_file && has_suffix(name, ".json")) {
+    auto side = result_side(name);
+    if (!side) return tl::unexpected(side.error());
+    if (*side) return **std::move(side);
+  }
   // A file comes before a schedule of the same name; a word that is neither is named as a file that is not
   // there.
   InputFlags input = shape_for(name, flags);
@@ -179,7 +185,9 @@ std::string to_text(const Difference& difference, std::size_t most) {
 }
 
 Outcome run_diff(const DiffFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, {".json", ".txt"}); !known)
+  if (auto known = check_output_files(flags.output.files, {".json", ".txt"},
+                                      {{"BEFORE", flags.before}, {"AFTER", flags.after}});
+      !known)
     return tl::unexpected(known.error());
   const auto before = side_of(flags.before, flags);
   if (!before) return tl::unexpected(before.error());

@@ -38,7 +38,8 @@ struct FitFlags {
 const std::vector<std::string_view> kFitFiles = {".json", ".csv", ".html", ".txt"};
 
 Outcome fit(const FitFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kFitFiles); !known)
+  if (auto known = check_output_files(flags.output.files, kFitFiles, {{"the input", flags.iterations}});
+      !known)
     return tl::unexpected(known.error());
   const auto iterations = read_iterations(flags.iterations);
   if (!iterations) return bad_input(iterations.error());

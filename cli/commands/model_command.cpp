@@ -69,7 +69,8 @@ tl::expected<std::optional<Workload>, std::string> workload_of(const ModelQuesti
 }
 
 Outcome run_model(const ModelQuestion& flags) {
-  if (auto known = check_output_files(flags.output.files, kModelFiles); !known)
+  if (auto known = check_output_files(flags.output.files, kModelFiles, {{"the input", flags.request.config}});
+      !known)
     return tl::unexpected(known.error());
   auto part = load_architecture(flags.request);
   if (!part) return bad_input(part.error());

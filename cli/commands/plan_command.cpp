@@ -208,7 +208,7 @@ tl::expected<std::string, std::string> plan_scenario_file(const PlanReport& repo
 }
 
 Outcome run_plan(const PlanFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kPlanSuffixes); !known)
+  if (auto known = check_output_files(flags.output.files, kPlanSuffixes, inputs_of(flags.input)); !known)
     return tl::unexpected(known.error());
   const auto report = report_of(flags);
   if (!report) return tl::unexpected(report.error());

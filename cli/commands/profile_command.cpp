@@ -97,7 +97,8 @@ std::string table_of(const NetworkSpec& network, const LayerGraph& graph, const 
 }
 
 Outcome run_profile(ProfileFlags flags, const Invocation& invocation) {
-  if (auto known = check_output_files(flags.output.files, kProfileFiles); !known)
+  if (auto known = check_output_files(flags.output.files, kProfileFiles, {{"the input", flags.model}});
+      !known)
     return tl::unexpected(known.error());
   // Before anything is read: the other executable reads it again.
   if (!invocation.extensions.profile)

@@ -40,7 +40,8 @@ std::string list_text() {
 }
 
 Outcome list_experiments(const OutputFlags& output) {
-  if (auto known = check_output_files(output.files, {".txt"}); !known) return tl::unexpected(known.error());
+  if (auto known = check_output_files(output.files, {".txt"}, {}); !known)
+    return tl::unexpected(known.error());
   const std::vector<OutputForm> forms = {{".txt", [] { return list_text(); }}};
   if (auto written = write_answer(output, forms, list_text()); !written)
     return tl::unexpected(written.error());
@@ -67,7 +68,7 @@ tl::expected<std::vector<Reproduction>, Failure> chosen(const std::vector<std::s
 
 Outcome run_reproduce(const ReproduceFlags& flags) {
   if (flags.list) return list_experiments(flags.output);
-  if (auto known = check_output_files(flags.output.files, {".txt", ".json", ".md"}); !known)
+  if (auto known = check_output_files(flags.output.files, {".txt", ".json", ".md"}, {}); !known)
     return tl::unexpected(known.error());
   const auto experiments = chosen(flags.names);
   if (!experiments) return tl::unexpected(experiments.error());

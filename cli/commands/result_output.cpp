@@ -60,8 +60,9 @@ void add_result_flags(Subcommand app, ResultFlags& flags) {
       .group("Output");
 }
 
-tl::expected<void, Failure> check_result_files(const ResultFlags& flags) {
-  return check_output_files(flags.output.files, kResultFiles);
+tl::expected<void, Failure> check_result_files(const ResultFlags& flags,
+                                               const std::vector<FileArgument>& inputs) {
+  return check_output_files(flags.output.files, kResultFiles, inputs);
 }
 
 bool wants_memory_samples(const std::vector<std::string>& files) {

@@ -23,8 +23,9 @@ void add_result_flags(Subcommand app, ResultFlags& flags);
 /// Without it: JSON always holds every action.
 void add_drawing_flags(Subcommand app, ResultFlags& flags);
 
-/// check_output_files() with the suffixes of a Result's forms.
-tl::expected<void, Failure> check_result_files(const ResultFlags& flags);
+/// check_output_files() with the suffixes of a Result's forms, beside what the command reads.
+tl::expected<void, Failure> check_result_files(const ResultFlags& flags,
+                                               const std::vector<FileArgument>& inputs);
 
 /// True when some file's form draws memory over time (.html, .trace.json).
 bool wants_memory_samples(const std::vector<std::string>& files);

@@ -168,7 +168,14 @@ tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
                     .makespans = *std::move(makespans),
                     .failures = {},
                     .notes = experiment->notes};
-  if (*rates) report.failures = outcome_of(**rates, devices_of(*experiment, *scenario));
+  const std::int32_t devices = devices_of(*experiment, *scenario);
+  if (disturbs(flags.noise) && devices > ranks) {
+    report.notes.push_back(
+        fmt::format("noise is drawn once for each of {} ranks: a step on {} devices waits for the slowest of "
+                    "all their groups and copies, which these times leave out",
+                    ranks, devices));
+  }
+  if (*rates) report.failures = outcome_of(**rates, devices);
   if (engine == Engine::critical_path && links_are_shared(*experiment))
     report.notes.emplace_back("messages have their routes to themselves here: sharing of links is left out");
   return report;
@@ -231,7 +238,7 @@ std::string to_json(const RiskReport& report, const RiskFlags& flags) {
 }
 
 Outcome run_risk(const RiskFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, {".json", ".txt"}); !known)
+  if (auto known = check_output_files(flags.output.files, {".json", ".txt"}, inputs_of(flags.input)); !known)
     return tl::unexpected(known.error());
   const auto report = report_of(flags);
   if (!report) return tl::unexpected(report.error());

@@ -90,7 +90,8 @@ tl::expected<std::optional<Result>, Failure> measured(const Experiment& experime
 }
 
 Outcome run_run(const RunFlags& flags, const Invocation& invocation) {
-  if (auto known = check_result_files(flags.result); !known) return tl::unexpected(known.error());
+  if (auto known = check_result_files(flags.result, inputs_of(flags.input)); !known)
+    return tl::unexpected(known.error());
   auto experiment = experiment_of(flags.input, flags.channels);
   if (!experiment) return tl::unexpected(experiment.error());
   if (flags.measuring.occupy) experiment->network.reset();

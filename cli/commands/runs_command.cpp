@@ -47,6 +47,14 @@ struct RunsFlags {
 const std::vector<std::string_view> kRunsFiles = {".json", ".csv", ".html", ".txt"};
 const std::vector<std::string_view> kBestFiles = {".json", ".txt"};
 
+std::vector<FileArgument> inputs_of(const RunsFlags& flags) {
+  std::vector<FileArgument> inputs = {
+      {"the input", flags.runs}, {"--fit", flags.fit}, {"--costs", flags.costs}};
+  for (const std::string& products : flags.products)
+    inputs.push_back({"--products", products.substr(products.find('=') + 1)});
+  return inputs;
+}
+
 /// Rows and their predictions.
 struct JudgedRuns {
   MeasuredRuns runs;
@@ -119,7 +127,7 @@ tl::expected<JudgedRuns, Failure> by_costs(const RunsFlags& flags) {
 Outcome compare_with_best(const RunsFlags& flags) {
   if (!flags.fit.empty() || !flags.costs.empty())
     return bad_input("runs: --best takes the devices' own constants: leave --fit and --costs out");
-  if (auto known = check_output_files(flags.output.files, kBestFiles); !known)
+  if (auto known = check_output_files(flags.output.files, kBestFiles, inputs_of(flags)); !known)
     return tl::unexpected(known.error());
   const auto kernels = kernels_of(flags.products);
   if (!kernels) return tl::unexpected(kernels.error());
@@ -138,7 +146,7 @@ Outcome compare_with_best(const RunsFlags& flags) {
 }
 
 Outcome predict(const RunsFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, kRunsFiles); !known)
+  if (auto known = check_output_files(flags.output.files, kRunsFiles, inputs_of(flags)); !known)
     return tl::unexpected(known.error());
   const auto judged = flags.costs.empty() ? by_devices(flags) : by_costs(flags);
   if (!judged) return tl::unexpected(judged.error());

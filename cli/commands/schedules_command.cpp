@@ -87,7 +87,8 @@ Outcome list_schedules(const SchedulesFlags& flags) {
   std::vector<std::string_view> suffixes;
   suffixes.reserve(forms.size());
   for (const OutputForm& form : forms) suffixes.push_back(form.suffix);
-  if (auto known = check_output_files(output.files, suffixes); !known) return tl::unexpected(known.error());
+  if (auto known = check_output_files(output.files, suffixes, {}); !known)
+    return tl::unexpected(known.error());
   if (output.json && (flags.figures || flags.gallery)) {
     return bad_input(
         "schedules: --json lists names and options; --figures and --gallery print text and Markdown");

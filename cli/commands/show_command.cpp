@@ -100,7 +100,8 @@ Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {
 }
 
 Outcome run_show(const ShowFlags& flags) {
-  if (auto known = check_result_files(flags.result); !known) return tl::unexpected(known.error());
+  if (auto known = check_result_files(flags.result, inputs_of(flags.prediction.input)); !known)
+    return tl::unexpected(known.error());
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   if (scenario->program) write_notes(scenario->notes, flags.result.output);

@@ -54,7 +54,8 @@ std::string printed(const Result& result, const SimulateFlags& flags) {
 }
 
 Outcome run_simulate(const SimulateFlags& flags) {
-  if (auto known = check_result_files(flags.result); !known) return tl::unexpected(known.error());
+  if (auto known = check_result_files(flags.result, inputs_of(flags.prediction.input)); !known)
+    return tl::unexpected(known.error());
   const auto result = predicted(flags);
   if (!result) return tl::unexpected(result.error());
   const ResultTexts texts = {.printed = printed(*result, flags), .file = result_to_table(*result)};

@@ -36,6 +36,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/socket_group.hpp"
 #include "cli/subcommand.hpp"
+#include "cli/sweep_digest.hpp"
 #include "cli/sweep_progress_file.hpp"
 #include "cli/terminal.hpp"
 #include "report/pages/html_report.hpp"
@@ -179,9 +180,14 @@ tl::expected<std::unique_ptr<SweepProgressFile>, Failure> opened_progress(const 
                                                                           const Scenario& scenario,
                                                                           SweepGrid& grid) {
   if (flags.resume.empty()) return nullptr;
-  auto progress = SweepProgressFile::open(flags.resume, point_count(scenario, grid));
+  auto digest = sweep_digest(flags.input, scenario, grid);
+  if (!digest) return tl::unexpected(digest.error());
+  auto progress =
+      SweepProgressFile::open(flags.resume, {.points = point_count(scenario, grid), .digest = *digest});
   if (!progress) return bad_input(progress.error());
   grid.known = (*progress)->known();
+  // The digest knows all but what was built and never committed, and numbers may be of no point: some rows
+  // are made again and held against those of the file.
   if (auto same = check_known(scenario, grid); !same)
     return bad_input(fmt::format("{}: {}; name another file", flags.resume, same.error()));
   return *std::move(progress);
@@ -231,7 +237,9 @@ struct PreparedSweep {
 /// `answers`: whether this process writes files and progress.
 tl::expected<PreparedSweep, Failure> prepared_sweep(const SweepFlags& flags, Answers answers) {
   if (answers == Answers::written) {
-    if (auto known = check_output_files(flags.output.files, kSweepFiles); !known)
+    std::vector<FileArgument> others = inputs_of(flags.input);
+    others.push_back({"--resume", flags.resume});
+    if (auto known = check_output_files(flags.output.files, kSweepFiles, std::move(others)); !known)
       return tl::unexpected(known.error());
   }
   auto scenario = base_scenario(flags);

@@ -18,6 +18,7 @@
 #include "cli/commands/tune_json.hpp"
 #include "cli/commands/tune_launchers.hpp"
 #include "cli/commands/tune_output.hpp"
+#include "cli/commands/tune_tables.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/interrupt.hpp"
@@ -41,6 +42,14 @@ namespace {
 const std::vector<std::string_view> kTuneFiles = {".json", ".csv", ".html", ".txt", ".yaml"};
 const std::vector<std::string_view> kSpaceFiles = {".json", ".txt"};
 
+/// A line that shells and YAML pass over, above what is written of a configuration that does not fit; empty
+/// of one that does.
+std::string misfit_comment(const TuneAnswer& answer) {
+  const TunedConfiguration& best = answer.report.candidates.front();
+  if (best.fits) return {};
+  return fmt::format("# {}: nothing fits in memory, and this is the fastest\n", missing_text(answer, best));
+}
+
 /// The best configuration's scenario: the one that was given, with --set and what was chosen put into it.
 tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, const TuneAnswer& answer) {
   const InputFlags input = base_input(flags);
@@ -48,7 +57,9 @@ tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, con
   if (!overrides) return tl::unexpected(overrides.error().message);
   for (Override& change : overrides_of(answer.request, answer.report.candidates.front().configuration))
     overrides->push_back(std::move(change));
-  return edited_scenario(input.file, *overrides);
+  return edited_scenario(input.file, *overrides).map([&](const std::string& text) {
+    return misfit_comment(answer) + text;
+  });
 }
 
 /// What --emit asks for; empty without it.
@@ -58,7 +69,7 @@ tl::expected<std::string, Failure> launch_text(const TuneFlags& flags, const Tun
   const auto arguments = flags.emit == "megatron" ? megatron_arguments(answer.request, best)
                                                   : torchtitan_arguments(answer.request, best);
   if (!arguments) return bad_input(fmt::format("--emit {}", arguments.error()));
-  return fmt::format("{}\n{}", flags.emit, *arguments);
+  return fmt::format("{}\n{}{}", flags.emit, misfit_comment(answer), *arguments);
 }
 
 /// --list: what would be searched, without a time.
@@ -85,7 +96,10 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
   options.stopped = [&interrupt] { return interrupt.came(); };
   const auto begin = std::chrono::steady_clock::now();
   auto report = tune(request, options);
-  if (!report) return bad_input(report.error());
+  if (!report) {
+    const ExitCode code = report.error().invalid ? ExitCode::check_failed : ExitCode::bad_input;
+    return tl::unexpected(Failure{.code = code, .message = report.error().message});
+  }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   TuneAnswer answer{.request = std::move(request),
                     .report = *std::move(report),
@@ -113,7 +127,9 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
 }
 
 Outcome run_tune(const TuneFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, flags.list ? kSpaceFiles : kTuneFiles); !known)
+  if (auto known = check_output_files(flags.output.files, flags.list ? kSpaceFiles : kTuneFiles,
+                                      inputs_of(flags.input));
+      !known)
     return tl::unexpected(known.error());
   auto request = request_of(flags);
   if (!request) return tl::unexpected(request.error());

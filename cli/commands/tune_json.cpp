@@ -19,6 +19,7 @@
 #include "scenarios/pricing/parallel.hpp"
 #include "sim/measured/ratio_spread.hpp"
 #include "sim/tuning/configuration.hpp"
+#include "sim/tuning/left_out.hpp"
 #include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/tune.hpp"
 
@@ -74,6 +75,13 @@ std::string tune_json(const TuneAnswer& answer) {
                    {"evaluated", report.evaluated},
                    {"pruned", {{"memory", report.pruned_by_memory}, {"time", report.pruned_by_time}}},
                    {"seconds", answer.seconds}};
+  document["left_out"] = Json::array();
+  for (const LeftOut& one : report.left_out) {
+    document["left_out"].push_back({{"schedule", one.schedule},
+                                    {"configurations", one.configurations},
+                                    {"reason", one.reason},
+                                    {"hangs", one.hangs}});
+  }
   document["candidates"] = Json::array();
   for (std::size_t i = 0; i < report.candidates.size(); ++i) {
     document["candidates"].push_back(candidate_json(answer, report.candidates[i]));

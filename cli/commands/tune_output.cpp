@@ -27,6 +27,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "sim/measured/ratio_spread.hpp"
 #include "sim/tuning/configuration.hpp"
+#include "sim/tuning/left_out.hpp"
 #include "sim/tuning/tune.hpp"
 #include "topology/unit_factors.hpp"
 
@@ -46,9 +47,19 @@ std::string question_text(const TuneAnswer& answer) {
 /// How many configurations there are, and what became of those that were not timed.
 std::string effort_text(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
-  return fmt::format("{} configurations: {} timed, {} too large, {} too slow by their bounds; {:.2f} s",
-                     report.space, report.evaluated, report.pruned_by_memory, report.pruned_by_time,
-                     answer.seconds);
+  std::string text =
+      fmt::format("{} configurations: {} timed, {} too large, {} too slow by their bounds", report.space,
+                  report.evaluated, report.pruned_by_memory, report.pruned_by_time);
+  std::size_t left_out = 0;
+  for (const LeftOut& one : report.left_out) left_out += one.configurations;
+  if (left_out > 0) text += fmt::format(", {} cannot run", left_out);
+  return text + fmt::format("; {:.2f} s", answer.seconds);
+}
+
+/// "cannot run: 312 of zb-v: zb-v with 4 stages and 32 microbatches hangs under these channels"; what differs
+/// in its numbers alone has the reason of the first one.
+std::string left_out_text(const LeftOut& left_out) {
+  return fmt::format("cannot run: {} of {}: {}", left_out.configurations, left_out.schedule, left_out.reason);
 }
 
 std::string best_text(const TuneAnswer& answer) {
@@ -106,10 +117,11 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width) {
   const TuneReport& report = answer.report;
   std::vector<std::size_t> front = report.front;
   if (front.size() > kShownConfigurations) front.resize(kShownConfigurations);
-  std::string text = fmt::format(
-      "{}\n{}\n\n{}\n{}\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
-      question_text(answer), effort_text(answer), best_text(answer), told_text(answer),
-      table_to_text(configurations_table(answer, shown_numbers(report)), width),
+  std::string text = fmt::format("{}\n{}\n", question_text(answer), effort_text(answer));
+  for (const LeftOut& one : report.left_out) text += left_out_text(one) + '\n';
+  text += fmt::format(
+      "\n{}\n{}\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}", best_text(answer),
+      told_text(answer), table_to_text(configurations_table(answer, shown_numbers(report)), width),
       table_to_text(configurations_table(answer, front), width), table_to_text(choices_table(answer), width));
   if (!answer.sensitivity.empty()) {
     text += fmt::format("\nOn machines with one figure changed\n{}",
@@ -125,6 +137,8 @@ std::string tune_html(const TuneAnswer& answer) {
   page.title = "Configurations by what they take";
   page.body = fmt::format("<p>{}</p>\n<p class=\"note\">{}</p>\n{}\n", xml_escaped(question_text(answer)),
                           xml_escaped(effort_text(answer)), chart_to_svg(front_chart(answer)));
+  for (const LeftOut& one : answer.report.left_out)
+    page.body += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(left_out_text(one)));
   page.has_filters = true;
   page.body += fmt::format(
       "<h2>Configurations</h2>\n<input class=\"filter\" size=\"60\" placeholder=\"rows with: zb-v pp=4 "

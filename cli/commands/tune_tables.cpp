@@ -48,12 +48,6 @@ std::string cost_text(const TuneReport& report, std::size_t number) {
   return gain < 0 ? fmt::format("{:.1f} % slower", -100 * gain) : fmt::format("{:.1f} % faster", 100 * gain);
 }
 
-/// "does not fit by 3.20 GiB", of the fullest device.
-std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tuned) {
-  const Bytes memory = model_of(answer.request).work.device.memory_bytes;
-  return fmt::format("does not fit by {} GiB", gib(tuned.peak_bytes - memory));
-}
-
 /// Whether two rows differ in nothing but how they recompute, and in no figure: selective recomputation
 /// recomputes what fused attention never keeps.
 bool is_twin(const TunedConfiguration& a, const TunedConfiguration& b) {
@@ -65,6 +59,11 @@ bool is_twin(const TunedConfiguration& a, const TunedConfiguration& b) {
 }  // namespace
 
 std::string gib(Bytes bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / kBytesPerGibibyte); }
+
+std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tuned) {
+  const Bytes memory = model_of(answer.request).work.device.memory_bytes;
+  return fmt::format("does not fit by {} GiB", gib(tuned.peak_bytes - memory));
+}
 
 std::vector<std::size_t> all_numbers(const TuneReport& report) {
   std::vector<std::size_t> numbers(report.candidates.size());

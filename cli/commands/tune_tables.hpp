@@ -32,5 +32,7 @@ Table sensitivity_table(const TuneAnswer& answer);
 std::string configuration_text(const TuneRequest& request, const Configuration& of);
 /// GiB, as tables have them.
 std::string gib(Bytes bytes);
+/// "does not fit by 3.20 GiB", of the fullest device. Requires one that does not fit.
+std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tuned);
 
 }  // namespace penstock

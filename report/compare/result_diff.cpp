@@ -37,6 +37,19 @@ class FigureRows {
     table_.rows.push_back({{figure, {}}, {format(before), before}, {format(after), after}, {change, {}}});
   }
 
+  /// Memory of one rank. Activations against bytes are no comparison, but the amounts still differ.
+  void add_memory(const std::string& figure, const RankMemory& before, const RankMemory& after) {
+    const auto cell = [](const RankMemory& memory) {
+      return Cell{format_memory(memory.peak_bytes, memory.unit), static_cast<double>(memory.peak_bytes)};
+    };
+    if (before.unit == after.unit) {
+      add(figure, static_cast<double>(before.peak_bytes), static_cast<double>(after.peak_bytes),
+          [unit = before.unit](double amount) { return format_memory(static_cast<Bytes>(amount), unit); });
+    } else {
+      table_.rows.push_back({{figure, {}}, cell(before), cell(after), {"other unit", {}}});
+    }
+  }
+
  private:
   Table& table_;
 };
@@ -51,11 +64,7 @@ void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
     const RankReport& other = after.ranks[rank];
     const auto name = [&](const char* figure) { return fmt::format("rank {} {}", rank, figure); };
     rows.add(name("idle"), static_cast<double>(one.idle_ns), static_cast<double>(other.idle_ns), time_text);
-    // Activations against bytes are no comparison, but the numbers still differ.
-    const MemoryUnit unit = one.memory.unit == other.memory.unit ? one.memory.unit : MemoryUnit::bytes;
-    rows.add(name("peak memory"), static_cast<double>(one.memory.peak_bytes),
-             static_cast<double>(other.memory.peak_bytes),
-             [unit](double amount) { return format_memory(static_cast<Bytes>(amount), unit); });
+    rows.add_memory(name("peak memory"), one.memory, other.memory);
     rows.add(name("activations"), static_cast<double>(one.peak_live_activations),
              static_cast<double>(other.peak_live_activations), format_quantity);
   }

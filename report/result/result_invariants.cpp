@@ -118,6 +118,14 @@ void check_rates(Invariants& all, const ThroughputReport& rates) {
   }
 }
 
+/// What is predicted of a device stays below its peak. A measurement may not: another device ran it.
+void check_utilization(Invariants& all, const Result& result) {
+  if (result.kind == ResultKind::measured || !result.throughput.model) return;
+  const double mfu = result.throughput.model->mfu;
+  all.expect(!(mfu > 1 + 1e-9), "throughput.mfu: expected a part of the devices' peak, at most 1, got {}",
+             mfu);
+}
+
 }  // namespace
 
 std::optional<std::string> broken_invariant(const Result& result) {
@@ -137,6 +145,7 @@ std::optional<std::string> broken_invariant(const Result& result) {
   for (std::size_t i = 0; i < result.ranks.size(); ++i) check_rank(all, i, result);
   check_bubble(all, result);
   check_rates(all, result.throughput);
+  check_utilization(all, result);
   for (std::size_t i = 0; i < result.links.size(); ++i) {
     const LinkTraffic& link = result.links[i];
     all.expect(link.bytes >= 0, "links[{}].bytes: expected at least 0, got {}", i, link.bytes);

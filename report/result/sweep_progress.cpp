@@ -1,7 +1,9 @@
 // JSON lines, so that a crash costs one line:
 //
-//   {"schema_version":1,"kind":"sweep-progress","points":1000}
+//   {"schema_version":2,"kind":"sweep-progress","points":1000,"digest":"6c1f..."}
 //   {"point":3,"row":{...},"counts_activations":false,"notes":[]}
+//
+// Version 1 had no digest: its points may be those of another scenario, which nobody can tell any more.
 //
 // Whoever may write the file may write anything: each number is held against the type that it becomes.
 
@@ -25,18 +27,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Why a file that begins with `line` is not that of a sweep of so many points; empty: it is.
-std::string fault_of_head(const std::string& line, std::size_t points) {
+/// Why a file that begins with `line` is not that of the sweep; empty: it is.
+std::string fault_of_head(const std::string& line, const SweepIdentity& sweep) {
   const auto head = json_of<Json>(line);
   const auto says = [&](const char* key, const Json& value) {
     return head->contains(key) && head->at(key) == value;
   };
   if (!head || !head->is_object() || !says("kind", "sweep-progress"))
     return "expected the progress of a sweep, as --resume writes it; name another file";
-  if (!says("schema_version", 1)) return "expected schema_version 1; name another file";
-  if (says("points", points)) return "";
-  return fmt::format("it is of a sweep of {} points, this one has {}; name another file",
-                     head->contains("points") ? shown_json(head->at("points")) : "so many", points);
+  if (says("schema_version", 1)) {
+    return "expected schema_version 2, got 1, which does not say of which scenario and flags it is; name "
+           "another file, or remove it";
+  }
+  if (!says("schema_version", 2)) return "expected schema_version 2; name another file";
+  if (!says("points", sweep.points)) {
+    return fmt::format("it is of a sweep of {} points, this one has {}; name another file",
+                       head->contains("points") ? shown_json(head->at("points")) : "so many", sweep.points);
+  }
+  if (says("digest", sweep.digest)) return "";
+  return "it is of another sweep: since it was begun the scenario, a file that it names, the flags or "
+         "penstock "
+         "have changed, and which of them cannot be told; name another file, or remove it";
 }
 
 /// A sweep writes one; what has been put together from several files may have another.
@@ -51,15 +62,17 @@ bool next_line(std::istream& text, std::string& line) {
 
 }  // namespace
 
-std::string sweep_progress_head(std::size_t points) {
-  return Json{{"schema_version", 1}, {"kind", "sweep-progress"}, {"points", points}}.dump() + '\n';
+std::string sweep_progress_head(const SweepIdentity& sweep) {
+  const Json head = {
+      {"schema_version", 2}, {"kind", "sweep-progress"}, {"points", sweep.points}, {"digest", sweep.digest}};
+  return head.dump() + '\n';
 }
 
 tl::expected<std::map<std::size_t, SweepPoint>, std::string> read_sweep_progress(std::istream& text,
                                                                                  const std::string& file,
-                                                                                 std::size_t points) {
+                                                                                 const SweepIdentity& sweep) {
   std::map<std::size_t, SweepPoint> known;
-  const std::size_t most_lines = 1 + kMostLinesOfAPoint * points;
+  const std::size_t most_lines = 1 + kMostLinesOfAPoint * sweep.points;
   std::string line;
   for (std::size_t number = 1; next_line(text, line); ++number) {
     if (line.size() > kLongestProgressLine) {
@@ -68,11 +81,11 @@ tl::expected<std::map<std::size_t, SweepPoint>, std::string> read_sweep_progress
     }
     if (number > most_lines) {
       return tl::unexpected(fmt::format("{}:{}: expected at most {} lines for {} points; name another file",
-                                        file, number, most_lines, points));
+                                        file, number, most_lines, sweep.points));
     }
     const bool is_whole = !text.eof();  // the last one of a crash has no end
     if (number == 1) {
-      const std::string fault = fault_of_head(line, points);
+      const std::string fault = fault_of_head(line, sweep);
       if (!fault.empty()) return tl::unexpected(fmt::format("{}: {}", file, fault));
     } else if (is_whole) {
       auto point = sweep_point_of_json(line);

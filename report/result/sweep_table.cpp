@@ -111,19 +111,44 @@ Json row_json(const SweepRow& row) {
 
 // --- a point's line, read again -------------------------------------------------------------------------
 
-std::optional<double> number_or_nothing(const Json& value) {
-  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
-}
-
 /// The number as it stands: get() alone cuts fractions off and wraps what is too large round.
 template <std::integral Integer>
-Integer count_at(const Json& object, const char* key) {
+Integer count_at(const Json& object, const char* key, Integer least = 0) {
   const Json& value = object.at(key);
   // What is read is unsigned unless it has a sign.
-  if (value.is_number_unsigned() && std::in_range<Integer>(value.get<std::uint64_t>()))
+  if (value.is_number_unsigned() && std::in_range<Integer>(value.get<std::uint64_t>()) &&
+      value.get<Integer>() >= least)
     return value.get<Integer>();
-  throw std::invalid_argument(fmt::format("{}: expected an integer from 0 to {}, got {}", key,
+  throw std::invalid_argument(fmt::format("{}: expected an integer from {} to {}, got {}", key, least,
                                           std::numeric_limits<Integer>::max(), shown_json(value)));
+}
+
+/// What a figure can be, its ends with it.
+struct FigureRange {
+  double least = 0;
+  double most = std::numeric_limits<double>::max();
+  std::string_view text;
+};
+// As in result_invariants.cpp, with what rounding may add.
+constexpr double kRounding = 1e-9;
+constexpr FigureRange kPart{.least = -kRounding, .most = 1 + kRounding, .text = "a part in [0, 1]"};
+constexpr FigureRange kRatio{.least = -kRounding, .text = "a number of at least 0"};
+constexpr FigureRange kRate{.least = 0, .text = "a number of at least 0"};
+constexpr FigureRange kSamples{.least = std::numeric_limits<double>::denorm_min(),
+                               .text = "a number above 0"};
+
+double figure_at(const Json& object, const char* key, const FigureRange& range) {
+  const Json& value = object.at(key);
+  if (value.is_number()) {
+    const auto figure = value.get<double>();
+    if (figure >= range.least && figure <= range.most) return figure;
+  }
+  throw std::invalid_argument(fmt::format("{}: expected {}, got {}", key, range.text, shown_json(value)));
+}
+
+/// Null is no figure.
+std::optional<double> figure_if_any(const Json& object, const char* key, const FigureRange& range) {
+  return object.at(key).is_null() ? std::nullopt : std::optional(figure_at(object, key, range));
 }
 
 SweepStatus status_of(const std::string& text) {
@@ -134,33 +159,44 @@ SweepStatus status_of(const std::string& text) {
   throw std::invalid_argument(fmt::format("unknown status \"{}\"", text));
 }
 
-/// What fields_of() makes of a row. Throws where a key or its type is wrong.
+/// What a row has where it was simulated. Of which ranks `peak_rank` is one, the row does not say: there are
+/// as many for each of `stages` as the schedule's replicas and copies make.
+void read_figures(SweepRow& row, const Json& object) {
+  row.micro_batch_size = figure_at(object, "micro_batch_size", kSamples);
+  row.global_batch_size = figure_at(object, "global_batch_size", kSamples);
+  // 0 where nothing takes time; then rates are 0, too.
+  row.makespan_ns = count_at<Ns>(object, "makespan_ns");
+  row.bubble = {.idle_over_total = figure_at(object, "idle_over_total", kPart),
+                .idle_over_ideal = figure_at(object, "idle_over_ideal", kRatio),
+                .longest_span_rate = figure_at(object, "longest_span_rate", kPart)};
+  row.closed_form_bubble = figure_if_any(object, "closed_form_bubble", kPart);
+  row.samples_per_second = figure_at(object, "samples_per_second", kRate);
+  row.steady_samples_per_second = figure_if_any(object, "steady_samples_per_second", kRate);
+  row.samples_per_update = figure_at(object, "samples_per_update", kSamples);
+  row.peak_bytes = count_at<Bytes>(object, "peak_bytes");
+  row.peak_rank = count_at<std::int32_t>(object, "peak_rank");
+  row.cost_per_million_samples = figure_if_any(object, "cost_per_million_samples", kRate);
+  // A row of its own has these rates only if it has a model, and then all of them.
+  if (!object.contains("mfu")) return;
+  row.model.emplace();
+  for (const auto& [name, rate] : kModelRates)
+    *row.model.*rate = figure_at(object, std::string(name).c_str(), kRate);
+}
+
+/// What fields_of() makes of a row. Throws where a key, its type or a figure is wrong.
 SweepRow row_of(const Json& object) {
   SweepRow row;
   row.schedule = object.at("schedule").get<std::string>();
-  row.stages = count_at<std::int32_t>(object, "stages");
-  row.virtual_stages = count_at<std::int32_t>(object, "virtual_stages");
-  row.microbatches = count_at<std::int32_t>(object, "microbatches");
-  row.micro_batch_size = number_or_nothing(object.at("micro_batch_size"));
-  row.global_batch_size = number_or_nothing(object.at("global_batch_size"));
   row.status = status_of(object.at("status").get<std::string>());
   row.reason = object.at("reason").get<std::string>();
-  if (!was_simulated(row)) return row;
-  row.makespan_ns = count_at<Ns>(object, "makespan_ns");
-  row.bubble = {.idle_over_total = object.at("idle_over_total").get<double>(),
-                .idle_over_ideal = object.at("idle_over_ideal").get<double>(),
-                .longest_span_rate = object.at("longest_span_rate").get<double>()};
-  row.closed_form_bubble = number_or_nothing(object.at("closed_form_bubble"));
-  row.samples_per_second = object.at("samples_per_second").get<double>();
-  row.steady_samples_per_second = number_or_nothing(object.at("steady_samples_per_second"));
-  row.samples_per_update = object.at("samples_per_update").get<double>();
-  row.peak_bytes = count_at<Bytes>(object, "peak_bytes");
-  row.peak_rank = count_at<std::int32_t>(object, "peak_rank");
-  row.cost_per_million_samples = number_or_nothing(object.at("cost_per_million_samples"));
-  // A row of its own has these rates only if it has a model, and then all of them.
-  if (!object.contains("mfu")) return row;
-  row.model.emplace();
-  for (const auto& [name, rate] : kModelRates) *row.model.*rate = object.at(std::string(name)).get<double>();
+  // The sizes that a refused row was asked for may be why.
+  const std::int32_t least = was_simulated(row) ? 1 : 0;
+  row.stages = count_at(object, "stages", least);
+  row.virtual_stages = count_at(object, "virtual_stages", least);
+  row.microbatches = count_at(object, "microbatches", least);
+  row.micro_batch_size = figure_if_any(object, "micro_batch_size", kSamples);
+  row.global_batch_size = figure_if_any(object, "global_batch_size", kSamples);
+  if (was_simulated(row)) read_figures(row, object);
   return row;
 }
 

@@ -95,7 +95,8 @@ std::string sweep_json(const Sweep& sweep);
 
 /// A point, counted from 0 in the order of a sweep's rows, as a line of JSON that keeps all of it.
 std::string sweep_point_json(std::size_t number, const SweepPoint& point);
-/// Such a line again. Error: what of it is no point.
+/// Such a line again. Error: what of it is no point, a figure that no simulation has among it, as a bubble
+/// above 1.
 tl::expected<std::pair<std::size_t, SweepPoint>, std::string> sweep_point_of_json(std::string_view line);
 
 }  // namespace penstock

@@ -111,8 +111,9 @@ void add_grouped_products(TermWriter& terms, double rows) {
   const double rows_per_expert = rows / local;
   const double padding = std::ceil(rows_per_expert / kRowsPadding) * kRowsPadding / rows_per_expert;
   const double operations = 2 * rows * projections * as_double(work.model.hidden * experts.inner) * padding;
-  const double compute_s =
-      operations / (kGroupedEfficiency * peak_flops(work.device, work.precision)) * sustained_factor(work);
+  const double compute_s = std::max(
+      operations / (kGroupedEfficiency * peak_flops(work.device, work.precision)) * sustained_factor(work),
+      terms.peak_seconds(work.precision, operations));
   const double forward_s = std::max(compute_s, terms.memory_seconds(2 * parameters));
   // Few rows an expert: the sums of all weights are read and written for hardly any operations.
   const double weight_s = std::max(compute_s, terms.memory_seconds(2 * work.gradient_bytes * parameters));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -77,6 +78,19 @@ std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   return tables;
 }
 
+/// Over the measured device's, efficiency of links counted. What that one does not have was not measured.
+KernelSpeeds speeds_of(const DeviceType& device) {
+  const DeviceType& measured = measured_device(device.kernels);
+  KernelSpeeds speeds;
+  for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
+    const double usual = peak_flops(measured, precision);
+    if (usual > 0)
+      speeds.products[static_cast<std::size_t>(precision)] = peak_flops(device, precision) / usual;
+  }
+  speeds.links = device.link_bytes_per_second(true) / measured.link_bytes_per_second(true);
+  return speeds;
+}
+
 }  // namespace
 
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
@@ -87,6 +101,15 @@ std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
   auto& tables = known[device.kernels];
   if (!tables) tables = read_tables(device.kernels);
   return tables;
+}
+
+std::shared_ptr<const KernelTables> stated_kernels(const DeviceType& device) {
+  std::shared_ptr<const KernelTables> measured = built_in_kernels(device);
+  const KernelSpeeds speeds = speeds_of(device);
+  if (speeds == KernelSpeeds{}) return measured;
+  auto own = std::make_shared<KernelTables>(*measured);
+  own->scale(speeds);
+  return own;
 }
 
 }  // namespace penstock

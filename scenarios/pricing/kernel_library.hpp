@@ -23,4 +23,9 @@ std::span<const KernelText> kernel_texts();
 /// from several threads.
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device);
 
+/// The same for the device as it is stated: where its peaks or its NVLink are not those of the device that
+/// was measured, tables of its own, as much faster or slower (KernelTables::scale). Requires peaks and a
+/// bandwidth > 0 where the measured device has them.
+std::shared_ptr<const KernelTables> stated_kernels(const DeviceType& device);
+
 }  // namespace penstock

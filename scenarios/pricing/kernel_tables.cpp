@@ -10,6 +10,9 @@
 //  * Collectives are straight in logarithms between two sizes; beyond the largest its bandwidth
 //    holds. A group of n takes the largest measured one below it, m, times ((n-1)/n) / ((m-1)/m),
 //    the part of a tensor that is not a device's own.
+//  * A device that a scenario states to be s times as fast has s times the rates of products and of
+//    attention: it reaches the same part of its peak. Of a collective the time of the smallest
+//    message measured is latency and stays; what a size takes beyond that is divided by s.
 
 #include "scenarios/pricing/kernel_tables.hpp"
 
@@ -124,6 +127,14 @@ double between(const std::map<double, double>& figures, double size) {
   return std::exp((1 - way) * std::log(lower->second) + way * std::log(upper->second));
 }
 
+/// Of one collective, seconds by bytes. A time below the smallest message's is noise of the measurement.
+void set_link_speed(std::map<double, double>& times, double speed) {
+  const double latency_s = times.begin()->second;
+  for (auto& [bytes, seconds] : times) {
+    if (seconds > latency_s) seconds += (seconds - latency_s) * (1 / speed - 1);
+  }
+}
+
 }  // namespace
 
 std::string_view to_text(GemmPrecision precision) { return kPrecisions[static_cast<std::size_t>(precision)]; }
@@ -217,6 +228,19 @@ tl::expected<void, std::string> KernelTables::read_collectives(std::string_view 
 
 void KernelTables::set_gemm_model(GemmPrecision precision, const GemmConstants& constants) {
   models_[index_of(precision)] = constants;
+}
+
+void KernelTables::scale(const KernelSpeeds& speeds) {
+  for (std::size_t i = 0; i < kGemmPrecisionCount; ++i) gemms_[i].scale(speeds.products[i]);
+  const double attention_speed = speeds.products[index_of(GemmPrecision::bf16)];
+  for (AttentionGrid& grid : attention_) {
+    for (auto& [heads, rates] : grid.rates) {
+      for (auto& [sequence, rate] : rates) rate *= attention_speed;
+    }
+  }
+  for (auto& of_operation : collectives_) {
+    for (auto& [devices, times] : of_operation) set_link_speed(times, speeds.links);
+  }
 }
 
 // --- looking up -----------------------------------------------------------------------------------------

@@ -38,6 +38,14 @@ struct AttentionShape {
 enum class GroupOperation : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all };
 inline constexpr std::size_t kGroupOperationCount = 4;
 
+/// How fast a device is, where 1 is as fast as the one that the tables were measured on.
+struct KernelSpeeds {
+  std::array<double, kGemmPrecisionCount> products = {1, 1, 1};  ///< by precision; attention has bf16's
+  double links = 1;                                              ///< of its NVLink domain
+
+  friend bool operator==(const KernelSpeeds&, const KernelSpeeds&) = default;
+};
+
 /// The tables of one kind of device. Where one is missing, a model takes its place: of matrix products the
 /// compact one (gemm_model.hpp), of attention a part of the peak (layer_terms.cpp), of collectives the links'
 /// bandwidth (collectives.cpp).
@@ -56,6 +64,9 @@ class KernelTables {
   tl::expected<void, std::string> read_products(std::string_view text);
   /// The compact model's constants {"GPU/dtype": [e, kk, s, bw, t0, tail, q]} of one GPU.
   void set_gemm_model(GemmPrecision precision, const GemmConstants& constants);
+  /// Makes what was read the tables of a device that is faster or slower; requires speeds > 0. Models take
+  /// the device's own rates (DeviceRates) and stay.
+  void scale(const KernelSpeeds& speeds);
 
   /// Seconds of one product without quantising its inputs, in a short burst; nothing where neither table nor
   /// model is there.

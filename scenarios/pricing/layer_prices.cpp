@@ -31,6 +31,7 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
   return {.times = times_of(layer_terms(work, kernels, kind)),
           .kept_bytes = kept_bytes(work, kind),
           .transient_bytes = layer_transient_bytes(work, kind) + whole_layer_bytes(work, parameters),
+          .next_weight_bytes = whole_weight_bytes(work, parameters),
           .parameters = parameters};
 }
 
@@ -39,6 +40,7 @@ EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters parameters = embedding_device_parameters(work);
   return {.times = times_of(embedding_terms(work, kernels)),
           .transient_bytes = whole_layer_bytes(work, parameters),
+          .next_weight_bytes = whole_weight_bytes(work, parameters),
           .parameters = parameters};
 }
 
@@ -46,6 +48,7 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters alone = head_device_parameters(work, false);
   HeadPrice head{.times = times_of(head_terms(work, kernels)),
                  .transient_bytes = head_transient_bytes(work) + whole_layer_bytes(work, alone),
+                 .next_weight_bytes = whole_weight_bytes(work, alone),
                  .parameters = alone,
                  .beside_embedding = head_device_parameters(work, true)};
   if (work.model.multi_token == 0) return head;

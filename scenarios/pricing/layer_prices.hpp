@@ -26,6 +26,7 @@ struct LayerPrice {
   PassTimes times;
   double kept_bytes = 0;
   double transient_bytes = 0;
+  double next_weight_bytes = 0;  ///< held besides where another part of the rank's is gathered beside it
   DeviceParameters parameters;
 };
 
@@ -33,6 +34,7 @@ struct LayerPrice {
 struct EmbeddingPrice {
   PassTimes times;
   double transient_bytes = 0;
+  double next_weight_bytes = 0;  ///< as a layer's
   DeviceParameters parameters;
 };
 
@@ -40,6 +42,7 @@ struct EmbeddingPrice {
 struct HeadPrice {
   PassTimes times;  ///< product and loss
   double transient_bytes = 0;
+  double next_weight_bytes = 0;           ///< as a layer's
   DeviceParameters parameters;            ///< on a rank without the embedding
   DeviceParameters beside_embedding;      ///< on the embedding's rank, whose matrix a tied head has
   std::vector<LayerPrice> multi_token{};  ///< one a layer of multi-token prediction

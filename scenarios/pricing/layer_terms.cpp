@@ -124,7 +124,8 @@ std::pair<double, double> attention_seconds(const TermWriter& terms, const Layer
                                       .kv_heads = model.latent ? heads.heads : heads.kv_heads,
                                       .batch = as_double(work.micro_batch_size),
                                       .sequence = as_double(work.sequence)});
-  const double rate = measured.value_or(kPlainAttentionEfficiency * work.device.bf16_flops_per_second);
+  const double peak = work.device.bf16_flops_per_second;
+  const double rate = std::min(peak, measured.value_or(kPlainAttentionEfficiency * peak));
   return {operations / rate, kBackwardAttentionOperations * operations / (kBackwardAttentionRate * rate)};
 }
 

@@ -111,6 +111,11 @@ double LogGrid<Axes>::at(const Point& sizes) const {
   return std::exp(sum);
 }
 
+template <std::size_t Axes>
+void LogGrid<Axes>::scale(double factor) {
+  for (double& figure : figures_) figure += std::log(factor);
+}
+
 template class LogGrid<1>;
 template class LogGrid<2>;
 template class LogGrid<3>;

@@ -23,6 +23,8 @@ class LogGrid {
   bool empty() const { return figures_.empty(); }
   /// Requires !empty() and sizes > 0.
   double at(const Point& sizes) const;
+  /// Multiplies all figures; requires a factor > 0.
+  void scale(double factor);
 
  private:
   std::size_t place(const std::array<std::size_t, Axes>& steps) const;

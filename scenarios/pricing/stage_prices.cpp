@@ -34,10 +34,18 @@ void add_times(StagePrice& stage, const PassTimes& times) {
   stage.shown += times.shown;
 }
 
-void add_layer(StagePrice& stage, const LayerPrice& layer) {
+/// Layers and ends run one after the other: a stage holds what the largest of them needs. Where `part` is the
+/// only one of its rank, there is no next one to gather beside it.
+template <typename Part>
+void add_transient(StagePrice& stage, const Part& part, bool is_alone) {
+  const double bytes = part.transient_bytes + (is_alone ? 0 : part.next_weight_bytes);
+  stage.transient_bytes = std::max(stage.transient_bytes, bytes);
+}
+
+void add_layer(StagePrice& stage, const LayerPrice& layer, bool is_alone) {
   add_times(stage, layer.times);
   stage.kept_bytes += layer.kept_bytes;
-  stage.transient_bytes = std::max(stage.transient_bytes, layer.transient_bytes);
+  add_transient(stage, layer, is_alone);
   stage.parameters += layer.parameters;
 }
 
@@ -52,18 +60,19 @@ void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
                          work.parallel.tensor;
 }
 
-void add_embedding(StagePrice& stage, const EmbeddingPrice& embedding) {
+void add_embedding(StagePrice& stage, const EmbeddingPrice& embedding, bool is_alone) {
   add_times(stage, embedding.times);
   stage.parameters += embedding.parameters;
-  stage.transient_bytes = std::max(stage.transient_bytes, embedding.transient_bytes);
+  add_transient(stage, embedding, is_alone);
 }
 
-void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bool beside_embedding) {
-  for (const LayerPrice& layer : head.multi_token) add_layer(stage, layer);
+void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bool beside_embedding,
+              bool is_alone) {
+  for (const LayerPrice& layer : head.multi_token) add_layer(stage, layer, is_alone);
   add_times(stage, head.times);
   if (work.deferred_head) put_off(stage, work, head.times);
   stage.parameters += beside_embedding ? head.beside_embedding : head.parameters;
-  stage.transient_bytes = std::max(stage.transient_bytes, head.transient_bytes);
+  add_transient(stage, head, is_alone);
 }
 
 /// Bytes of weights: norms, embedding and head stay in 2 bytes, which only 8 bit weights would notice.
@@ -91,6 +100,16 @@ std::vector<double> placeholder_bytes(const LayerPrices& prices, std::span<const
   return bytes;
 }
 
+/// By rank, what it gathers one after the other under sharding 3: layers of all its stages, and the ends.
+std::vector<std::int64_t> parts_of_ranks(std::span<const std::int64_t> layers,
+                                         std::span<const std::int32_t> rank_of_stage, std::size_t ranks) {
+  std::vector<std::int64_t> parts(ranks);
+  for (std::size_t i = 0; i < layers.size(); ++i) parts[index(rank_of_stage[i])] += layers[i];
+  ++parts[index(rank_of_stage.front())];  // the embedding
+  ++parts[index(rank_of_stage.back())];   // the head
+  return parts;
+}
+
 }  // namespace
 
 std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& layer_prices,
@@ -99,19 +118,21 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
   const std::size_t stages = layers.size();
   std::vector<StagePrice> prices(stages);
   std::vector<LayerPrices::Kinds> kinds(static_cast<std::size_t>(std::ranges::max(rank_of_stage)) + 1);
+  const std::vector<std::int64_t> parts = parts_of_ranks(layers, rank_of_stage, kinds.size());
   std::vector<DeviceParameters> ends(stages);
   std::size_t next = 0;
   for (std::size_t i = 0; i < stages; ++i) {
     StagePrice& stage = prices[i];
+    const bool is_alone = parts[index(rank_of_stage[i])] == 1;
     for (std::int64_t n = 0; n < layers[i]; ++n, ++next) {
-      add_layer(stage, layer_prices.of_layer(next));
+      add_layer(stage, layer_prices.of_layer(next), is_alone);
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
     // What the embedding and the head add from here on are the ends' parameters. One stage has both.
     const double before = stage.parameters.dense;
-    if (i == 0) add_embedding(stage, layer_prices.embedding());
+    if (i == 0) add_embedding(stage, layer_prices.embedding(), is_alone);
     if (i + 1 == stages) {
-      add_head(stage, work, layer_prices.head(), rank_of_stage.front() == rank_of_stage.back());
+      add_head(stage, work, layer_prices.head(), rank_of_stage.front() == rank_of_stage.back(), is_alone);
     } else {
       stage.edge_bytes = 2 * work.tokens() * static_cast<double>(work.model.hidden) / work.parallel.tensor;
     }

@@ -1,10 +1,14 @@
 // Once a step the copies of a rank reduce their gradients and gather the weights that each has updated its
 // part of. Of both, 1/v stays exposed when they run beside the other passes (v chunks: the first chunk's
-// gradients are complete last), and over the network a part of the whole reduction besides. That was measured
-// under sharding 1. Under 2 and 3 the last microbatch's scatter is that reduction, and under 3 the first
-// one's gather is the weights' way back (weight_copies.cpp); there is no further one. The measured part holds
-// for them as well, so that no whole backward pass is promised to be faster for sharing out more, and what a
-// microbatch shows of it in its own passes is not counted again:
+// gradients are complete last), and over the network a part of the whole reduction besides, up to all of it:
+//
+//   min(1, 1/v + step_fraction) of the reduction  +  1/v of the weights' way back
+//
+// One chunk exposes all, overlapped or not. That part was measured under sharding 1. Under 2 and 3 the last
+// microbatch's scatter is that reduction, and under 3 the first one's gather is the weights' way back
+// (weight_copies.cpp); there is no further one. The measured part holds for them as well, so that no whole
+// backward pass is promised to be faster for sharing out more, and what a microbatch shows of it in its own
+// passes is not counted again:
 //
 //   M (shown of a microbatch)  +  max(0, exposed once a step - shown of a microbatch)
 //
@@ -73,7 +77,7 @@ double reduction_seconds(const Workload& work, const KernelTables& kernels,
   const bool over_network = !is_on_nvlink(parallel, work.ranks, DeviceGroup::data, work.device);
   const double part = parallel.data_overlap ? 1.0 / chunks : 1;
   const double of_network = parallel.data_overlap && over_network ? work.device.step_fraction : 0;
-  return std::max(0.0, (part + of_network) * reduce_s - shown.scattered_s) +
+  return std::max(0.0, std::min(1.0, part + of_network) * reduce_s - shown.scattered_s) +
          std::max(0.0, part * gather_s - shown.gathered_s);
 }
 

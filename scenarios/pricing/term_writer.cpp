@@ -4,6 +4,7 @@
 // beside others forward, and write two copies backward.
 //
 // A machine's own table has the three products as training runs them, additions and all: no factor then.
+// Neither a table nor a factor makes a product faster than the device's peak.
 
 #include "scenarios/pricing/term_writer.hpp"
 
@@ -48,6 +49,10 @@ double TermWriter::burst_seconds(GemmPrecision precision, const GemmShape& shape
   return measured.value_or(shape.flops() / (kPlainEfficiency * rates.flops_per_second));
 }
 
+double TermWriter::peak_seconds(GemmPrecision precision, double operations) const {
+  return operations / peak_flops(work_.device, precision);
+}
+
 void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecision precision) {
   if (shape.flops() <= 0) return;
   if (precision == GemmPrecision::bf16) {
@@ -59,7 +64,8 @@ void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecisi
   const auto [m, n, k] = shape;
   // The factor is the run's, also of a product in another precision: it is power that slows them all.
   const auto seconds = [&](Product product) {
-    return sustained_factor(work_) * burst_seconds(precision, shape_of(product, shape));
+    return std::max(sustained_factor(work_) * burst_seconds(precision, shape_of(product, shape)),
+                    peak_seconds(precision, shape.flops()));
   };
   add({.name = std::string(name),
        .kind = TermKind::gemm,
@@ -85,11 +91,12 @@ std::optional<Term> TermWriter::own_products(std::string_view name, double group
   const auto weight = seconds(Product::weight_gradient);
   // All three or none, so that a product's passes are measured in one way.
   if (!output || !input || !weight) return std::nullopt;
+  const double least_s = peak_seconds(GemmPrecision::bf16, groups * forward.flops());
   return Term{.name = std::string(name),
               .kind = TermKind::gemm,
-              .forward = *output,
-              .backward_input = *input,
-              .backward_weight = *weight};
+              .forward = std::max(*output, least_s),
+              .backward_input = std::max(*input, least_s),
+              .backward_weight = std::max(*weight, least_s)};
 }
 
 void TermWriter::accumulate(std::string_view name, double parameters) {

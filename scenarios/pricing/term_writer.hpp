@@ -35,6 +35,8 @@ class TermWriter {
 
   /// Bytes over what elementwise kernels reach.
   double memory_seconds(double bytes) const;
+  /// Operations over the device's peak, which no product is faster than.
+  double peak_seconds(GemmPrecision precision, double operations) const;
 
   const Workload& work() const { return work_; }
   const KernelTables& kernels() const { return kernels_; }

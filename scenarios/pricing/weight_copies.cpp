@@ -91,10 +91,13 @@ ShownCollectives shown_collectives(const std::vector<Term>& terms) {
 
 double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters) {
   if (work.parallel.sharding < 2) return 0;
-  constexpr double kGatheredLayers = 2;  // this one, and the next one on its way
-  const double shared = shared_parameters(work.parallel, parameters).total();
-  const double weights = work.parallel.sharding == 3 ? kGatheredLayers * weight_bytes(work) : 0;
-  return shared * (work.gradient_bytes + weights);
+  const double gradients = work.gradient_bytes * shared_parameters(work.parallel, parameters).total();
+  return gradients + whole_weight_bytes(work, parameters);
+}
+
+double whole_weight_bytes(const Workload& work, const DeviceParameters& parameters) {
+  if (work.parallel.sharding < 3) return 0;
+  return weight_bytes(work) * shared_parameters(work.parallel, parameters).total();
 }
 
 }  // namespace penstock

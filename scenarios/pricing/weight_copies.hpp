@@ -36,7 +36,9 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
                       const DeviceParameters& parameters);
 
 /// Bytes that a layer needs whole while it runs and that are held in parts otherwise: its gradients (2 and
-/// 3), its weights and those that are gathered for the next layer (3).
+/// 3), its weights (3).
 double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters);
+/// Its weights alone (3): what it takes besides to gather a next layer of the same size beside it.
+double whole_weight_bytes(const Workload& work, const DeviceParameters& parameters);
 
 }  // namespace penstock

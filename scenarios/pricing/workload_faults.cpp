@@ -83,11 +83,25 @@ Fault precision_fault(const Workload& work) {
       work.precision == GemmPrecision::fp4 && work.device.fp8_flops_per_second > 0 ? " or fp8" : "");
 }
 
+/// The head and attention are computed in 16 bits whatever the precision, so that a device which is slower in
+/// fewer bits would reach more than the peak that it is judged by.
+Fault peak_fault(const Workload& work) {
+  constexpr double kTera = 1e12;
+  const double peak = peak_flops(work.device, work.precision);
+  const double of_bf16 = work.device.bf16_flops_per_second;
+  if (peak >= of_bf16) return std::nullopt;
+  return fmt::format(
+      "cluster.{}_flops: expected at least cluster.flops, {:g} TFLOP/s, got {:g} TFLOP/s; change one of them "
+      "or take training.precision: bf16",
+      to_text(work.precision), of_bf16 / kTera, peak / kTera);
+}
+
 }  // namespace
 
 std::optional<std::string> fault_of(const Workload& work) {
   if (auto fault = model_fault(work)) return fault;
-  return precision_fault(work);
+  if (auto fault = precision_fault(work)) return fault;
+  return peak_fault(work);
 }
 
 }  // namespace penstock

@@ -68,6 +68,18 @@ double finite_bandwidth(const MappingReader& reader, Word key, double usual) {
   return usual;
 }
 
+/// A device's peak in place of `usual`. None is 0: products take their operations over it.
+double peak_rate(const MappingReader& reader, Word key, double usual) {
+  const auto rate = reader.flops(key);
+  if (!rate) return usual;
+  if (*rate > 0) return *rate;
+  reader.complain(
+      key, fmt::format("expected operations a second above 0, such as 989 TFLOP/s, got \"{}\"; leave it "
+                       "out for the device's own",
+                       reader.word(key).value_or("0")));
+  return usual;
+}
+
 std::string unknown_device(std::string_view name) {
   std::vector<std::string_view> names;
   for (const DeviceType& type : device_types()) names.emplace_back(type.name);
@@ -78,9 +90,9 @@ std::string unknown_device(std::string_view name) {
 /// The device of that name with every constant that is stated in the place of its own.
 DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   constexpr double kMostFactor = 100;
-  type.bf16_flops_per_second = reader.flops("flops").value_or(type.bf16_flops_per_second);
-  type.fp8_flops_per_second = reader.flops("fp8_flops").value_or(type.fp8_flops_per_second);
-  type.fp4_flops_per_second = reader.flops("fp4_flops").value_or(type.fp4_flops_per_second);
+  type.bf16_flops_per_second = peak_rate(reader, "flops", type.bf16_flops_per_second);
+  type.fp8_flops_per_second = peak_rate(reader, "fp8_flops", type.fp8_flops_per_second);
+  type.fp4_flops_per_second = peak_rate(reader, "fp4_flops", type.fp4_flops_per_second);
   type.memory_bytes_per_second = finite_bandwidth(reader, "memory_bandwidth", type.memory_bytes_per_second);
   type.nvlink_bytes_per_second = finite_bandwidth(reader, "nvlink", type.nvlink_bytes_per_second);
   type.network_bytes_per_second = finite_bandwidth(reader, "network", type.network_bytes_per_second);
@@ -141,14 +153,14 @@ void read_kernel_table(const MappingReader& reader, Word key, const ReadTable& r
 }
 
 /// The device's tables, with those of `kernels: {gemm: FILE, attention: FILE, collectives: FILE, products:
-/// FILE}` in their place.
+/// FILE}` in their place: these are taken to be measured on the device as it is stated.
 std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, const DeviceType& type,
                                                  Problem& problem) {
   static constexpr std::array<Word, 4> kKeys = {"gemm", "attention", "collectives", "products"};
   const Node* node = cluster.find("kernels");
-  if (node == nullptr) return built_in_kernels(type);
+  if (node == nullptr) return stated_kernels(type);
   const MappingReader reader(*node, "cluster.kernels", kKeys, problem);
-  auto tables = std::make_shared<KernelTables>(*built_in_kernels(type));
+  auto tables = std::make_shared<KernelTables>(*stated_kernels(type));
   const DeviceRates rates = rates_of(type, GemmPrecision::bf16);
   read_kernel_table(reader, "gemm", [&](std::string_view text) { return tables->read_gemms(text, rates); });
   read_kernel_table(reader, "attention", [&](std::string_view text) { return tables->read_attention(text); });

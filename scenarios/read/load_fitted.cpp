@@ -45,6 +45,8 @@ using Word = std::string_view;
 // Limits that keep a stage's times, and a step's, within 64 bits: 10^4 layers of an hour, and 30 ms for each
 // million of the 1.3 x 10^17 parameters that these sizes make at most, are 4 x 10^18 ns. A message's bytes
 // may be more (prepare/fitted_figures.cpp).
+constexpr std::int64_t kSchemaVersion = 1;
+constexpr Range kVersions{.least = 1, .most = 1 << 20};
 constexpr Range kHidden{.least = 1, .most = 1 << 20};
 constexpr Range kHeads{.least = 1, .most = 1 << 20};
 constexpr Range kSequence{.least = 1, .most = 1 << 28};
@@ -147,6 +149,8 @@ IterationCosts read_costs(const Node& document, Problem& problem) {
   static constexpr std::array<Word, 4> kKeys = {"schema_version", "kind", "iteration_costs", "fit"};
   const MappingReader top(document, "", kKeys, problem);
   if (problem.found()) return {};
+  if (top.integer("schema_version", kVersions).value_or(kSchemaVersion) != kSchemaVersion)
+    top.complain("schema_version", fmt::format("expected {}, which this penstock reads", kSchemaVersion));
   if (const Node* part = top.find("iteration_costs")) return read_parts_of_costs(*part, problem);
   top.complain("iteration_costs", "expected the costs of `penstock fit`, got nothing");
   return {};

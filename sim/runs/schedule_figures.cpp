@@ -52,6 +52,14 @@ double weights_of(const Program& program, const Result& result) {
   return static_cast<double>(most * program.rank_count()) / program.stage_count();
 }
 
+/// With a search for its order, where the schedule has one, as a scenario's model makes it do.
+Generated program_of(const ScheduleInfo& schedule, Shape shape) {
+  auto program = generate(schedule.name, shape);
+  if (!program || !schedule.weighs_costs || shape.costs) return program;
+  shape.costs = equal_stages(*program);
+  return generate(schedule.name, shape);
+}
+
 tl::expected<Result, std::string> result_of(const Program& program) {
   return simulate_uniform(program, equal_stages(program), 0, SteadyState::skip);
 }
@@ -65,7 +73,7 @@ Shape shape_for(const ScheduleInfo& schedule, Shape shape) {
 }
 
 std::optional<ScheduleFigures> figures_of(const ScheduleInfo& schedule, const Shape& shape) {
-  const auto program = generate(schedule.name, shape_for(schedule, shape));
+  const auto program = program_of(schedule, shape_for(schedule, shape));
   if (!program) return std::nullopt;
   auto result = result_of(*program);
   if (!result) return std::nullopt;

@@ -11,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -221,7 +222,8 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
   row.stages = scenario.shape.stages;
   row.virtual_stages = chunks_at(scenario);
   // For a row that is refused; add_figures() has what was run.
-  row.microbatches = static_cast<std::int32_t>(scenario.batch.microbatches.value_or(1));
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // more are refused
+  row.microbatches = static_cast<std::int32_t>(std::min(scenario.batch.microbatches.value_or(1), kMost));
   try {
     const auto prediction = predict(scenario, {.engine = engine,
                                                .memory = {.samples = false},

@@ -170,7 +170,7 @@ class Questions {
     auto space = tuning_space(request);
     if (!space) return tl::unexpected(space.error());
     auto report = tune(request, {.top = 1, .refined = 1});
-    if (!report) return tl::unexpected(report.error());
+    if (!report) return tl::unexpected(report.error().message);
     return &answered_.emplace_back(
         Answered{.request = std::move(request), .space = *std::move(space), .report = *std::move(report)});
   }

@@ -87,7 +87,8 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   model.copies = configuration.data;
   model.devices = device_count(configuration);
   scenario.schedule = std::string(configuration.schedule);
-  scenario.program.reset();  // a program of the base's file would be run instead of the schedule
+  scenario.program.reset();       // a program of the base's file would be run instead of the schedule
+  scenario.shape.iterations = 1;  // a step; a run of several of them says no more of one
   scenario.shape.stages = configuration.stages;
   scenario.shape.sharding = stated_sharding(configuration);
   // A schedule whose rule fixes v takes no other.
@@ -129,6 +130,7 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
   const std::int32_t sharding = stated_sharding(configuration);
   if (sharding > 0 || request.base.shape.sharding > 0)
     overrides.push_back(word("schedule.sharding", sharding > 0 ? fmt::to_string(sharding) : "none"));
+  if (request.base.shape.iterations > 1) overrides.push_back(number("training.iterations", 1));
   // Both sizes say it; a base that states M would contradict them.
   if (request.base.batch.microbatches)
     overrides.push_back(number("schedule.microbatches", configuration.microbatches));

@@ -58,7 +58,8 @@ std::vector<LayerSplit> default_layer_splits();
 
 /// A model, its devices and its batch, and what may be chosen.
 struct TuneRequest {
-  Scenario base;  ///< a DeviceModel on named devices; its degrees, schedule and batch are not looked at
+  /// A DeviceModel on named devices; its degrees, schedule, batch and iterations are not looked at.
+  Scenario base;
   std::int64_t global_batch_size = 1;
   std::vector<std::int32_t> nodes{};  ///< of the cluster, each to be tried; empty: all that it has
   std::vector<std::string> schedules = default_tuned_schedules();
@@ -79,7 +80,8 @@ void set_choices(Workload& work, const Configuration& configuration);
 /// scenario_of().
 std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration);
 
-/// The scenario that simulate() and a run take. Requires a configuration of the request's space.
+/// The scenario that simulate() and a run take, of one iteration. Requires a configuration of the request's
+/// space.
 Scenario scenario_of(const TuneRequest& request, const Configuration& configuration);
 
 }  // namespace penstock

@@ -86,9 +86,16 @@ tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
     const Configuration& configuration) {
   // Programs that differ in M alone share an outline, from M = 2 K on.
   const std::int32_t microbatches = outlined_microbatches(configuration.stages, configuration.microbatches);
-  const Key key(configuration.schedule, configuration.stages, configuration.virtual_stages, microbatches);
+  Key key(configuration.schedule, configuration.stages, configuration.virtual_stages, microbatches);
   if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
-  const auto program = constructed(scenario_of(request_, configuration), microbatches);
+  const Scenario scenario = scenario_of(request_, configuration);
+  auto program = constructed(scenario, microbatches);
+  if (!program && microbatches < configuration.microbatches) {
+    // Some take M and not so few: groups of 6 on 4 ranks divide 24 and not 8.
+    key = key_of(configuration);
+    if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
+    program = constructed(scenario, configuration.microbatches);
+  }
   if (!program) return tl::unexpected(program.error());
   return &outlines_.emplace(key, outline_of(*program)).first->second;
 }

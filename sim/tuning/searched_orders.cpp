@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-tl::expected<std::optional<SearchedFigures>, std::string> SearchedOrders::of(
+tl::expected<std::optional<SearchedFigures>, SearchedError> SearchedOrders::of(
     const Configuration& configuration, const PricedConfiguration& priced) {
   // Few are ever searched (TuneOptions::refined of one question), so that each is held against all.
   const ProgramLibrary::Key key = ProgramLibrary::key_of(configuration);
@@ -33,7 +33,10 @@ tl::expected<std::optional<SearchedFigures>, std::string> SearchedOrders::of(
     return simulate_scenario(scenario, options);
   });
   if (!searched) return std::nullopt;
-  if (!*searched) return tl::unexpected(searched->error().message);
+  if (!*searched) {
+    const SimulateError& error = searched->error();
+    return tl::unexpected(SearchedError{.message = error.message, .hangs = error.hang.has_value()});
+  }
   const Result& result = **searched;
   searched_.push_back(
       {.key = key,

@@ -22,6 +22,12 @@ struct SearchedFigures {
   std::vector<std::string> notes;  ///< of the configuration that was simulated
 };
 
+/// Why a configuration cannot run in the order that was found.
+struct SearchedError {
+  std::string message;
+  bool hangs = false;
+};
+
 class SearchedOrders {
  public:
   /// The request must outlive it. Nobody waits for a search once `stopped`, if there is one, is true.
@@ -30,8 +36,8 @@ class SearchedOrders {
 
   /// Of a configuration with its prices. One whose program costs the same has been searched for it. Nothing
   /// where the search was stopped. Error: that of simulate_scenario().
-  tl::expected<std::optional<SearchedFigures>, std::string> of(const Configuration& configuration,
-                                                               const PricedConfiguration& priced);
+  tl::expected<std::optional<SearchedFigures>, SearchedError> of(const Configuration& configuration,
+                                                                 const PricedConfiguration& priced);
 
  private:
   struct Searched {

@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,7 +16,6 @@
 
 #include "report/result/result.hpp"
 #include "scenarios/model/device_model.hpp"
-#include "schedules/ir/action.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/tune.hpp"
@@ -46,35 +44,43 @@ constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
      {"rate of collectives", [](DeviceType& device, double factor) { device.collectives /= factor; }}}};
 constexpr std::array kHalfAndDouble = {0.5, 2.0};
 
-/// What the configuration takes on the request's machine; nothing where it does not fit.
-tl::expected<std::optional<Ns>, std::string> step_there(const TuneRequest& request,
-                                                        const Configuration& configuration) {
+/// The configuration on the request's machine, as simulate() has it.
+tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& request,
+                                                          const Configuration& configuration) {
   SimulateOptions options;
   options.steady = SteadyState::skip;
   const auto result = simulate_scenario(scenario_of(request, configuration), options);
   if (!result) return tl::unexpected(result.error().message);
-  return any_out_of_memory(*result) ? std::nullopt : std::optional(result->makespan_ns);
+  return tuned_configuration(request, configuration, result->makespan_ns, highest_peak_bytes(*result));
 }
 
-/// Searches anew on the machine with the figure changed, and times the old best there.
+/// All train the same batch, so that rates of a device are as the inverse of these. Exact, unlike rates: what
+/// is the same loses nothing.
+std::int64_t device_time(const TunedConfiguration& tuned) {
+  return tuned.step_ns * device_count(tuned.configuration);
+}
+
+/// In the order of candidates: those that fit first, then the fastest.
+bool is_better(const TunedConfiguration& one, const TunedConfiguration& other) {
+  if (one.fits != other.fits) return one.fits;
+  return device_time(one) < device_time(other);
+}
+
+/// Searches anew on the machine with the figure changed, and times the old best there: an order may have been
+/// searched for it that the new search leaves to others.
 tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const TunedConfiguration& best,
                                                  const std::pair<std::string_view, Change>& figure,
                                                  double factor) {
   figure.second(std::get<DeviceModel>(request.base.model).work.device, factor);
-  const auto report = tune(request, {.top = 1, .refined = 1});
-  if (!report) return tl::unexpected(report.error());
-  SensitivityRow row{.figure = figure.first, .factor = factor, .best = report->candidates.front()};
-  const auto step_ns = step_there(request, best.configuration);
-  if (!step_ns) return tl::unexpected(step_ns.error());
-  // All train the same batch, so that rates of a device are as the inverse of these.
-  const auto device_time = [](Ns step, const Configuration& of) {
-    return static_cast<double>(step) * static_cast<double>(device_count(of));
-  };
-  if (*step_ns && row.best.fits) {
-    row.loss =
-        device_time(row.best.step_ns, row.best.configuration) / device_time(**step_ns, best.configuration) -
-        1;
-  }
+  // As many orders as the search that found `best` has looked for.
+  const auto report = tune(request, {.top = 1});
+  if (!report) return tl::unexpected(report.error().message);
+  const auto old = tuned_there(request, best.configuration);
+  if (!old) return tl::unexpected(old.error());
+  const TunedConfiguration& found = report->candidates.front();
+  SensitivityRow row{.figure = figure.first, .factor = factor, .best = is_better(*old, found) ? *old : found};
+  if (old->fits)
+    row.loss = static_cast<double>(device_time(row.best)) / static_cast<double>(device_time(*old)) - 1;
   return row;
 }
 

@@ -17,9 +17,9 @@ namespace penstock {
 struct SensitivityRow {
   std::string_view figure;  ///< "memory", "sustained rate", "network bandwidth", "rate of collectives"
   double factor = 1;        ///< times what the device has
-  TunedConfiguration best;  ///< there
-  /// Tokens per second of this machine's best configuration over those of `best`, less one; nothing where it
-  /// does not fit.
+  TunedConfiguration best;  ///< there; this machine's best configuration where the search finds no better one
+  /// Tokens per second of this machine's best configuration over those of `best`, less one: at most 0;
+  /// nothing where it does not fit.
   std::optional<double> loss{};
 };
 

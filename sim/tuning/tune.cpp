@@ -6,6 +6,9 @@
 // A configuration may matter if it could be among the first `top`, could be on the front of time and memory,
 // or could be the best of something that it chooses. All three are asked of its bounds first, of its time
 // next; as bounds are never above the truth, the answer is that of timing everything.
+//
+// Orders are searched for a pool that does not depend on `top`, so that how many are listed does not decide
+// which one is best.
 
 #include "sim/tuning/tune.hpp"
 
@@ -16,7 +19,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -38,13 +40,16 @@
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/configuration_prices.hpp"
 #include "sim/tuning/known_worth.hpp"
+#include "sim/tuning/left_out.hpp"
 #include "sim/tuning/lower_bounds.hpp"
 #include "sim/tuning/program_library.hpp"
+#include "sim/tuning/runnable_space.hpp"
 #include "sim/tuning/searched_orders.hpp"
 #include "sim/tuning/space_size.hpp"
 #include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/timed_configurations.hpp"
 #include "sim/tuning/tuning_space.hpp"
+#include "topology/unit_factors.hpp"
 
 namespace penstock {
 namespace {
@@ -54,6 +59,25 @@ namespace {
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
 constexpr std::size_t kMeasuredAtOnce = 4;
+
+/// Configurations that may differ in how they recompute alone, and in no figure.
+constexpr std::size_t kMostAlike = 3;
+
+/// Of a device; without a limit where none is known.
+Bytes capacity_of(const TuneRequest& request) {
+  const Bytes memory = model_of(request).work.device.memory_bytes;
+  return memory > 0 ? memory : std::numeric_limits<Bytes>::max();
+}
+
+/// Of a space of which nothing can run.
+TuneError nothing_runs(const std::vector<LeftOut>& left_out) {
+  std::string message =
+      "tune: no configuration can run; change what `schedule` has in the scenario, or allow other schedules "
+      "(--schedule):";
+  for (const LeftOut& one : left_out)
+    message += fmt::format("\n  {} of {}: {}", one.configurations, one.schedule, one.reason);
+  return {.message = std::move(message), .invalid = std::ranges::all_of(left_out, &LeftOut::hangs)};
+}
 
 /// A configuration on its way.
 struct Candidate {
@@ -73,31 +97,40 @@ class TuneSearch {
         options_(options),
         prices_(request),
         programs_(std::make_shared<ProgramLibrary>(request)),
-        searched_(request, options.stopped) {
-    const Workload& work = model_of(request).work;
-    if (work.device.memory_bytes > 0) capacity_ = work.device.memory_bytes;
-  }
+        searched_(request, options.stopped),
+        capacity_(capacity_of(request)) {}
 
-  tl::expected<TuneReport, std::string> report() {
+  tl::expected<TuneReport, TuneError> report() {
     // A tape is made once for all costs; eager messages would let sizes decide who waits for whom.
     if (request_.base.channels.eager_bytes > 0) {
-      return tl::unexpected(
-          std::string("tune: channels with eager messages make another program of every size; leave "
-                      "schedule.channel.eager out"));
+      return failure(
+          "tune: channels with eager messages make another program of every size; leave schedule.eager out");
     }
-    auto space = tuning_space(request_);
-    if (!space) return tl::unexpected(space.error());
-    if (auto refusal = space_refusal(*space)) return tl::unexpected(*std::move(refusal));
-    if (auto bounded = find_bounds(*space); !bounded) return tl::unexpected(bounded.error());
+    const auto space = tuning_space(request_);
+    if (!space) return failure(space.error());
+    if (const auto refusal = space_refusal(*space)) return failure(*refusal);
+    auto runnable = runnable_space(*space, request_.base.channels, programs_, options_.stopped);
+    if (!runnable) return failure(kNothingSettled);
+    if (runnable->configurations.empty()) return tl::unexpected(nothing_runs(runnable->left_out));
+    report_.left_out = std::move(runnable->left_out);
+    if (auto bounded = find_bounds(runnable->configurations); !bounded) return failure(bounded.error());
     // After the bounds, which number the values.
-    KnownWorth known(options_.top, capacity_, values_.count());
+    KnownWorth known(std::max(options_.top, pool_size()), capacity_, values_.count());
     known.set_possible_fits(static_cast<std::size_t>(
         std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
-    if (auto done = run(known); !done) return tl::unexpected(done.error());
+    if (auto done = run(known); !done) return failure(done.error());
+    report_.space = space->size();
     return reported(known);
   }
 
  private:
+  static constexpr std::string_view kNothingSettled = "interrupted before anything was settled";
+
+  /// Of bad input.
+  static tl::unexpected<TuneError> failure(std::string_view message) {
+    return tl::unexpected(TuneError{.message = std::string(message)});
+  }
+
   bool is_stopped() const { return options_.stopped && options_.stopped(); }
 
   // Prices and bounds of all.
@@ -223,26 +256,33 @@ class TuneSearch {
     });
   }
 
-  /// Peaks that nobody has asked for yet, the list, the orders that are searched for it, and the report of
-  /// that.
-  tl::expected<TuneReport, std::string> reported(const KnownWorth& known) {
-    if (auto peaks = measure_fastest(known); !peaks) return tl::unexpected(peaks.error());
-    std::vector<std::size_t> listed = listed_numbers(known);
-    if (listed.empty()) return tl::unexpected(std::string("interrupted before anything was settled"));
-    if (auto refined = refine(listed); !refined) return tl::unexpected(refined.error());
-    report_.space = candidates_.size();
+  /// Peaks that nobody has asked for yet, the orders that are searched, the list, and the report of that.
+  tl::expected<TuneReport, TuneError> reported(const KnownWorth& known) {
+    if (auto peaks = measure_fastest(known); !peaks) return failure(peaks.error());
+    std::vector<std::size_t> pool = listed_numbers(known, pool_size());
+    std::vector<std::size_t> listed = listed_numbers(known, options_.top);
+    if (listed.empty()) return failure(kNothingSettled);
+    refine(pool);
+    complete(listed, pool);
+    if (listed.empty()) return tl::unexpected(nothing_runs(report_.left_out));
     std::map<std::size_t, std::size_t> place;  // in the report, by number of the candidate
     for (const std::size_t number : listed) {
       place[number] = report_.candidates.size();
       report_.candidates.push_back(tuned(number));
     }
     report_.notes = notes_of(listed.front());
+    if (const std::int32_t iterations = request_.base.shape.iterations; iterations > 1) {
+      report_.notes.push_back(fmt::format(
+          "a step is one iteration: training.iterations is {} in the scenario, and 1 in what is timed and in "
+          "what -o writes",
+          iterations));
+    }
     if (is_stopped()) {
       report_.notes.push_back(
           fmt::format("interrupted: {} of {} configurations are settled", settled_, candidates_.size()));
     }
     for (const std::size_t number : front_of(listed)) report_.front.push_back(place.at(number));
-    add_choices(known, place);
+    add_choices(listed);
     return std::move(report_);
   }
 
@@ -259,15 +299,15 @@ class TuneSearch {
     return measure_all(wanted);
   }
 
-  /// The first ones, the front and the best of every value, the best first.
-  std::vector<std::size_t> listed_numbers(const KnownWorth& known) const {
+  /// The first `top`, the front and the best of every value, the best first.
+  std::vector<std::size_t> listed_numbers(const KnownWorth& known, std::size_t top) const {
     std::vector<std::size_t> measured;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       if (candidates_[i].peak_bytes) measured.push_back(i);
     }
     sort(measured);
     std::vector<bool> is_listed(candidates_.size(), false);
-    for (std::size_t i = 0; i < std::min(options_.top, measured.size()); ++i) is_listed[measured[i]] = true;
+    for (std::size_t i = 0; i < std::min(top, measured.size()); ++i) is_listed[measured[i]] = true;
     for (const std::size_t number : front_of(measured)) is_listed[number] = true;
     for (std::size_t value = 0; value < values_.count(); ++value) {
       const BestOfValue& best = known.of_value(value);
@@ -292,38 +332,90 @@ class TuneSearch {
     return front;
   }
 
-  /// Schedules that weigh costs search their order for these, as simulate() has it; until the first ones are
-  /// all settled.
-  tl::expected<void, std::string> refine(std::vector<std::size_t>& listed) {
+  /// Of the first ones, so many are in the pool: enough for as many different ones as are refined.
+  std::size_t pool_size() const { return kMostAlike * options_.refined; }
+
+  /// Schedules that weigh costs search their order for these, as simulate() has it; until those that are to
+  /// be refined all are. Leaves the pool sorted, without what cannot run.
+  void refine(std::vector<std::size_t>& pool) {
     refined_.assign(candidates_.size(), false);
+    refused_.assign(candidates_.size(), false);
+    sort(pool);
     while (!is_stopped()) {
-      sort(listed);
-      const auto firsts = std::span(listed).first(std::min(options_.refined, listed.size()));
-      const auto first =
-          std::ranges::find_if(firsts, [&](std::size_t number) { return is_constructed(number); });
+      const auto next = next_to_refine(pool);
+      if (!next) return;
+      refine_one(*next);
       // A better order may carry a configuration forward, and another one into the first ones: all over
       // again.
-      if (first == firsts.end()) return {};
-      if (auto refined = refine_one(*first); !refined) return refined;
+      std::erase_if(pool, [&](std::size_t number) { return refused_[number]; });
+      sort(pool);
     }
+  }
+
+  /// The first of the pool, which is sorted, that is among the first different ones, or among those of
+  /// schedules that search and may be better than the best; nothing when all these are refined.
+  std::optional<std::size_t> next_to_refine(const std::vector<std::size_t>& pool) const {
+    std::size_t different = 0;
+    std::size_t searching = 0;
+    for (std::size_t i = 0; i < pool.size(); ++i) {
+      const std::size_t number = pool[i];
+      if (!has_twin_before(pool, i)) {
+        ++different;
+        if (weighs_costs(number)) ++searching;
+      }
+      const bool is_first = different <= options_.refined;
+      const bool may_be_best = searching <= options_.refined &&
+                               candidates_[number].least.time < time_of(candidates_[pool.front()]);
+      if (is_constructed(number) && (is_first || may_be_best)) return number;
+    }
+    return std::nullopt;
+  }
+
+  /// Whether one before it differs in nothing but how it recomputes, and in no figure. In sorted lists that
+  /// one has the same figures as all between them.
+  bool has_twin_before(const std::vector<std::size_t>& sorted, std::size_t i) const {
+    const Candidate& own = candidates_[sorted[i]];
+    while (i-- > 0) {
+      const Candidate& other = candidates_[sorted[i]];
+      if (other.step_ns != own.step_ns || other.peak_bytes != own.peak_bytes) return false;
+      Configuration alike = other.configuration;
+      alike.recompute = own.configuration.recompute;
+      if (alike == own.configuration) return true;
+    }
+    return false;
+  }
+
+  /// The list with the first ones of the pool, which a search may have carried forward, and without what
+  /// cannot run.
+  void complete(std::vector<std::size_t>& listed, const std::vector<std::size_t>& pool) const {
+    for (std::size_t i = 0; i < std::min(options_.top, pool.size()); ++i) {
+      if (std::ranges::find(listed, pool[i]) == listed.end()) listed.push_back(pool[i]);
+    }
+    std::erase_if(listed, [&](std::size_t number) { return refused_[number]; });
     sort(listed);
-    return {};
+  }
+
+  bool weighs_costs(std::size_t number) const {
+    return find_schedule(candidates_[number].configuration.schedule)->weighs_costs;
   }
 
   /// Whether its figures are those of an order for equal stages, which a search has not replaced.
-  bool is_constructed(std::size_t number) const {
-    return find_schedule(candidates_[number].configuration.schedule)->weighs_costs && !refined_[number];
-  }
+  bool is_constructed(std::size_t number) const { return weighs_costs(number) && !refined_[number]; }
 
-  tl::expected<void, std::string> refine_one(std::size_t number) {
+  /// One whose order cannot run is left out.
+  void refine_one(std::size_t number) {
     Candidate& candidate = candidates_[number];
     auto searched = searched_.of(candidate.configuration, priced(candidate.configuration));
-    if (!searched) return tl::unexpected(searched.error());
-    if (!*searched) return {};  // stopped
+    if (!searched) {
+      refused_[number] = true;
+      add_left_out(report_.left_out, candidate.configuration.schedule, searched.error().message,
+                   searched.error().hangs);
+      return;
+    }
+    if (!*searched) return;  // stopped
     candidate.step_ns = (*searched)->step_ns;
     candidate.peak_bytes = (*searched)->peak_bytes;
     refined_[number] = true;
-    return {};
   }
 
   /// What simulate() assumes of it. Which order a search would find is none of it, once nobody waits for
@@ -340,23 +432,15 @@ class TuneSearch {
 
   TunedConfiguration tuned(std::size_t number) const {
     const Candidate& candidate = candidates_[number];
-    const Workload& work = model_of(request_).work;
-    // Of all devices together: rates are those of one of them.
-    const double device_seconds = static_cast<double>(time_of(candidate)) * 1e-9;
-    const auto samples = static_cast<double>(request_.global_batch_size);
-    return {.configuration = candidate.configuration,
-            .step_ns = *candidate.step_ns,
-            .peak_bytes = *candidate.peak_bytes,
-            .fits = *candidate.peak_bytes <= capacity_,
-            .constructed = is_constructed(number),
-            .tokens_per_second_per_device = samples * static_cast<double>(work.sequence) / device_seconds,
-            .mfu = samples * flops_per_sample(work.model, work.sequence) / device_seconds /
-                   peak_flops(work.device, work.precision)};
+    TunedConfiguration tuned =
+        tuned_configuration(request_, candidate.configuration, *candidate.step_ns, *candidate.peak_bytes);
+    tuned.constructed = is_constructed(number);
+    return tuned;
   }
 
   /// Each value of each choice, ascending, with the best that it leaves. A value is named by the first
   /// candidate that has it.
-  void add_choices(const KnownWorth& known, const std::map<std::size_t, std::size_t>& place) {
+  void add_choices(const std::vector<std::size_t>& listed) {
     using ChoiceAndCode = std::pair<std::size_t, std::int64_t>;
     std::map<ChoiceAndCode, std::pair<std::uint16_t, std::string>> named;
     for (const Candidate& candidate : candidates_) {
@@ -368,15 +452,25 @@ class TuneSearch {
       }
     }
     for (const auto& [choice, value] : named) {
-      const BestOfValue& best = known.of_value(value.first);
       ChoiceCost cost{.choice = kChoices[choice.first], .value = value.second, .best = {}, .faster = {}};
-      if (best.fitting) cost.best = place.at(*best.fitting);
-      const bool is_other = best.fastest && best.fastest != best.fitting;
-      // Nobody has measured it where the search was stopped.
-      if (is_other && candidates_[*best.fastest].peak_bytes.value_or(0) > capacity_)
-        cost.faster = place.at(*best.fastest);
+      set_best_of_value(cost, value.first, listed);
       report_.choices.push_back(std::move(cost));
     }
+  }
+
+  /// Of the list, which has the best of every value and is sorted: the first that fits, and the first that
+  /// does not where that is faster.
+  void set_best_of_value(ChoiceCost& cost, std::uint16_t value,
+                         const std::vector<std::size_t>& listed) const {
+    std::optional<std::size_t> other;
+    for (std::size_t place = 0; place < listed.size(); ++place) {
+      const Candidate& candidate = candidates_[listed[place]];
+      if (std::ranges::find(candidate.values, value) == candidate.values.end()) continue;
+      auto& first = *candidate.peak_bytes <= capacity_ ? cost.best : other;
+      if (!first) first = place;
+    }
+    const auto time_at = [&](std::size_t place) { return time_of(candidates_[listed[place]]); };
+    if (other && (!cost.best || time_at(*other) < time_at(*cost.best))) cost.faster = other;
   }
 
   const TuneRequest& request_;
@@ -385,17 +479,34 @@ class TuneSearch {
   std::shared_ptr<ProgramLibrary> programs_;  // which work that was given up may still use
   SearchedOrders searched_;
   ValueNumbers values_;
-  Bytes capacity_ = std::numeric_limits<Bytes>::max();
+  Bytes capacity_;
   std::vector<Candidate> candidates_;
   std::vector<bool> refined_;
-  std::size_t settled_ = 0;  // of the candidates, the first so many
+  std::vector<bool> refused_;  // their searched order cannot run
+  std::size_t settled_ = 0;    // of the candidates, the first so many
   TuneReport report_;
 };
 
 }  // namespace
 
-tl::expected<TuneReport, std::string> tune(const TuneRequest& request, const TuneOptions& options) {
+tl::expected<TuneReport, TuneError> tune(const TuneRequest& request, const TuneOptions& options) {
   return TuneSearch(request, options).report();
+}
+
+TunedConfiguration tuned_configuration(const TuneRequest& request, const Configuration& configuration,
+                                       Ns step_ns, Bytes peak_bytes) {
+  const Workload& work = model_of(request).work;
+  // Of all devices together: rates are those of one of them.
+  const double device_seconds =
+      static_cast<double>(step_ns * device_count(configuration)) * kSecondsPerNanosecond;
+  const auto samples = static_cast<double>(request.global_batch_size);
+  return {.configuration = configuration,
+          .step_ns = step_ns,
+          .peak_bytes = peak_bytes,
+          .fits = peak_bytes <= capacity_of(request),
+          .tokens_per_second_per_device = samples * static_cast<double>(work.sequence) / device_seconds,
+          .mfu = samples * flops_per_sample(work.model, work.sequence) / device_seconds /
+                 peak_flops(work.device, work.precision)};
 }
 
 }  // namespace penstock

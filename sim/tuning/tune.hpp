@@ -12,6 +12,7 @@
 
 #include "schedules/ir/action.hpp"
 #include "sim/tuning/configuration.hpp"
+#include "sim/tuning/left_out.hpp"
 
 namespace penstock {
 
@@ -42,8 +43,10 @@ struct TuneReport {
   std::size_t evaluated = 0;         ///< timed by the engine
   std::size_t pruned_by_memory = 0;  ///< cannot fit, and others are faster or smaller
   std::size_t pruned_by_time = 0;    ///< their lower bound is above what others take
+  std::vector<LeftOut> left_out;     ///< part of the space, and not timed: they cannot run
   /// The best first: those that fit before the others, then by tokens per second and device, then by memory,
-  /// then by their tuple. The first `top`, the front, and what `choices` names.
+  /// then by their tuple. The first `top`, the front, and what `choices` names. The first one is the same
+  /// for every `top`.
   std::vector<TunedConfiguration> candidates;
   std::vector<std::size_t> front;  ///< that none beats in time and memory; indices, fastest first
   std::vector<ChoiceCost> choices;
@@ -54,17 +57,30 @@ struct TuneReport {
 using TuneProgress = std::function<void(std::size_t done, std::size_t all)>;
 
 struct TuneOptions {
-  std::size_t top = 20;      ///< >= 1 configurations that are listed whatever they are
-  std::size_t refined = 10;  ///< of the first, how many schedules search their order for the true costs
-  bool prune = true;         ///< otherwise every configuration is timed; the answer is the same
+  std::size_t top = 20;  ///< >= 1 configurations that are listed whatever they are
+  /// How many of the first, and of those whose schedules search their order and whose bounds are below the
+  /// best, have that searched for the true costs; what differs in nothing that has an effect counts once.
+  std::size_t refined = 10;
+  bool prune = true;  ///< otherwise every configuration is timed; the answer is the same
   TuneProgress progress{};
   /// True: settle no further configuration, and report what is known; asked from any thread.
   std::function<bool()> stopped{};
 };
 
-/// A search that was stopped reports the best of what it had settled, and a note says so. Errors: those of
-/// tuning_space() and space_refusal(); channels with eager messages, whose programs depend on sizes; stopped
-/// before anything was settled.
-tl::expected<TuneReport, std::string> tune(const TuneRequest& request, const TuneOptions& options);
+/// Why a search has no answer.
+struct TuneError {
+  std::string message;
+  bool invalid = false;  ///< every configuration hangs (exit 1); otherwise bad input (exit 2)
+};
+
+/// A step is one pass, whatever training.iterations the scenario has; a note says so. A search that was
+/// stopped reports the best of what it had settled, and a note says so. Errors: those of tuning_space() and
+/// space_refusal(); channels with eager messages, whose programs depend on sizes; nothing that can run;
+/// stopped before anything was settled.
+tl::expected<TuneReport, TuneError> tune(const TuneRequest& request, const TuneOptions& options);
+
+/// The configuration with figures that simulate() has of it.
+TunedConfiguration tuned_configuration(const TuneRequest& request, const Configuration& configuration,
+                                       Ns step_ns, Bytes peak_bytes);
 
 }  // namespace penstock

@@ -195,6 +195,7 @@ class Space {
       shape.stages = now_.stages;
       shape.virtual_stages = schedule.chunks > 0 ? 1 : now_.virtual_stages;
       shape.microbatches = now_.microbatches;
+      shape.iterations = 1;  // as scenario_of() has it
       known->second = check_shape(schedule.name, shape).has_value();
     }
     return known->second;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <filesystem>
 #include <istream>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -17,6 +19,8 @@
 #include <gtest/gtest.h>
 
 #include "cli/command_line.hpp"
+#include "tests/schedules/text_files.hpp"
+#include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 
 namespace penstock {
@@ -278,6 +282,68 @@ TEST(FlagValues, AnOutputThatCannotBeIsRefusedBeforeTheWork) {
     }
   }
   EXPECT_EQ(writing, commands().size() - 1) << "selftest alone has no file to write";
+}
+
+/// What begins a flag's value that ends in a file's name; nothing where no file is named.
+std::optional<std::string> before_a_file(const Listed& flag) {
+  if (flag.type == "FILE") return "";
+  if (flag.type == "DEVICE=FILE") return "b200-sxm=";
+  if (flag.names.back() == "--set") return "model=";
+  return std::nullopt;
+}
+
+/// The command once for each of its arguments that may name `file`: all that it reads, and what else it
+/// writes.
+std::vector<Words> commands_with(const ListedCommand& command, const std::string& file) {
+  std::vector<Words> all;
+  // Names of experiments.
+  const std::size_t files = command.name == "reproduce" ? 0 : command.positionals.size();
+  for (std::size_t i = 0; i < files; ++i) {
+    Words words = {command.name};
+    for (std::size_t k = 0; k < command.positionals.size(); ++k) {
+      if (k <= i || command.positionals[k].required) words.push_back(k == i ? file : "nothing.yaml");
+    }
+    all.push_back(words);
+  }
+  for (const Listed& flag : command.flags) {
+    const auto begin = before_a_file(flag);
+    if (begin) all.push_back(with(command.with_required(), {flag.names.back(), *begin + file}));
+  }
+  return all;
+}
+
+TEST(FlagValues, AnOutputThatTheCommandReadsOrWritesElsewhereIsRefused) {
+  const ScratchFolder folder;
+  std::size_t tried = 0;
+  for (const ListedCommand& command : commands()) {
+    for (const std::string& suffix : suffixes_of(command)) {
+      const std::string file = folder.write("x" + suffix, "kept\n");
+      for (const Words& words : commands_with(command, file)) {
+        ++tried;
+        const Words writing = with(words, {"-o", file});
+        const Said one = said(writing);
+        EXPECT_EQ(one.status, 2) << line_of(writing);
+        EXPECT_EQ(one.out, "") << line_of(writing);
+        EXPECT_THAT(one.err, AllOf(StartsWith("penstock: -o " + file + ": is the same file as "),
+                                   HasSubstr(" " + file + ", which it would replace: name another file\n")))
+            << line_of(writing);
+        EXPECT_EQ(test::text_of(file), "kept\n") << line_of(writing);
+      }
+    }
+  }
+  EXPECT_GT(tried, 150U);
+}
+
+TEST(FlagValues, NorDoesTheOtherOutputOfACheckReplaceWhatItReads) {
+  const ScratchFolder folder;
+  const std::string file = folder.write("base.json", "kept\n");
+  const std::string link = folder.path() / "base.xml";
+  std::filesystem::create_symlink("base.json", link);
+  const Said one = said({"check", "--baseline", file, "--junit", link});
+  EXPECT_EQ(one.status, 2);
+  EXPECT_EQ(one.err, "penstock: --junit " + link + ": is the same file as --baseline " + file +
+                         ", which it would replace: name another file\n");
+  EXPECT_EQ(test::text_of(file), "kept\n");
 }
 
 /// A command with all that it needs, so that a flag's text is read.

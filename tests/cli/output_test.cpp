@@ -88,12 +88,66 @@ TEST(Output, AFileThatIsWrittenInPiecesAppearsWholeOrNotAtAll) {
 
 TEST(Output, AFileThatNobodyCanMakeIsRefusedBeforeTheWork) {
   const ScratchFolder folder;
-  const auto refused = check_output_files({folder.path() / (std::string(250, 'a') + ".json")}, {".json"});
+  const auto refused = check_output_files({folder.path() / (std::string(250, 'a') + ".json")}, {".json"}, {});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("cannot be written: File name too long in "));
-  EXPECT_FALSE(check_output_files({"/proc/result.json"}, {".json"})) << "whatever its rights say";
-  EXPECT_TRUE(check_output_files({folder.path() / "result.json"}, {".json"}));
+  EXPECT_FALSE(check_output_files({"/proc/result.json"}, {".json"}, {})) << "whatever its rights say";
+  EXPECT_TRUE(check_output_files({folder.path() / "result.json"}, {".json"}, {}));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a look leaves nothing";
+}
+
+TEST(Output, AFileIsTheSameByAllItsNames) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.write("a.json", "kept\n");
+  const std::filesystem::path link = folder.path() / "link.json";
+  const std::filesystem::path second = folder.path() / "second.json";
+  std::filesystem::create_symlink("a.json", link);
+  std::filesystem::create_hard_link(file, second);
+  for (const std::filesystem::path& name : {file, link, second, folder.path() / "." / "a.json"})
+    EXPECT_TRUE(is_same_file(name, file)) << name;
+  EXPECT_TRUE(is_same_file(std::filesystem::relative(file), file));
+  EXPECT_FALSE(is_same_file(file, folder.write("b.json", "kept\n"))) << "its text is no name";
+  EXPECT_FALSE(is_same_file(file, folder.path() / "new.json"));
+}
+
+TEST(Output, NamesOfAFileThatIsNotThereYetAreCompared) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.path() / "new.json";
+  const std::filesystem::path link = folder.path() / "link.json";
+  std::filesystem::create_symlink("new.json", link);
+  std::filesystem::create_symlink(".", folder.path() / "here");
+  for (const std::filesystem::path& name : {file, link, folder.path() / "here" / "new.json"})
+    EXPECT_TRUE(is_same_file(name, file)) << name;
+  EXPECT_TRUE(is_same_file("new.json", "./new.json"));
+  EXPECT_FALSE(is_same_file(file, folder.path() / "newer.json"));
+}
+
+TEST(Output, TwoNamesOfOneFileAreRefusedAndTwoOfADeviceAreNot) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() / "a.json";
+  const std::string link = folder.path() / "l.html";
+  std::filesystem::create_symlink("a.json", link);
+  const auto refused = check_output_files({file, link}, {".json", ".html"}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ExitCode::bad_input);
+  EXPECT_EQ(refused.error().message, "-o " + link + ": is the same file as -o " + file +
+                                         ", which it would replace: name another file");
+  const std::string null = folder.path() / "null.json";
+  std::filesystem::create_symlink("/dev/null", null);
+  EXPECT_TRUE(check_output_files({null, null}, {".json"}, {{"the input", "/dev/null"}}));
+}
+
+// It would be opened a second time and cut off, and what is printed would stand in the midst of it.
+TEST(Output, AFileIntoWhichStandardOutputGoesIsRefused) {
+  const ScratchFolder folder;
+  const std::string link = folder.path() / "so.json";
+  std::filesystem::create_symlink("/dev/stdout", link);
+  testing::internal::CaptureStdout();  // into a file
+  const auto refused = check_output_files({link}, {".json"}, {});
+  static_cast<void>(testing::internal::GetCapturedStdout());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ExitCode::bad_input);
+  EXPECT_THAT(refused.error().message, HasSubstr("so.json: is the same file as standard output"));
 }
 
 /// Names in the folder, sorted.

@@ -34,9 +34,15 @@ SweepPoint point_of(std::int32_t stages) {
   SweepPoint point{.row = {}, .notes = {"a note"}};
   point.row.schedule = "1f1b";
   point.row.stages = stages;
+  point.row.micro_batch_size = 1;
+  point.row.global_batch_size = 1;
   point.row.makespan_ns = 17 * stages;
+  point.row.samples_per_update = 1;
   return point;
 }
+
+/// So many points of the sweep that these tests are about.
+SweepIdentity sweep_of(std::size_t points) { return {.points = points, .digest = "5eed"}; }
 
 class ProgressFile : public testing::Test {
  protected:
@@ -52,7 +58,7 @@ class ProgressFile : public testing::Test {
   }
   /// Why the file is not taken as the progress of a sweep of so many points.
   std::string refusal(std::size_t points) const {
-    const auto opened = SweepProgressFile::open(name_, points);
+    const auto opened = SweepProgressFile::open(name_, sweep_of(points));
     return opened ? "no error" : opened.error();
   }
 
@@ -62,33 +68,33 @@ class ProgressFile : public testing::Test {
 
 TEST_F(ProgressFile, IsMadeAndReadAgain) {
   {
-    const auto file = SweepProgressFile::open(name_, 9);
+    const auto file = SweepProgressFile::open(name_, sweep_of(9));
     ASSERT_TRUE(file) << file.error();
     EXPECT_TRUE((*file)->known().empty());
     (*file)->add(4, point_of(2));
     (*file)->add(1, point_of(3));
     EXPECT_TRUE((*file)->state());
   }
-  const auto again = SweepProgressFile::open(name_, 9);
+  const auto again = SweepProgressFile::open(name_, sweep_of(9));
   ASSERT_TRUE(again) << again.error();
   EXPECT_EQ((*again)->known(), (std::map<std::size_t, SweepPoint>{{1, point_of(3)}, {4, point_of(2)}}));
 }
 
 TEST_F(ProgressFile, EveryPointIsThereBeforeTheNext) {
-  const auto file = SweepProgressFile::open(name_, 9);
+  const auto file = SweepProgressFile::open(name_, sweep_of(9));
   (*file)->add(0, point_of(1));
-  EXPECT_EQ(text(), "{\"schema_version\":1,\"kind\":\"sweep-progress\",\"points\":9}\n" +
+  EXPECT_EQ(text(), "{\"schema_version\":2,\"kind\":\"sweep-progress\",\"points\":9,\"digest\":\"5eed\"}\n" +
                         sweep_point_json(0, point_of(1)));
 }
 
 // Cut anywhere, the file has the points whose lines are whole, and can be added to.
 TEST_F(ProgressFile, ALineThatACrashLeftUnfinishedIsDropped) {
-  (*SweepProgressFile::open(name_, 9))->add(0, point_of(1));
+  (*SweepProgressFile::open(name_, sweep_of(9)))->add(0, point_of(1));
   const std::string one = text();
   const std::string line = sweep_point_json(1, point_of(2));
   for (const std::size_t length : {std::size_t{1}, line.size() / 2, line.size() - 1}) {
     write(one + line.substr(0, length));
-    const auto file = SweepProgressFile::open(name_, 9);
+    const auto file = SweepProgressFile::open(name_, sweep_of(9));
     ASSERT_TRUE(file) << file.error();
     EXPECT_EQ((*file)->known().size(), 1U);
     (*file)->add(1, point_of(2));
@@ -98,14 +104,14 @@ TEST_F(ProgressFile, ALineThatACrashLeftUnfinishedIsDropped) {
 
 TEST_F(ProgressFile, WhatHasNoEndIsNotRead) {
   for (const char* const endless : {"/dev/zero", "/dev/full"}) {
-    const auto refused = SweepProgressFile::open(endless, 9);
+    const auto refused = SweepProgressFile::open(endless, sweep_of(9));
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error(), std::string(endless) + ": cannot be read: expected a file");
   }
 }
 
 TEST_F(ProgressFile, ALineWithoutEndIsNotReadToItsEnd) {
-  const std::string head = sweep_progress_head(9);
+  const std::string head = sweep_progress_head(sweep_of(9));
   constexpr std::uintmax_t kHuge = 10'000'000'000;  // of zeros, which take no room
   const auto refusal_of = [&](const std::string& begin) {
     write(begin);
@@ -123,7 +129,7 @@ TEST_F(ProgressFile, ALineWithoutEndIsNotReadToItsEnd) {
 }
 
 TEST_F(ProgressFile, ManyMoreLinesThanPointsAreNotRead) {
-  write(sweep_progress_head(2));
+  write(sweep_progress_head(sweep_of(2)));
   for (int i = 0; i < 4; ++i) write(sweep_point_json(0, point_of(1)), std::ios::app);
   EXPECT_EQ(refusal(2), "no error");
   write(sweep_point_json(0, point_of(1)), std::ios::app);
@@ -136,22 +142,23 @@ TEST_F(ProgressFile, WhatNobodyWouldReadIsNotWritten) {
   SweepPoint next = point_of(2);
   next.row.reason = std::string(kLongestProgressLine - 4'096, 'x');
   {
-    const auto file = SweepProgressFile::open(name_, 9);
+    const auto file = SweepProgressFile::open(name_, sweep_of(9));
     (*file)->add(0, long_one);
     (*file)->add(1, next);
   }
-  EXPECT_EQ((*SweepProgressFile::open(name_, 9))->known(), (std::map<std::size_t, SweepPoint>{{1, next}}));
+  EXPECT_EQ((*SweepProgressFile::open(name_, sweep_of(9)))->known(),
+            (std::map<std::size_t, SweepPoint>{{1, next}}));
 }
 
 TEST_F(ProgressFile, TwoSweepsDoNotAddToOneFile) {
   {
-    const auto first = SweepProgressFile::open(name_, 9);
+    const auto first = SweepProgressFile::open(name_, sweep_of(9));
     ASSERT_TRUE(first) << first.error();
     EXPECT_THAT(refusal(9),
                 testing::HasSubstr("another sweep adds to it: wait for its end, or name another"));
     (*first)->add(0, point_of(1));
   }
-  EXPECT_EQ((*SweepProgressFile::open(name_, 9))->known().size(), 1U);
+  EXPECT_EQ((*SweepProgressFile::open(name_, sweep_of(9)))->known().size(), 1U);
 }
 
 // Also a new one, which both make.
@@ -167,7 +174,7 @@ TEST_F(ProgressFile, OfManyThatOpenItAtOneInstantOneHasIt) {
     for (std::size_t i = 0; i < kSweeps; ++i) {
       threads.emplace_back([&, i] {
         together.arrive_and_wait();
-        opened[i] = SweepProgressFile::open(name_, 9);
+        opened[i] = SweepProgressFile::open(name_, sweep_of(9));
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -182,12 +189,12 @@ TEST_F(ProgressFile, OfManyThatOpenItAtOneInstantOneHasIt) {
     }
     ASSERT_EQ(winners, 1) << "in round " << round;
     opened.clear();
-    ASSERT_EQ((*SweepProgressFile::open(name_, 9))->known().size(), 1U);
+    ASSERT_EQ((*SweepProgressFile::open(name_, sweep_of(9)))->known().size(), 1U);
   }
 }
 
 TEST_F(ProgressFile, AReadOnlyFileIsLeftAlone) {
-  write(sweep_progress_head(9));
+  write(sweep_progress_head(sweep_of(9)));
   std::filesystem::permissions(name_, std::filesystem::perms::owner_read);
   EXPECT_EQ(refusal(9), name_ + ": cannot be written: it is read-only; make it writable or name another");
 }
@@ -195,22 +202,22 @@ TEST_F(ProgressFile, AReadOnlyFileIsLeftAlone) {
 TEST_F(ProgressFile, AKilledSweepHoldsItNoLonger) {
   const pid_t sweep = fork();
   if (sweep == 0) {
-    const auto held = SweepProgressFile::open(name_, 9);
+    const auto held = SweepProgressFile::open(name_, sweep_of(9));
     (*held)->add(0, point_of(1));
     kill(getpid(), SIGKILL);
   }
   waitpid(sweep, nullptr, 0);
-  const auto again = SweepProgressFile::open(name_, 9);
+  const auto again = SweepProgressFile::open(name_, sweep_of(9));
   ASSERT_TRUE(again) << again.error();
   EXPECT_EQ((*again)->known().size(), 1U);
 }
 
 TEST_F(ProgressFile, AFirstLineThatACrashLeftUnfinishedIsWrittenAgain) {
   for (const std::size_t length : {0U, 1U, 20U}) {
-    write(sweep_progress_head(9).substr(0, length));
-    const auto file = SweepProgressFile::open(name_, 9);
+    write(sweep_progress_head(sweep_of(9)).substr(0, length));
+    const auto file = SweepProgressFile::open(name_, sweep_of(9));
     ASSERT_TRUE(file) << file.error();
-    EXPECT_EQ(text(), sweep_progress_head(9));
+    EXPECT_EQ(text(), sweep_progress_head(sweep_of(9)));
   }
 }
 
@@ -220,8 +227,8 @@ TEST_F(ProgressFile, WhatIsNoneIsRefusedAndLeftAlone) {
   EXPECT_EQ(text(), "my thesis\n");
   write("my thesis, without an end");
   EXPECT_THAT(refusal(9), testing::HasSubstr("expected the progress of a sweep"));
-  (void)SweepProgressFile::open(name_, 9);
-  write("{\"schema_version\":1,\"kind\":\"sweep-progress\",\"points\":8}\n");
+  (void)SweepProgressFile::open(name_, sweep_of(9));
+  write(sweep_progress_head(sweep_of(8)));
   EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of 8 points, this one has 9"));
   write("{\"point\":0}\n", std::ios::app);
   EXPECT_THAT(refusal(8), testing::HasSubstr(".jsonl:2: expected a point of a sweep"));
@@ -235,15 +242,37 @@ TEST_F(ProgressFile, AWordInTheWrongPlaceIsRefused) {
     write(std::string(head) + "\n");
     EXPECT_THAT(refusal(9), testing::HasSubstr("expected the progress of a sweep")) << head;
   }
-  write(R"({"schema_version":2,"kind":"sweep-progress","points":9})"
+  write(R"({"schema_version":3,"kind":"sweep-progress","points":9,"digest":"5eed"})"
         "\n");
-  EXPECT_THAT(refusal(9), testing::HasSubstr("expected schema_version 1"));
-  write(R"({"schema_version":1,"kind":"sweep-progress","points":"all"})"
+  EXPECT_THAT(refusal(9), testing::HasSubstr("expected schema_version 2"));
+  write(R"({"schema_version":2,"kind":"sweep-progress","points":"all","digest":"5eed"})"
         "\n");
   EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of \"all\" points, this one has 9"));
-  write(R"({"schema_version":1,"kind":"sweep-progress"})"
+  write(R"({"schema_version":2,"kind":"sweep-progress","digest":"5eed"})"
         "\n");
   EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of so many points, this one has 9"));
+}
+
+// As many points say nothing of which they are.
+TEST_F(ProgressFile, AnotherSweepIsRefusedAndLeftAlone) {
+  for (const char* const digest : {R"(,"digest":"feed")", R"(,"digest":5)", R"(,"digest":["5eed"])", ""}) {
+    const std::string other =
+        R"({"schema_version":2,"kind":"sweep-progress","points":9)" + std::string(digest) + "}\n";
+    write(other);
+    EXPECT_EQ(refusal(9),
+              name_ +
+                  ": it is of another sweep: since it was begun the scenario, a file that it names, the "
+                  "flags or penstock have changed, and which of them cannot be told; name another file, "
+                  "or remove it");
+    EXPECT_EQ(text(), other);
+  }
+}
+
+TEST_F(ProgressFile, OneFromBeforeThereWereDigestsIsRefused) {
+  write("{\"schema_version\":1,\"kind\":\"sweep-progress\",\"points\":9}\n");
+  EXPECT_EQ(refusal(9), name_ +
+                            ": expected schema_version 2, got 1, which does not say of which scenario and "
+                            "flags it is; name another file, or remove it");
 }
 
 TEST_F(ProgressFile, ANumberThatItsFieldCannotHoldIsRefused) {
@@ -251,13 +280,17 @@ TEST_F(ProgressFile, ANumberThatItsFieldCannotHoldIsRefused) {
   const auto with = [&](const std::string& was, const std::string& becomes) {
     std::string changed = line;
     changed.replace(changed.find(was), was.size(), becomes);
-    write(sweep_progress_head(9) + changed);
+    write(sweep_progress_head(sweep_of(9)) + changed);
     return refusal(9);
   };
   EXPECT_EQ(with("\"point\":1", "\"point\":1"), "no error");
   EXPECT_THAT(with("\"point\":1", "\"point\":1.5"),
               testing::HasSubstr("point: expected an integer from 0 to"));
   EXPECT_THAT(with("\"point\":1", "\"point\":-1"), testing::HasSubstr("got -1"));
+  EXPECT_THAT(with("\"stages\":2", "\"stages\":0"),
+              testing::HasSubstr(":2: expected a point of a sweep: stages: expected an integer from 1 to"));
+  EXPECT_THAT(with("\"idle_over_total\":0.0", "\"idle_over_total\":1.5"),
+              testing::HasSubstr("idle_over_total: expected a part in [0, 1], got 1.5"));
   EXPECT_THAT(with("\"stages\":2", "\"stages\":4294967298"),
               testing::HasSubstr("stages: expected an integer"));
   EXPECT_THAT(with("\"makespan_ns\":34", "\"makespan_ns\":9e121"),

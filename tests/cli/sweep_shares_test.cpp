@@ -32,6 +32,9 @@ std::string line_of(std::size_t number) {
   SweepPoint point;
   point.row.schedule = "1f1b";
   point.row.stages = 2;
+  point.row.micro_batch_size = 1;
+  point.row.global_batch_size = 1;
+  point.row.samples_per_update = 1;
   return sweep_point_json(number, point);
 }
 
@@ -89,6 +92,15 @@ TEST_F(TellingSweepShares, ALineThatIsNoPointLosesItsSender) {
   say(2, "r{\"point\":5}\n");
   EXPECT_THAT(taken_, IsEmpty());
   EXPECT_THAT(loss(), HasSubstr("process 2 of 3 has sent no point ("));
+}
+
+TEST_F(TellingSweepShares, AFigureThatCannotBeLosesItsSender) {
+  std::string line = line_of(5);
+  const std::string update = "\"samples_per_update\":1.0";
+  line.replace(line.find(update), update.size(), "\"samples_per_update\":-1.0");
+  say(2, "r" + line);
+  EXPECT_THAT(taken_, IsEmpty());
+  EXPECT_THAT(loss(), HasSubstr("samples_per_update: expected a number above 0, got -1.0"));
 }
 
 TEST_F(TellingSweepShares, ALineWithoutEndIsNotHeld) {

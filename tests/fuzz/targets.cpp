@@ -205,13 +205,14 @@ void read_sweep_shares(FuzzBytes bytes) {
 }
 
 void read_progress(FuzzBytes bytes) {
+  const SweepIdentity sweep{.points = 3, .digest = "0123456789abcdef"};
   std::istringstream text{std::string(text_of(bytes))};
-  const auto known = read_sweep_progress(text, "fuzz", 3);
+  const auto known = read_sweep_progress(text, "fuzz", sweep);
   if (!known) return;
-  std::string whole = sweep_progress_head(3);
+  std::string whole = sweep_progress_head(sweep);
   for (const auto& [number, point] : *known) whole += sweep_point_json(number, point);
   std::istringstream again(whole);
-  require(read_sweep_progress(again, "again", 3).has_value(), "progress that was written is read");
+  require(read_sweep_progress(again, "again", sweep).has_value(), "progress that was written is read");
 }
 
 void read_override(FuzzBytes bytes) {

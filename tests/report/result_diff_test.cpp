@@ -68,6 +68,20 @@ TEST(ResultDiff, WithoutTimelinesComparesFiguresOnly) {
   EXPECT_TRUE(diff.moved.empty());
 }
 
+TEST(ResultDiff, AnAmountOfAnotherUnitIsNoPartOfTheOther) {
+  Result before = result_of("gpipe", 0);
+  Result after = before;
+  before.ranks[0].memory.unit = MemoryUnit::bytes;
+  before.ranks[0].memory.peak_bytes = 8LL << 30;
+  after.ranks[0].memory.unit = MemoryUnit::activations;
+  after.ranks[0].memory.peak_bytes = 8;
+  const ResultDiff diff = diff_results(before, after);
+  ASSERT_EQ(diff.figures.rows.size(), 1U);
+  EXPECT_EQ(diff.figures.rows[0][1].text, "8.00 GiB");
+  EXPECT_EQ(diff.figures.rows[0][2].text, "8 activations");
+  EXPECT_EQ(diff.figures.rows[0][3].text, "other unit");
+}
+
 TEST(ResultDiff, TheLongestTimeIsNotNegative) {
   Result before;
   before.makespan_ns = std::numeric_limits<Ns>::max();

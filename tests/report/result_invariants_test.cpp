@@ -100,6 +100,20 @@ TEST(ResultInvariants, RatesAreNotNegative) {
             "throughput.mfu: expected at least 0, got -0.4");
 }
 
+// A measurement's devices may be others than those that its model names.
+TEST(ResultInvariants, NoPredictionPassesThePeak) {
+  const auto with_mfu = [](ResultKind kind, double mfu) {
+    return fault_after([&](Result& r) {
+      r.kind = kind;
+      r.throughput.model = {.mfu = mfu};
+    });
+  };
+  EXPECT_EQ(with_mfu(ResultKind::predicted, 1), "none");
+  EXPECT_EQ(with_mfu(ResultKind::predicted, 1.5),
+            "throughput.mfu: expected a part of the devices' peak, at most 1, got 1.5");
+  EXPECT_EQ(with_mfu(ResultKind::measured, 1.5), "none");
+}
+
 TEST(ResultInvariants, ThereIsAnEntryARank) {
   EXPECT_EQ(fault_after([](Result& r) { r.ranks.pop_back(); }),
             "ranks: expected as many as program.ranks says, 2, got 1");

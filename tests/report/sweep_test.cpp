@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/report/sample_sweep.hpp"
 
@@ -126,6 +128,68 @@ TEST(SweepJson, NeverHasNan) {
   sweep.rows[0].samples_per_second = std::numeric_limits<double>::infinity();
   EXPECT_TRUE(Json::parse(sweep_json(sweep))["rows"][0]["samples_per_second"].is_null());
   EXPECT_NE(line_of(sweep_csv(sweep), 1).find(",0.25,0,,,1,"), std::string::npos);
+}
+
+/// Why the row of small_sweep() is no point with `value` for `key`; empty: it is one.
+std::string refusal_of(std::size_t row, const std::string& key, const Json& value) {
+  SweepPoint point{.row = sample::small_sweep().rows.at(row), .notes = {}};
+  if (was_simulated(point.row)) point.row.model.emplace();
+  Json line = Json::parse(sweep_point_json(0, point));
+  line["row"][key] = value;
+  const auto read = sweep_point_of_json(line.dump());
+  return read ? "" : read.error();
+}
+
+struct Figure {
+  std::string key;
+  std::vector<Json> possible;
+  std::vector<Json> impossible;
+  std::string expected;
+};
+
+TEST(SweepPoint, FiguresThatNoSimulationHasAreRefused) {
+  const std::string part = "a part in [0, 1]";
+  const std::string amount = "a number of at least 0";
+  const std::string samples = "a number above 0";
+  const std::string size = "an integer from 1 to 2147483647";
+  for (const Figure& figure : {Figure{"stages", {1}, {0, -1, 1.5}, size},
+                               {"virtual_stages", {1}, {0, -1}, size},
+                               {"microbatches", {1}, {0, -1}, size},
+                               {"micro_batch_size", {0.5, 3}, {0, -1.0, nullptr}, samples},
+                               {"global_batch_size", {0.5, 3}, {0, -1.0, nullptr}, samples},
+                               {"makespan_ns", {0}, {-1, 0.5}, "an integer from 0 to 9223372036854775807"},
+                               {"idle_over_total", {0, 1}, {-0.5, 1.5, nullptr, "nan"}, part},
+                               {"idle_over_ideal", {0, 7.5}, {-0.5, nullptr}, amount},
+                               {"longest_span_rate", {0, 1}, {-0.5, 1.5, nullptr}, part},
+                               {"closed_form_bubble", {0, 1, nullptr}, {-0.5, 1.5, "none"}, part},
+                               {"samples_per_second", {0, 1e9}, {-0.5, nullptr}, amount},
+                               {"steady_samples_per_second", {0, 1e9, nullptr}, {-0.5, true}, amount},
+                               {"samples_per_update", {0.5, 3}, {0, -1.0, nullptr}, samples},
+                               {"peak_bytes", {0}, {-1}, "an integer from 0 to 9223372036854775807"},
+                               {"peak_rank", {0}, {-1}, "an integer from 0 to 2147483647"},
+                               {"cost_per_million_samples", {0, 1e9, nullptr}, {-0.5}, amount},
+                               {"tokens_per_second", {0, 1e9}, {-0.5, nullptr}, amount},
+                               {"tokens_per_second_per_device", {0, 1e9}, {-0.5, nullptr}, amount},
+                               {"model_flops_per_second_per_device", {0, 1e15}, {-0.5, nullptr}, amount},
+                               {"mfu", {0, 0.4}, {-0.5, nullptr}, amount}}) {
+    for (const Json& value : figure.possible) EXPECT_EQ(refusal_of(0, figure.key, value), "") << value;
+    for (const Json& value : figure.impossible) {
+      EXPECT_EQ(refusal_of(0, figure.key, value), "expected a point of a sweep: " + figure.key +
+                                                      ": expected " + figure.expected + ", got " +
+                                                      value.dump());
+    }
+  }
+}
+
+// What was asked for stays as it was asked for: it may be why the row has no figures.
+TEST(SweepPoint, ARowWithoutFiguresHasNoneToRefuse) {
+  constexpr std::size_t kSkipped = 2;
+  for (const char* const key : {"makespan_ns", "idle_over_total", "samples_per_second", "peak_bytes"})
+    EXPECT_EQ(refusal_of(kSkipped, key, nullptr), "") << key;
+  EXPECT_EQ(refusal_of(kSkipped, "micro_batch_size", nullptr), "");
+  EXPECT_EQ(refusal_of(kSkipped, "microbatches", 0), "");
+  EXPECT_EQ(refusal_of(kSkipped, "global_batch_size", 0),
+            "expected a point of a sweep: global_batch_size: expected a number above 0, got 0");
 }
 
 }  // namespace

@@ -80,6 +80,22 @@ TEST(DeviceScenario, AConstantThatIsGivenReplacesTheDevices) {
   EXPECT_EQ(sustained.cluster.links().front().bytes_per_second, 0.8 * 50e9);
 }
 
+// Peaks and NVLink move what was measured on the device as it is sold.
+TEST(DeviceScenario, APeakOrALinkThatIsGivenReplacesTheDevices) {
+  const auto forward_ns = [](const std::vector<Override>& overrides) {
+    return static_cast<double>(experiment_of(kLlama, overrides).costs.stages[0].forward_ns);
+  };
+  const double usual = forward_ns({});
+  EXPECT_GT(forward_ns({{.key = "cluster.flops", .value = "400 TFLOP/s"}}), 1.8 * usual);
+  EXPECT_GT(forward_ns({{.key = "cluster.nvlink", .value = "1 MB/s"}}), 100 * usual);
+  EXPECT_EQ(forward_ns({{.key = "cluster.flops", .value = "989.4 TFLOP/s"}}), usual);
+  EXPECT_EQ(forward_ns({{.key = "cluster.fp8_flops", .value = "1200 TFLOP/s"}}), usual) << "trained in bf16";
+  const std::vector<Override> in_fp8 = {{.key = "training.precision", .value = "fp8"}};
+  std::vector<Override> slow_in_fp8 = in_fp8;
+  slow_in_fp8.push_back({.key = "cluster.fp8_flops", .value = "1000 TFLOP/s"});
+  EXPECT_GT(forward_ns(slow_in_fp8), 1.3 * forward_ns(in_fp8));
+}
+
 // Copies cost what they tell each other and nothing else: without reduction one copy takes as long as four.
 TEST(DeviceScenario, CopiesThatReduceOnNothingAreAlike) {
   const std::vector<Override> one = {{.key = "cluster.nodes", .value = "4"},

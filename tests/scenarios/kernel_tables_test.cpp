@@ -89,6 +89,58 @@ TEST(KernelTables, CollectivesAreOfTwoDevicesAtLeast) {
             "2: num_gpus: expected a whole number of at most 1048576, got 1e+20");
 }
 
+// Half as fast: a product and attention take twice as long, of a collective what is beyond the latency of 1
+// ms.
+TEST(KernelTables, OfAnotherSpeedReachTheSamePartOfIt) {
+  KernelTables tables;
+  ASSERT_TRUE(tables.read_gemms("dtype,m,n,k,us\nbf16,1024,1024,1024,10\nfp8,1024,1024,1024,5\n", {}));
+  ASSERT_TRUE(tables.read_attention("dtype,head_dim,heads,kv_heads,batch,seq,us\nbf16,128,8,8,1,1024,10\n"));
+  ASSERT_TRUE(
+      tables.read_collectives("op_name,nccl_dtype,num_gpus,message_size,latency\n"
+                              "all_gather,half,2,512,1\nall_gather,half,2,1024,0.9\n"
+                              "all_gather,half,2,2048,3\n"));
+  const double rate = *tables.attention_rate({.heads = 8, .kv_heads = 8, .sequence = 1024});
+  tables.scale({.products = {0.5, 1, 1}, .links = 0.5});
+  const GemmShape shape{.m = 1024, .n = 1024, .k = 1024};
+  EXPECT_NEAR(*tables.gemm_seconds(GemmPrecision::bf16, shape, {}), 20e-6, 1e-12);
+  EXPECT_NEAR(*tables.gemm_seconds(GemmPrecision::fp8, shape, {}), 5e-6, 1e-12);
+  EXPECT_NEAR(*tables.attention_rate({.heads = 8, .kv_heads = 8, .sequence = 1024}) / rate, 0.5, 1e-12);
+  EXPECT_NEAR(*tables.collective_seconds(GroupOperation::all_gather, 2, 1024), 1e-3, 1e-12);
+  EXPECT_NEAR(*tables.collective_seconds(GroupOperation::all_gather, 2, 2048), 0.9e-3, 1e-12) << "noise";
+  EXPECT_NEAR(*tables.collective_seconds(GroupOperation::all_gather, 2, 4096), 5e-3, 1e-12);
+}
+
+TEST(StatedKernels, AreTheMeasuredOnesOfADeviceAsItIsSold) {
+  for (const DeviceType& device : device_types())
+    EXPECT_EQ(stated_kernels(device), built_in_kernels(device)) << device.name;
+}
+
+TEST(StatedKernels, AreAsMuchSlowerAsTheDeviceIsSaidToBe) {
+  const DeviceType& sold = *find_device_type("h100");
+  DeviceType stated = sold;
+  stated.bf16_flops_per_second /= 4;
+  stated.fp8_flops_per_second /= 2;
+  stated.nvlink_bytes_per_second /= 10;
+  const auto usual = built_in_kernels(sold);
+  const auto own = stated_kernels(stated);
+  const GemmShape shape{.m = 8192, .n = 1024, .k = 8192};
+  const auto times = [&](GemmPrecision precision) {
+    return *own->gemm_seconds(precision, shape, rates_of(stated, precision)) /
+           *usual->gemm_seconds(precision, shape, rates_of(sold, precision));
+  };
+  EXPECT_NEAR(times(GemmPrecision::bf16), 4, 1e-9);
+  EXPECT_NEAR(times(GemmPrecision::fp8), 2, 1e-9);
+  constexpr double kBytes = 1 << 28;
+  EXPECT_NEAR(*own->collective_seconds(GroupOperation::all_gather, 8, kBytes) /
+                  *usual->collective_seconds(GroupOperation::all_gather, 8, kBytes),
+              10, 0.3)
+      << "but for the latency";
+  stated = sold;
+  stated.nvlink_efficiency /= 3;
+  EXPECT_GT(*stated_kernels(stated)->collective_seconds(GroupOperation::all_gather, 8, kBytes),
+            2.9 * *usual->collective_seconds(GroupOperation::all_gather, 8, kBytes));
+}
+
 // H100, fp8, (8192, 1024, 8192): the table's row reads 515 TFLOP/s with quantisation, 1367 without.
 TEST(BuiltInKernels, AnEightBitProductIsWithoutItsQuantisation) {
   const DeviceType& h100 = *find_device_type("h100");

@@ -352,6 +352,64 @@ TEST(WorkloadFaults, AWidthThatNoLayerHasDividesNothing) {
             "parallel.tensor: expected a number that divides the feed-forward width, 1, got 2");
 }
 
+TEST(WorkloadFaults, ADeviceIsNoSlowerInFewerBits) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 4096);
+  work.precision = GemmPrecision::fp8;
+  EXPECT_EQ(fault_of(work), std::nullopt);
+  work.device.fp8_flops_per_second = 500e12;
+  EXPECT_EQ(fault_of(work),
+            "cluster.fp8_flops: expected at least cluster.flops, 989.4 TFLOP/s, got 500 TFLOP/s; change one "
+            "of them or take training.precision: bf16");
+  work.precision = GemmPrecision::bf16;
+  EXPECT_EQ(fault_of(work), std::nullopt) << "nobody asks for its 8 bits";
+}
+
+// --- the peak ---------------------------------------------------------------------------------------------
+
+/// The model's operations over what the device computes at its peak meanwhile, all of it on one rank.
+double part_of_peak(const Workload& work, const KernelTables& kernels) {
+  const std::vector<std::int64_t> layers = {static_cast<std::int64_t>(work.model.layers.size())};
+  const StagePrice price = price_stages(work, kernels, layers, std::vector<std::int32_t>{0}).front();
+  const double seconds = price.forward_s + price.backward_input_s + price.backward_weight_s;
+  return flops_per_sample(work.model, work.sequence) / (seconds * peak_flops(work.device, work.precision));
+}
+
+// A factor of 0.01 says that products take a hundredth of their bursts.
+TEST(Peak, NoFactorMakesADeviceFasterThanItIs) {
+  for (const char* model : {"llama-3.1-70b", "mixtral-8x7b", "deepseek-v2"}) {
+    for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8}) {
+      SCOPED_TRACE(model);
+      Workload work = workload_on("h100", model, 4096);
+      work.precision = precision;
+      const double usual = part_of_peak(work, kernels_of(work));
+      work.device.sustained = 0.01;
+      work.unexplained_expert_seconds = 0;
+      const double fastest = part_of_peak(work, kernels_of(work));
+      EXPECT_GT(fastest, usual);
+      EXPECT_LT(fastest, 1);
+    }
+  }
+}
+
+TEST(Peak, NorDoesATable) {
+  const Workload work = workload_on("h100", "llama-3.1-8b", 4096);
+  KernelTables tables = *built_in_kernels(work.device);
+  ASSERT_TRUE(tables.read_gemms("dtype,m,n,k,us\nbf16,1024,1024,1024,0.001\n", {}));
+  ASSERT_TRUE(
+      tables.read_attention("dtype,head_dim,heads,kv_heads,batch,seq,us\nbf16,128,8,8,1,1024,1e-4\n"));
+  EXPECT_LT(part_of_peak(work, tables), 1);
+}
+
+TEST(Peak, AStatedOneIsWhatProductsAreShortOf) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 4096);
+  const double usual = part_of_peak(work, *stated_kernels(work.device));
+  work.device.bf16_flops_per_second /= 1000;
+  const auto stated = stated_kernels(work.device);
+  const double of_slow = part_of_peak(work, *stated);
+  EXPECT_GT(of_slow, usual) << "all but products and attention is as fast as before";
+  EXPECT_LT(of_slow, 1);
+}
+
 // --- steps ------------------------------------------------------------------------------------------------
 
 TEST(Step, ChunksHideAllButTheFirst) {
@@ -363,6 +421,22 @@ TEST(Step, ChunksHideAllButTheFirst) {
               1e-12);  // on one NVLink
   work.parallel.data_overlap = false;
   EXPECT_NEAR(reduction_seconds(work, kernels_of(work), parameters, 4, {}), alone, 1e-12);
+}
+
+// Eight nodes of copies: over the network a part stays exposed beside the first chunk's, up to all there is.
+TEST(Step, OverlapExposesNoMoreThanAllOfTheReduction) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 8192);
+  work.parallel.data = 64;
+  const auto exposed_s = [&](bool overlaps, std::int32_t chunks) {
+    work.parallel.data_overlap = overlaps;
+    return reduction_seconds(work, kernels_of(work), {.dense = 1e9}, chunks, {});
+  };
+  EXPECT_DOUBLE_EQ(exposed_s(true, 1), exposed_s(false, 1));
+  EXPECT_LT(exposed_s(true, 2), exposed_s(false, 2));
+  // Gradients have 4 bytes and weights on their way back 2: a third of all are the weights'.
+  EXPECT_NEAR(exposed_s(true, 4) / exposed_s(false, 4), (2 * (0.25 + 0.30) + 0.25) / 3, 1e-9);
+  work.device.step_fraction = 1;
+  EXPECT_NEAR(exposed_s(true, 4) / exposed_s(false, 4), (2 * 1 + 0.25) / 3, 1e-9);
 }
 
 TEST(Step, OneCopyReducesNothing) {

@@ -60,11 +60,32 @@ TEST(WeightCopies, HoldTheirPartFromEachStageOfZeroOn) {
 TEST(WeightCopies, NeedTheLargestLayerWholeWhileItRuns) {
   const Workload work = eight_copies(3);
   const DeviceParameters layer = layer_device_parameters(work, work.model.layers.front());
-  EXPECT_DOUBLE_EQ(whole_layer_bytes(work, layer), layer.total() * (4 + 2 * 2))
-      << "gradients; weights, and the next's";
+  EXPECT_DOUBLE_EQ(whole_layer_bytes(work, layer), layer.total() * (4 + 2)) << "gradients and weights";
+  EXPECT_DOUBLE_EQ(whole_weight_bytes(work, layer), layer.total() * 2);
+  EXPECT_EQ(whole_weight_bytes(eight_copies(2), layer), 0);
   EXPECT_DOUBLE_EQ(whole_layer_bytes(eight_copies(2), layer), layer.total() * 4);
   EXPECT_EQ(whole_layer_bytes(eight_copies(1), layer), 0);
   EXPECT_GT(whole_model(eight_copies(2)).transient_bytes, whole_model(eight_copies(1)).transient_bytes);
+}
+
+/// Bytes that the second of four layers, each a stage, needs while it runs, beyond those of sharding 2.
+double gathered_beside(const std::vector<std::int32_t>& rank_of_stage) {
+  const auto transient = [&](std::int32_t sharding) {
+    Workload work = eight_copies(sharding);
+    work.model.layers.resize(4);
+    const std::vector<std::int64_t> layers = {1, 1, 1, 1};
+    return price_stages(work, kernels_of(work), layers, rank_of_stage)[1].transient_bytes;
+  };
+  return transient(3) - transient(2);
+}
+
+// The next layer may be another stage's of the rank, or an end.
+TEST(WeightCopies, GatherNoNextLayerWhereARankHasOne) {
+  const Workload work = eight_copies(3);
+  const double weights = 2 * layer_device_parameters(work, work.model.layers.front()).total();
+  EXPECT_NEAR(gathered_beside({0, 1, 2, 3}), weights, 1);
+  EXPECT_NEAR(gathered_beside({0, 1, 1, 0}), 2 * weights, 1);
+  EXPECT_NEAR(gathered_beside({0, 1, 2, 1}), 2 * weights, 1) << "which has the head as well";
 }
 
 TEST(WeightCopies, GatherAndScatterBesideALayerThatTakesLonger) {

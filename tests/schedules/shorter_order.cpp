@@ -17,7 +17,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::array kKinds = {ActionKind::forward, ActionKind::backward_input, ActionKind::backward_weight};
+constexpr std::array kKindsOfOrder = {ActionKind::forward, ActionKind::backward_input,
+                                      ActionKind::backward_weight};
 
 struct Rank {
   Ns first_start = -1;
@@ -39,7 +40,7 @@ class Search {
         forward_ends_(costs.stages.size()),
         input_ends_(costs.stages.size()) {
     for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
-      for (const ActionKind kind : kKinds)
+      for (const ActionKind kind : kKindsOfOrder)
         rank_of(stage).work_left += costs.microbatches * duration_ns(costs.stages[stage], kind);
     }
     left_ = costs.microbatches * std::ssize(costs.stages) * 3;
@@ -83,7 +84,7 @@ class Search {
   bool extend(Ns now, std::int32_t last_rank) {
     if (left_ == 0) return !is_too_long(now);
     for (std::size_t stage = 0; stage < costs_.stages.size(); ++stage) {
-      for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
+      for (std::size_t kind = 0; kind < kKindsOfOrder.size(); ++kind) {
         if (try_next(stage, kind, now, last_rank)) return true;
         if (steps_ < 0) return false;
       }
@@ -103,7 +104,7 @@ class Search {
     if (kind == 0 && rank.kept + cost.kept > costs_.memory_limit[index(number)]) return false;
     if (--steps_ < 0) return false;
     const Rank before = rank;
-    const Ns takes = duration_ns(cost, kKinds[kind]);
+    const Ns takes = duration_ns(cost, kKindsOfOrder[kind]);
     if (rank.first_start < 0) rank.first_start = start;
     rank.free_at = start + takes;
     rank.work_left -= takes;

@@ -3,6 +3,7 @@
 // microbatches, v chunks a rank.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -10,15 +11,20 @@
 #include <tuple>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "report/result/metrics.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/runs/schedule_figures.hpp"
+#include "sim/runs/simulate.hpp"
+#include "tests/scenarios/read_scenario.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/source_path.hpp"
 
@@ -396,6 +402,35 @@ TEST(ScheduleFigures, EveryRowOfTheZeroBubbleGeneratorsForTheseSchedules) {
     ++cases;
   }
   EXPECT_EQ(cases, 12);
+}
+
+// The table's figures and a simulation's, which searches as well, also where the order that is constructed is
+// a poor one: v = 3 with M above K and no multiple of it.
+TEST(ScheduleFigures, AreThoseOfASimulation) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const auto& [stages, microbatches, chunks] :
+         {std::tuple{4, 6, 3}, {4, 8, 2}, {5, 4, 2}, {2, 8, 1}}) {
+      const Shape shape =
+          shape_for(schedule, {.stages = stages, .microbatches = microbatches, .virtual_stages = chunks});
+      const auto figures = figures_of(schedule, shape);
+      if (!figures) continue;
+      SCOPED_TRACE(testing::Message()
+                   << schedule.name << " " << stages << " " << microbatches << " " << chunks);
+      const auto experiment = prepare(read_scenario(fmt::format(
+          "schedule: {{name: {}, stages: {}, microbatches: {}{}}}\n", schedule.name, stages, microbatches,
+          takes_chunks(schedule) ? fmt::format(", virtual_stages: {}", chunks) : "")));
+      ASSERT_TRUE(experiment) << experiment.error().message;
+      const auto result = simulate(*experiment, {});
+      ASSERT_TRUE(result) << result.error().message;
+      EXPECT_DOUBLE_EQ(figures->idle_over_total, result->bubble.idle_over_total);
+      EXPECT_DOUBLE_EQ(figures->longest_span_rate, result->bubble.longest_span_rate);
+      EXPECT_EQ(figures->result.ranks.size(), result->ranks.size());
+      for (std::size_t rank = 0; rank < result->ranks.size(); ++rank) {
+        EXPECT_EQ(figures->result.ranks[rank].peak_live_activations,
+                  result->ranks[rank].peak_live_activations);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,10 +29,13 @@
 #include "sim/measured/measured_runs.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/tuning/against_best.hpp"
+#include "sim/tuning/choice_values.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/configuration_prices.hpp"
+#include "sim/tuning/left_out.hpp"
 #include "sim/tuning/lower_bounds.hpp"
 #include "sim/tuning/program_library.hpp"
+#include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/timed_configurations.hpp"
 #include "sim/tuning/tune.hpp"
@@ -115,7 +119,7 @@ TEST(Tuning, FiguresAreThoseOfSimulate) {
     TuneRequest request = tune_request(scenario, 16);
     request.choices.context = {1, 2};
     const auto report = tune(request, {.top = 5});
-    ASSERT_TRUE(report) << report.error();
+    ASSERT_TRUE(report) << report.error().message;
     ASSERT_GE(report->candidates.size(), 5U);
     for (const TunedConfiguration& tuned : report->candidates) {
       if (tuned.constructed) continue;
@@ -143,7 +147,7 @@ TEST(Tuning, FiguresAreThoseOfSimulateWhereTurnsDoNotTell) {
   for (TuneRequest request : {blocking, launching, overlapping}) {
     request.choices.stages = {2, 4};  // one stage sends nothing
     const auto report = tune(request, {.top = 5, .refined = 0});
-    ASSERT_TRUE(report) << report.error();
+    ASSERT_TRUE(report) << report.error().message;
     int compared = 0;
     for (const TunedConfiguration& tuned : report->candidates) {
       if (tuned.constructed) continue;
@@ -192,7 +196,7 @@ TEST(Tuning, SchedulesThatSearchAreRefinedAmongTheFirst) {
   request.schedules = {"zb-v", "v-half", "zb-1p"};
   request.choices.stages = {4};
   const auto report = tune(request, {.top = 20, .refined = 3});
-  ASSERT_TRUE(report) << report.error();
+  ASSERT_TRUE(report) << report.error().message;
   for (std::size_t i = 0; i < 3; ++i) {
     const TunedConfiguration& tuned = report->candidates[i];
     EXPECT_FALSE(tuned.constructed);
@@ -205,7 +209,7 @@ TEST(Tuning, SchedulesThatSearchAreRefinedAmongTheFirst) {
 TEST(Tuning, ABatchThatFitsNoMachineIsRefused) {
   const auto report = tune(tune_request(kTunedLlama, 1'000'000'000), {});
   ASSERT_FALSE(report);
-  EXPECT_NE(report.error().find("take a smaller global batch"), std::string::npos) << report.error();
+  EXPECT_THAT(report.error().message, testing::HasSubstr("take a smaller global batch"));
 }
 
 /// Why the first configuration of a request has no prices.
@@ -240,8 +244,8 @@ TEST(Tuning, WhatDoesNotFitIsNamedByItsStage) {
 void expect_same_answer(const TuneRequest& request, std::size_t top) {
   const auto pruned = tune(request, {.top = top});
   const auto all = tune(request, {.top = top, .prune = false});
-  ASSERT_TRUE(pruned) << pruned.error();
-  ASSERT_TRUE(all) << all.error();
+  ASSERT_TRUE(pruned) << pruned.error().message;
+  ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(all->evaluated, all->space);
   EXPECT_EQ(pruned->evaluated + pruned->pruned_by_memory + pruned->pruned_by_time, all->space);
   ASSERT_EQ(pruned->candidates.size(), all->candidates.size());
@@ -342,7 +346,7 @@ TEST(Tuning, ASearchThatIsStoppedAtAnyMomentReportsWhatSimulateSays) {
     options.stopped = [asked, most] { return ++*asked > most; };
     const auto report = tune(request, options);
     if (!report) {
-      EXPECT_EQ(report.error(), "interrupted before anything was settled");
+      EXPECT_EQ(report.error().message, "interrupted before anything was settled");
       continue;
     }
     ++reported;
@@ -359,7 +363,167 @@ TEST(Tuning, ASearchThatIsStoppedAtAnyMomentReportsWhatSimulateSays) {
 TEST(Tuning, EagerMessagesAreRefused) {
   TuneRequest request = tune_request(kTunedLlama, 16);
   request.base.channels.eager_bytes = 1 << 16;
-  EXPECT_NE(tune(request, {}).error().find("eager"), std::string::npos);
+  const auto report = tune(request, {});
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, testing::EndsWith("; leave schedule.eager out"));
+}
+
+// --- what cannot run --------------------------------------------------------------------------------------
+
+/// Four stages under channels that hold two messages, which zb-v needs more of for as many microbatches, and
+/// 1f1b does not.
+TuneRequest narrow_request(std::vector<std::string> schedules) {
+  TuneRequest request = tune_request(kTunedLlama, 64);
+  request.choices.micro_batch_size = {1};
+  request.base.channels.capacity = 2;
+  request.schedules = std::move(schedules);
+  request.choices.stages = {4};
+  request.choices.sharding = {0};
+  return request;
+}
+
+TEST(Tuning, AScheduleThatHangsIsLeftOutAndNamed) {
+  const TuneRequest request = narrow_request({"zb-v", "1f1b"});
+  for (const bool prune : {true, false}) {
+    const auto report = tune(request, {.prune = prune});
+    ASSERT_TRUE(report) << report.error().message;
+    ASSERT_EQ(report->left_out.size(), 1U);
+    const LeftOut& left_out = report->left_out.front();
+    EXPECT_EQ(left_out.schedule, "zb-v");
+    EXPECT_TRUE(left_out.hangs);
+    EXPECT_THAT(left_out.reason, testing::EndsWith(" microbatches hangs under these channels"));
+    EXPECT_EQ(report->evaluated + report->pruned_by_memory + report->pruned_by_time + left_out.configurations,
+              report->space);
+    for (const TunedConfiguration& tuned : report->candidates) {
+      EXPECT_EQ(tuned.configuration.schedule, "1f1b");
+      EXPECT_EQ(tuned.step_ns, simulated(request, tuned.configuration).makespan_ns);
+    }
+  }
+}
+
+/// The same answer as without the schedule.
+TEST(Tuning, WhatIsLeftOutChangesNothingForTheOthers) {
+  const auto with = tune(narrow_request({"zb-v", "1f1b"}), {});
+  const auto without = tune(narrow_request({"1f1b"}), {});
+  ASSERT_TRUE(with) << with.error().message;
+  ASSERT_TRUE(without) << without.error().message;
+  EXPECT_TRUE(without->left_out.empty());
+  EXPECT_EQ(with->candidates.front().configuration, without->candidates.front().configuration);
+  EXPECT_EQ(with->candidates.front().step_ns, without->candidates.front().step_ns);
+}
+
+TEST(Tuning, AScheduleThatRefusesAnOptionIsLeftOut) {
+  TuneRequest request = tune_request(kTunedLlama, 16);
+  request.base.shape.group_size = 4;
+  request.schedules = {"1f1b", "interleaved"};
+  request.choices.stages = {1, 2};
+  const auto report = tune(request, {});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->candidates.front().configuration.schedule, "interleaved");
+  ASSERT_EQ(report->left_out.size(), 1U);
+  EXPECT_EQ(report->left_out.front().schedule, "1f1b");
+  EXPECT_FALSE(report->left_out.front().hangs);
+  EXPECT_THAT(report->left_out.front().reason, testing::StartsWith("group_size: 1f1b does not take it"));
+}
+
+/// Outlines have fewer microbatches, of which a rule may want more.
+TEST(Tuning, AProgramWhoseOutlineIsRefusedIsOutlinedWhole) {
+  TuneRequest request = tune_request(kTunedLlama, 24);
+  request.base.shape.group_size = 6;
+  request.schedules = {"interleaved"};
+  request.choices.stages = {4};
+  request.choices.data = {1};
+  request.choices.micro_batch_size = {1};
+  const auto report = tune(request, {});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->left_out.empty());
+}
+
+TEST(Tuning, WhereNothingCanRunTheErrorSaysWhy) {
+  const auto hanging = tune(narrow_request({"zb-v"}), {});
+  ASSERT_FALSE(hanging);
+  EXPECT_TRUE(hanging.error().invalid);
+  EXPECT_THAT(hanging.error().message, testing::HasSubstr(" of zb-v: zb-v with 4 stages and "));
+  TuneRequest refusing = tune_request(kTunedLlama, 16);
+  refusing.base.shape.group_size = 4;
+  refusing.schedules = {"1f1b"};
+  const auto refused = tune(refusing, {});
+  ASSERT_FALSE(refused);
+  EXPECT_FALSE(refused.error().invalid);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("group_size: 1f1b does not take it"));
+}
+
+// --- orders that are searched ------------------------------------------------------------------------------
+
+/// A configuration that is the best once its order is searched for, and has many before it until then.
+TuneRequest request_of_searches() {
+  auto base = parse_scenario(
+      "model: {huggingface: llama-3.1-70b.json, sequence: 2048}\ncluster: {device: b200-sxm, nodes: 8}\n",
+      "test.yaml", source_path("tests/scenarios/configs"));
+  EXPECT_TRUE(base) << base.error();
+  TuneRequest request;
+  request.base = *base;
+  request.global_batch_size = 64;
+  request.schedules = {"interleaved", "zb-v"};
+  request.choices.stages = {4, 8};
+  request.choices.micro_batch_size = {2, 4};
+  request.choices.sharding = {0, 1};
+  request.choices.recompute = {LayerRecompute::none, LayerRecompute::selective};
+  return request;
+}
+
+TEST(Tuning, HowManyAreListedDoesNotDecideWhichIsBest) {
+  const TuneRequest request = request_of_searches();
+  const auto shortest = tune(request, {.top = 1});
+  ASSERT_TRUE(shortest) << shortest.error().message;
+  const TunedConfiguration& best = shortest->candidates.front();
+  EXPECT_FALSE(best.constructed);
+  for (const std::size_t top : {2UL, 10UL, 20UL, 50UL}) {
+    const auto report = tune(request, {.top = top});
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report->candidates.front().configuration, best.configuration) << top;
+    EXPECT_EQ(report->candidates.front().step_ns, best.step_ns) << top;
+    EXPECT_GE(report->candidates.size(), top);
+  }
+}
+
+/// Also where a search has carried another one of a value forward.
+TEST(Tuning, ValuesOfTheBestCostNothing) {
+  const TuneRequest request = request_of_searches();
+  const auto report = tune(request, {});
+  ASSERT_TRUE(report) << report.error().message;
+  const ChoiceTexts texts = choice_texts(request, report->candidates.front().configuration);
+  for (std::size_t choice = 0; choice < kChoices.size(); ++choice) {
+    const auto cost = std::ranges::find_if(report->choices, [&](const ChoiceCost& one) {
+      return one.choice == kChoices[choice] && one.value == texts[choice];
+    });
+    ASSERT_NE(cost, report->choices.end()) << kChoices[choice];
+    EXPECT_EQ(cost->best, std::optional<std::size_t>(0)) << kChoices[choice];
+  }
+}
+
+TEST(Sensitivity, NoRowIsWorseThanTheBestOfThisMachineThere) {
+  auto base = parse_scenario(
+      "model: {huggingface: llama-3.1-8b.json, sequence: 2048}\ncluster: {device: h100-sxm, nodes: 2}\n",
+      "test.yaml", source_path("scenarios/library/models"));
+  ASSERT_TRUE(base) << base.error();
+  TuneRequest request;
+  request.base = *base;
+  request.global_batch_size = 32;
+  request.schedules = {"interleaved", "zb-v"};
+  request.choices.stages = {2, 4, 8};
+  request.choices.sharding = {0, 1};
+  request.choices.recompute = {LayerRecompute::none};
+  const auto report = tune(request, {.top = 1});
+  ASSERT_TRUE(report) << report.error().message;
+  const auto rows = sensitivity(request, report->candidates.front());
+  ASSERT_TRUE(rows) << rows.error();
+  EXPECT_EQ(rows->size(), 8U);
+  for (const SensitivityRow& row : *rows) {
+    EXPECT_LE(row.loss.value_or(0), 0) << row.figure << " " << row.factor;
+    const bool is_same = row.best.configuration == report->candidates.front().configuration;
+    EXPECT_TRUE(!is_same || !row.loss || *row.loss == 0) << row.figure << " " << row.factor;
+  }
 }
 
 // --- configurations that others ran ----------------------------------------------------------------------
@@ -398,6 +562,29 @@ TEST(AgainstBest, SaysWhatEachChoiceOfARunCosts) {
 }
 
 // --- the scenario -----------------------------------------------------------------------------------------
+
+/// Whatever iterations the scenario has: figures of a step are those of one, and what is written has one.
+TEST(Tuning, AStepIsOneIteration) {
+  TuneRequest request = tune_request(kTunedLlama, 16);
+  request.choices.stages = {1, 2};
+  const auto once = tune(request, {.top = 3});
+  request.base.shape.iterations = 3;
+  const auto thrice = tune(request, {.top = 3});
+  ASSERT_TRUE(once) << once.error().message;
+  ASSERT_TRUE(thrice) << thrice.error().message;
+  ASSERT_EQ(thrice->candidates.size(), once->candidates.size());
+  for (std::size_t i = 0; i < once->candidates.size(); ++i) {
+    EXPECT_EQ(thrice->candidates[i].configuration, once->candidates[i].configuration);
+    EXPECT_EQ(thrice->candidates[i].step_ns, once->candidates[i].step_ns);
+    EXPECT_EQ(thrice->candidates[i].peak_bytes, once->candidates[i].peak_bytes);
+  }
+  EXPECT_THAT(thrice->notes, testing::Contains(testing::HasSubstr("training.iterations is 3")));
+  EXPECT_THAT(once->notes, testing::Not(testing::Contains(testing::HasSubstr("training.iterations"))));
+  const TunedConfiguration& best = thrice->candidates.front();
+  EXPECT_EQ(simulated(request, best.configuration).makespan_ns, best.step_ns);
+  EXPECT_THAT(overrides_of(request, best.configuration),
+              testing::Contains(Override{.key = "training.iterations", .value = "1"}));
+}
 
 TEST(Tuning, TheScenarioReadsBackAsTheConfiguration) {
   const TuneRequest request = tune_request(kTunedMixtral, 16);

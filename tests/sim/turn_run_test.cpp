@@ -22,7 +22,7 @@
 namespace penstock {
 namespace {
 
-Scenario scenario_of(const std::string& text) {
+Scenario turn_scenario(const std::string& text) {
   auto loaded = parse_scenario(text, "turns.yaml", ".");
   EXPECT_TRUE(loaded) << loaded.error();
   return *loaded;
@@ -72,7 +72,7 @@ TEST(TurnRun, SaysWhatAStoredRunSaysOfEveryGenerator) {
           const std::string text = fmt::format("{}schedule: {{name: {}, stages: {}, microbatches: {}{}}}\n",
                                                model, schedule.name, stages, microbatches, chunks);
           SCOPED_TRACE(text);
-          compared += agrees(scenario_of(text), {}) ? 1 : 0;
+          compared += agrees(turn_scenario(text), {}) ? 1 : 0;
           ASSERT_FALSE(HasFailure());
         }
       }
@@ -85,12 +85,12 @@ TEST(TurnRun, KnowsRecomputationAndBarriers) {
   const std::string model =
       "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, activation: 1 MB}}\n";
   const std::string shape = "schedule: {name: 1f1b, stages: 4, microbatches: 8";
-  EXPECT_TRUE(agrees(scenario_of(model + shape + ", checkpoint: always}\n"), {}));
-  EXPECT_TRUE(agrees(scenario_of(model + shape + ", barrier: true}\n"), {}));
+  EXPECT_TRUE(agrees(turn_scenario(model + shape + ", checkpoint: always}\n"), {}));
+  EXPECT_TRUE(agrees(turn_scenario(model + shape + ", barrier: true}\n"), {}));
 }
 
 TEST(TurnRun, GivesWhatIsAskedForAndNoMore) {
-  const Scenario scenario = scenario_of("schedule: {name: zb-h1, stages: 4, microbatches: 8}\n");
+  const Scenario scenario = turn_scenario("schedule: {name: zb-h1, stages: 4, microbatches: 8}\n");
   EXPECT_TRUE(agrees(scenario, {.memory = {.samples = false}}));
   EXPECT_TRUE(agrees(scenario, {.memory = {}, .steady = SteadyState::skip, .digest = ProgramDigest::skip}));
   EXPECT_TRUE(
@@ -98,7 +98,7 @@ TEST(TurnRun, GivesWhatIsAskedForAndNoMore) {
 }
 
 TEST(TurnRun, AStreamThatSaysNoRateIsStored) {
-  const Scenario scenario = scenario_of("schedule: {name: 1f1b-rr, stages: 2, microbatches: 64}\n");
+  const Scenario scenario = turn_scenario("schedule: {name: 1f1b-rr, stages: 2, microbatches: 64}\n");
   const auto experiment = prepare_as_generated(scenario);
   SimulateOptions options;
   EXPECT_TRUE(turn_run(scenario, *experiment, options));
@@ -110,17 +110,17 @@ TEST(TurnRun, AStreamThatSaysNoRateIsStored) {
 }
 
 TEST(TurnRun, LeavesToListsWhatOnlyTheyKnow) {
-  const auto may = [](const std::string& text) { return may_go_by_turns(scenario_of(text), {}); };
+  const auto may = [](const std::string& text) { return may_go_by_turns(turn_scenario(text), {}); };
   const std::string one = "schedule: {name: 1f1b, stages: 2, microbatches: 4}\n";
   EXPECT_TRUE(may(one));
   EXPECT_FALSE(may(one + "training: {iterations: 2}\n"));
-  EXPECT_FALSE(may_go_by_turns(scenario_of(one), {.engine = Engine::event, .memory = {}}));
-  Scenario ordered = scenario_of(one);
+  EXPECT_FALSE(may_go_by_turns(turn_scenario(one), {.engine = Engine::event, .memory = {}}));
+  Scenario ordered = turn_scenario(one);
   ordered.channels.launch_order = true;
   EXPECT_FALSE(may_go_by_turns(ordered, {})) << "which may hang where turns do not";
 
   const auto has_turns = [](const std::string& text) {
-    return turns_of(*prepare_as_generated(scenario_of(text))).has_value();
+    return turns_of(*prepare_as_generated(turn_scenario(text))).has_value();
   };
   EXPECT_TRUE(has_turns(one));
   EXPECT_FALSE(has_turns("schedule: {name: data-parallel, stages: 2, microbatches: 4}\n")) << "collectives";
