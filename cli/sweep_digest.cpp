@@ -89,7 +89,7 @@ Text scenario_text(const InputFlags& input) {
   if (!input.file.empty()) {
     if (auto file = check_read_again(input.file); !file) return tl::unexpected(file.error());
   }
-  const Text text = edited_scenario(input.file, *overrides);
+  Text text = edited_scenario(input.file, *overrides);
   if (!text) return text;
   auto document = parse_document(
       *text, std::make_shared<const Source>(Source{.name = input.file, .directory = "", .override_key = ""}));
@@ -98,7 +98,7 @@ Text scenario_text(const InputFlags& input) {
     Node* const name = value_at(*document, keys);
     if (name == nullptr || name->kind != Node::Kind::scalar) continue;
     if (auto file = check_read_again(name->text); !file) return tl::unexpected(file.error());
-    const Text held = read_text_file(name->text, name->text);
+    Text held = read_text_file(name->text, name->text);
     if (!held) return held;
     name->text = hash_of(*held);
   }
