@@ -214,7 +214,8 @@ class Coordinator::Session {
     }
   }
 
-  /// Lets everybody go who still answers.
+  /// Lets everybody go who still answers. Whoever says that it has failed before it hears that all is well
+  /// makes the run fail.
   void end() {
     phase_ = Phase::ended;
     if (error_) {

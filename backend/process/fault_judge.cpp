@@ -130,7 +130,7 @@ ExecutionError FaultJudge::waited_for(const std::vector<std::int32_t>& missing, 
 ExecutionError FaultJudge::failure_of(std::int32_t rank, const std::string& what, Phase phase) const {
   if (rank < 0 || rank >= execution_.flat.rank_count)
     return {.rank = rank, .action = "the start", .message = fmt::format("rank {}: {}", rank, what)};
-  if (phase == Phase::running) return watchdog_.failure_of(rank, what);
+  if (phase == Phase::running || phase == Phase::ended) return watchdog_.failure_of(rank, what);
   ExecutionError error{.rank = rank,
                        .action = place_in(phase),
                        .message = fmt::format("rank {}: {}: {}", rank, place_in(phase), what)};

@@ -111,6 +111,12 @@ tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const
   constexpr std::int32_t kMostRanks = 1 << 20;
   const Launcher* launcher = launcher_of(environment);
   if (launcher == nullptr) return std::nullopt;
+  if (environment(launcher->size) == nullptr) {
+    return tl::unexpected(fmt::format(
+        "{} is set, as by {}, but {} is not: say by it how many processes there are, or unset {} to let "
+        "this process start the others",
+        launcher->rank, launcher->name, launcher->size, launcher->rank));
+  }
   const auto size = number(environment, launcher->size, {1, kMostRanks});
   if (!size) return tl::unexpected(size.error());
   const bool has_port = environment("MASTER_PORT") != nullptr || environment("PENSTOCK_PORT") != nullptr;

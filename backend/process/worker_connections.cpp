@@ -245,8 +245,12 @@ void WorkerConnections::tick() {
   const nanoseconds most =
       execution_.deadline + (may_be_forking ? execution_.flat.rank_count * kToForkOne : nanoseconds(0));
   if (nanoseconds(host_now_ns() - heard_ns_) <= most) return;
-  stop(watchdog_.failure_of(rank_, fmt::format("the coordinator gave no sign of life for {:g} s",
-                                               std::chrono::duration<double>(most).count())));
+  const std::string what = fmt::format("the coordinator gave no sign of life for {:g} s",
+                                       std::chrono::duration<double>(most).count());
+  // One that was suspended when all had ended would take it, when it goes on, for a rank that ended well.
+  say(Failed{report(), what});
+  loop_.run_until(steady_clock::now());  // what is not written by then goes with this process
+  stop(watchdog_.failure_of(rank_, what));
 }
 
 /// False when it is not from a peer's transport.

@@ -33,6 +33,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/scenario_text.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/shape.hpp"
 #include "sim/planning/plan_evaluation.hpp"
 #include "sim/planning/plan_factors.hpp"
 #include "sim/planning/plan_regret.hpp"
@@ -159,6 +160,19 @@ tl::expected<PlanReport, std::string> planned_report(const Scenario& scenario, c
   return report;
 }
 
+/// What the scenario says of its schedule that no plan has; nothing where it says nothing of that.
+std::optional<std::string> left_out_note(const Scenario& scenario) {
+  const Shape& shape = scenario.shape;
+  std::vector<std::string_view> keys;
+  if (shape.data_parallel > 1) keys.emplace_back("schedule.data_parallel");
+  if (shape.sharding > 0) keys.emplace_back("schedule.sharding");
+  if (shape.checkpoint != Checkpoint::never) keys.emplace_back("schedule.checkpoint");
+  if (shape.iterations > 1) keys.emplace_back("training.iterations");
+  if (keys.empty()) return std::nullopt;
+  return fmt::format("plans are of 1f1b-rr and have none of what the scenario says with {}",
+                     fmt::join(keys, ", "));
+}
+
 /// The plan, and what else was asked about it.
 tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const PlanOptions& options,
                                                 const std::optional<ProfileNoise>& noise,
@@ -167,6 +181,7 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
   auto planned = planned_report(scenario, options, ranking);
   if (!planned) return planned;
   PlanReport& report = *planned;
+  if (auto note = left_out_note(scenario)) report.evaluation.notes.push_back(*std::move(note));
   if (!flags.no_front) report.front = plan_front(scenario, options, ranking, report.evaluation);
   // Also unasked, for the line "they differ by"; only who asks is told why there are none.
   auto factors = plan_factors(report.evaluation);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -26,12 +27,16 @@
 #include "backend/process/data_frame.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/process_run.hpp"
+#include "backend/process/rank_times.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/socket_transport.hpp"
 #include "backend/process/worker.hpp"
+#include "schedules/check/program_times.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/digest.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/backend/execution.hpp"
 #include "tests/backend/process_fixture.hpp"
 #include "tests/backend/stranger.hpp"
@@ -262,6 +267,59 @@ TEST(InsiderAttacks, AnEndBeforeItsStartIsItsRanksFailure) {
       .of_messages = [](std::vector<MessageTime>& times) { times[0].end_ns = times[0].start_ns - 1; }};
   EXPECT_THAT(words_of_zero_beside(lies),
               is_failure_of_rank_one("it sent an end that comes before its start"));
+}
+
+/// Two ranks that send each other nothing. Rank 1 does as a rank does, but for what it says when it hears the
+/// end; what rank 0 ends with.
+std::string words_of_zero_when_told_at_the_end(const std::optional<ControlMessage>& last_word) {
+  Shape shape{.stages = 1, .microbatches = 4};
+  shape.replicas = {2};
+  shape.replica_sync = ReplicaSync::off;
+  const FaultyRun run(*generate("data-parallel", shape));
+  const ProcessExecution execution = run.execution(seconds(20));
+  const ProcessPlace place = secret_place_of(0, HeldPort().port());
+  RankProcess zero(execution, place);
+  const ProgramSizes sizes(execution.flat);
+  bool hangs_up = false;
+  SocketLoop* own = nullptr;
+  const auto answer = [&](ConnectionId zero_there, const ControlMessage& heard) {
+    const auto say = [&](const ControlMessage& word) { own->send(zero_there, encoded(word)); };
+    if (const auto* prepare = std::get_if<Prepare>(&heard)) say(Ready{.run = prepare->run});
+    if (const auto* go = std::get_if<Go>(&heard))
+      say(done_of(execution.flat, 1, go->run, empty_times(execution.flat), {}));
+    if (!std::holds_alternative<End>(heard)) return;
+    if (last_word) say(*last_word);
+    hangs_up = true;
+  };
+  SocketLoop loop({.received =
+                       [&](ConnectionId from, const Frame& frame) {
+                         if (const auto heard = decoded(frame, sizes)) answer(from, *heard);
+                       },
+                   .closed = [](ConnectionId, Closing) {},
+                   .most_bytes = [](ConnectionId, const Frame&) { return kMostControlBytes; }});
+  own = &loop;
+  loop.prove_with(place.secret);
+  const auto to = loop.connect(place.coordinator, steady_clock::now() + seconds(5));
+  EXPECT_TRUE(to);
+  Hello hello = hello_of(1, digest(execution.program));
+  hello.boot_id = boot_id();
+  loop.send(*to, encoded(hello));
+  const auto until = steady_clock::now() + seconds(10);
+  while (!hangs_up && steady_clock::now() < until) {
+    loop.send(*to, encoded(Report{}));  // a sign of life
+    loop.run_until(steady_clock::now() + milliseconds(10));
+  }
+  loop.run_until(steady_clock::now() + milliseconds(10));
+  loop.close(*to);
+  return zero.words();
+}
+
+// Rank 0 may have been suspended when all had come to their end: who did not wait for it says so.
+TEST(InsiderAttacks, WhoFailsBeforeItHearsTheEndFailsTheRun) {
+  EXPECT_EQ(words_of_zero_when_told_at_the_end(std::nullopt), "ended well");
+  const Failed failed{.standing = {}, .what = "the coordinator gave no sign of life for 1 s"};
+  EXPECT_THAT(words_of_zero_when_told_at_the_end(failed),
+              testing::MatchesRegex("rank 1: .*: the coordinator gave no sign of life for 1 s.*"));
 }
 
 TEST(InsiderAttacks, TimesOfAnotherProgramAreTheirRanksFailure) {

@@ -391,6 +391,32 @@ TEST(ProcessFaults, ARankThatTriesToReachAPeerEndsWhenTheCoordinatorHasGone) {
   EXPECT_LT(steady_clock::now() - begin, seconds(5));
 }
 
+// A coordinator that is suspended reads it when it goes on, also where all had come to their end before.
+TEST(ProcessFaults, ARankThatWaitsNoLongerForTheCoordinatorTellsItSo) {
+  FaultyRun run(one_f_one_b_of(2));
+  ProcessPlace place = place_of(1, HeldPort().port());
+  place.secret = "known to both ranks here";
+  const ProcessExecution execution = run.execution(milliseconds(300));
+  const ProgramSizes sizes(execution.flat);
+  RankProcess one(execution, place);
+  std::string told;
+  SocketLoop zero({.received =
+                       [&](ConnectionId, const Frame& frame) {
+                         const auto message = decoded(frame, sizes);
+                         if (!message) return;
+                         if (const auto* failed = std::get_if<Failed>(&*message)) told = failed->what;
+                       },
+                   .closed = [](ConnectionId, Closing) {},
+                   .most_bytes = [](ConnectionId, const Frame&) { return kMostControlBytes; }});
+  zero.prove_with(place.secret);
+  ASSERT_TRUE(zero.bind(place.coordinator));
+  ASSERT_TRUE(zero.listen());
+  const auto until = steady_clock::now() + seconds(10);
+  while (told.empty() && steady_clock::now() < until) zero.run_until(steady_clock::now() + milliseconds(10));
+  EXPECT_EQ(told, "the coordinator gave no sign of life for 0.3 s");
+  EXPECT_THAT(one.words(), testing::HasSubstr("the coordinator gave no sign of life for 0.3 s"));
+}
+
 // --- random moments -------------------------------------------------------------------------------
 
 TEST(ProcessFaults, ChildrenEndWithTheirParent) {

@@ -213,7 +213,9 @@ TEST(LaunchEnvironment, ASecretThatCanBeGuessedIsRefused) {
 }
 
 TEST(LaunchEnvironment, WhatIsMissingOrWrongIsNamed) {
-  EXPECT_EQ(words_of({{"RANK", "1"}, {"MASTER_PORT", "1"}}), "WORLD_SIZE is not set");
+  EXPECT_EQ(words_of({{"RANK", "1"}, {"MASTER_PORT", "1"}}),
+            "RANK is set, as by torchrun, but WORLD_SIZE is not: say by it how many processes there are, or "
+            "unset RANK to let this process start the others");
   EXPECT_EQ(words_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "1"}}),
             "RANK: expected a number from 0 to 3, got \"4\"");
   EXPECT_EQ(words_of({{"RANK", "0\n::error::"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "1"}}),
