@@ -46,8 +46,7 @@ std::string fault_of_head(const std::string& line, const SweepIdentity& sweep) {
   }
   if (says("digest", sweep.digest)) return "";
   return "it is of another sweep: since it was begun the scenario, a file that it names, the flags or "
-         "penstock "
-         "have changed, and which of them cannot be told; name another file, or remove it";
+         "penstock have changed, and which of them cannot be told; name another file, or remove it";
 }
 
 /// A sweep writes one; what has been put together from several files may have another.

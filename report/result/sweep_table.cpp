@@ -194,9 +194,12 @@ SweepRow row_of(const Json& object) {
   row.stages = count_at(object, "stages", least);
   row.virtual_stages = count_at(object, "virtual_stages", least);
   row.microbatches = count_at(object, "microbatches", least);
-  row.micro_batch_size = figure_if_any(object, "micro_batch_size", kSamples);
-  row.global_batch_size = figure_if_any(object, "global_batch_size", kSamples);
-  if (was_simulated(row)) read_figures(row, object);
+  if (was_simulated(row)) {
+    read_figures(row, object);
+  } else {
+    row.micro_batch_size = figure_if_any(object, "micro_batch_size", kSamples);
+    row.global_batch_size = figure_if_any(object, "global_batch_size", kSamples);
+  }
   return row;
 }
 

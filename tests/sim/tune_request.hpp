@@ -3,10 +3,14 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "report/result/result.hpp"
 #include "scenarios/read/load.hpp"
+#include "sim/runs/simulate.hpp"
+#include "sim/tuning/configuration.hpp"
 #include "sim/tuning/tune.hpp"
 #include "tests/source_path.hpp"
 
@@ -29,6 +33,14 @@ inline TuneRequest tune_request(std::string_view scenario, std::int64_t global_b
   request.base = *base;
   request.global_batch_size = global_batch_size;
   return request;
+}
+
+inline Result simulated_configuration(const TuneRequest& request, const Configuration& configuration) {
+  SimulateOptions options;
+  options.steady = SteadyState::skip;
+  auto result = simulate_scenario(scenario_of(request, configuration), options);
+  EXPECT_TRUE(result) << result.error().message;
+  return *std::move(result);
 }
 
 }  // namespace penstock

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -27,15 +26,11 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/measured/measured_runs.hpp"
-#include "sim/runs/simulate.hpp"
 #include "sim/tuning/against_best.hpp"
-#include "sim/tuning/choice_values.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/configuration_prices.hpp"
-#include "sim/tuning/left_out.hpp"
 #include "sim/tuning/lower_bounds.hpp"
 #include "sim/tuning/program_library.hpp"
-#include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/timed_configurations.hpp"
 #include "sim/tuning/tune.hpp"
@@ -66,14 +61,6 @@ std::vector<std::string> all_tunable_schedules() {
           "dualpipe-v",
           "zbv-zero-bubble",
           "interleaved-zero-bubble"};
-}
-
-Result simulated(const TuneRequest& request, const Configuration& configuration) {
-  SimulateOptions options;
-  options.steady = SteadyState::skip;
-  auto result = simulate_scenario(scenario_of(request, configuration), options);
-  EXPECT_TRUE(result) << result.error().message;
-  return *std::move(result);
 }
 
 Bytes peak_of(const Result& result) {
@@ -123,7 +110,7 @@ TEST(Tuning, FiguresAreThoseOfSimulate) {
     ASSERT_GE(report->candidates.size(), 5U);
     for (const TunedConfiguration& tuned : report->candidates) {
       if (tuned.constructed) continue;
-      const Result result = simulated(request, tuned.configuration);
+      const Result result = simulated_configuration(request, tuned.configuration);
       EXPECT_EQ(tuned.step_ns, result.makespan_ns);
       EXPECT_EQ(tuned.peak_bytes, peak_of(result));
       EXPECT_NEAR(tuned.mfu, result.throughput.model->mfu, 1e-12);
@@ -151,7 +138,7 @@ TEST(Tuning, FiguresAreThoseOfSimulateWhereTurnsDoNotTell) {
     int compared = 0;
     for (const TunedConfiguration& tuned : report->candidates) {
       if (tuned.constructed) continue;
-      const Result result = simulated(request, tuned.configuration);
+      const Result result = simulated_configuration(request, tuned.configuration);
       EXPECT_EQ(tuned.step_ns, result.makespan_ns) << tuned.configuration.schedule;
       EXPECT_EQ(tuned.peak_bytes, peak_of(result)) << tuned.configuration.schedule;
       ++compared;
@@ -162,14 +149,10 @@ TEST(Tuning, FiguresAreThoseOfSimulateWhereTurnsDoNotTell) {
 
 /// Deep pipelines and many microbatches: most ranks are ruled out by bounds.
 TEST(Tuning, PeaksOfDeepPipelinesAreThoseOfSimulate) {
-  auto base = parse_scenario(
+  TuneRequest request = tune_request(
       "model: {huggingface: llama-3.1-405b.json, sequence: 8192, layers: 30}\n"
       "cluster: {device: h100-sxm, nodes: 16}\n",
-      "test.yaml", source_path("tests/scenarios/configs"));
-  ASSERT_TRUE(base) << base.error();
-  TuneRequest request;
-  request.base = *base;
-  request.global_batch_size = 64;
+      64);
   request.schedules = all_tunable_schedules();
   request.choices.tensor = {8};
   request.choices.context = {1};
@@ -186,7 +169,7 @@ TEST(Tuning, PeaksOfDeepPipelinesAreThoseOfSimulate) {
     const auto program = programs.program(of);
     ASSERT_TRUE(program) << program.error();
     const PricedConfiguration priced = prices.of(of, (*programs.outline(of))->rank_of_stage);
-    EXPECT_EQ(peak_bytes(**program, {&priced, 1}).front(), peak_of(simulated(request, of)))
+    EXPECT_EQ(peak_bytes(**program, {&priced, 1}).front(), peak_of(simulated_configuration(request, of)))
         << of.schedule << " " << of.stages << " x " << of.virtual_stages << " layout " << of.layer_split;
   }
 }
@@ -200,7 +183,7 @@ TEST(Tuning, SchedulesThatSearchAreRefinedAmongTheFirst) {
   for (std::size_t i = 0; i < 3; ++i) {
     const TunedConfiguration& tuned = report->candidates[i];
     EXPECT_FALSE(tuned.constructed);
-    EXPECT_EQ(tuned.step_ns, simulated(request, tuned.configuration).makespan_ns);
+    EXPECT_EQ(tuned.step_ns, simulated_configuration(request, tuned.configuration).makespan_ns);
   }
 }
 
@@ -352,7 +335,7 @@ TEST(Tuning, ASearchThatIsStoppedAtAnyMomentReportsWhatSimulateSays) {
     ++reported;
     const TunedConfiguration& best = report->candidates.front();
     if (!best.constructed) {
-      EXPECT_EQ(best.step_ns, simulated(request, best.configuration).makespan_ns);
+      EXPECT_EQ(best.step_ns, simulated_configuration(request, best.configuration).makespan_ns);
     }
     const bool is_partial = !report->notes.empty() && report->notes.back().starts_with("interrupted: ");
     EXPECT_EQ(is_partial, *asked > most);
@@ -366,164 +349,6 @@ TEST(Tuning, EagerMessagesAreRefused) {
   const auto report = tune(request, {});
   ASSERT_FALSE(report);
   EXPECT_THAT(report.error().message, testing::EndsWith("; leave schedule.eager out"));
-}
-
-// --- what cannot run --------------------------------------------------------------------------------------
-
-/// Four stages under channels that hold two messages, which zb-v needs more of for as many microbatches, and
-/// 1f1b does not.
-TuneRequest narrow_request(std::vector<std::string> schedules) {
-  TuneRequest request = tune_request(kTunedLlama, 64);
-  request.choices.micro_batch_size = {1};
-  request.base.channels.capacity = 2;
-  request.schedules = std::move(schedules);
-  request.choices.stages = {4};
-  request.choices.sharding = {0};
-  return request;
-}
-
-TEST(Tuning, AScheduleThatHangsIsLeftOutAndNamed) {
-  const TuneRequest request = narrow_request({"zb-v", "1f1b"});
-  for (const bool prune : {true, false}) {
-    const auto report = tune(request, {.prune = prune});
-    ASSERT_TRUE(report) << report.error().message;
-    ASSERT_EQ(report->left_out.size(), 1U);
-    const LeftOut& left_out = report->left_out.front();
-    EXPECT_EQ(left_out.schedule, "zb-v");
-    EXPECT_TRUE(left_out.hangs);
-    EXPECT_THAT(left_out.reason, testing::EndsWith(" microbatches hangs under these channels"));
-    EXPECT_EQ(report->evaluated + report->pruned_by_memory + report->pruned_by_time + left_out.configurations,
-              report->space);
-    for (const TunedConfiguration& tuned : report->candidates) {
-      EXPECT_EQ(tuned.configuration.schedule, "1f1b");
-      EXPECT_EQ(tuned.step_ns, simulated(request, tuned.configuration).makespan_ns);
-    }
-  }
-}
-
-/// The same answer as without the schedule.
-TEST(Tuning, WhatIsLeftOutChangesNothingForTheOthers) {
-  const auto with = tune(narrow_request({"zb-v", "1f1b"}), {});
-  const auto without = tune(narrow_request({"1f1b"}), {});
-  ASSERT_TRUE(with) << with.error().message;
-  ASSERT_TRUE(without) << without.error().message;
-  EXPECT_TRUE(without->left_out.empty());
-  EXPECT_EQ(with->candidates.front().configuration, without->candidates.front().configuration);
-  EXPECT_EQ(with->candidates.front().step_ns, without->candidates.front().step_ns);
-}
-
-TEST(Tuning, AScheduleThatRefusesAnOptionIsLeftOut) {
-  TuneRequest request = tune_request(kTunedLlama, 16);
-  request.base.shape.group_size = 4;
-  request.schedules = {"1f1b", "interleaved"};
-  request.choices.stages = {1, 2};
-  const auto report = tune(request, {});
-  ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->candidates.front().configuration.schedule, "interleaved");
-  ASSERT_EQ(report->left_out.size(), 1U);
-  EXPECT_EQ(report->left_out.front().schedule, "1f1b");
-  EXPECT_FALSE(report->left_out.front().hangs);
-  EXPECT_THAT(report->left_out.front().reason, testing::StartsWith("group_size: 1f1b does not take it"));
-}
-
-/// Outlines have fewer microbatches, of which a rule may want more.
-TEST(Tuning, AProgramWhoseOutlineIsRefusedIsOutlinedWhole) {
-  TuneRequest request = tune_request(kTunedLlama, 24);
-  request.base.shape.group_size = 6;
-  request.schedules = {"interleaved"};
-  request.choices.stages = {4};
-  request.choices.data = {1};
-  request.choices.micro_batch_size = {1};
-  const auto report = tune(request, {});
-  ASSERT_TRUE(report) << report.error().message;
-  EXPECT_TRUE(report->left_out.empty());
-}
-
-TEST(Tuning, WhereNothingCanRunTheErrorSaysWhy) {
-  const auto hanging = tune(narrow_request({"zb-v"}), {});
-  ASSERT_FALSE(hanging);
-  EXPECT_TRUE(hanging.error().invalid);
-  EXPECT_THAT(hanging.error().message, testing::HasSubstr(" of zb-v: zb-v with 4 stages and "));
-  TuneRequest refusing = tune_request(kTunedLlama, 16);
-  refusing.base.shape.group_size = 4;
-  refusing.schedules = {"1f1b"};
-  const auto refused = tune(refusing, {});
-  ASSERT_FALSE(refused);
-  EXPECT_FALSE(refused.error().invalid);
-  EXPECT_THAT(refused.error().message, testing::HasSubstr("group_size: 1f1b does not take it"));
-}
-
-// --- orders that are searched ------------------------------------------------------------------------------
-
-/// A configuration that is the best once its order is searched for, and has many before it until then.
-TuneRequest request_of_searches() {
-  auto base = parse_scenario(
-      "model: {huggingface: llama-3.1-70b.json, sequence: 2048}\ncluster: {device: b200-sxm, nodes: 8}\n",
-      "test.yaml", source_path("tests/scenarios/configs"));
-  EXPECT_TRUE(base) << base.error();
-  TuneRequest request;
-  request.base = *base;
-  request.global_batch_size = 64;
-  request.schedules = {"interleaved", "zb-v"};
-  request.choices.stages = {4, 8};
-  request.choices.micro_batch_size = {2, 4};
-  request.choices.sharding = {0, 1};
-  request.choices.recompute = {LayerRecompute::none, LayerRecompute::selective};
-  return request;
-}
-
-TEST(Tuning, HowManyAreListedDoesNotDecideWhichIsBest) {
-  const TuneRequest request = request_of_searches();
-  const auto shortest = tune(request, {.top = 1});
-  ASSERT_TRUE(shortest) << shortest.error().message;
-  const TunedConfiguration& best = shortest->candidates.front();
-  EXPECT_FALSE(best.constructed);
-  for (const std::size_t top : {2UL, 10UL, 20UL, 50UL}) {
-    const auto report = tune(request, {.top = top});
-    ASSERT_TRUE(report) << report.error().message;
-    EXPECT_EQ(report->candidates.front().configuration, best.configuration) << top;
-    EXPECT_EQ(report->candidates.front().step_ns, best.step_ns) << top;
-    EXPECT_GE(report->candidates.size(), top);
-  }
-}
-
-/// Also where a search has carried another one of a value forward.
-TEST(Tuning, ValuesOfTheBestCostNothing) {
-  const TuneRequest request = request_of_searches();
-  const auto report = tune(request, {});
-  ASSERT_TRUE(report) << report.error().message;
-  const ChoiceTexts texts = choice_texts(request, report->candidates.front().configuration);
-  for (std::size_t choice = 0; choice < kChoices.size(); ++choice) {
-    const auto cost = std::ranges::find_if(report->choices, [&](const ChoiceCost& one) {
-      return one.choice == kChoices[choice] && one.value == texts[choice];
-    });
-    ASSERT_NE(cost, report->choices.end()) << kChoices[choice];
-    EXPECT_EQ(cost->best, std::optional<std::size_t>(0)) << kChoices[choice];
-  }
-}
-
-TEST(Sensitivity, NoRowIsWorseThanTheBestOfThisMachineThere) {
-  auto base = parse_scenario(
-      "model: {huggingface: llama-3.1-8b.json, sequence: 2048}\ncluster: {device: h100-sxm, nodes: 2}\n",
-      "test.yaml", source_path("scenarios/library/models"));
-  ASSERT_TRUE(base) << base.error();
-  TuneRequest request;
-  request.base = *base;
-  request.global_batch_size = 32;
-  request.schedules = {"interleaved", "zb-v"};
-  request.choices.stages = {2, 4, 8};
-  request.choices.sharding = {0, 1};
-  request.choices.recompute = {LayerRecompute::none};
-  const auto report = tune(request, {.top = 1});
-  ASSERT_TRUE(report) << report.error().message;
-  const auto rows = sensitivity(request, report->candidates.front());
-  ASSERT_TRUE(rows) << rows.error();
-  EXPECT_EQ(rows->size(), 8U);
-  for (const SensitivityRow& row : *rows) {
-    EXPECT_LE(row.loss.value_or(0), 0) << row.figure << " " << row.factor;
-    const bool is_same = row.best.configuration == report->candidates.front().configuration;
-    EXPECT_TRUE(!is_same || !row.loss || *row.loss == 0) << row.figure << " " << row.factor;
-  }
 }
 
 // --- configurations that others ran ----------------------------------------------------------------------
@@ -581,7 +406,7 @@ TEST(Tuning, AStepIsOneIteration) {
   EXPECT_THAT(thrice->notes, testing::Contains(testing::HasSubstr("training.iterations is 3")));
   EXPECT_THAT(once->notes, testing::Not(testing::Contains(testing::HasSubstr("training.iterations"))));
   const TunedConfiguration& best = thrice->candidates.front();
-  EXPECT_EQ(simulated(request, best.configuration).makespan_ns, best.step_ns);
+  EXPECT_EQ(simulated_configuration(request, best.configuration).makespan_ns, best.step_ns);
   EXPECT_THAT(overrides_of(request, best.configuration),
               testing::Contains(Override{.key = "training.iterations", .value = "1"}));
 }
@@ -604,7 +429,7 @@ TEST(Tuning, TheScenarioReadsBackAsTheConfiguration) {
     ASSERT_TRUE(scenario) << scenario.error() << "\n" << *text;
     const auto result = simulate_scenario(*scenario, {});
     ASSERT_TRUE(result) << result.error().message << "\n" << *text;
-    const Result expected = simulated(request, of);
+    const Result expected = simulated_configuration(request, of);
     EXPECT_EQ(result->makespan_ns, expected.makespan_ns) << *text;
     EXPECT_EQ(peak_of(*result), peak_of(expected)) << *text;
   }
