@@ -10,9 +10,9 @@
 namespace penstock {
 
 std::string version_text() {
+  const BuiltParts parts = built_parts();
   return fmt::format("penstock {}\ncommit    {}\nLibTorch  {}\nCUDA      {}\nNCCL      {}\nMPI       {}\n",
-                     PENSTOCK_VERSION, built_commit(), PENSTOCK_TORCH_PART, PENSTOCK_CUDA_PART,
-                     PENSTOCK_NCCL_PART, PENSTOCK_MPI_PART);
+                     parts.version, built_commit(), parts.torch, parts.cuda, parts.nccl, parts.mpi);
 }
 
 }  // namespace penstock
