@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/address_space.hpp"
 #include "cli/outcome.hpp"
 
 namespace penstock {
@@ -37,6 +38,7 @@ Failure become(std::string_view executable, const std::vector<std::string>& argu
   pointers.reserve(copies.size() + 1);
   for (std::string& copy : copies) pointers.push_back(copy.data());
   pointers.push_back(nullptr);
+  restore_address_space();
   execv(path.c_str(), pointers.data());
   // Only where that did not work.
   return {.code = ExitCode::not_available,

@@ -1,17 +1,13 @@
-// The last resort. Errors of users are values and have been printed long before; what arrives here as an
-// exception is a fault of the program (exit 3) or a shape that no memory holds (exit 2). For the second to
-// arrive as std::bad_alloc, the address space is bounded to what is mapped at the start and three quarters of
-// the memory that the machine and its control groups leave: without a bound the kernel would promise the
-// memory and later end some process to keep its promise.
+// The last resort. Errors of users are values and have been printed long before. An exception that arrives
+// here is a fault of the program (exit 3), or the std::bad_alloc of a shape that no memory holds (exit 2,
+// address_space.hpp).
 
 #include "cli/program_main.hpp"
 
 #include <fcntl.h>
 #include <malloc.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <new>
@@ -19,26 +15,14 @@
 
 #include <fmt/format.h>
 
+#include "cli/address_space.hpp"
 #include "cli/command_line.hpp"
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
-#include "scenarios/host/memory_room.hpp"
 
 namespace penstock {
 namespace {
-
-/// Sanitizers reserve more addresses than there is memory and keep their own bounds.
-void bound_memory_by_the_machine() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  const auto memory = memory_to_take();
-  const auto mapped = addresses_in_use();
-  rlimit bound{};
-  if (!memory || !mapped || getrlimit(RLIMIT_AS, &bound) != 0) return;
-  bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*mapped + *memory));
-  static_cast<void>(setrlimit(RLIMIT_AS, &bound));  // without it a huge shape only fails less politely
-#endif
-}
 
 /// Memory that one prediction gives back is there for the next one: without this, glibc returns it to the
 /// kernel and asks again, page by page.
@@ -66,7 +50,7 @@ void keep_numbers_of_closed_streams() {
 }  // namespace
 
 int program_main(int argc, const char* const* argv, AddressSpace addresses, Extensions extensions) {
-  if (addresses == AddressSpace::bounded_by_memory) bound_memory_by_the_machine();
+  if (addresses == AddressSpace::bounded_by_memory) bound_address_space();
   keep_freed_memory();
   keep_numbers_of_closed_streams();
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
