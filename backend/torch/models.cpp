@@ -82,6 +82,8 @@ std::vector<StageDefinition> split(const Model& model, const Cut& cut, const Spl
     StageDefinition definition{.layer = layers[stage], .weights = {}, .join = Join::sum, .loss = model.loss};
     std::vector<std::int32_t> pieces = cut[stage];
     std::ranges::sort(pieces);
+    // Each piece has its own seed, so that leaving out a stage changes no other one.
+    if (!options.drawn.empty() && !options.drawn[stage]) pieces.clear();
     for (const std::int32_t piece : pieces)
       std::ranges::move(initial_weights(model, piece, options), std::back_inserter(definition.weights));
     definitions.push_back(std::move(definition));

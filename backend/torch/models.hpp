@@ -46,6 +46,7 @@ struct SplitOptions {
   std::uint64_t seed = 1;             ///< of the initial weights
   at::ScalarType type = at::kDouble;  ///< of weights and activations
   at::Device device = at::Device(at::kCPU);
+  std::vector<bool> drawn{};  ///< by stage: weights are drawn; empty: of all stages
 };
 
 /// Numbers of pieces, by stage.

@@ -1,21 +1,28 @@
 // The networks of backend/torch with their tensors on a worker's device. Weights and data are drawn on the
-// CPU from the same seeds and then copied, so that a run on GPUs starts where a run on CPUs does; each module
-// is bound to its worker's stream (stream_bound_module.cpp).
+// CPU from the same seeds and then copied, so that a run on GPUs starts where a run on CPUs does. Both are on
+// the device before the clock starts: drawing takes the CPU longer than the GPU takes for a forward. Each
+// module is bound to its worker's stream (stream_bound_module.cpp).
+// tests/backend_cuda/torch/cuda_numbers_test.cpp holds the numbers against the CPU's.
 
 #include "backend/cuda/torch/cuda_network.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <tl/expected.hpp>
 
 #include "backend/cuda/local_run.hpp"
@@ -33,6 +40,7 @@
 #include "backend/torch/networks.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/iterations.hpp"
 
 namespace penstock::nn {
@@ -40,14 +48,62 @@ namespace {
 
 constexpr std::chrono::minutes kUntilMade(5);  // weights of a whole stage
 
+/// Everything that the weights of a stage depend on.
+struct WeightsKey {
+  std::string network;
+  std::map<std::string, std::int64_t> sizes;
+  Cut cut;
+  std::int32_t device = 0;
+  std::vector<bool> drawn;  // by stage: weights are made
+
+  friend bool operator==(const WeightsKey&, const WeightsKey&) = default;
+};
+
+/// Returns the stages with their weights on the device. They are made once and kept until another network is
+/// asked for: a calibration makes a family for each of its runs, and drawing takes 28 ns a weight. No run
+/// changes them, since a STEP makes new tensors.
+const std::vector<StageDefinition>& stages_with_weights(const WeightsKey& key, const Network& network) {
+  static std::map<std::int32_t, std::pair<WeightsKey, std::vector<StageDefinition>>> kept;  // by device
+  const auto found = kept.find(key.device);
+  if (found != kept.end() && found->second.first == key) return found->second.second;
+  kept.erase(key.device);
+  const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(key.device));
+  auto stages = split(network.model, key.cut, {.type = at::kFloat, .device = device, .drawn = key.drawn},
+                      network.inputs.of(0));
+  return kept.emplace(key.device, std::pair(key, std::move(stages))).first->second.second;
+}
+
+/// The data of all microbatches on one device.
+using DeviceData = std::vector<at::Tensor>;
+
+std::function<at::Tensor(std::int32_t)> by_microbatch(std::shared_ptr<const DeviceData> data) {
+  return [data = std::move(data)](std::int32_t microbatch) { return data->at(index(microbatch)); };
+}
+
 class CudaNetworkFamily : public ModuleFamily {
  public:
   CudaNetworkFamily(const Experiment& experiment, CutNetwork cut,
                     std::vector<std::optional<CudaPlace>> places)
-      : experiment_(experiment), cut_(std::move(cut)), places_(std::move(places)) {}
+      : experiment_(experiment), cut_(std::move(cut)), places_(std::move(places)) {
+    for (const auto& place : places_) {
+      if (place)
+        c10::cuda::CUDACachingAllocator::resetPeakStats(static_cast<c10::DeviceIndex>(place->stream.device));
+    }
+  }
 
+  /// Asked for at the end of the runs, so that the allocator's peak is that of all of them.
   std::string description() const override {
-    return "the network " + experiment_.network->spec.name + " on LibTorch on GPUs, in single precision";
+    std::string text =
+        "the network " + experiment_.network->spec.name + " on LibTorch on GPUs, in single precision";
+    for (const std::int32_t device : devices()) {
+      const auto stats =
+          c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(device));
+      const std::int64_t peak =
+          stats.allocated_bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak;
+      text += "; LibTorch's allocator held at most " + std::to_string(peak >> 20) + " MiB on device " +
+              std::to_string(device);
+    }
+    return text;
   }
 
   StageModules modules(std::optional<std::int32_t> only, const Clock&) const override {
@@ -76,23 +132,65 @@ class CudaNetworkFamily : public ModuleFamily {
  private:
   std::size_t network_stages() const { return static_cast<std::size_t>(experiment_.program.stage_count()); }
 
-  /// Made on the rank's stream, and there when it returns: copies of weights are no part of a run.
+  std::set<std::int32_t> devices() const {
+    std::set<std::int32_t> all;
+    for (const auto& place : places_) {
+      if (place) all.insert(place->stream.device);
+    }
+    return all;
+  }
+
+  /// Returns the stages that ranks of this process have on the device.
+  std::vector<bool> stages_on(std::int32_t device) const {
+    std::vector<bool> here(network_stages(), false);
+    for (std::size_t stage = 0; stage < here.size(); ++stage) {
+      for (const std::int32_t rank : experiment_.program.placement.stages[stage].ranks) {
+        const auto& place = places_[index(rank)];
+        if (place && place->stream.device == device) here[stage] = true;
+      }
+    }
+    return here;
+  }
+
+  /// Draws the data of all microbatches once, and copies it to the device. Only stages that no stage feeds
+  /// read inputs, and only those that feed none read targets; a device without such a stage gets no data.
+  const std::pair<std::shared_ptr<const DeviceData>, std::shared_ptr<const DeviceData>>& data_on(
+      const at::Device& device) const {
+    const auto found = data_.find(device.index());
+    if (found != data_.end()) return found->second;
+    const std::vector<bool> here = stages_on(device.index());
+    const std::int64_t microbatches =
+        std::int64_t{experiment_.program.microbatches} * experiment_.program.iterations;
+    const auto all = [&](const RandomData& data, bool wanted) {
+      auto drawn = std::make_shared<DeviceData>();
+      for (std::int32_t m = 0; wanted && m < microbatches; ++m) drawn->push_back(data.of(m).to(device));
+      return drawn;
+    };
+    return data_
+        .emplace(device.index(),
+                 std::pair(all(cut_.network.inputs, here.front()), all(cut_.network.targets, here.back())))
+        .first->second;
+  }
+
+  /// Made on the rank's stream, and there when it returns: copies of weights and data are no part of a run.
   std::vector<std::unique_ptr<StageModule>> of_rank(std::int32_t rank, const CudaPlace& place) const {
     use_device(place.stream.device);
     const StreamScope scope(place);
     const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(place.stream.device));
-    const auto here = [device](const RandomData& data) {
-      return [device, data](std::int32_t microbatch) { return data.of(microbatch).to(device); };
-    };
+    const auto& [inputs, targets] = data_on(device);
     const auto training = std::make_shared<Training>(
-        Training{.inputs = here(cut_.network.inputs),
-                 .targets = here(cut_.network.targets),
+        Training{.inputs = by_microbatch(inputs),
+                 .targets = by_microbatch(targets),
                  .optimizer = cut_.optimizer,
                  .loss_scale = 1.0 / microbatches_of_minibatch(experiment_.program),
                  .observer = {}});
-    const Network& network = cut_.network;
-    const auto definitions =
-        split(network.model, cut_.cut, {.type = at::kFloat, .device = device}, network.inputs.of(0));
+    const NetworkSpec& spec = experiment_.network->spec;
+    const auto& definitions = stages_with_weights({.network = spec.name,
+                                                   .sizes = {spec.sizes.begin(), spec.sizes.end()},
+                                                   .cut = cut_.cut,
+                                                   .device = place.stream.device,
+                                                   .drawn = stages_on(place.stream.device)},
+                                                  cut_.network);
     StageModules made = torch_modules(experiment_.program, definitions, training, rank);
     wait_for(place.stream, {.stopped = {}, .deadline = kUntilMade});
     return std::move(made[static_cast<std::size_t>(rank)]);
@@ -101,6 +199,9 @@ class CudaNetworkFamily : public ModuleFamily {
   const Experiment& experiment_;
   CutNetwork cut_;
   std::vector<std::optional<CudaPlace>> places_;  // by rank
+  mutable std::map<std::int32_t,
+                   std::pair<std::shared_ptr<const DeviceData>, std::shared_ptr<const DeviceData>>>
+      data_;  // inputs and targets by device, kept over the runs
 };
 
 }  // namespace
@@ -109,6 +210,9 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
                                                     const std::vector<std::optional<CudaPlace>>& places) {
   auto cut = cut_network(experiment);
   if (!cut) return tl::unexpected(std::move(cut.error()));
+  // LibTorch starts CUDA by itself only in functions that make tensors; a stream or a cuBLAS handle comes
+  // first here.
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   return CudaModules{.family = std::make_unique<CudaNetworkFamily>(experiment, *std::move(cut), places),
                      .codec = std::make_unique<DeviceTensorCodec>()};
 }
