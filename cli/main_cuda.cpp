@@ -6,10 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tl/expected.hpp>
 
+#include "backend/cuda/device_checks.hpp"
+#include "backend/cuda/devices.hpp"
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/occupy_family.hpp"
 #include "backend/cuda/self_test.hpp"
@@ -81,19 +84,32 @@ tl::expected<std::optional<Result>, RunError> nccl(const BackendCall&) {
 }
 #endif
 
-/// NCCL first: its processes are forked before this one starts CUDA.
+/// Over NCCL several GPUs come first: their processes are forked before this one starts CUDA.
 tl::expected<SelfTestAnswer, RunError> selftest() {
-  SelfTestAnswer answer;
+  const auto unavailable = [](std::string why) {
+    return tl::unexpected(RunError{.message = std::move(why), .fault = RunFault::unavailable});
+  };
+  const auto devices = cuda_device_count_by_child();
+  if (!devices) return unavailable(devices.error());
+  ask_for_hardware_queues();
+  SelfTestAnswer over_nccl;
 #ifdef PENSTOCK_HAS_NCCL
-  const auto over_nccl = nccl_self_test();
-  if (!over_nccl) return tl::unexpected(over_nccl.error());
-  answer.text = *over_nccl;
+  if (*devices > 1) {
+    const auto said = nccl_self_test();
+    if (!said) return tl::unexpected(said.error());
+    over_nccl.text = *said;
+  }
 #endif
   const auto copies = self_test();
-  if (!copies) return tl::unexpected(RunError{.message = copies.error(), .fault = RunFault::unavailable});
-  answer.text = to_text(*copies) + answer.text;  // from the simplest to the most involved
-  answer.all_right = copies->all_right();
-  return answer;
+  if (!copies) return unavailable(copies.error());
+#ifdef PENSTOCK_HAS_NCCL
+  if (*devices == 1) {
+    const std::vector<DeviceCheck> checks = check_nccl_alone(0);
+    over_nccl = {.text = to_text(checks), .all_right = all_right(checks)};
+  }
+#endif
+  return SelfTestAnswer{.text = to_text(*copies) + over_nccl.text,  // from the simplest to the most involved
+                        .all_right = copies->all_right() && over_nccl.all_right};
 }
 
 Extensions extensions() {

@@ -136,24 +136,20 @@ void check_ring(const std::vector<Station>& stations, SelfTest& test) {
 }  // namespace
 
 bool SelfTest::all_right() const {
-  return ring_wrong.empty() &&
+  return penstock::all_right(checks) && ring_wrong.empty() &&
          std::ranges::all_of(pairs, [](const PairCheck& pair) { return pair.wrong.empty(); });
 }
 
 tl::expected<SelfTest, std::string> self_test() {
   const auto devices = cuda_devices();
   if (!devices) return tl::unexpected(devices.error());
-  if (devices->size() < 2) {
-    return tl::unexpected(
-        fmt::format("it needs two GPUs or more, this machine has one ({})", devices->front().name));
-  }
   SelfTest test;
+  for (const CudaDevice& device : *devices) test.devices.push_back(device.name);
+  test.checks = check_device(devices->front().number);
+  if (devices->size() < 2) return test;
   std::vector<Station> stations;
   stations.reserve(devices->size());
-  for (const CudaDevice& device : *devices) {
-    test.devices.push_back(device.name);
-    stations.emplace_back(device.number);
-  }
+  for (const CudaDevice& device : *devices) stations.emplace_back(device.number);
   for (const Station& from : stations) {
     for (const Station& to : stations) {
       if (&from != &to) test.pairs.push_back(check_pair(from, to));
@@ -166,12 +162,14 @@ tl::expected<SelfTest, std::string> self_test() {
 std::string to_text(const SelfTest& test) {
   std::string text = format_count(static_cast<std::int64_t>(test.devices.size()), "GPU") + "\n";
   for (std::size_t i = 0; i < test.devices.size(); ++i) text += fmt::format("  {}: {}\n", i, test.devices[i]);
+  text += to_text(test.checks);
   for (const PairCheck& pair : test.pairs) {
     text += fmt::format("{} -> {}: ping {}, fit {} and {:.1f} GB/s, {}: {}\n", pair.from, pair.to,
                         format_duration(pair.ping.median_ns), format_duration(pair.latency_ns),
                         1e-9 * pair.bytes_per_second, pair.direct ? "direct" : "through the host",
                         pair.wrong.empty() ? "right" : "WRONG: " + pair.wrong);
   }
+  if (test.devices.size() < 2) return text;
   text += fmt::format("ring of {}: {} for 16 MiB around: {}\n", test.devices.size(),
                       format_duration(test.ring_ns),
                       test.ring_wrong.empty() ? "right" : "WRONG: " + test.ring_wrong);

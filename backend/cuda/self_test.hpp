@@ -1,6 +1,7 @@
 #pragma once
-// What anybody with GPUs can check in a minute: that each pair of them exchanges the right bytes, how fast,
-// and that a sum over all of them is right. `penstock selftest` prints it.
+// Checks that a user with GPUs can run in a minute: the facts of the first one (device_checks.hpp) and, where
+// there are several, that each pair exchanges the right bytes, how fast, and that a ring over all does.
+// `penstock selftest` prints the answers.
 
 #include <cstdint>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "backend/calibration/line_fit.hpp"
+#include "backend/cuda/device_checks.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
@@ -25,13 +27,14 @@ struct PairCheck {
 
 struct SelfTest {
   std::vector<std::string> devices;  ///< names
-  std::vector<PairCheck> pairs;      ///< all ordered pairs
-  Ns ring_ns = 0;                    ///< 16 MiB once around all GPUs, in their order
+  std::vector<DeviceCheck> checks;   ///< of the first device
+  std::vector<PairCheck> pairs;      ///< all ordered pairs; none where there is one device
+  Ns ring_ns = 0;                    ///< 16 MiB once around all GPUs, in their order; 0 where there is one
   std::string ring_wrong;            ///< as PairCheck::wrong
   bool all_right() const;
 };
 
-/// Error: why it cannot be made: fewer than two GPUs. Throws CudaError when a device fails.
+/// Error: the reason why no GPU can be used. Throws CudaError when a device fails.
 tl::expected<SelfTest, std::string> self_test();
 
 /// For people.

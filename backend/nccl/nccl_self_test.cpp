@@ -1,27 +1,38 @@
-// A pipeline that takes a known time: 1F1B of 2 ms kernels. What it takes beyond the walk of the same program
-// on free links is what NCCL costs on this machine.
+// On several GPUs: 1F1B of 2 ms kernels, whose time on free links is known. The rest of the measured time is
+// what NCCL costs on this machine. On one GPU: the calls that a communicator of a single rank takes.
 
 #include "backend/nccl/nccl_self_test.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
+#include <nccl.h>
 #include <tl/expected.hpp>
 
+#include "backend/cuda/cuda_error.hpp"
+#include "backend/cuda/device_checks.hpp"
+#include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/devices.hpp"
+#include "backend/cuda/kernels.hpp"
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/occupy_family.hpp"
+#include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/link_pace.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/occupy_module.hpp"
+#include "backend/nccl/communicator.hpp"
+#include "backend/nccl/communicator_plan.hpp"
 #include "backend/nccl/nccl_run.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
@@ -72,7 +83,97 @@ Ns ideal_ns(const Experiment& experiment) {
   return last_end(walk(flat, durations, experiment.channels).value());
 }
 
+// --- one GPU ----------------------------------------------------------------------------------------------
+
+constexpr std::size_t kNumbers = std::size_t{2} << 20;  // 16 MiB of doubles
+const WaitLimits kAloneLimits{.stopped = {}, .deadline = std::chrono::seconds(20)};
+
+/// A communicator of one rank, its stream, and two buffers: the first one counts up from 1.
+struct Alone {
+  explicit Alone(std::int32_t device)
+      : stream(device, CudaStream::Priority::high),
+        sent(device, kNumbers * sizeof(double)),
+        received(device, kNumbers * sizeof(double)),
+        communicator({.kind = CommunicatorKind::group, .ranks = {0}}, 0, new_unique_id(), kAloneLimits) {
+    launch_count_up(static_cast<double*>(sent.data()), kNumbers, 1, stream.view().stream);
+    wait_for(stream.view(), kAloneLimits);
+  }
+  CudaStream stream;
+  DeviceBuffer sent;
+  DeviceBuffer received;
+  Communicator communicator;
+};
+
+/// Times what `give` puts between two stamps, and compares what has been received with what was sent.
+DeviceCheck transferred(const Alone& alone, const std::function<void(const Alone&)>& give) {
+  const PinnedMoments moments(2);
+  const StreamView& stream = alone.stream.view();
+  give(alone);  // the first one makes connections
+  wait_for(stream, kAloneLimits);
+  check_cuda(cudaMemsetAsync(alone.received.data(), 0, alone.received.bytes(), stream.stream),
+             "cudaMemsetAsync");
+  launch_stamp(moments.slot(0), stream.stream);
+  give(alone);
+  launch_stamp(moments.slot(1), stream.stream);
+  wait_for(stream, kAloneLimits);
+  alone.communicator.check();
+  std::vector<double> numbers(kNumbers);
+  check_cuda(
+      cudaMemcpy(numbers.data(), alone.received.data(), alone.received.bytes(), cudaMemcpyDeviceToHost),
+      "cudaMemcpy");
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    if (numbers[i] == static_cast<double>(i) + 1) continue;
+    return {.name = {},
+            .found = fmt::format("number {} came as {}, was sent as {}", i, numbers[i], i + 1),
+            .verdict = DeviceCheck::Verdict::wrong};
+  }
+  return {.name = {},
+          .found = fmt::format("16 MiB in {}",
+                               format_duration(static_cast<Ns>(moments.moment(1) - moments.moment(0))))};
+}
+
+void send_to_itself(const Alone& alone) {
+  const ncclComm_t handle = alone.communicator.handle();
+  const cudaStream_t stream = alone.stream.view().stream;
+  static_cast<void>(ncclGroupStart());
+  static_cast<void>(ncclSend(alone.sent.data(), kNumbers, ncclDouble, 0, handle, stream));
+  static_cast<void>(ncclRecv(alone.received.data(), kNumbers, ncclDouble, 0, handle, stream));
+  // The end of the group returns what any call in it has failed with.
+  alone.communicator.settle(ncclGroupEnd(), "ncclGroupEnd", kAloneLimits);
+}
+
+void sum_alone(const Alone& alone) {
+  alone.communicator.settle(ncclAllReduce(alone.sent.data(), alone.received.data(), kNumbers, ncclDouble,
+                                          ncclSum, alone.communicator.handle(), alone.stream.view().stream),
+                            "ncclAllReduce", kAloneLimits);
+}
+
+/// An abort returns although an operation of the communicator still waits for its stream.
+DeviceCheck aborted(std::int32_t device) {
+  constexpr Ns kHold = 200'000'000;
+  Alone alone(device);
+  launch_hold(static_cast<std::uint64_t>(kHold), alone.stream.view().stream);
+  sum_alone(alone);
+  const auto begin = std::chrono::steady_clock::now();
+  alone.communicator.abort();
+  const Ns taken = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+  wait_for(alone.stream.view(), kAloneLimits);
+  return {.name = {},
+          .found = fmt::format("returned after {}, the operation waited behind a hold of {}",
+                               format_duration(taken), format_duration(kHold))};
+}
+
 }  // namespace
+
+std::vector<DeviceCheck> check_nccl_alone(std::int32_t device) {
+  use_device(device);
+  int version = 0;
+  static_cast<void>(ncclGetVersion(&version));
+  const std::string name = fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  return {checked(name + " message to itself", [&] { return transferred(Alone(device), send_to_itself); }),
+          checked(name + " sum of one rank", [&] { return transferred(Alone(device), sum_alone); }),
+          checked(name + " abort", [&] { return aborted(device); })};
+}
 
 tl::expected<Experiment, std::string> nccl_self_test_experiment(std::int32_t ranks) {
   const auto program =

@@ -1,5 +1,5 @@
-// penstock selftest: checks the GPUs of this machine: right bytes between each pair, their speed, a sum over
-// all. Only the executable that has the backends of GPUs can, so others become it.
+// penstock selftest: checks the GPUs of this machine, alone and in pairs. Only the executable that has the
+// backends of GPUs can do that, so the others become it.
 
 #include <tl/expected.hpp>
 
@@ -29,12 +29,16 @@ Outcome run_selftest(const Invocation& invocation) {
 }  // namespace
 
 Command selftest_command(CLI::App& root, const Invocation& invocation) {
-  Subcommand app(root, "selftest", "Check this machine's GPUs: pairs, ring, links, NCCL.");
+  Subcommand app(root, "selftest", "Check this machine's GPUs: timer, partitions, copies, pairs, NCCL.");
   app.footer(
-      "Needs two GPUs or more, and takes about a minute. Each pair exchanges a few bytes and then up to 64 "
-      "MiB, whose numbers must arrive as they were sent; a line through the times gives latency and "
-      "bandwidth. With NCCL, a small program runs on a process a GPU. Exit status 1: something arrived "
-      "wrong; 77: too few GPUs.");
+      "Needs a GPU, and takes about a minute. On the first GPU it checks the timer, stated holds, partitions "
+      "of 2, 4 "
+      "and 8 workers, copies between them and how many launches a stream takes. With one GPU, NCCL sends to "
+      "itself, "
+      "sums and aborts. With several, each pair exchanges up to 64 MiB, whose numbers must arrive as they "
+      "were sent, "
+      "and a small program runs over NCCL on a process a GPU. Exit status 1: something is wrong; 77: no "
+      "GPU.");
   return {app, [&invocation] { return run_selftest(invocation); }};
 }
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/cuda/device_checks.hpp"
 #include "backend/cuda/devices.hpp"
 #include "backend/cuda/self_test.hpp"
 #include "tests/backend_cuda/gpu.hpp"
@@ -14,6 +15,7 @@ namespace {
 
 SelfTest two_gpus() {
   return {.devices = {"A", "B"},
+          .checks = {},
           .pairs = {{.from = 0,
                      .to = 1,
                      .direct = true,
@@ -53,13 +55,40 @@ TEST(SelfTest, OneWrongNumberIsEnough) {
   EXPECT_FALSE(in_ring.all_right());
 }
 
-TEST(SelfTest, FewerThanTwoGpusAreTooFew) {
-  const auto devices = cuda_devices();
-  if (devices && devices->size() > 1) GTEST_SKIP() << "this machine has several GPUs";
+TEST(SelfTest, AWrongFactOfTheDeviceIsEnoughAndAMissingOneIsNot) {
+  SelfTest test = two_gpus();
+  test.checks = {
+      {.name = "timer", .found = "steps of 32 ns"},
+      {.name = "2 workers", .found = "the driver is too old", .verdict = DeviceCheck::Verdict::missing}};
+  EXPECT_TRUE(test.all_right());
+  test.checks[0].verdict = DeviceCheck::Verdict::wrong;
+  EXPECT_FALSE(test.all_right());
+  EXPECT_THAT(to_text(test), testing::HasSubstr("  1: B\n"
+                                                "timer: steps of 32 ns: WRONG\n"
+                                                "2 workers: the driver is too old: missing\n"
+                                                "0 -> 1: ping"));
+}
+
+TEST(SelfTest, OneGpuNamesNoPairsAndNoRing) {
+  SelfTest test;
+  test.devices = {"A"};
+  test.checks = {{.name = "timer", .found = "steps of 32 ns"}};
+  EXPECT_EQ(to_text(test),
+            "1 GPU\n"
+            "  0: A\n"
+            "timer: steps of 32 ns: right\n");
+}
+
+TEST(SelfTest, WithoutAGpuItSaysWhy) {
+  PENSTOCK_NEEDS_NO_GPU();
+  EXPECT_THAT(self_test().error(), testing::StartsWith("no GPU can be used"));
+}
+
+TEST(SelfTest, TheFactsOfThisGpuAreRight) {
+  PENSTOCK_NEEDS_GPU();
   const auto test = self_test();
-  ASSERT_FALSE(test);
-  EXPECT_THAT(test.error(),
-              devices ? testing::StartsWith("it needs two GPUs") : testing::StartsWith("no GPU can be used"));
+  ASSERT_TRUE(test) << test.error();
+  EXPECT_TRUE(all_right(test->checks)) << to_text(*test);
 }
 
 TEST(SelfTest, SeveralGpusExchangeTheRightNumbers) {

@@ -149,6 +149,11 @@ ncclResult_t collective(const char* name, int kind, const void* from, void* to, 
 
 extern "C" {
 
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (const ncclResult_t result = enter("ncclGetUniqueId"); result != ncclSuccess) return result;
   std::memset(id, 0, sizeof(*id));

@@ -37,7 +37,11 @@ TEST(StandInSelfTest, PairsAndTheRingAreRight) {
   const Verdict verdict = controlled({.seed = 1, .devices = 2}, pairs_and_ring);
   EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
   EXPECT_THAT(verdict.answer,
-              testing::StartsWith("right\n2 GPUs\n  0: stand-in\n  1: stand-in\n0 -> 1: ping "));
+              testing::StartsWith("right\n2 GPUs\n  0: stand-in\n  1: stand-in\ntimer: steps of "));
+  EXPECT_THAT(verdict.answer,
+              testing::HasSubstr(
+                  "\n2 workers: 2 devices, the first of them stand-in; no partitions are needed: right\n"));
+  EXPECT_THAT(verdict.answer, testing::HasSubstr("\n0 -> 1: ping "));
   EXPECT_THAT(verdict.answer, testing::HasSubstr("ring of 2: "));
 }
 
@@ -54,13 +58,57 @@ TEST(StandInSelfTest, APipelineRunsOverNccl) {
   EXPECT_THAT(verdict.answer, testing::StartsWith("NCCL: 1f1b on 3 ranks took ")) << to_text(verdict);
 }
 
-TEST(StandInSelfTest, OneDeviceIsNotEnough) {
-  EXPECT_THAT(controlled({.seed = 1, .devices = 1}, pairs_and_ring).answer,
-              testing::StartsWith("it needs two GPUs or more, this machine has one (stand-in)"));
+TEST(StandInSelfTest, OneDeviceIsCheckedByItself) {
+  const Verdict verdict = controlled({.seed = 1, .devices = 1}, pairs_and_ring);
+  EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
+  EXPECT_THAT(verdict.answer, testing::StartsWith("right\n1 GPU\n  0: stand-in\ntimer: steps of "))
+      << to_text(verdict);
+  EXPECT_THAT(verdict.answer, testing::HasSubstr("\nholds: at most "));
+  EXPECT_THAT(verdict.answer, testing::HasSubstr("\n8 workers: 8 partitions of 16 SMs"));
+  EXPECT_THAT(verdict.answer, testing::HasSubstr("\ncopies: 16 MiB from one to the other in "));
+  EXPECT_THAT(verdict.answer, testing::HasSubstr("\nlaunches ahead: none of 8192 blocked"));
+  EXPECT_THAT(verdict.answer, testing::Not(testing::HasSubstr("ring")));
+}
+
+TEST(StandInSelfTest, ACopyBetweenPartitionsThatIsWrongIsSeen) {
+  const Verdict verdict =
+      controlled({.seed = 1, .devices = 1, .mutant = "copies are a byte short"}, pairs_and_ring);
+  EXPECT_THAT(verdict.answer, testing::StartsWith("wrong\n")) << to_text(verdict);
+  EXPECT_THAT(verdict.answer, testing::ContainsRegex("copies: number [0-9]+ came as .*: WRONG"));
+}
+
+TEST(StandInSelfTest, HoldsThatDoNotHoldAreSeen) {
+  const Verdict verdict =
+      controlled({.seed = 1, .devices = 1, .mutant = "holds end at once"}, pairs_and_ring);
+  EXPECT_THAT(verdict.answer, testing::ContainsRegex("holds: 100.000 us took .* more: WRONG"))
+      << to_text(verdict);
+}
+
+TEST(StandInSelfTest, ADriverWithoutPartitionsLacksThemAndIsNotWrong) {
+  const Verdict verdict =
+      controlled({.seed = 1, .devices = 1, .mutant = "the driver is too old"}, pairs_and_ring);
+  EXPECT_THAT(verdict.answer, testing::StartsWith("right\n")) << to_text(verdict);
+  EXPECT_THAT(verdict.answer, testing::ContainsRegex("2 workers: .*cuDeviceGetDevResource.*: missing"));
+}
+
+TEST(StandInSelfTest, OneRankTriesNcclByItself) {
+  const Verdict verdict = controlled({.seed = 1, .devices = 1}, [] {
+    const auto checks = check_nccl_alone(0);
+    return (all_right(checks) ? "right\n" : "wrong\n") + to_text(checks);
+  });
+  EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
+  EXPECT_THAT(verdict.answer,
+              testing::ContainsRegex("^right\nNCCL [0-9.]+ message to itself: 16 MiB in .*: right\n"));
+  EXPECT_THAT(verdict.answer, testing::ContainsRegex("sum of one rank: 16 MiB in .*: right\n"));
+  EXPECT_THAT(verdict.answer, testing::ContainsRegex("abort: returned after .*: right\n"));
+}
+
+TEST(StandInSelfTest, WithoutDevicesThereIsNothingToCheck) {
   EXPECT_THAT(controlled({.seed = 1, .devices = 1}, transfers_over_nccl).answer,
               testing::StartsWith("it needs two GPUs or more"));
-  EXPECT_THAT(controlled({.seed = 1, .devices = 0}, transfers_over_nccl).answer,
-              testing::HasSubstr("no GPU can be used"));
+  for (const auto& test : {pairs_and_ring, transfers_over_nccl}) {
+    EXPECT_THAT(controlled({.seed = 1, .devices = 0}, test).answer, testing::HasSubstr("no GPU can be used"));
+  }
 }
 
 TEST(StandInSelfTest, DevicesAreCountedByAChildUnlessCudaHasStartedHere) {

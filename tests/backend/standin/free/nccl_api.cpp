@@ -54,6 +54,11 @@ ncclResult_t give_transfer(const char* name, const Part& part, int peer, ncclCom
 
 extern "C" {
 
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (begin_call("ncclGetUniqueId")) return ncclSystemError;
   static_assert(sizeof(Meeting) <= sizeof(id->internal));
