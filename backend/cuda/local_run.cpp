@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -97,19 +98,14 @@ std::vector<std::optional<CudaPlace>> places_of(const CudaWorkers& workers) {
   return places;
 }
 
-tl::expected<std::optional<Result>, RunError> run_with(const Experiment& experiment, const PaceOfLinks& pace,
-                                                       const RunOptions& options, const CudaWorkers& workers,
-                                                       const MakeCudaModules& make) {
-  const auto modules = make(places_of(workers));
-  if (!modules) return unavailable(modules.error());
-  auto result =
-      measure(experiment, pace, options, *modules->family,
-              {.engine = "cuda-local",
-               .transport = kTransport,
-               .channels = local_channels(),
-               .execute = [&](const PreparedRun& run) { return all(run, workers, modules->codec.get()); }});
-  if (result && *result) (*result)->notes.push_back("workers: " + workers.description());
-  return result;
+/// Calls `work` and makes an error of what a device throws, where no rank computes yet or any more.
+tl::expected<std::optional<Result>, RunError> without_exceptions(
+    const std::function<tl::expected<std::optional<Result>, RunError>()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return tl::unexpected(RunError{.message = fmt::format("cuda-local: {}", error.what())});
+  }
 }
 
 }  // namespace
@@ -121,13 +117,30 @@ tl::expected<std::optional<Result>, RunError> run_on_cuda_local(const Experiment
   const auto channels = declared_channels(experiment.channels, kTransport);
   if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
   ask_for_hardware_queues();
-  try {
+  return without_exceptions([&]() -> tl::expected<std::optional<Result>, RunError> {
     const auto workers = CudaWorkers::create(experiment.program.rank_count());
     if (!workers) return unavailable(workers.error());
-    return run_with(experiment, pace, options, *workers, make);
-  } catch (const std::exception& error) {  // of the device, where no rank computes yet or any more
-    return tl::unexpected(RunError{.message = fmt::format("cuda-local: {}", error.what())});
-  }
+    return run_on_workers(experiment, pace, options, *workers, make);
+  });
+}
+
+tl::expected<std::optional<Result>, RunError> run_on_workers(const Experiment& experiment,
+                                                             const PaceOfLinks& pace,
+                                                             const RunOptions& options,
+                                                             const CudaWorkers& workers,
+                                                             const MakeCudaModules& make) {
+  return without_exceptions([&]() -> tl::expected<std::optional<Result>, RunError> {
+    const auto modules = make(places_of(workers));
+    if (!modules) return unavailable(modules.error());
+    auto result =
+        measure(experiment, pace, options, *modules->family,
+                {.engine = "cuda-local",
+                 .transport = kTransport,
+                 .channels = local_channels(),
+                 .execute = [&](const PreparedRun& run) { return all(run, workers, modules->codec.get()); }});
+    if (result && *result) (*result)->notes.push_back("workers: " + workers.description());
+    return result;
+  });
 }
 
 void ask_for_hardware_queues() {

@@ -36,6 +36,14 @@ tl::expected<std::optional<Result>, RunError> run_on_cuda_local(const Experiment
                                                                 const RunOptions& options,
                                                                 const MakeCudaModules& make);
 
+/// Like run_on_cuda_local(), on workers that the caller keeps over several runs. Requires a worker for each
+/// rank.
+tl::expected<std::optional<Result>, RunError> run_on_workers(const Experiment& experiment,
+                                                             const PaceOfLinks& pace,
+                                                             const RunOptions& options,
+                                                             const CudaWorkers& workers,
+                                                             const MakeCudaModules& make);
+
 /// Has CUDA give each stream a hardware queue of its own, up to 32. To be called before CUDA starts.
 void ask_for_hardware_queues();
 

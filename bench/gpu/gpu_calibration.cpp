@@ -1,15 +1,14 @@
-// The prediction's costs are measured where nothing of a schedule runs yet:
+// A prediction's costs come from stamps that the device writes around queued actions, as `penstock calibrate`
+// takes them, and never from the run that is predicted:
 //
-//   alone   worker 0  |work|work|work|...     what a partition takes by itself
+//   busy    1F1B over the same stages: all workers compute and send. An action costs the mean of its stage
+//   and kind,
+//           and the mean gap to the next action, in which the stream passes events and stamps.
+//   alone   naive: one action or message at a time. It gives a message's latency, which busy ranks would
+//   hide.
 //
-//   busy    worker 0  |work|work|work|...     what it takes while the others do the same: its median is
-//           worker 1  |work|work|work|...     the cost of an action, since in a full pipeline all work
-//           ...
-//
-//   copies  time = latency + bytes / bandwidth: a line through the medians of 0, 1, 4, 16 and 64 MiB
-//
-// So a run that is as long as predicted says that the schedule was understood, not that a constant was
-// fitted.
+// bench/gpu/validation.cpp predicts with them; tests/backend/standin/gpu_validation_test.cpp runs both on a
+// model of CUDA.
 
 #include "bench/gpu/gpu_calibration.hpp"
 
@@ -19,94 +18,148 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
-#include <set>
+#include <numeric>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include <cuda_runtime_api.h>
+#include <tl/expected.hpp>
 
-#include "backend/cuda/cuda_error.hpp"
-#include "backend/cuda/device_memory.hpp"
-#include "backend/cuda/stream.hpp"
+#include "backend/calibration/calibration_program.hpp"
+#include "backend/calibration/calibration_samples.hpp"
+#include "backend/calibration/line_fit.hpp"
 #include "backend/executor/clock.hpp"
+#include "bench/gpu/nominal_costs.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr int kUnmeasured = 5;  // warm-ups
-constexpr int kSamples = 30;
-constexpr std::chrono::seconds kArrivalDeadline(30);
+constexpr std::int32_t kUnmeasured = 3;  // microbatches that load kernels and wake the GPU
+constexpr std::int32_t kSamples = 10;
+constexpr std::int32_t kUnits = 10;
+constexpr Ns kNoLatency = 0;
 
-/// Wall time of one call.
-Ns time_of(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+/// 0 without samples.
+Ns mean_of(const std::vector<Ns>& samples) {
+  if (samples.empty()) return 0;
+  return std::accumulate(samples.begin(), samples.end(), Ns{0}) / static_cast<Ns>(samples.size());
 }
 
-/// Samples of `work` on worker 0, while the workers behind it do the same, or nothing.
-Spread sampled(const std::function<void(std::size_t worker)>& work, std::size_t workers) {
-  std::atomic<bool> done = false;
-  std::vector<std::jthread> others;
-  for (std::size_t worker = 1; worker < workers; ++worker) {
-    others.emplace_back([&, worker] {
-      wake_this_thread_promptly();
-      while (!done) work(worker);
-    });
+Ns mean_launch(const CalibrationSamples& samples) {
+  std::vector<Ns> all;
+  for (const auto& [stage, launches] : samples.launches)
+    all.insert(all.end(), launches.begin(), launches.end());
+  return mean_of(all);
+}
+
+struct CalibrationRunOfWorkers {
+  CalibrationSamples samples;
+  Timeline timeline;
+};
+
+/// Runs the calibration program of that load over the stages of `like` once. Even microbatches have B, odd
+/// ones I and W.
+tl::expected<CalibrationRunOfWorkers, std::string> calibrated(GpuWorkload workload, const Program& like,
+                                                              CalibrationLoad load, const RunOnWorkers& run) {
+  const CountedMicrobatches counted{.first = 2 * kUnmeasured, .last = 2 * (kUnmeasured + kSamples)};
+  const std::int32_t drain = load == CalibrationLoad::busy ? like.stage_count() : 0;
+  const auto program = calibration_program(
+      like, {.load = load, .microbatches = counted.last + drain, .backward = BackwardForm::both});
+  if (!program) return tl::unexpected(program.error());
+  const Experiment experiment =
+      gpu_experiment_of(*program, nominal_costs(*program, workload), kNoLatency, kUnlimitedBandwidth);
+  auto timeline = run(experiment);
+  if (!timeline) return tl::unexpected(std::move(timeline.error()));
+  return CalibrationRunOfWorkers{.samples = samples_of(*timeline, experiment, counted),
+                                 .timeline = *std::move(timeline)};
+}
+
+Ns mean_copy(const Timeline& timeline) {
+  std::vector<Ns> copies;
+  for (const Span& span : timeline.spans) {
+    if (is_send(span.action.kind)) copies.push_back(span.end_ns - span.start_ns);
   }
-  wake_this_thread_promptly();
-  for (int i = 0; i < kUnmeasured; ++i) work(0);
-  std::vector<Ns> samples;
-  for (int i = 0; i < kSamples; ++i) samples.push_back(time_of([&] { work(0); }));
-  done = true;
-  return spread_of(samples);
+  return mean_of(copies);
 }
 
 }  // namespace
 
+Experiment gpu_experiment_of(const Program& program, const CostTable& costs, Ns latency_ns,
+                             double bytes_per_second) {
+  return {.name = program.schedule,
+          .program = lower(program).value(),
+          .costs = costs,
+          .cluster = uniform_cluster({.devices = program.rank_count(),
+                                      .bytes_per_second = bytes_per_second,
+                                      .latency_ns = latency_ns,
+                                      .memory_bytes = {}})
+                         .value(),
+          .channels = {},
+          .notes = {}};
+}
+
 Ns unit_of(GpuWorkload workload, const std::vector<std::unique_ptr<WorkClock>>& clocks) {
   if (workload == GpuWorkload::occupy) return 1000;
-  constexpr std::int64_t kUnits = 10;
-  const Spread of_units =
-      sampled([&](std::size_t worker) { clocks[worker]->do_units(kUnits); }, clocks.size());
-  return std::max<Ns>(1, of_units.median_ns / kUnits);
+  std::atomic<bool> done = false;
+  std::vector<std::jthread> others;
+  for (std::size_t worker = 1; worker < clocks.size(); ++worker) {
+    others.emplace_back([&, worker] {
+      wake_this_thread_promptly();
+      while (!done) clocks[worker]->do_units(kUnits);
+    });
+  }
+  wake_this_thread_promptly();
+  std::vector<Ns> samples;
+  for (int i = 0; i < kUnmeasured + kSamples; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    clocks.front()->do_units(kUnits);
+    const Ns taken = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+    if (i >= kUnmeasured) samples.push_back(taken);
+  }
+  done = true;
+  return std::max<Ns>(1, spread_of(samples).median_ns / kUnits);
 }
 
-std::map<Ns, WorkTimes> measure_work(const std::vector<std::unique_ptr<WorkClock>>& clocks,
-                                     const std::set<Ns>& durations) {
-  std::map<Ns, WorkTimes> times;
-  for (const Ns duration : durations) {
-    const auto work = [&](std::size_t worker) { clocks[worker]->work_for(duration); };
-    times[duration] = {.alone = sampled(work, 1), .busy = sampled(work, clocks.size())};
+tl::expected<std::vector<StageCost>, std::string> measured_stages(GpuWorkload workload, const Program& like,
+                                                                  const RunOnWorkers& run) {
+  const auto busy = calibrated(workload, like, CalibrationLoad::busy, run);
+  if (!busy) return tl::unexpected(busy.error());
+  const Ns launch = mean_launch(busy->samples);
+  const auto time_of = [&](std::int32_t stage, ActionKind kind) {
+    const auto found = busy->samples.durations.find({stage, kind});
+    return found == busy->samples.durations.end() ? 0 : mean_of(found->second) + launch;
+  };
+  std::vector<StageCost> stages;
+  for (std::int32_t stage = 0; stage < like.stage_count(); ++stage) {
+    const Ns forward = time_of(stage, ActionKind::forward);
+    stages.push_back({.forward_ns = forward,
+                      .backward_ns = time_of(stage, ActionKind::backward),
+                      .backward_input_ns = time_of(stage, ActionKind::backward_input),
+                      .backward_weight_ns = time_of(stage, ActionKind::backward_weight),
+                      .recompute_ns = forward,
+                      .kept = 1});
   }
+  return stages;
+}
+
+tl::expected<MessageTimes, std::string> measured_messages(std::int32_t workers, const RunOnWorkers& run) {
+  const auto like = generate("1f1b", {.stages = workers, .microbatches = workers});
+  if (!like) return tl::unexpected(like.error());
+  const auto alone = calibrated(GpuWorkload::occupy, *like, CalibrationLoad::alone, run);
+  if (!alone) return tl::unexpected(alone.error());
+  const auto busy = calibrated(GpuWorkload::occupy, *like, CalibrationLoad::busy, run);
+  if (!busy) return tl::unexpected(busy.error());
+  std::vector<Ns> hops;
+  for (const Hop& hop : alone->samples.hops) hops.push_back(hop.time_ns);
+  MessageTimes times{.copy_alone_ns = mean_copy(alone->timeline), .copy_busy_ns = mean_copy(busy->timeline)};
+  times.latency_ns = std::max<Ns>(0, mean_of(hops) - times.copy_alone_ns - mean_launch(alone->samples));
   return times;
-}
-
-// A line through the medians of all sizes: time = latency + bytes / bandwidth. The smallest copy is of 4
-// bytes, not of 0, which would ask for nothing.
-CopyTimes measure_copies(const CudaWorkers& workers) {
-  const CudaStream stream = workers.link_stream(0);
-  CudaEvent arrived(stream.view().device);
-  std::vector<LinePoint> points;
-  for (const std::size_t mebibytes : {0, 1, 4, 16, 64}) {
-    const std::size_t bytes = std::max<std::size_t>(4, mebibytes << 20);
-    const DeviceBuffer from(workers.place(0).stream.device, bytes);
-    const DeviceBuffer to(workers.place(workers.count() - 1).stream.device, bytes);
-    use_device(stream.view().device);
-    const auto copy = [&](std::size_t) {
-      check_cuda(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDefault, stream.view().stream),
-                 "cudaMemcpyAsync");
-      arrived.record(stream.view());
-      wait_for(arrived, {.stopped = {}, .deadline = kArrivalDeadline});
-    };
-    points.push_back({.x = static_cast<double>(bytes), .y = static_cast<double>(sampled(copy, 1).median_ns)});
-  }
-  const Line line = fit_line(points);
-  return {.latency_ns = std::max<Ns>(0, std::llround(line.constant)),
-          .bytes_per_second = line.slope > 0 ? 1e9 / line.slope : 1e15};
 }
 
 }  // namespace penstock

@@ -1,39 +1,50 @@
 #pragma once
-// What work and copies take on the workers of one GPU, measured apart from the programs that are to be
+// Costs of work and messages on the workers of one GPU, read off device stamps of programs that are not
 // predicted.
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
-#include <set>
+#include <string>
+#include <tl/expected.hpp>
 #include <vector>
 
-#include "backend/calibration/line_fit.hpp"
-#include "backend/cuda/workers.hpp"
 #include "bench/gpu/workloads.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
-/// Of one stated duration on all workers.
-struct WorkTimes {
-  Spread alone;  ///< on worker 0, the others idle
-  Spread busy;   ///< on worker 0, the others at the same work
-};
+/// Runs an experiment once on the caller's workers, with links as fast as the GPU copies. Error: the run
+/// failed.
+using RunOnWorkers = std::function<tl::expected<Timeline, std::string>(const Experiment&)>;
 
-/// What a unit of work takes when all workers are busy.
+/// Returns the time of one unit of work while all workers are busy, by the host's clock. It only decides how
+/// many units an action gets; what they take is measured by measured_stages().
 Ns unit_of(GpuWorkload workload, const std::vector<std::unique_ptr<WorkClock>>& clocks);
 
-/// 5 warm-ups and 30 samples for each duration, alone and busy.
-std::map<Ns, WorkTimes> measure_work(const std::vector<std::unique_ptr<WorkClock>>& clocks,
-                                     const std::set<Ns>& durations);
+/// Returns the mean times of the actions of each stage, each with the gap to the action behind it. They come
+/// from 1F1B over the stages of `like` (calibration_program()), in which all workers are busy. Error: that of
+/// `run`.
+tl::expected<std::vector<StageCost>, std::string> measured_stages(GpuWorkload workload, const Program& like,
+                                                                  const RunOnWorkers& run);
 
-/// Latency and bandwidth of a copy from one worker to another, by sizes from 0 to 64 MiB: what the receiver
-/// sees from the moment when the copy is given to the stream.
-struct CopyTimes {
-  Ns latency_ns = 0;
-  double bytes_per_second = 0;
+/// The times of one message of kNominalMessage bytes between two workers.
+struct MessageTimes {
+  Ns copy_alone_ns = 0;  ///< from stamp to stamp on the link, while nothing else runs
+  Ns copy_busy_ns = 0;   ///< the same while all workers and links are busy
+  Ns latency_ns = 0;     ///< from the sender's end to the receiver's start, less the copy and the launch
 };
-CopyTimes measure_copies(const CudaWorkers& workers);
+
+/// Returns means over the messages of naive (alone) and of 1F1B (busy) on so many workers. Requires workers
+/// that hold their SMs for stated times (GpuWorkload::occupy). Error: that of `run`.
+tl::expected<MessageTimes, std::string> measured_messages(std::int32_t workers, const RunOnWorkers& run);
+
+/// Returns the experiment of the lowered program on a cluster whose links have this latency and bandwidth.
+Experiment gpu_experiment_of(const Program& program, const CostTable& costs, Ns latency_ns,
+                             double bytes_per_second);
 
 }  // namespace penstock

@@ -1,19 +1,25 @@
-// For each number of workers and each workload: what work and copies take is measured (gpu_calibration.hpp),
-// every schedule is predicted from that alone, and run.
+// For each number of workers and each workload:
+//
+//   1F1B and naive over the same stages  -> device stamps  -> costs of actions and messages
+//   (gpu_calibration.hpp) costs + the lowered program of a row -> critical path  -> predicted time the same
+//   program                     -> GPU            -> measured time
+//
+// Workers are cut once for all rows. A row is written as soon as it is known, so that a run that is ended
+// leaves the rows it has made. tests/backend/standin/gpu_validation_test.cpp holds all of it on a model of
+// CUDA.
 
 #include "bench/gpu/validation.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,143 +36,166 @@
 #include "bench/gpu/nominal_costs.hpp"
 #include "bench/gpu/validation_rows.hpp"
 #include "bench/gpu/workloads.hpp"
+#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/network/message_costs.hpp"
-#include "topology/cluster.hpp"
-#include "topology/presets.hpp"
 
 namespace penstock {
 namespace {
 
-/// What the emulated links are: slow enough to be seen beside a forward.
+/// The emulated links: slow enough to be seen beside a forward.
 constexpr double kPacedBytesPerSecond = 25e9;
 constexpr Ns kPacedLatency = 200'000;
 
-// --- experiments ------------------------------------------------------------------------------------------
+/// Without messages that wait, the runs of a calibration follow each other in one program.
+constexpr RunOptions kOnce{.warmup = 0, .repeats = 1};
 
-/// The table with every stated duration replaced by what such work was measured to take on busy workers.
-CostTable measured_costs(CostTable costs, const std::map<Ns, WorkTimes>& times) {
-  for (StageCost& stage : costs.stages) {
-    for (Ns* duration : {&stage.forward_ns, &stage.backward_ns, &stage.backward_input_ns,
-                         &stage.backward_weight_ns, &stage.recompute_ns}) {
-      *duration = times.at(*duration).busy.median_ns;
-    }
-  }
-  return costs;
-}
+GpuRepeats repeats_of(bool quick) { return quick ? GpuRepeats{.warmup = 1, .counted = 5} : GpuRepeats{}; }
 
-/// All durations that a workload's actions may have.
-std::set<Ns> durations_of(GpuWorkload workload) {
-  std::set<Ns> durations;
-  for (const std::int32_t virtual_stages : {1, 2}) {
-    for (const bool first_half : {true, false}) {
-      const StageCost cost = nominal_cost(workload, virtual_stages, first_half);
-      durations.insert({cost.forward_ns, cost.backward_ns});
-    }
-  }
-  return durations;
-}
+// --- workers and what they compute with -------------------------------------------------------------------
 
-/// What a workload takes on some number of workers.
-struct Calibrated {
-  Ns unit_ns = 1000;  ///< of its work
-  std::map<Ns, WorkTimes> times;
-};
-
-/// One number of workers, cut once.
+/// Workers that are cut once, and the clocks of the workload that they have at present.
 struct Bench {
-  std::int32_t workers = 2;
-  CopyTimes copies;
+  CudaWorkers workers;
+  MessageTimes messages{};
+  GpuWorkload workload = GpuWorkload::occupy;
+  std::vector<std::unique_ptr<WorkClock>> clocks{};
+  std::map<std::int32_t, tl::expected<std::vector<StageCost>, std::string>>
+      stages{};  ///< costs by number of stages
+
+  std::int32_t count() const { return workers.count(); }
 };
 
-Cluster cluster_of(const Bench& bench, GpuLinks link) {
-  const bool paced = link == GpuLinks::paced;
-  return uniform_cluster({.devices = bench.workers,
-                          .bytes_per_second = paced ? kPacedBytesPerSecond : bench.copies.bytes_per_second,
-                          .latency_ns = paced ? kPacedLatency : bench.copies.latency_ns,
-                          .memory_bytes = {}})
-      .value();
+LinkPace no_pace(const FlatProgram&) { return {}; }
+
+tl::expected<Result, std::string> measured(const Bench& bench, const Experiment& asked,
+                                           const PaceOfLinks& pace, const RunOptions& options) {
+  const MakeCudaModules make =
+      [&](const std::vector<std::optional<CudaPlace>>&) -> tl::expected<CudaModules, std::string> {
+    return CudaModules{.family = std::make_unique<WorkFamily>(asked, bench.clocks)};
+  };
+  auto result = run_on_workers(asked, pace, options, bench.workers, make);
+  if (!result) return tl::unexpected(std::move(result.error().message));
+  return std::move(result->value());
 }
 
-/// The lowered program at these costs.
-Experiment experiment_of(const Program& program, const CostTable& costs, const Cluster& cluster) {
-  return {.name = program.schedule,
-          .program = lower(program).value(),
-          .costs = costs,
-          .cluster = cluster,
-          .channels = {},
-          .notes = {}};
+RunOnWorkers runner_of(const Bench& bench) {
+  return [&bench](const Experiment& experiment) -> tl::expected<Timeline, std::string> {
+    auto result = measured(bench, experiment, no_pace, kOnce);
+    if (!result) return tl::unexpected(std::move(result.error()));
+    return std::move(result->timeline);
+  };
 }
 
-/// What holds the messages of a run back: the same times that the engines give them.
+/// Gives the workers clocks of another workload. What was measured of the last one goes.
+void begin_workload(Bench& bench, GpuWorkload workload) {
+  bench.workload = workload;
+  bench.stages.clear();
+  bench.clocks.clear();
+  for (std::int32_t worker = 0; worker < bench.count(); ++worker)
+    bench.clocks.push_back(std::make_unique<WorkClock>(workload, bench.workers.place(worker), 1000));
+  const Ns unit_ns = unit_of(workload, bench.clocks);
+  for (const auto& clock : bench.clocks) clock->set_unit(unit_ns);
+}
+
+/// Returns the costs of as many stages as `program` has, measured when they are first asked for.
+const tl::expected<std::vector<StageCost>, std::string>& stages_of(Bench& bench, const Program& program) {
+  const std::int32_t stages = program.stage_count();
+  const auto found = bench.stages.find(stages);
+  if (found != bench.stages.end()) return found->second;
+  // Which rank a stage is on makes no difference on equal workers, so one schedule measures for all.
+  auto like = generate(
+      "looped-bfs",
+      {.stages = bench.count(), .microbatches = bench.count(), .virtual_stages = stages / bench.count()});
+  auto measured = like ? measured_stages(bench.workload, *like, runner_of(bench))
+                       : tl::expected<std::vector<StageCost>, std::string>(tl::unexpected(like.error()));
+  return bench.stages.emplace(stages, std::move(measured)).first->second;
+}
+
+// --- one row ----------------------------------------------------------------------------------------------
+
+std::string milliseconds(Ns time) { return fmt::format("{:.3f} ms", 1e-6 * static_cast<double>(time)); }
+
+/// The emulated links hold each message as long as the engines say for the experiment's cluster.
 LinkPace pace_of(const Experiment& experiment, const FlatProgram& flat) {
   WalkDurations durations = walk_durations(experiment, flat);
   return {.hold = std::move(durations.hold), .latency = std::move(durations.latency)};
 }
 
-/// Nothing where the schedule does not take the shape.
-std::optional<Program> program_of(const GpuConfiguration& of) {
-  const auto program =
-      generate(of.schedule,
-               {.stages = of.workers, .microbatches = of.microbatches, .virtual_stages = of.virtual_stages});
-  if (!program) return std::nullopt;
-  return *program;
+/// Paced links have the same stated figures in the run and in the prediction.
+GpuRow row_of(const GpuConfiguration& of, const Program& program, Bench& bench, const GpuRepeats& repeats) {
+  GpuRow row{.of = of};
+  const auto& stages = stages_of(bench, program);
+  if (!stages) {
+    row.failure = "calibration: " + stages.error();
+    return row;
+  }
+  const bool paced = of.link == GpuLinks::paced;
+  const Ns latency = paced ? kPacedLatency : bench.messages.latency_ns;
+  const double bandwidth = paced ? kPacedBytesPerSecond
+                                 : 1e9 * static_cast<double>(kNominalMessage) /
+                                       static_cast<double>(std::max<Ns>(1, bench.messages.copy_busy_ns));
+  const CostTable nominal = nominal_costs(program, of.workload);
+  CostTable costs = nominal;
+  costs.stages = *stages;
+  const auto predicted = critical_path(gpu_experiment_of(program, costs, latency, bandwidth));
+  if (!predicted) {
+    row.failure = "prediction: " + predicted.error().message;
+    return row;
+  }
+  row.predicted_ns = predicted->makespan_ns;
+  const Experiment asked = gpu_experiment_of(program, nominal, latency, bandwidth);
+  const PaceOfLinks pace = [&](const FlatProgram& flat) { return paced ? pace_of(asked, flat) : LinkPace{}; };
+  const auto result = measured(bench, asked, pace, {.warmup = repeats.warmup, .repeats = repeats.counted});
+  if (result) {
+    row.measured_ns = result->makespan_ns;
+  } else {
+    row.failure = result.error();
+  }
+  return row;
 }
 
-/// One row. The workers are asked for the nominal costs; the prediction is made from what these were measured
-/// to take:
-///
-///   nominal costs    -> run on the GPU                                    -> measured_ns
-///        |
-///        v
-///   measured costs   -> critical path of the same program                 -> predicted_ns
-///
-/// Paced links are held back by the stated figures in the run, and have the same figures in the prediction.
-tl::expected<GpuRow, std::string> row_of(const GpuConfiguration& of, const Program& program,
-                                         const Bench& bench, const Calibrated& work) {
-  const CostTable nominal = nominal_costs(program, of.workload);
-  const Cluster cluster = cluster_of(bench, of.link);
-  const Experiment asked = experiment_of(program, nominal, cluster);
-  const Experiment calibrated = experiment_of(program, measured_costs(nominal, work.times), cluster);
-  const MakeCudaModules make =
-      [&](const std::vector<std::optional<CudaPlace>>& places) -> tl::expected<CudaModules, std::string> {
-    std::vector<std::unique_ptr<WorkClock>> clocks;
-    for (const auto& place : places)
-      clocks.push_back(std::make_unique<WorkClock>(of.workload, place.value(), work.unit_ns));
-    return CudaModules{.family = std::make_unique<WorkFamily>(asked, std::move(clocks))};
-  };
-  const PaceOfLinks pace = [&](const FlatProgram& flat) {
-    return of.link == GpuLinks::paced ? pace_of(asked, flat) : LinkPace{};
-  };
-  const auto measured = run_on_cuda_local(asked, pace, {.warmup = kWarmup, .repeats = kRepeats}, make);
-  if (!measured) return tl::unexpected(measured.error().message);
-  return GpuRow{.of = of,
-                .predicted_ns = critical_path(calibrated).value().makespan_ns,
-                .measured_ns = (*measured)->makespan_ns};
+std::string line_of(const GpuRow& row) {
+  std::string line =
+      fmt::format("{}, {} K={} M={} {}: predicted {}, ", to_text(row.of.workload), row.of.schedule,
+                  row.of.workers, row.of.microbatches, to_text(row.of.link), milliseconds(row.predicted_ns));
+  if (row.has_failed()) return line + "failed: " + row.failure;
+  return line + fmt::format("measured {}, {:+.2f} %", milliseconds(row.measured_ns), 100 * row.error());
 }
 
 // --- the matrix -------------------------------------------------------------------------------------------
 
-/// All configurations of one workload on so many workers, in the order of the table.
-std::vector<GpuConfiguration> matrix(GpuWorkload workload, std::int32_t workers, bool quick) {
+/// Returns the schedules of a part of the matrix: the named five, or all of the table.
+std::vector<std::string> schedules_of(GpuWorkload workload, std::int32_t workers, GpuLinks link,
+                                      const ValidationRequest& request) {
+  std::vector<std::string> names = {"gpipe", "1f1b", "interleaved", "zb-h1", "1f1b-rr"};
+  const bool all = request.every_schedule && workload == GpuWorkload::occupy && link == GpuLinks::fast &&
+                   (!request.quick || workers == 4);
+  if (!all) return names;
+  names.clear();
+  for (const ScheduleInfo& schedule : schedule_table()) names.emplace_back(schedule.name);
+  return names;
+}
+
+/// Returns all configurations of one workload on so many workers, in the order of the table.
+std::vector<GpuConfiguration> matrix(GpuWorkload workload, std::int32_t workers,
+                                     const ValidationRequest& request) {
   std::vector<GpuConfiguration> all;
   for (const GpuLinks link : {GpuLinks::fast, GpuLinks::paced}) {
     if (workload == GpuWorkload::bandwidth && link == GpuLinks::paced) continue;
     for (const std::int32_t microbatches : {2 * workers, 4 * workers}) {
-      const bool shortened = quick || workload == GpuWorkload::imbalanced;  // ten minutes are all there is
+      const bool shortened =
+          request.quick || workload == GpuWorkload::imbalanced;  // ten minutes are all there is
       if (shortened && microbatches > 2 * workers) continue;
-      for (const auto& [schedule, virtual_stages] :
-           {std::pair("gpipe", 1), std::pair("1f1b", 1), std::pair("interleaved", 2), std::pair("zb-h1", 1),
-            std::pair("1f1b-rr", 1)}) {
+      for (const std::string& schedule : schedules_of(workload, workers, link, request)) {
         all.push_back({.workload = workload,
                        .schedule = schedule,
-                       .virtual_stages = virtual_stages,
+                       .virtual_stages = takes_chunks(*find_schedule(schedule)) ? 2 : 1,
                        .workers = workers,
                        .microbatches = microbatches,
                        .link = link});
@@ -176,78 +205,81 @@ std::vector<GpuConfiguration> matrix(GpuWorkload workload, std::int32_t workers,
   return all;
 }
 
-/// Times of the workload on that many workers.
-tl::expected<Calibrated, std::string> calibrated(GpuWorkload workload, std::int32_t count) {
-  const auto workers = CudaWorkers::create(count);
-  if (!workers) return tl::unexpected(workers.error());
-  std::vector<std::unique_ptr<WorkClock>> clocks;
-  for (std::int32_t worker = 0; worker < count; ++worker) {
-    clocks.push_back(std::make_unique<WorkClock>(workload, workers->place(worker), 1000));
+/// The rows of one validation, written and printed as they come.
+class Report {
+ public:
+  Report(const ValidationRequest& request, std::string device)
+      : request_(request), device_(std::move(device)), repeats_(repeats_of(request.quick)) {}
+
+  const GpuRepeats& repeats() const { return repeats_; }
+  const std::vector<GpuRow>& rows() const { return rows_; }
+  std::string table() const { return table_of(rows_, device_, repeats_); }
+
+  void add(GpuRow row) {
+    request_.print(line_of(row));
+    rows_.push_back(std::move(row));
+    write();
   }
-  const Ns unit_ns = unit_of(workload, clocks);
-  for (const auto& clock : clocks) clock->set_unit(unit_ns);
-  return Calibrated{.unit_ns = unit_ns, .times = measure_work(clocks, durations_of(workload))};
-}
 
-/// Copies need no workload, so that one measurement serves all of them.
-tl::expected<Bench, std::string> bench_of(std::int32_t count) {
-  const auto workers = CudaWorkers::create(count);
-  if (!workers) return tl::unexpected(workers.error());
-  return Bench{.workers = count, .copies = measure_copies(*workers)};
-}
+  /// Returns false where the last row could not be written.
+  bool is_written() const { return written_; }
 
-/// "calibrated: gemm on 4 workers: 5.000 ms takes 5.021 alone, 5.103 busy (+-0.4 %); ..."
-std::string times_line(GpuWorkload workload, std::int32_t workers, const Calibrated& work) {
-  std::string line = fmt::format("calibrated: {} on {} workers:", to_text(workload), workers);
-  for (const auto& [duration, taken] : work.times) {
-    line +=
-        fmt::format(" {:.3f} ms takes {:.3f} alone, {:.3f} busy (+-{:.1f} %);",
-                    1e-6 * static_cast<double>(duration), 1e-6 * static_cast<double>(taken.alone.median_ns),
-                    1e-6 * static_cast<double>(taken.busy.median_ns), 100 * taken.busy.relative());
+ private:
+  void write() {
+    if (request_.file.empty()) return;
+    written_ = write_to(request_.file, table()) && write_to(request_.file + ".csv", csv_of(rows_));
   }
-  return line;
-}
 
-/// All rows of one workload on one number of workers.
-tl::expected<void, std::string> add_rows(GpuWorkload workload, const Bench& bench,
-                                         const ValidationRequest& request, std::vector<GpuRow>& rows) {
-  const auto work = calibrated(workload, bench.workers);
-  if (!work) return tl::unexpected(work.error());
-  request.print(times_line(workload, bench.workers, *work));
-  for (const GpuConfiguration& of : matrix(workload, bench.workers, request.quick)) {
-    const auto program = program_of(of);
-    if (!program) continue;
-    auto row = row_of(of, *program, bench, *work);
-    if (!row) return tl::unexpected(row.error());
-    request.print(fmt::format("{}, {} K={} M={} {}: predicted {:.3f} ms, measured {:.3f} ms, {:+.2f} %",
-                              to_text(of.workload), of.schedule, of.workers, of.microbatches,
-                              to_text(of.link), 1e-6 * static_cast<double>(row->predicted_ns),
-                              1e-6 * static_cast<double>(row->measured_ns), 100 * row->error()));
-    rows.push_back(*std::move(row));
+  static bool write_to(const std::string& file, const std::string& text) {
+    std::ofstream stream(file);
+    return static_cast<bool>(stream << text << std::flush);
   }
-  return {};
-}
 
-tl::expected<std::vector<GpuRow>, std::string> run_matrix(const ValidationRequest& request) {
-  std::vector<GpuRow> rows;
-  for (const std::int32_t workers : request.workers) {
-    const auto bench = bench_of(workers);
-    if (!bench) return tl::unexpected(bench.error());
-    request.print(fmt::format("calibrated: copies on {} workers: {:.1f} us and {:.1f} GB/s", workers,
-                              1e-3 * static_cast<double>(bench->copies.latency_ns),
-                              1e-9 * bench->copies.bytes_per_second));
-    for (const GpuWorkload workload : request.workloads) {
-      if (const auto added = add_rows(workload, *bench, request, rows); !added) {
-        return tl::unexpected(added.error());
-      }
+  const ValidationRequest& request_;
+  std::string device_;
+  GpuRepeats repeats_;
+  std::vector<GpuRow> rows_;
+  bool written_ = true;
+};
+
+void add_rows(GpuWorkload workload, Bench& bench, const ValidationRequest& request, Report& report) {
+  begin_workload(bench, workload);
+  for (const GpuConfiguration& of : matrix(workload, bench.count(), request)) {
+    if (of.link == GpuLinks::paced && !bench.workers.can_pace_links()) continue;
+    const auto program = generate(
+        of.schedule,
+        {.stages = of.workers, .microbatches = of.microbatches, .virtual_stages = of.virtual_stages});
+    if (!program) continue;                                // the schedule does not take the shape
+    if (program->stage_count() < bench.count()) continue;  // data parallelism alone is no pipeline
+    GpuRow row{.of = of};
+    try {
+      row = row_of(of, *program, bench, report.repeats());
+    } catch (const std::exception& error) {
+      row.failure = error.what();
     }
+    report.add(std::move(row));
   }
-  return rows;
 }
 
-bool is_written(const std::string& file, const std::string& text) {
-  std::ofstream stream(file);
-  return static_cast<bool>(stream << text << std::flush);
+/// Measures all rows of one number of workers. Error: the workers cannot be made, or no message was measured.
+tl::expected<void, std::string> add_workers(std::int32_t count, const ValidationRequest& request,
+                                            Report& report) {
+  auto workers = CudaWorkers::create(count);
+  if (!workers) return tl::unexpected(workers.error());
+  Bench bench{.workers = *std::move(workers)};
+  request.print(bench.workers.description());
+  if (!bench.workers.can_pace_links())
+    request.print("no SMs are left for emulated links: rows of paced links are left out");
+  begin_workload(bench, GpuWorkload::occupy);
+  const auto messages = measured_messages(count, runner_of(bench));
+  if (!messages) return tl::unexpected(messages.error());
+  bench.messages = *messages;
+  request.print(fmt::format(
+      "calibrated: messages of {} MiB on {} workers: copy {:.1f} us alone, {:.1f} us busy, latency {:.1f} us",
+      kNominalMessage >> 20, count, 1e-3 * static_cast<double>(messages->copy_alone_ns),
+      1e-3 * static_cast<double>(messages->copy_busy_ns), 1e-3 * static_cast<double>(messages->latency_ns)));
+  for (const GpuWorkload workload : request.workloads) add_rows(workload, bench, request, report);
+  return {};
 }
 
 }  // namespace
@@ -260,27 +292,28 @@ ValidationOutcome validate(const ValidationRequest& request) {
     return ValidationOutcome::no_gpu;
   }
   const auto begin = std::chrono::steady_clock::now();
-  const auto rows = run_matrix(request);
-  if (!rows) {
-    request.print("failed: " + rows.error());
-    return ValidationOutcome::failed;
+  Report report(request, devices->front().name);
+  bool failed = false;
+  for (const std::int32_t workers : request.workers) {
+    const auto added = add_workers(workers, request, report);
+    if (added) continue;
+    request.print(fmt::format("failed: {} workers: {}", workers, added.error()));
+    failed = true;
   }
-  const std::string table = table_of(*rows, devices->front().name);
-  request.print("\n" + table);
+  request.print(fmt::format("\n{}", report.table()));
   request.print(fmt::format("took {:.0f} s",
                             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()));
-  if (!request.file.empty()) {
-    const bool written = is_written(request.file, table) && is_written(request.file + ".csv", csv_of(*rows));
-    if (!written) {
-      request.print(fmt::format("failed: {} or {}.csv cannot be written", request.file, request.file));
-      return ValidationOutcome::failed;
-    }
+  for (const GpuRow& row : report.rows()) failed |= row.has_failed();
+  if (!report.is_written()) {
+    request.print(fmt::format("failed: {} or {}.csv cannot be written", request.file, request.file));
+    failed = true;
   }
-  if (const std::string unseen = unseen_pacing(*rows); !unseen.empty()) {
+  if (const std::string unseen = unseen_pacing(report.rows()); !unseen.empty()) {
     request.print(unseen);
-    return ValidationOutcome::failed;
+    failed = true;
   }
-  return mean_error(*rows) <= kTarget ? ValidationOutcome::good : ValidationOutcome::failed;
+  return !failed && mean_error(report.rows()) <= kTarget ? ValidationOutcome::good
+                                                         : ValidationOutcome::failed;
 }
 
 }  // namespace penstock

@@ -15,13 +15,14 @@
 #include <fmt/format.h>
 
 #include "bench/gpu/nominal_costs.hpp"
+#include "report/print/escaping.hpp"
 
 namespace penstock {
 namespace {
 
-/// Whether the target speaks of the row: all workers share the memory, and what that costs depends on who
-/// else is busy, which no table of costs says.
-bool counts(const GpuRow& row) { return row.of.workload != GpuWorkload::bandwidth; }
+/// Returns true where the target speaks of the row. It does not speak of rows that are bound by bandwidth:
+/// all workers share the memory, and no table of costs says how many of them use it at a time.
+bool counts(const GpuRow& row) { return !row.has_failed() && row.of.workload != GpuWorkload::bandwidth; }
 
 /// Rows that differ in their schedule alone.
 bool comparable(const GpuRow& a, const GpuRow& b) {
@@ -65,9 +66,10 @@ double mean_error_where(const std::vector<GpuRow>& rows, const std::function<boo
 
 /// Rows that differ in their links alone.
 bool differ_in_links(const GpuRow& fast, const GpuRow& paced) {
-  return fast.of.link == GpuLinks::fast && paced.of.link == GpuLinks::paced &&
-         fast.of.workload == paced.of.workload && fast.of.schedule == paced.of.schedule &&
-         fast.of.workers == paced.of.workers && fast.of.microbatches == paced.of.microbatches;
+  return !fast.has_failed() && !paced.has_failed() && fast.of.link == GpuLinks::fast &&
+         paced.of.link == GpuLinks::paced && fast.of.workload == paced.of.workload &&
+         fast.of.schedule == paced.of.schedule && fast.of.workers == paced.of.workers &&
+         fast.of.microbatches == paced.of.microbatches;
 }
 
 /// "control failed: gemm, 1f1b K=4 M=8 is measured to take ...": `how` says whether predicted or measured.
@@ -102,7 +104,7 @@ std::string unseen_pacing(const std::vector<GpuRow>& rows) {
   return "";
 }
 
-std::string table_of(const std::vector<GpuRow>& rows, const std::string& device) {
+std::string table_of(const std::vector<GpuRow>& rows, const std::string& device, const GpuRepeats& repeats) {
   const Ranking ranking = ranking_of(rows);
   std::string text = fmt::format(
       "Target, stated before the run: mean absolute error {:g} % or less over all but the bandwidth-bound "
@@ -113,23 +115,28 @@ std::string table_of(const std::vector<GpuRow>& rows, const std::string& device)
       "pairs.\n\n"
       "| workload | schedule | K | M | links | predicted | measured | error "
       "|\n|---|---|---|---|---|---|---|---|\n",
-      100 * kTarget, device, kWarmup, kRepeats, 100 * mean_error(rows), std::ranges::count_if(rows, counts),
-      100 * mean_error_where(rows, std::not_fn(counts)), 100 * kGap, ranking.right, ranking.pairs);
+      100 * kTarget, device, repeats.warmup, repeats.counted, 100 * mean_error(rows),
+      std::ranges::count_if(rows, counts),
+      100 * mean_error_where(rows, [](const GpuRow& row) { return !row.has_failed() && !counts(row); }),
+      100 * kGap, ranking.right, ranking.pairs);
   for (const GpuRow& row : rows) {
-    text += fmt::format("| {} | {} | {} | {} | {} | {:.3f} ms | {:.3f} ms | {:+.2f} % |\n",
-                        to_text(row.of.workload), row.of.schedule, row.of.workers, row.of.microbatches,
-                        to_text(row.of.link), 1e-6 * static_cast<double>(row.predicted_ns),
-                        1e-6 * static_cast<double>(row.measured_ns), 100 * row.error());
+    text += fmt::format("| {} | {} | {} | {} | {} | {:.3f} ms |", to_text(row.of.workload), row.of.schedule,
+                        row.of.workers, row.of.microbatches, to_text(row.of.link),
+                        1e-6 * static_cast<double>(row.predicted_ns));
+    text += row.has_failed() ? fmt::format(" failed: {} | |\n", row.failure)
+                             : fmt::format(" {:.3f} ms | {:+.2f} % |\n",
+                                           1e-6 * static_cast<double>(row.measured_ns), 100 * row.error());
   }
   return text;
 }
 
 std::string csv_of(const std::vector<GpuRow>& rows) {
-  std::string text = "workload,schedule,workers,microbatches,links,predicted_ns,measured_ns,error\n";
+  std::string text = "workload,schedule,workers,microbatches,links,predicted_ns,measured_ns,error,failure\n";
   for (const GpuRow& row : rows) {
-    text += fmt::format("\"{}\",{},{},{},{},{},{},{:.5f}\n", to_text(row.of.workload), row.of.schedule,
-                        row.of.workers, row.of.microbatches, to_text(row.of.link), row.predicted_ns,
-                        row.measured_ns, row.error());
+    text += fmt::format("\"{}\",{},{},{},{},{},", to_text(row.of.workload), row.of.schedule, row.of.workers,
+                        row.of.microbatches, to_text(row.of.link), row.predicted_ns);
+    text += row.has_failed() ? fmt::format(",,{}\n", csv_field(row.failure))
+                             : fmt::format("{},{:.5f},\n", row.measured_ns, row.error());
   }
   return text;
 }

@@ -14,8 +14,11 @@ namespace penstock {
 
 constexpr double kTarget = 0.03;  ///< the mean error; stated before any run
 constexpr double kGap = 0.03;     ///< schedules that differ by more must be ranked right
-constexpr std::int32_t kWarmup = 3;
-constexpr std::int32_t kRepeats = 10;
+/// Runs of each row: some that do not count, then those whose median is the measurement.
+struct GpuRepeats {
+  std::int32_t warmup = 3;
+  std::int32_t counted = 10;
+};
 
 enum class GpuLinks : std::uint8_t {
   fast,   // as fast as the GPU copies
@@ -36,13 +39,16 @@ struct GpuRow {
   GpuConfiguration of;
   Ns predicted_ns = 0;
   Ns measured_ns = 0;
+  std::string failure{};  ///< why nothing was measured; empty where something was
 
+  bool has_failed() const { return !failure.empty(); }
+  /// Predicted minus measured, relative to measured. Requires a row that has not failed.
   double error() const {
     return static_cast<double>(predicted_ns - measured_ns) / static_cast<double>(measured_ns);
   }
 };
 
-/// The mean absolute error over all but the bandwidth-bound rows.
+/// Returns the mean absolute error over the rows that were measured and are not bound by bandwidth.
 double mean_error(const std::vector<GpuRow>& rows);
 
 /// The first schedule that slower links did not make slower, predicted, or measured by half of that, as a
@@ -50,8 +56,8 @@ double mean_error(const std::vector<GpuRow>& rows);
 /// nothing fail here, and links that are not held back.
 std::string unseen_pacing(const std::vector<GpuRow>& rows);
 
-/// The rows under what they amount to, as Markdown.
-std::string table_of(const std::vector<GpuRow>& rows, const std::string& device);
+/// Returns the rows as Markdown, behind the figures that sum them up. A row that failed has the reason.
+std::string table_of(const std::vector<GpuRow>& rows, const std::string& device, const GpuRepeats& repeats);
 std::string csv_of(const std::vector<GpuRow>& rows);
 
 }  // namespace penstock

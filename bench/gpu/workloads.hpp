@@ -7,7 +7,6 @@
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "backend/cuda/device_memory.hpp"
@@ -59,16 +58,16 @@ class WorkClock : public Clock {
 /// Modules whose every action holds its rank's clock.
 class WorkFamily : public ModuleFamily {
  public:
-  /// `nominal`: what the actions are to take about, outlives it; clocks by rank.
-  WorkFamily(const Experiment& nominal, std::vector<std::unique_ptr<WorkClock>> clocks)
-      : nominal_(nominal), clocks_(std::move(clocks)) {}
+  /// `nominal` has the times that the actions take about; clocks are by rank. Both outlive the family.
+  WorkFamily(const Experiment& nominal, const std::vector<std::unique_ptr<WorkClock>>& clocks)
+      : nominal_(nominal), clocks_(clocks) {}
 
   std::string description() const override { return "work of a fixed amount"; }
   StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const override;
 
  private:
   const Experiment& nominal_;
-  std::vector<std::unique_ptr<WorkClock>> clocks_;
+  const std::vector<std::unique_ptr<WorkClock>>& clocks_;
 };
 
 }  // namespace penstock

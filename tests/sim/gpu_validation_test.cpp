@@ -66,6 +66,17 @@ TEST(GpuValidation, PacingThatCannotBeSeenFails) {
               testing::HasSubstr("is measured to take 10.100 ms on fast links and 10.900 ms on paced ones"));
 }
 
+TEST(GpuValidation, ARowThatFailsIsInTheTableAndInNoFigure) {
+  GpuRow failed = row(GpuLinks::paced, 10'000'000, 0);
+  failed.failure = "rank 1, 1F3: \"late\"";
+  const std::vector<GpuRow> rows = {row(GpuLinks::fast, 10'100'000, 10'000'000), failed};
+  EXPECT_DOUBLE_EQ(mean_error(rows), 0.01);
+  EXPECT_EQ(unseen_pacing(rows), "");
+  EXPECT_THAT(table_of(rows, "a GPU", {.warmup = 1, .counted = 5}),
+              testing::HasSubstr("| paced | 10.000 ms | failed: rank 1, 1F3: \"late\" | |\n"));
+  EXPECT_THAT(csv_of(rows), testing::EndsWith(",paced,10000000,,,\"rank 1, 1F3: \"\"late\"\"\"\n"));
+}
+
 TEST(GpuValidation, RowsThatDifferInMoreThanLinksAreNoControl) {
   GpuRow other = row(GpuLinks::paced, 1, 1);
   other.of.microbatches = 8;
