@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Makes a folder that runs Penstock's GPU programs on a machine with a driver, CUDA 13, torch, glibc 2.34 and nothing else:
+#   scripts/gpu_pack.sh [BUILD, default build/dev] [BUNDLE, default build/gpu-bundle]
+# It holds stripped programs, the libraries of Debian that they need, and the scenarios of scripts/gpu_run.sh. What the
+# target machine must bring is printed. The last line says the size; a program or library that is missing ends it with 1.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=${1:-build/dev}
+bundle=${2:-build/gpu-bundle}
+most_kib=$((50 * 1024))
+programs=(penstock penstock-cuda gpu_validation backend_cuda_tests)
+# The C library and the compiler's run-time library belong to the machine; a bundled one would not fit its loader.
+of_the_machine='^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|gomp)\.so.*)$'
+
+missing=()
+for program in "${programs[@]}"; do
+  [[ -x $build/bin/$program ]] || missing+=("$build/bin/$program")
+done
+if ((${#missing[@]} > 0)); then
+  echo "gpu_pack.sh: not built: ${missing[*]}; build the preset dev on a machine with CUDA, NCCL and LibTorch" >&2
+  exit 1
+fi
+
+rm -rf "$bundle"
+mkdir -p "$bundle/bin" "$bundle/lib"
+brought=()
+for program in "${programs[@]}"; do
+  strip -o "$bundle/bin/$program" "$build/bin/$program"
+  while read -r name path; do
+    [[ $name =~ $of_the_machine ]] && continue
+    case $path in
+      not) missing+=("$name, which $program needs") ;;
+      /lib/* | /usr/lib/*) [[ -e $bundle/lib/$name ]] || cp -L "$path" "$bundle/lib/$name" ;;
+      *) brought+=("$name") ;;
+    esac
+  done < <(ldd "$build/bin/$program" | sed -n 's/^[[:space:]]*\([^ ]*\) => \([^ ]*\).*/\1 \2/p')
+done
+cp scripts/gpu_run.sh scripts/gpu_torch_baseline.py scenarios/library/gpu/*.yaml "$bundle/"
+
+printf '%s\n' "${brought[@]}" | sort -u | paste -sd' ' | fold -s -w 110 | sed '1s/^/expected on the machine: /'
+if ((${#missing[@]} > 0)); then
+  printf 'gpu_pack.sh: missing: %s\n' "${missing[@]}" >&2
+  exit 1
+fi
+size=$(du -sk "$bundle" | cut -f1)
+echo "$bundle: $(ls "$bundle/bin" | wc -l) programs, $(ls "$bundle/lib" | wc -l) libraries, $size KiB"
+if ((size > most_kib)); then
+  echo "gpu_pack.sh: $bundle has $size KiB, more than $most_kib" >&2
+  exit 1
+fi

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Tries Penstock on one GPU, within a limit, from a folder that scripts/gpu_pack.sh made:
+#   OUT=FOLDER [LIMIT=540] [STEPS=REGEX] BUNDLE/gpu_run.sh
+# Steps come in the order of their worth. Each has a time limit of its own: one that fails or is late costs its own time
+# alone. A line for each step goes to $OUT/summary.txt, and after each step $OUT/all.tar holds all that was written.
+# Exit: 0 when every step that was begun has ended with 0 or 77 (skipped); 1 otherwise.
+set -uo pipefail
+: "${OUT:?the folder that results go to}"
+bundle=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+LIMIT=${LIMIT:-540}
+STEPS=${STEPS:-.}
+PENSTOCK=${PENSTOCK:-penstock}
+BACKEND=${BACKEND:-cuda-local}
+REPEATS=${REPEATS:-3}
+mkdir -p "$OUT"
+OUT=$(cd "$OUT" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PENSTOCK BACKEND REPEATS PYTHONUNBUFFERED=1
+export PATH=$bundle/bin:$PATH
+torch=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>/dev/null || true)
+libraries=$bundle/lib:/usr/local/cuda/lib64
+if [[ -n $torch ]]; then
+  libraries+=:$torch/lib
+  for folder in "$torch"/../nvidia/*/lib; do libraries+=:$folder; done
+fi
+export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+failures=0
+
+keep() { tar -C "$work" -cf "$OUT/all.tar.new" . && mv "$OUT/all.tar.new" "$OUT/all.tar"; }
+
+say() { echo "$*" | tee -a "$OUT/summary.txt"; }
+
+# step NAME SECONDS COMMAND: runs COMMAND by bash in the folder of results, for at most SECONDS.
+step() {
+  local name=$1 most=$2 left=$((LIMIT - SECONDS)) begin=$SECONDS status
+  [[ $name =~ $STEPS ]] || return 0
+  if ((left < 5)); then
+    say "$(printf '%-24s not begun: no time is left' "$name")"
+    return
+  fi
+  ((most <= left)) || most=$left
+  (cd "$work" && exec timeout -k 5 "$most" bash -c "$3") >"$work/$name.log" 2>&1 </dev/null
+  status=$?
+  ((status == 0 || status == 77)) || failures=$((failures + 1))
+  say "$(printf '%-24s exit %3d %4d s  %s' "$name" "$status" $((SECONDS - begin)) "$(tail -n 1 "$work/$name.log" | cut -c1-120)")"
+  keep
+}
+
+# Predicts and executes one schedule with forwards of 3 ms on free links, and compares action by action.
+compared() {
+  local schedule=$1 ranks=$2 microbatches=$3 chunks=$4 name=$1-K$2
+  local shape=(--schedule "$schedule" --pp-size "$ranks" --num-microbatches "$microbatches" --virtual-stages "$chunks")
+  "$PENSTOCK" simulate "${shape[@]}" --timeline --quiet -o "predicted-$name.json" >"$name.txt" 2>&1 &&
+    "$PENSTOCK" run "${shape[@]}" --backend "$BACKEND" --warmup 1 --repeats "$REPEATS" --time-scale 3 \
+      --timeline --quiet -o "measured-$name.json" >>"$name.txt" 2>&1 &&
+    "$PENSTOCK" compare "predicted-$name.json" "measured-$name.json" --quiet -o "$name.json" >>"$name.txt" 2>&1
+  local status=$? line
+  line=$(grep -m1 "^iteration time" "$name.txt" || tail -n 1 "$name.txt")
+  printf '%-28s exit %d  %s\n' "$name" "$status" "$line"
+  return "$status"
+}
+
+# The same of several "SCHEDULE K M V"; fails when one of them fails, after all have been tried.
+all_compared() {
+  local row status=0
+  for row in "$@"; do
+    # shellcheck disable=SC2086
+    compared $row || status=1
+  done
+  return $status
+}
+export -f compared all_compared
+
+rows() {
+  local ranks=$1 name chunks
+  for name in gpipe 1f1b interleaved:2 zb-h1 zb-v:2 dualpipe dualpipe-v:2 naive 1f1b-rr zb-h2 looped-bfs:2 \
+    interleaved-zero-bubble:2 v-half:2 v-min:2 chimera hanayo:2 gems kfkb eager-1f1b seq-1f1b 1f1b-v:2 pipedream-2bw \
+    zbv-zero-bubble:2; do
+    chunks=${name#*:}
+    [[ $chunks == "$name" ]] && chunks=1
+    printf '"%s %d %d %d" ' "${name%:*}" "$ranks" $((2 * ranks)) "$chunks"
+  done
+}
+
+step 00-machine 15 'nvidia-smi; uname -r; ldd "$(command -v penstock-cuda)" | grep "not found"; penstock-cuda --version'
+step 01-selftest 60 '"$PENSTOCK" selftest'
+step 02-device-tests 90 'backend_cuda_tests --gtest_brief=1 --gtest_filter=-*SeveralGpus*:GpuExecutable*'
+step 10-schedules-K4 110 "all_compared $(rows 4)"
+step 11-schedules-K2-K8 40 'all_compared "1f1b 2 4 1" "zb-h1 2 4 1" "1f1b 8 16 1" "interleaved 8 16 2"'
+step 20-validation 150 'gpu_validation --quick -o validation.md'
+for file in "$bundle"/gpu-*.yaml; do
+  name=$(basename "$file" .yaml)
+  step "30-$name" 70 '
+    file='"$file"' name='"$name"'
+    "$PENSTOCK" calibrate "$file" --backend "$BACKEND" --kinds all --warmup 3 --samples 8 --sizes 1,2,3 -o "$name-costs.yaml" || exit 1
+    status=0
+    for schedule in 1f1b gpipe zb-h1; do
+      "$PENSTOCK" simulate "$file" --schedule $schedule --set model="$PWD/$name-costs.yaml" --set cluster="$PWD/$name-costs.yaml" \
+          --timeline --quiet -o "predicted-$name-$schedule.json" &&
+        "$PENSTOCK" run "$file" --schedule $schedule --backend "$BACKEND" --repeats 5 --timeline --quiet \
+          -o "measured-$name-$schedule.json" &&
+        "$PENSTOCK" compare "predicted-$name-$schedule.json" "measured-$name-$schedule.json" || status=1
+    done
+    exit $status'
+done
+step 40-torch 60 'python3 "'"$bundle"'/gpu_torch_baseline.py"'
+step 60-memcheck 60 'compute-sanitizer --tool memcheck --error-exitcode 9 penstock-cuda run --schedule 1f1b --pp-size 2 \
+  --num-microbatches 2 --backend cuda-local --warmup 0 --repeats 1'
+say "took $SECONDS s; $failures steps failed"
+keep
+((failures == 0))
