@@ -5,6 +5,15 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
 
+cat <<'TEXT'
+This builds Penstock and shows three of its answers:
+  1. installs what is missing of its Debian packages      about a minute
+  2. builds the program build/release/bin/penstock        about 6 minutes on 2 cores, 1 on 16
+  3. out/llama-70b-h100.html   K, v and schedule for Llama 3.1 70B on 64 H100
+     out/measured-runs.html    32 measured training steps beside their predictions
+     out/vgg16-cluster-a.html  PipeDream's VGG-16 over K, M and schedules           some seconds
+A second run builds only what has changed.
+TEXT
 install_missing "${build_packages[@]}"
 echo "== building (build/release)"
 [[ -f build/release/build.ninja ]] || cmake --preset release
@@ -23,3 +32,4 @@ echo "== VGG-16 on 16 V100: K = 1..16 stages, M = 1..128 microbatches, four sche
 build/release/bin/penstock sweep scenarios/library/vgg16-cluster-a.yaml \
   --pp-size 1..16 --num-microbatches 1,2,4..128 --schedule naive,gpipe,1f1b,1f1b-rr \
   -o out/vgg16-cluster-a.csv -o out/vgg16-cluster-a.html
+echo "== done in $SECONDS s: open out/llama-70b-h100.html, and try build/release/bin/penstock --help"

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Runs COMMAND in a fresh minimal Debian 12, in a clean clone of HEAD, with an empty environment:
+#   scripts/fresh_machine.sh COMMAND [ARGUMENT ...]
+# The root comes from debootstrap (variant minbase: no git, python3, curl or locales) with this machine's mirror and apt
+# settings, in a temporary folder that is removed at the end, also after Ctrl-C. Needs root and debootstrap.
+#   PENSTOCK_FRESH_BIND=FOLDER:...  folders of this machine that the fresh one sees read-only, such as a CUDA toolkit
+#   PENSTOCK_FRESH_OUT=FOLDER       gets a copy of the clone's folder out/, where the command left one
+# Exit: that of COMMAND; 2 when the machine cannot be made.
+set -euo pipefail
+checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+suite=bookworm
+
+refuse() {
+  echo "fresh_machine.sh: $*" >&2
+  exit 2
+}
+(($# > 0)) || refuse "expected a command, such as scripts/fresh_machine.sh scripts/demo.sh"
+((EUID == 0)) || refuse "needs root for chroot and debootstrap; run it with sudo"
+command -v debootstrap >/dev/null || refuse "needs debootstrap (Debian: apt-get install debootstrap)"
+# A mount that the root sees is made in a namespace of its own, which ends with this script whatever ends it.
+if [[ ${PENSTOCK_FRESH_INSIDE:-} != yes ]]; then
+  PENSTOCK_FRESH_INSIDE=yes exec unshare --mount --propagation private -- "${BASH_SOURCE[0]}" "$@"
+fi
+
+root=$(mktemp -d -t penstock-fresh.XXXXXX)
+child=
+clean_up() {
+  trap '' INT TERM
+  if [[ -n $child ]]; then kill -TERM -- "-$child" 2>/dev/null || true; fi
+  # What is mounted must be gone before anything is removed: the machine's own folders lie behind it.
+  local place
+  while read -r place; do umount -l "$place"; done < <(awk -v root="$root/" 'index($2, root) == 1 { print $2 }' /proc/self/mounts | sort -r)
+  rm -rf --one-file-system "$root"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# The first mirror of the suite that apt on this machine uses; apt's settings travel as well, since it may need a proxy.
+mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null |
+  awk -v suite="$suite" '$2 == suite { print $1; exit }')
+[[ -n $mirror ]] || refuse "apt of this machine has no source of the suite $suite; run apt-get update on a Debian 12"
+settings=$(apt-config dump 2>/dev/null | grep -E '^Acquire::(http|https|Retries|ForceIPv4|ForceIPv6|Check-Valid-Until)' || true)
+proxy=$(sed -n 's/^Acquire::https\{0,1\}::Proxy "\(.*\)";$/\1/p' <<<"$settings" | head -n 1)
+
+echo "== a fresh Debian 12 in $root"
+begin=$SECONDS
+log=$(mktemp)
+# debootstrap reads no settings of apt, so that a proxy reaches it by the variables of its downloader.
+http_proxy=${proxy:-${http_proxy:-}} https_proxy=${proxy:-${https_proxy:-}} \
+  debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$log" 2>&1 || {
+  tail -n 20 "$log" >&2
+  rm -f "$log"
+  refuse "debootstrap failed"
+}
+rm -f "$log"
+[[ -z $settings ]] || echo "$settings" >"$root/etc/apt/apt.conf.d/90-of-the-host"
+# Sources, keys and certificates: without them the fresh machine could not reach what this one reaches.
+rm -rf "$root/etc/apt/sources.list" "$root/etc/apt/sources.list.d"
+for file in /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/trusted.gpg.d /etc/apt/auth.conf.d /etc/apt/preferences.d; do
+  if [[ -e $file ]]; then mkdir -p "$root$(dirname "$file")" && cp -aT "$file" "$root$file"; fi
+done
+for file in /etc/pip.conf /etc/resolv.conf /etc/hosts; do
+  if [[ -e $file ]]; then cp -L "$file" "$root$file"; fi
+done
+if [[ -d /usr/local/share/ca-certificates ]]; then cp -a /usr/local/share/ca-certificates "$root/usr/local/share/"; fi
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs tmpfs "$root/dev/shm" 2>/dev/null || true
+IFS=: read -r -a bound <<<"${PENSTOCK_FRESH_BIND:-}"
+for folder in "${bound[@]}"; do
+  [[ -d $folder ]] || refuse "PENSTOCK_FRESH_BIND: there is no folder $folder"
+  real=$(realpath "$folder")
+  mkdir -p "$root$real" "$(dirname "$root$folder")"
+  mount --bind "$real" "$root$real" && mount -o remount,bind,ro "$root$real"
+  [[ $real == "$folder" ]] || ln -sfn "$real" "$root$folder"
+done
+git -c safe.directory="$checkout" clone --quiet --no-hardlinks "file://$checkout" "$root/root/penstock"
+echo "== made in $((SECONDS - begin)) s; running: $*"
+
+# A session of its own: an interrupt ends all of its processes, and nothing of this machine's terminal reaches it.
+setsid --wait env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+  chroot "$root" /bin/sh -c 'cd /root/penstock && exec "$@"' sh "$@" </dev/null &
+child=$!
+status=0
+wait "$child" || status=$?
+child=
+if [[ -n ${PENSTOCK_FRESH_OUT:-} && -d $root/root/penstock/out ]]; then
+  mkdir -p "$PENSTOCK_FRESH_OUT" && cp -a "$root/root/penstock/out/." "$PENSTOCK_FRESH_OUT/"
+fi
+echo "== ended with $status after $((SECONDS - begin)) s"
+exit "$status"
